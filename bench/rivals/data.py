@@ -1,0 +1,177 @@
+"""The files that every contender reads, made once, and what must be found in them.
+
+What a file must contain is worked out from the formula that filled it, never from a reader,
+so that no contender is checked against another.
+"""
+
+import csv
+import hashlib
+import json
+import math
+import os
+import random
+import shutil
+from datetime import datetime, timezone
+
+import numpy as np
+import pyarrow as pa
+
+# variant: (formats, rows in a batch, GB of disk wanted)
+VARIANTS = {
+    "1": (("stream", "file"), 5_600_000, 1),
+    "86": (("stream", "file"), 65_536, 1),
+    "5600": (("stream", "file"), 1_000, 1),
+    "4g": (("stream", "file"), 7_281, 20),
+    # The columns of the small files, only longer: between the two nothing changes but size.
+    "4g_one": (("stream",), 560 * 451_152, 20),
+}
+WIDE_BATCHES, WIDE_ROWS, WIDE_COLUMNS = 4_096, 7_281, 16
+COPIES = 10_000  # of the 560 rows, in the small files
+
+
+def default_stocks():
+    from vega_datasets import data  # carries the file itself: nothing is downloaded
+
+    return data.stocks.filepath
+
+
+class Stocks:
+    """symbol, date, price of the csv, repeated."""
+
+    sum_column = "price"
+
+    def __init__(self, source, times):
+        with open(source, newline="") as f:
+            self.base = [(r["symbol"], epoch_ms(r["date"]), float(r["price"])) for r in csv.DictReader(f)]
+        self.rows = len(self.base) * times
+        self.total = math.fsum(r[2] for r in self.base) * times
+        self.dictionary = list(dict.fromkeys(r[0] for r in self.base))
+        self.times = times
+
+    def row(self, i):
+        return dict(zip(("symbol", "date", "price"), self.base[i % len(self.base)]))
+
+    def batches(self, size):
+        symbols, dates, prices = zip(*self.base)
+        tile = lambda values, dtype: pa.array(np.tile(np.array(values, dtype), self.times))
+        keys = tile([self.dictionary.index(s) for s in symbols], "i1")
+        whole = pa.record_batch({
+            "symbol": pa.DictionaryArray.from_arrays(keys, pa.array(self.dictionary)),
+            "date": tile(dates, "i8").cast(pa.timestamp("ms", "UTC")),
+            "price": tile(prices, "f8"),
+        })
+        return (whole.slice(at, size) for at in range(0, self.rows, size))
+
+
+class Wide:
+    """v0 … v15 and a name of 12 letters: 144 bytes a row, so that a batch is 1 MiB."""
+
+    sum_column = "v0"
+    dictionary = None
+    rows = WIDE_BATCHES * WIDE_ROWS
+
+    def __init__(self):
+        full, rest = divmod(self.rows, 1009)
+        self.total = (full * sum(range(1009)) + sum(range(rest))) / 4
+
+    def row(self, i):
+        return {f"v{k}": (i + k) % 1009 / 4 for k in range(WIDE_COLUMNS)} | {"name": f"row{i:09d}"}
+
+    def batches(self, size):
+        for at in range(0, self.rows, size):
+            i = np.arange(at, at + size)
+            columns = {f"v{k}": (i + k) % 1009 / 4 for k in range(WIDE_COLUMNS)}
+            yield pa.record_batch(columns | {"name": names(i)})
+
+
+def names(i):
+    letters = np.empty((len(i), 12), "u1")
+    letters[:, :3] = list(b"row")
+    for place in range(9):
+        letters[:, 11 - place] = i // 10**place % 10 + ord("0")
+    ends = np.arange(0, letters.size + 1, 12, dtype="i4")
+    return pa.StringArray.from_buffers(len(i), pa.py_buffer(ends), pa.py_buffer(letters))
+
+
+def epoch_ms(text):
+    when = datetime.strptime(text, "%b %d %Y").replace(tzinfo=timezone.utc)
+    return int(when.timestamp()) * 1000
+
+
+def make(folder, variant, source):
+    """The descriptions of the variant's files, written now where they are missing, and a note
+    if they had to be left out."""
+    formats, size, disk = VARIANTS[variant]
+    with open(source, "rb") as f:
+        key = f"1 {hashlib.sha256(f.read()).hexdigest()}"
+    wanted = [folder / f"{variant}.{fmt}" for fmt in formats]
+    have = [known(path, key) for path in wanted]
+    if not all(have):
+        if (free := shutil.disk_usage(folder).free / 1e9) < disk:
+            return [], f"{variant}: left out, {disk} GB of free disk wanted, {free:.0f} there"
+        if variant == "4g_one" and available() < 8e9:
+            return [], f"{variant}: left out, 8 GB of free memory wanted to make it"
+        content = Wide() if variant == "4g" else Stocks(source, size // 560 if variant == "4g_one" else COPIES)
+        have = [old or write(path, key, content, size) for path, old in zip(wanted, have)]
+    return have, None
+
+
+def known(path, key):
+    try:
+        about = json.loads(path.with_suffix(path.suffix + ".json").read_text())
+        return about if about["key"] == key and about["bytes"] == path.stat().st_size else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def write(path, key, content, size):
+    fmt = path.suffix[1:]
+    part = path.with_suffix(".part")
+    batches = iter(content.batches(size))
+    first = next(batches)
+    with (pa.ipc.new_stream if fmt == "stream" else pa.ipc.new_file)(part, first.schema) as out:
+        out.write_batch(first)
+        for batch in batches:
+            out.write_batch(batch)
+    with open(part, "rb") as f:
+        os.fsync(f.fileno())  # or the disk is still busy with it while others are measured
+    os.replace(part, path)
+    about = describe(path, fmt, key, content, size)
+    # Last, so that a run that was cut off leaves nothing that looks complete.
+    path.with_suffix(path.suffix + ".json").write_text(json.dumps(about))
+    return about
+
+
+def describe(path, fmt, key, content, size):
+    draw = random.Random(1)
+    places = [0, content.rows - 1, *(draw.randrange(content.rows) for _ in range(6))]
+    return {
+        "key": key, "path": str(path), "format": fmt, "bytes": path.stat().st_size,
+        "rows": content.rows, "batches": -(-content.rows // size), "names": list(content.row(0)),
+        "sum_column": content.sum_column, "sum": content.total,
+        "samples": [[i, content.row(i)] for i in places],
+        "dictionary": content.dictionary,
+        "layout": layout(path, fmt) if content.rows == size else None,
+    }
+
+
+def layout(path, fmt):
+    """Where each column's values begin, for the contenders that read no Arrow."""
+    whole = pa.memory_map(str(path)).read_buffer()
+    source = pa.BufferReader(whole)
+    batch = next(pa.ipc.open_stream(source)) if fmt == "stream" else pa.ipc.open_file(source).get_batch(0)
+    places = {}
+    for name, column in zip(batch.schema.names, batch.columns):
+        values = column.indices if pa.types.is_dictionary(column.type) else column
+        dtype = {"int8": "i1", "double": "f8"}.get(str(values.type), "i8")
+        places[name] = [values.buffers()[1].address - whole.address, dtype]
+    return places
+
+
+def available():
+    """Free memory in bytes; where the system doesn't say, none is assumed to be short."""
+    try:
+        with open("/proc/meminfo") as f:
+            return next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
+    except OSError:
+        return math.inf

@@ -1,0 +1,627 @@
+//! [`Dataset`]: an immutable table of rows over one or many record batches, in place.
+//!
+//! ```text
+//! Dataset ── pieces ──▶ Piece { source, columns, first row, rows } ── source ──▶ batches ──▶ columns
+//! ```
+//! A dataset owns nothing but its list of pieces. Slicing, selecting and concatenating make new lists; a source (an
+//! IPC file, an IPC stream, arrays in memory) finds its batches and decodes their columns when they are first asked
+//! for, and keeps them.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use arrow_array::RecordBatch;
+use arrow_data::ArrayData;
+use arrow_schema::{Schema, SchemaRef};
+
+use crate::column::Column;
+use crate::error::{Error, ErrorKind, Result};
+use crate::value::{Value, value};
+
+/// Where rows come from: record batches of one schema, found and decoded when asked for.
+pub(crate) trait Source: Debug + Send + Sync {
+    fn schema(&self) -> &SchemaRef;
+
+    /// Looks for batches until one holds row `until` or there are no more, and returns how many rows are known.
+    fn walk(&self, until: u64) -> Result<u64>;
+
+    fn num_batches(&self) -> Result<usize>;
+
+    /// The rows of batch `batch`; `None` past the last.
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>>;
+
+    /// The batch that holds `row`; `None` past the last row.
+    fn locate(&self, row: u64) -> Result<Option<usize>>;
+
+    /// A column of a batch whose structure has been checked; its values may be anything.
+    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+
+    /// A column of a batch whose values have been checked, unless the caller of `open` vouched for them.
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+
+    fn footprint(&self) -> Result<Footprint>;
+
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Where a dataset's bytes are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes mapped from files.
+    pub mapped: u64,
+    /// Those of them that lie in physical memory now, whoever brought them there.
+    pub resident: u64,
+    /// Bytes that had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
+    pub copied: u64,
+}
+
+impl std::iter::Sum for Footprint {
+    fn sum<I: Iterator<Item = Footprint>>(parts: I) -> Footprint {
+        parts.fold(Footprint::default(), |a, b| Footprint {
+            mapped: a.mapped + b.mapped,
+            resident: a.resident + b.resident,
+            copied: a.copied + b.copied,
+        })
+    }
+}
+
+/// Rows `start ..` of a source, `rows` of them or all that follow, and which of its columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub source: Arc<dyn Source>,
+    pub columns: Arc<[usize]>,
+    pub start: u64,
+    pub rows: Option<u64>,
+}
+
+/// Part of one batch: what a chunk of a column is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Part<'a> {
+    pub piece: &'a Piece,
+    pub batch: usize,
+    /// Rows inside the batch.
+    pub rows: Range<usize>,
+}
+
+impl Piece {
+    fn rows(&self) -> Result<u64> {
+        match self.rows {
+            Some(rows) => Ok(rows),
+            None => Ok(self.source.walk(u64::MAX)?.saturating_sub(self.start)),
+        }
+    }
+
+    /// How many rows are known when only rows up to `until` matter.
+    fn rows_until(&self, until: u64) -> Result<u64> {
+        match self.rows {
+            Some(rows) => Ok(rows),
+            None => Ok(self.source.walk(self.start.saturating_add(until))?.saturating_sub(self.start)),
+        }
+    }
+
+    /// Batch and row inside it of the piece's row `row`; `None` past the end.
+    fn locate(&self, row: u64) -> Result<Option<(usize, usize)>> {
+        if self.rows.is_some_and(|rows| row >= rows) {
+            return Ok(None);
+        }
+        let row = self.start.saturating_add(row);
+        let Some(batch) = self.source.locate(row)? else { return Ok(None) };
+        let span = self.source.span(batch)?.unwrap_or(row..row);
+        Ok(Some((batch, (row - span.start) as usize)))
+    }
+
+    /// The part of batch `batch` that lies in the piece; `None` when the piece has ended before.
+    fn part(&self, batch: usize) -> Result<Option<Part<'_>>> {
+        let Some(span) = self.source.span(batch)? else { return Ok(None) };
+        let end = self.rows.map_or(u64::MAX, |rows| self.start.saturating_add(rows));
+        if span.start >= end && span.start > self.start {
+            return Ok(None);
+        }
+        let (from, to) = (span.start.max(self.start), span.end.min(end));
+        let rows = (from - span.start) as usize..(to.max(from) - span.start) as usize;
+        Ok(Some(Part { piece: self, batch, rows }))
+    }
+
+    fn first_batch(&self) -> Result<usize> {
+        if self.start == 0 {
+            return Ok(0);
+        }
+        match self.source.locate(self.start)? {
+            Some(batch) => Ok(batch),
+            None => self.source.num_batches(),
+        }
+    }
+
+    /// The parts of the piece in order, one per batch that has rows in it.
+    fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
+        let mut next = self.first_batch();
+        std::iter::from_fn(move || {
+            let batch = match &mut next {
+                Ok(batch) => *batch,
+                Err(e) => {
+                    let e = e.clone();
+                    next = Ok(usize::MAX);
+                    return Some(Err(e));
+                }
+            };
+            if batch == usize::MAX {
+                return None;
+            }
+            next = Ok(batch + 1);
+            match self.part(batch) {
+                Ok(part) => part.map(Ok),
+                Err(e) => {
+                    next = Ok(usize::MAX);
+                    Some(Err(e))
+                }
+            }
+        })
+    }
+}
+
+/// An immutable, zero-copy table of rows over one or many record batches. Clones are cheap.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    schema: SchemaRef,
+    pieces: Arc<[Piece]>,
+    /// The row after each piece's last, as far as pieces have been counted.
+    ends: Arc<Mutex<Vec<u64>>>,
+    len: Arc<OnceLock<u64>>,
+}
+
+impl Dataset {
+    pub(crate) fn of_source(source: Arc<dyn Source>) -> Dataset {
+        let schema = source.schema().clone();
+        let columns = (0..schema.fields().len()).collect();
+        Dataset::of_pieces(schema, vec![Piece { source, columns, start: 0, rows: None }])
+    }
+
+    pub(crate) fn of_pieces(schema: SchemaRef, pieces: Vec<Piece>) -> Dataset {
+        Dataset { schema, pieces: pieces.into(), ends: Arc::default(), len: Arc::default() }
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The rows of all `datasets`, one after the other, without copying.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` with the first difference when their schemas are not the same, `InvalidArgument` for none.
+    pub fn concat(datasets: &[Dataset]) -> Result<Dataset> {
+        let first = datasets.first().ok_or_else(|| Error::argument("there is nothing to concatenate"))?;
+        for other in &datasets[1..] {
+            if let Some(difference) = schema_difference(&first.schema, &other.schema) {
+                let (a, b) = (first.name(), other.name());
+                return Err(Error::new(
+                    ErrorKind::SchemaMismatch,
+                    format!("the schemas of {a} and {b} differ: {difference}"),
+                ));
+            }
+        }
+        let pieces = datasets.iter().flat_map(|dataset| dataset.pieces.iter().cloned()).collect();
+        Ok(Dataset::of_pieces(first.schema.clone(), pieces))
+    }
+
+    /// Names, types and metadata of the columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The number of columns.
+    pub fn num_columns(&self) -> usize {
+        self.schema.fields().len()
+    }
+
+    /// The number of rows. Walks the messages of a stream, or the blocks of a file, the first time.
+    pub fn len(&self) -> Result<u64> {
+        if let Some(len) = self.len.get() {
+            return Ok(*len);
+        }
+        let len = self.pieces.iter().map(Piece::rows).sum::<Result<u64>>()?;
+        Ok(*self.len.get_or_init(|| len))
+    }
+
+    /// Whether there are no rows; looks no further than the first.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.rows_until(1)? == 0)
+    }
+
+    /// The number of record batches that have rows in the dataset, empty batches of a whole source included.
+    pub fn num_batches(&self) -> Result<usize> {
+        let counts = self.pieces.iter().map(|piece| match (piece.start, piece.rows) {
+            (0, None) => piece.source.num_batches(),
+            _ => piece.parts().try_fold(0, |count, part| part.map(|_| count + 1)),
+        });
+        counts.sum()
+    }
+
+    /// Bytes that the dataset's rows take in its buffers, bitmaps and offsets included, dictionaries apart.
+    pub fn nbytes(&self) -> Result<u64> {
+        let mut sum = 0;
+        for part in self.parts() {
+            let part = part?;
+            for &column in part.piece.columns.iter() {
+                let array = part.piece.source.column(part.batch, column)?;
+                sum += crate::buffer::bytes_of(array, part.rows.clone());
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Where the bytes are: mapped, resident, copied.
+    pub fn footprint(&self) -> Result<Footprint> {
+        let mut seen: Vec<*const ()> = Vec::new();
+        let fresh = |piece: &&Piece| {
+            let address = Arc::as_ptr(&piece.source).cast();
+            let new = !seen.contains(&address);
+            if new {
+                seen.push(address);
+            }
+            new
+        };
+        self.pieces.iter().filter(fresh).map(|piece| piece.source.footprint()).sum()
+    }
+
+    /// The column called `name`.
+    ///
+    /// # Errors
+    /// `ColumnNotFound`, naming the columns there are; `InvalidArgument` where several have the name.
+    pub fn column(&self, name: &str) -> Result<Column> {
+        self.column_at(self.index_of(name)?)
+    }
+
+    /// Column number `index`, counted from 0.
+    pub fn column_at(&self, index: usize) -> Result<Column> {
+        Column::new(self.pick(&[index])?)
+    }
+
+    /// The columns called `names`, in that order.
+    pub fn select<N: AsRef<str>>(&self, names: &[N]) -> Result<Dataset> {
+        let picked = names.iter().map(|name| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
+        self.pick(&picked)
+    }
+
+    fn index_of(&self, name: &str) -> Result<usize> {
+        let mut found = (0..self.num_columns()).filter(|&i| self.schema.field(i).name() == name);
+        match (found.next(), found.next()) {
+            (Some(index), None) => Ok(index),
+            (Some(a), Some(b)) => {
+                Err(Error::argument(format!("columns {a} and {b} are both called '{name}'; take them by number")))
+            }
+            (None, _) => Err(self.no_column(&format!("'{name}'"))),
+        }
+    }
+
+    fn no_column(&self, wanted: &str) -> Error {
+        let names: Vec<_> = self.schema.fields().iter().take(20).map(|field| format!("'{}'", field.name())).collect();
+        let more = if self.num_columns() > names.len() { ", …" } else { "" };
+        Error::new(ErrorKind::ColumnNotFound, format!("no column {wanted}; there are {}{more}", names.join(", ")))
+    }
+
+    fn pick(&self, columns: &[usize]) -> Result<Dataset> {
+        if let Some(missing) = columns.iter().find(|&&column| column >= self.num_columns()) {
+            return Err(self.no_column(&format!("number {missing}")));
+        }
+        let schema = self.schema.project(columns).map_err(|e| Error::argument(e.to_string()))?;
+        let narrow = |piece: &Piece| Piece {
+            columns: columns.iter().map(|&column| piece.columns[column]).collect(),
+            ..piece.clone()
+        };
+        let pieces: Arc<[Piece]> = self.pieces.iter().map(narrow).collect();
+        Ok(Dataset { schema: Arc::new(schema), pieces, ends: self.ends.clone(), len: self.len.clone() })
+    }
+
+    /// Rows `start .. start + len`, or as many of them as there are. Walks no further than `start + len`.
+    pub fn slice(&self, start: u64, len: u64) -> Result<Dataset> {
+        let end = start.saturating_add(len);
+        let mut pieces = Vec::new();
+        let mut before = 0u64;
+        for piece in self.pieces.iter() {
+            if before >= end {
+                break;
+            }
+            let rows = piece.rows_until(end - before)?;
+            let (from, to) = (start.saturating_sub(before).min(rows), (end - before).min(rows));
+            if from < to {
+                pieces.push(Piece { start: piece.start + from, rows: Some(to - from), ..piece.clone() });
+            }
+            before = before.saturating_add(rows);
+        }
+        Ok(Dataset::of_pieces(self.schema.clone(), pieces))
+    }
+
+    /// The first `n` rows.
+    pub fn head(&self, n: u64) -> Result<Dataset> {
+        self.slice(0, n)
+    }
+
+    /// The last `n` rows.
+    pub fn tail(&self, n: u64) -> Result<Dataset> {
+        let len = self.len()?;
+        self.slice(len.saturating_sub(n), n)
+    }
+
+    /// Row `row`.
+    ///
+    /// # Errors
+    /// `RowOutOfRange` past the end; `InvalidData` where a value is damaged.
+    pub fn row(&self, row: u64) -> Result<Row<'_>> {
+        let (piece, within) = self.piece_of(row)?;
+        let (batch, index) = match piece.locate(within)? {
+            Some(found) => found,
+            None => return Err(self.no_row(row)),
+        };
+        Ok(Row { schema: &self.schema, piece, batch, index })
+    }
+
+    /// All rows in order.
+    pub fn rows(&self) -> impl Iterator<Item = Result<Row<'_>>> {
+        let schema: &Schema = &self.schema;
+        self.parts().flat_map(move |part| {
+            let (part, error) = match part {
+                Ok(part) => (Some(part), None),
+                Err(e) => (None, Some(Err(e))),
+            };
+            let rows = part.into_iter().flat_map(move |part| {
+                part.rows.map(move |index| Ok(Row { schema, piece: part.piece, batch: part.batch, index }))
+            });
+            error.into_iter().chain(rows)
+        })
+    }
+
+    /// The dataset batch by batch, each a dataset of one.
+    pub fn batches(&self) -> impl Iterator<Item = Result<Dataset>> {
+        self.parts().map(|part| {
+            let part = part?;
+            let span = part.piece.source.span(part.batch)?.map_or(0, |span| span.start);
+            let rows = Some(part.rows.len() as u64);
+            let piece = Piece { start: span + part.rows.start as u64, rows, ..part.piece.clone() };
+            Ok(Dataset::of_pieces(self.schema.clone(), vec![piece]))
+        })
+    }
+
+    /// The batches as arrow-rs has them, values checked; buffers are shared unless arrow-rs needs them aligned.
+    pub fn to_record_batches(&self) -> impl Iterator<Item = Result<RecordBatch>> {
+        self.parts().map(|part| {
+            let part = part?;
+            let columns = part.columns()?.into_iter().map(crate::buffer::to_array).collect();
+            let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(part.rows.len()));
+            RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+                .map_err(|e| Error::invalid(format!("making an arrow-rs record batch: {e}")))
+        })
+    }
+
+    /// Checks all values now. `progress` hears how many rows of how many are done.
+    ///
+    /// # Errors
+    /// `InvalidData` naming path, batch, column, row and what was expected.
+    pub fn validate(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+        let total = self.len()?;
+        let mut done = 0;
+        for part in self.parts() {
+            let part = part?;
+            for &column in part.piece.columns.iter() {
+                part.validate(column)?;
+            }
+            done += part.rows.len() as u64;
+            progress(done, total);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
+        self.pieces.iter().flat_map(Piece::parts)
+    }
+
+    fn rows_until(&self, until: u64) -> Result<u64> {
+        let mut rows = 0u64;
+        for piece in self.pieces.iter() {
+            rows = rows.saturating_add(piece.rows_until(until)?);
+            if rows >= until {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The piece that row `row` lies in, and the row's number there.
+    fn piece_of(&self, row: u64) -> Result<(&Piece, u64)> {
+        if let [piece] = &self.pieces[..] {
+            return Ok((piece, row));
+        }
+        let mut ends = self.ends.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        while ends.last().is_none_or(|&end| end <= row) && ends.len() < self.pieces.len() {
+            let end = ends.last().copied().unwrap_or(0).saturating_add(self.pieces[ends.len()].rows()?);
+            ends.push(end);
+        }
+        let number = ends.partition_point(|&end| end <= row);
+        let before = if number == 0 { 0 } else { ends[number - 1] };
+        match self.pieces.get(number) {
+            Some(piece) => Ok((piece, row - before)),
+            None => Err(Error::new(ErrorKind::RowOutOfRange, format!("row {row} of {before}"))),
+        }
+    }
+
+    pub(crate) fn no_row(&self, row: u64) -> Error {
+        let len = self.len().unwrap_or(0);
+        Error::new(ErrorKind::RowOutOfRange, format!("row {row} of a dataset of {len} rows"))
+    }
+
+    fn name(&self) -> String {
+        let path = self.pieces.first().and_then(|piece| piece.source.path());
+        path.map_or_else(|| "a dataset in memory".into(), |path| path.display().to_string())
+    }
+}
+
+impl Part<'_> {
+    /// The part's columns, values checked.
+    pub(crate) fn columns(&self) -> Result<Vec<ArrayData>> {
+        self.piece.columns.iter().map(|&column| self.column(column)).collect()
+    }
+
+    /// Column `column` of the source, values checked, cut to the part.
+    pub(crate) fn column(&self, column: usize) -> Result<ArrayData> {
+        let array = self.piece.source.checked(self.batch, column)?;
+        Ok(crate::buffer::slice(array, self.rows.start, self.rows.len()))
+    }
+
+    fn validate(&self, column: usize) -> Result<()> {
+        let array = self.piece.source.column(self.batch, column)?;
+        let checked = match array.data_type() {
+            _ if crate::validate::is_trivial(array.data_type()) => crate::validate::check(array),
+            _ => self.piece.source.checked(self.batch, column).and_then(crate::validate::check),
+        };
+        checked.map_err(|e| {
+            let name = self.piece.source.schema().field(column).name().clone();
+            match self.piece.source.path() {
+                Some(path) => e.context(format_args!("batch {}, column '{name}'", self.batch)).at(path),
+                None => e.context(format_args!("batch {}, column '{name}'", self.batch)),
+            }
+        })
+    }
+}
+
+/// One row of a dataset.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    schema: &'a Schema,
+    piece: &'a Piece,
+    batch: usize,
+    index: usize,
+}
+
+impl<'a> Row<'a> {
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.piece.columns.len()
+    }
+
+    /// Whether there are no columns.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of column number `column`.
+    pub fn get(&self, column: usize) -> Result<Value<'a>> {
+        let inside = self.piece.columns.get(column);
+        let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
+        value(self.piece.source.column(self.batch, number)?, self.index)
+            .map_err(|e| e.context(format_args!("batch {}, column '{}'", self.batch, self.schema.field(column).name())))
+    }
+
+    /// Name and value of each column.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, Result<Value<'a>>)> + use<'a> {
+        let row = *self;
+        (0..row.len()).map(move |column| (row.schema.field(column).name().as_str(), row.get(column)))
+    }
+}
+
+/// The first difference between two schemas, in words, or `None`. Metadata may differ.
+pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
+    for (number, (left, right)) in a.fields().iter().zip(b.fields()).enumerate() {
+        if left.name() != right.name() {
+            return Some(format!("column {number} is called '{}' and '{}'", left.name(), right.name()));
+        }
+        if left.data_type() != right.data_type() {
+            return Some(format!("column '{}' is {} and {}", left.name(), left.data_type(), right.data_type()));
+        }
+    }
+    let (left, right) = (a.fields().len(), b.fields().len());
+    (left != right).then(|| format!("they have {left} and {right} columns"))
+}
+
+/// Arrays in memory as a source.
+#[derive(Debug)]
+pub(crate) struct Arrays {
+    schema: SchemaRef,
+    batches: Vec<Vec<ArrayData>>,
+    /// The row after each batch's last.
+    ends: Vec<u64>,
+}
+
+impl Arrays {
+    pub(crate) fn new(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Arrays {
+        let ends = batches.iter().scan(0, |end, (rows, _)| {
+            *end += *rows as u64;
+            Some(*end)
+        });
+        let ends = ends.collect();
+        Arrays { schema, batches: batches.into_iter().map(|(_, columns)| columns).collect(), ends }
+    }
+}
+
+impl Source for Arrays {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn walk(&self, _until: u64) -> Result<u64> {
+        Ok(self.ends.last().copied().unwrap_or(0))
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        Ok(self.batches.len())
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        let start = if batch == 0 { 0 } else { self.ends.get(batch - 1).copied().unwrap_or(0) };
+        Ok(self.ends.get(batch).map(|&end| start..end))
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        let batch = self.ends.partition_point(|&end| end <= row);
+        Ok((batch < self.ends.len()).then_some(batch))
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        let found = self.batches.get(batch).and_then(|columns| columns.get(column));
+        found.ok_or_else(|| Error::argument(format!("batch {batch}, column {column}")))
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        self.column(batch, column)
+    }
+
+    fn footprint(&self) -> Result<Footprint> {
+        Ok(Footprint::default())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl TryFrom<Vec<RecordBatch>> for Dataset {
+    type Error = Error;
+
+    /// The batches as a dataset, without copying. They must have one schema, and there must be one at least.
+    fn try_from(batches: Vec<RecordBatch>) -> Result<Dataset> {
+        let schema = batches.first().map(RecordBatch::schema);
+        let schema = schema.ok_or_else(|| Error::argument("no record batch, so no schema"))?;
+        Dataset::from_batches(schema, batches)
+    }
+}
+
+impl Dataset {
+    /// `batches` of `schema` as a dataset, without copying; there may be none.
+    pub fn from_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Dataset> {
+        let mut parts = Vec::with_capacity(batches.len());
+        for batch in &batches {
+            if let Some(difference) = schema_difference(&schema, &batch.schema()) {
+                let message = format!("a batch has another schema than the dataset: {difference}");
+                return Err(Error::new(ErrorKind::SchemaMismatch, message));
+            }
+            let columns = batch.columns().iter().map(|column| column.to_data()).collect();
+            parts.push((batch.num_rows(), columns));
+        }
+        Ok(Dataset::of_source(Arc::new(Arrays::new(schema, parts))))
+    }
+}

@@ -1,0 +1,133 @@
+//! What can go wrong, in one sentence each: what was being done to which path, what was expected, what was found,
+//! and, where one exists, the way out.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The class of an [`Error`]; Python has one exception class for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The path, or every path of a list or glob, is not there.
+    NotFound,
+    /// The operating system refused access.
+    PermissionDenied,
+    /// The bytes are not what the Arrow format says they must be, or not Arrow at all.
+    InvalidData,
+    /// Legal Arrow, but this version cannot do it yet.
+    Unsupported,
+    /// Two schemas that must agree do not.
+    SchemaMismatch,
+    /// No column of that name or number.
+    ColumnNotFound,
+    /// No row of that number.
+    RowOutOfRange,
+    /// An argument has a value that makes no sense here.
+    InvalidArgument,
+    /// The mapping was closed.
+    Closed,
+    /// Something still uses what was to be closed.
+    Busy,
+    /// The file changed under a mapping that relies on it staying as it was.
+    FileChanged,
+    /// Zero-copy was demanded, and a buffer could not be had without a copy.
+    CopyNeeded,
+    /// Any other failure of the operating system.
+    Io,
+}
+
+/// An error: a [kind](ErrorKind), a sentence, and the path it is about.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    path: Option<PathBuf>,
+    errno: Option<i32>,
+}
+
+impl Error {
+    /// An error of `kind` that says `message`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Box::new(Inner { kind, message: message.into(), path: None, errno: None }))
+    }
+
+    /// What the operating system answered while `doing` something, for example `"mapping"`.
+    pub fn io(doing: &str, error: &std::io::Error) -> Error {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            Io::NotFound => ErrorKind::NotFound,
+            Io::PermissionDenied => ErrorKind::PermissionDenied,
+            _ => ErrorKind::Io,
+        };
+        let mut built = Error::new(kind, format!("{doing}: {error}"));
+        built.0.errno = error.raw_os_error();
+        built
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::InvalidData, message)
+    }
+
+    pub(crate) fn argument(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    pub(crate) fn unsupported(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Unsupported, message)
+    }
+
+    /// The same error with the path it is about, unless it names one already.
+    pub fn at(mut self, path: impl AsRef<Path>) -> Error {
+        self.0.path.get_or_insert_with(|| path.as_ref().to_path_buf());
+        self
+    }
+
+    /// The same error with `context` (say, the column) put before its sentence.
+    pub fn context(mut self, context: impl fmt::Display) -> Error {
+        self.0.message = format!("{context}: {}", self.0.message);
+        self
+    }
+
+    /// The class of the error.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The sentence, without the path.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The path the error is about.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The operating system's number for the error, where it came from there.
+    pub fn errno(&self) -> Option<i32> {
+        self.0.errno
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.path {
+            Some(path) => write!(f, "{}: {}", path.display(), self.0.message),
+            None => f.write_str(&self.0.message),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({self})", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}

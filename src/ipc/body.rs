@@ -1,0 +1,81 @@
+//! What a body's bytes may need before they can be read: decompression, and another byte order.
+
+use std::borrow::Cow;
+use std::io::Read;
+
+use arrow_buffer::Buffer;
+
+use super::message::Compression;
+use crate::error::{Error, Result};
+use crate::layout::Role;
+
+/// Opens a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then bytes
+/// (Message.fbs, *BodyCompression*).
+///
+/// Memory grows with what really comes out of the frame, never with what the length promises.
+pub(super) fn decompress(stored: &[u8], codec: Compression) -> Result<Cow<'_, [u8]>> {
+    let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
+        return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
+    };
+    let declared = i64::from_le_bytes(*prefix);
+    if declared == -1 {
+        return Ok(Cow::Borrowed(frame));
+    }
+    let Ok(declared) = u64::try_from(declared) else {
+        return Err(Error::invalid(format!("a compressed buffer declares a length of {declared}")));
+    };
+    let opened = match codec {
+        Compression::Lz4 => read_all(lz4_flex::frame::FrameDecoder::new(frame), declared, frame.len()),
+        Compression::Zstd => {
+            zstd::stream::read::Decoder::with_buffer(frame).and_then(|decoder| read_all(decoder, declared, frame.len()))
+        }
+    };
+    let opened = opened.map_err(|e| Error::invalid(format!("decompressing {codec:?}: {e}")))?;
+    if opened.len() as u64 != declared {
+        let got = opened.len();
+        return Err(Error::invalid(format!(
+            "decompressing {codec:?}: {declared} bytes were declared, {got} or more came"
+        )));
+    }
+    Ok(Cow::Owned(opened))
+}
+
+fn read_all(decoder: impl Read, declared: u64, compressed: usize) -> std::io::Result<Vec<u8>> {
+    // Room for a common ratio at once; a frame that really holds more makes the vector grow.
+    let likely = declared.min(compressed as u64 * 8);
+    let mut opened = Vec::with_capacity(likely as usize);
+    decoder.take(declared.saturating_add(1)).read_to_end(&mut opened)?;
+    Ok(opened)
+}
+
+/// The buffer with its numbers turned from big-endian to little-endian.
+pub(super) fn little_endian(buffer: &Buffer, role: Role) -> Buffer {
+    let mut bytes = buffer.to_vec();
+    match role {
+        Role::Values { width: 16, word: 0 } => {
+            for value in bytes.chunks_exact_mut(16) {
+                value[..4].reverse();
+                value[4..8].reverse();
+                value[8..].reverse();
+            }
+        }
+        Role::Values { word, .. } if word > 1 => reverse_each(&mut bytes, word),
+        Role::Offsets { width } | Role::Starts { width } | Role::Sizes { width } => reverse_each(&mut bytes, width),
+        Role::Views => bytes.chunks_exact_mut(16).for_each(reverse_view),
+        _ => {}
+    }
+    Buffer::from_vec(bytes)
+}
+
+fn reverse_each(bytes: &mut [u8], width: usize) {
+    bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+}
+
+fn reverse_view(view: &mut [u8]) {
+    view[..4].reverse();
+    let len = i32::from_le_bytes([view[0], view[1], view[2], view[3]]);
+    if len > 12 {
+        view[8..12].reverse();
+        view[12..].reverse();
+    }
+}

@@ -1,0 +1,20 @@
+//! Arrow IPC: the file and stream formats, read in place and written dense.
+//!
+//! The code here sees [`Bytes`](crate::Bytes), never maps, so it reads a mapping, a `Vec` or a static alike. In
+//! reading order: `flat` (flatbuffers, every access checked), `message` (framing), `schema`, `body` (compression,
+//! byte order), `decode` (a column in place), `dictionary`, `read` (files and streams as sources of batches),
+//! `anatomy` (messages as data), `write`.
+
+mod body;
+mod decode;
+mod dictionary;
+mod flat;
+mod guess;
+mod message;
+mod read;
+mod schema;
+mod shelf;
+
+pub use message::{Compression, Kind};
+pub use read::Validate;
+pub(crate) use read::{Ipc, Options};

@@ -1,0 +1,558 @@
+//! An IPC file or stream as a source of batches.
+//!
+//! ```text
+//! file:   "ARROW1\0\0" Schema … messages … EOS  Footer { schema, dictionary blocks, record batch blocks } i32 "ARROW1"
+//! stream: Schema  (DictionaryBatch | RecordBatch)*  EOS?
+//! ```
+//! Opening reads the footer, or the first message. The walk, message by message of a stream or block by block of a
+//! file, goes only as far as somebody's question needs, and what it finds is kept.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+
+use super::decode::{Batch, Decoder, Dictionaries};
+use super::dictionary::{Link, State, Values, Version};
+use super::flat::{Table, Vector};
+use super::guess;
+use super::message::{BatchHeader, DictionaryHeader, Found, Frame, Header, Kind, Window, find, length, rows_of};
+use super::schema::IpcSchema;
+use super::shelf::Shelf;
+use crate::buffer::Bytes;
+use crate::dataset::{Footprint, Source};
+use crate::error::{Error, Result};
+use crate::validate;
+
+pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
+
+/// When the values of a column are checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Validate {
+    /// When the column is first handed out, once per batch.
+    #[default]
+    Lazy,
+    /// When the file is opened.
+    Full,
+    /// Never: the caller vouches for them.
+    None,
+}
+
+/// How an IPC file or stream is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    pub validate: Validate,
+    pub strict: bool,
+    pub partial: bool,
+}
+
+/// An IPC file or stream.
+#[derive(Debug)]
+pub(crate) struct Ipc {
+    pub(super) bytes: Bytes,
+    path: Option<PathBuf>,
+    pub(super) schema: IpcSchema,
+    /// What each dictionary id of the schema holds.
+    pub(super) dictionaries: HashMap<i64, Values>,
+    options: Options,
+    /// The footer of a file; a stream has none.
+    pub(super) footer: Option<Footer>,
+    walk: Mutex<Walk>,
+    entries: Shelf<Entry>,
+    done: AtomicBool,
+    /// What was left behind the last whole batch of a file opened with `partial`.
+    left: OnceLock<String>,
+    copied: AtomicU64,
+}
+
+/// Blocks of an IPC file, as its footer lists them.
+#[derive(Debug)]
+pub(super) struct Footer {
+    metadata: Vec<u8>,
+    dictionaries: usize,
+    batches: usize,
+}
+
+/// Where the walk stands.
+#[derive(Debug)]
+struct Walk {
+    /// The next message of a stream, or the next block of a file.
+    next: usize,
+    rows: u64,
+    window: Window,
+    dictionaries: Arc<State>,
+}
+
+/// A record batch that the walk has found.
+#[derive(Debug)]
+struct Entry {
+    frame: Frame,
+    rows: Range<u64>,
+    dictionaries: Arc<State>,
+    /// Boxed: a walk makes many entries, and few of them are decoded.
+    batch: OnceLock<Box<Decoded>>,
+}
+
+/// A record batch whose header has been read, and its columns as far as they were asked for.
+#[derive(Debug)]
+struct Decoded {
+    batch: Batch,
+    columns: Box<[OnceLock<ArrayData>]>,
+    checked: Box<[OnceLock<()>]>,
+}
+
+impl Ipc {
+    /// Opens bytes that are an IPC file or an IPC stream.
+    pub(crate) fn open(bytes: Bytes, path: Option<&Path>, options: Options) -> Result<Ipc> {
+        let mut window = Window::new();
+        let head = bytes.len().min(MAGIC.len());
+        let is_file = window.get(&bytes, 0, head)? == MAGIC;
+        let (schema, footer, next) = match is_file {
+            true => {
+                let (schema, footer) = open_file(&bytes)?;
+                (schema, Some(footer), 0)
+            }
+            false => {
+                let (schema, next) = open_stream(&bytes, &mut window)?;
+                (schema, None, next)
+            }
+        };
+        let ipc = Ipc {
+            dictionaries: Values::of_schema(&schema),
+            bytes,
+            path: path.map(Path::to_path_buf),
+            schema,
+            options,
+            footer,
+            walk: Mutex::new(Walk { next, rows: 0, window, dictionaries: Arc::default() }),
+            entries: Shelf::new(),
+            done: AtomicBool::new(false),
+            left: OnceLock::new(),
+            copied: AtomicU64::new(0),
+        };
+        if let Some(footer) = &ipc.footer {
+            let dictionaries = ipc.dictionaries_of_file(footer)?;
+            ipc.lock().dictionaries = Arc::new(dictionaries);
+        }
+        Ok(ipc)
+    }
+
+    /// What a file opened with `partial` had behind its last whole batch.
+    pub(crate) fn left(&self) -> Option<&str> {
+        self.left.get().map(String::as_str)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Walk> {
+        // A panic while walking leaves entries and rows in step: both are written last.
+        self.walk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn dictionaries_of_file(&self, footer: &Footer) -> Result<State> {
+        let mut state = State::new();
+        let mut window = Window::new();
+        for number in 0..footer.dictionaries {
+            let frame = footer.dictionary(number, &self.bytes, &mut window)?;
+            self.add_dictionary(&mut state, frame, &mut window)?;
+        }
+        Ok(state)
+    }
+
+    /// Takes the dictionary batch at `frame` into `state`; returns the end of its body.
+    fn add_dictionary(&self, state: &mut State, frame: Frame, window: &mut Window) -> Result<usize> {
+        let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+        let header = Header::parse(metadata)?;
+        if header.kind != Kind::DictionaryBatch {
+            return Err(unexpected(frame, Kind::DictionaryBatch, header.kind));
+        }
+        let end = body_end(&self.bytes, frame, header.body_len)?;
+        let dictionary = DictionaryHeader::parse(header.table)?;
+        let (id, rows) = (dictionary.id, rows_of(dictionary.data)?);
+        let refuse =
+            |what: &str| Err(Error::invalid(format!("the batch of dictionary {id} at byte {} {what}", frame.offset)));
+        let Some(values) = self.dictionaries.get(&id) else { return refuse("is of no field of the schema") };
+        let link = Link::new(frame, rows, values.nested(state));
+        match state.get_mut(&id) {
+            Some(version) if dictionary.is_delta => version.extend(link),
+            None if dictionary.is_delta => return refuse("is a delta to nothing"),
+            Some(_) if self.footer.is_some() => return refuse("replaces another, which a file can't say from when"),
+            _ => drop(state.insert(id, Version::new(link))),
+        }
+        Ok(end)
+    }
+
+    /// Goes on to the next record batch; false when there is none.
+    fn step(&self, walk: &mut Walk) -> Result<bool> {
+        let stepped = match &self.footer {
+            Some(footer) => self.step_file(footer, walk),
+            None => self.step_stream(walk),
+        };
+        match stepped {
+            Err(e) if self.options.partial => {
+                let batches = self.entries.len();
+                let _ = self.left.set(format!("valid up to batch {batches}, row {}: {}", walk.rows, e.message()));
+                Ok(false)
+            }
+            other => other,
+        }
+    }
+
+    fn step_file(&self, footer: &Footer, walk: &mut Walk) -> Result<bool> {
+        if walk.next >= footer.batches {
+            return Ok(false);
+        }
+        let frame = footer.batch(walk.next, &self.bytes, &mut walk.window)?;
+        self.add_batch(walk, frame)?;
+        walk.next += 1;
+        Ok(true)
+    }
+
+    fn step_stream(&self, walk: &mut Walk) -> Result<bool> {
+        loop {
+            let Found::Message(frame) = find(&self.bytes, &mut walk.window, walk.next)? else { return Ok(false) };
+            let metadata = walk.window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+            match Header::parse(metadata).map_err(|e| at_message(e, frame))?.kind {
+                Kind::RecordBatch => {
+                    walk.next = self.add_batch(walk, frame)?;
+                    return Ok(true);
+                }
+                Kind::DictionaryBatch => {
+                    let mut state = std::mem::take(&mut walk.dictionaries);
+                    // Copied only when a batch found since the last dictionary keeps the state before this one.
+                    let added = self.add_dictionary(Arc::make_mut(&mut state), frame, &mut walk.window);
+                    walk.dictionaries = state;
+                    walk.next = added?;
+                }
+                other => return Err(unexpected(frame, Kind::RecordBatch, other)),
+            }
+        }
+    }
+
+    /// Notes the record batch at `frame`; returns the end of its body.
+    fn add_batch(&self, walk: &mut Walk, frame: Frame) -> Result<usize> {
+        let metadata = walk.window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+        let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
+        if header.kind != Kind::RecordBatch {
+            return Err(unexpected(frame, Kind::RecordBatch, header.kind));
+        }
+        let end = body_end(&self.bytes, frame, header.body_len)?;
+        let rows = rows_of(header.table).map_err(|e| at_message(e, frame))? as u64;
+        let last = walk.rows.checked_add(rows).filter(|&last| i64::try_from(last).is_ok());
+        let last = last.ok_or_else(|| at_message(Error::invalid("more than 2^63 rows"), frame))?;
+        let dictionaries = walk.dictionaries.clone();
+        self.entries.push(Entry { frame, rows: walk.rows..last, dictionaries, batch: OnceLock::new() });
+        walk.rows = last;
+        Ok(end)
+    }
+
+    /// Walks until `enough` says so or there is nothing more.
+    fn walk_while(&self, more: impl Fn(&Walk) -> bool) -> Result<u64> {
+        let mut walk = self.lock();
+        while !self.done.load(Ordering::Acquire) && more(&walk) {
+            if !self.step(&mut walk).map_err(|e| self.locate_error(e))? {
+                self.done.store(true, Ordering::Release);
+            }
+        }
+        Ok(walk.rows)
+    }
+
+    fn entry(&self, batch: usize) -> Result<Option<&Entry>> {
+        if batch >= self.entries.len() && !self.done.load(Ordering::Acquire) {
+            self.walk_while(|_| batch >= self.entries.len())?;
+        }
+        Ok(self.entries.get(batch))
+    }
+
+    fn decoded(&self, batch: usize) -> Result<(&Entry, &Decoded)> {
+        let entry = self.entry(batch)?.ok_or_else(|| Error::argument(format!("there is no batch {batch}")))?;
+        if let Some(decoded) = entry.batch.get() {
+            return Ok((entry, decoded));
+        }
+        let decoded =
+            self.decode(entry.frame).map_err(|e| self.locate_error(e.context(format_args!("batch {batch}"))))?;
+        Ok((entry, entry.batch.get_or_init(|| Box::new(decoded))))
+    }
+
+    fn decode(&self, frame: Frame) -> Result<Decoded> {
+        let mut metadata = vec![0; frame.metadata_len];
+        self.bytes.read_at(frame.metadata, &mut metadata)?;
+        let header = Header::parse(&metadata)?;
+        let body = (frame.body(), header.body_len);
+        body_end(&self.bytes, frame, header.body_len)?;
+        let columns = &self.schema.columns;
+        let batch = Batch::new(BatchHeader::parse(header.table)?, header.version, body, columns)?;
+        let empty = |_| OnceLock::new();
+        let (columns, checked) =
+            (columns.iter().map(empty).collect(), columns.iter().map(|_| OnceLock::new()).collect());
+        Ok(Decoded { batch, columns, checked })
+    }
+
+    pub(super) fn decoder<'a>(&'a self, dictionaries: &'a dyn Dictionaries) -> Decoder<'a> {
+        Decoder {
+            bytes: &self.bytes,
+            schema: &self.schema,
+            dictionaries,
+            copied: &self.copied,
+            strict: self.options.strict,
+        }
+    }
+
+    pub(super) fn note_copy(&self, bytes: usize) {
+        self.copied.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_strict(&self) -> bool {
+        self.options.strict
+    }
+
+    /// Walks to the end, so that every delta is known; an error on the way is left for whoever meets it.
+    pub(super) fn walk_all(&self) {
+        let _ = self.walk_while(|_| true);
+    }
+
+    fn locate_error(&self, e: Error) -> Error {
+        match &self.path {
+            Some(path) => e.at(path),
+            None => e,
+        }
+    }
+
+    fn column_error(&self, e: Error, batch: usize, column: usize) -> Error {
+        let name = self.schema.schema.field(column).name();
+        self.locate_error(e.context(format_args!("batch {batch}, column '{name}'")))
+    }
+
+    /// The frames of all messages that belong to the data, in file order, for `messages`.
+    pub(super) fn frames(&self) -> Result<Vec<Frame>> {
+        let mut window = Window::new();
+        let mut frames = Vec::new();
+        let mut next = if self.footer.is_some() { 8 } else { 0 };
+        while let Found::Message(frame) = find(&self.bytes, &mut window, next)? {
+            let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+            let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
+            next = body_end(&self.bytes, frame, header.body_len)?;
+            frames.push(frame);
+        }
+        Ok(frames)
+    }
+}
+
+fn open_stream(bytes: &Bytes, window: &mut Window) -> Result<(IpcSchema, usize)> {
+    let found = find(bytes, window, 0);
+    let frame = match found {
+        Ok(Found::Message(frame)) => frame,
+        Ok(Found::End) => return Err(guess::not_arrow(bytes, None)),
+        Err(e) => return Err(guess::not_arrow(bytes, Some(e))),
+    };
+    let metadata = window.get(bytes, frame.metadata, frame.metadata_len)?;
+    let schema = Header::parse(metadata).and_then(|header| match header.kind {
+        Kind::Schema => IpcSchema::parse(header.table, metadata.len()),
+        other => Err(unexpected(frame, Kind::Schema, other)),
+    });
+    match schema {
+        Ok(schema) => Ok((schema, frame.body())),
+        Err(e) => Err(guess::not_arrow(bytes, Some(e))),
+    }
+}
+
+/// The footer stands at the end: its flatbuffer, its length as i32, the magic.
+fn open_file(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
+    let size = bytes.len();
+    let cut = || {
+        Error::invalid(
+            "truncated: an Arrow IPC file ends with its footer and 'ARROW1', this one does not; it may still be being written, or cut off",
+        )
+    };
+    let tail_len = size.min(4096);
+    let mut tail = vec![0; tail_len];
+    bytes.read_at(size - tail_len, &mut tail)?;
+    let Some((rest, magic)) = tail.split_last_chunk::<6>() else { return Err(cut()) };
+    let Some((rest, len)) = rest.split_last_chunk::<4>() else { return Err(cut()) };
+    if magic != MAGIC || size < 8 + 10 {
+        return Err(cut());
+    }
+    let len = i32::from_le_bytes(*len);
+    let start = usize::try_from(len).ok().and_then(|len| (size - 10).checked_sub(len)).filter(|&start| start >= 8);
+    let Some(start) = start else {
+        return Err(Error::invalid(format!("the footer has a length of {len} bytes in a file of {size}")));
+    };
+    let len = size - 10 - start;
+    let metadata = match rest.len().checked_sub(len) {
+        Some(at) => rest[at..].to_vec(),
+        None => {
+            let mut metadata = vec![0; len];
+            bytes.read_at(start, &mut metadata)?;
+            metadata
+        }
+    };
+    let table = Table::root(&metadata)?;
+    let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
+    let schema = IpcSchema::parse(schema, metadata.len())?;
+    let count = |field| Ok::<_, Error>(table.vector(field, 24)?.map_or(0, |blocks| blocks.len()));
+    let (dictionaries, batches) = (count(2)?, count(3)?);
+    Ok((schema, Footer { metadata, dictionaries, batches }))
+}
+
+impl Footer {
+    fn dictionary(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
+        self.block(2, number, bytes, window)
+            .map_err(|e| e.context(format_args!("dictionary block {number} of the footer")))
+    }
+
+    fn batch(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
+        self.block(3, number, bytes, window)
+            .map_err(|e| e.context(format_args!("record batch block {number} of the footer")))
+    }
+
+    /// A block is the message's offset, the length of prefix and metadata, and the length of the body (File.fbs).
+    fn block(&self, field: usize, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
+        let blocks: Option<Vector<'_>> = Table::root(&self.metadata)?.vector(field, 24)?;
+        let blocks = blocks.ok_or_else(|| Error::invalid("the footer lists no blocks"))?;
+        let offset = length("block offset", blocks.i64(number, 0)?)?;
+        let metadata_len = length("metadata length", blocks.i32(number, 8)?.into())?;
+        let body = offset.checked_add(metadata_len).filter(|&body| body <= bytes.len());
+        let found = find(bytes, window, offset)?;
+        // The block says where the body begins; the message's own prefix may leave out some padding before it.
+        match (found, body) {
+            (Found::Message(frame), Some(body)) if frame.body() <= body => {
+                Ok(Frame { metadata_len: body - frame.metadata, ..frame })
+            }
+            _ => Err(Error::invalid(format!(
+                "offset {offset} and metadata length {metadata_len} fit no message in a file of {} bytes",
+                bytes.len()
+            ))),
+        }
+    }
+
+    pub(super) fn metadata_len(&self) -> usize {
+        self.metadata.len()
+    }
+}
+
+/// The end of a message's body, which must be inside the file.
+fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
+    let end = frame.body().checked_add(body_len).filter(|&end| end <= bytes.len());
+    end.ok_or_else(|| {
+        let (offset, left) = (frame.offset, bytes.len().saturating_sub(frame.body()));
+        Error::invalid(format!(
+            "truncated: the message at byte {offset} has a body of {body_len} bytes, but only {left} follow"
+        ))
+    })
+}
+
+fn unexpected(frame: Frame, expected: Kind, got: Kind) -> Error {
+    let (expected, got) = (expected.name(), got.name());
+    Error::invalid(format!("the message at byte {} is a {got}, expected a {expected}", frame.offset))
+}
+
+fn at_message(e: Error, frame: Frame) -> Error {
+    e.context(format_args!("the message at byte {}", frame.offset))
+}
+
+/// Dictionaries as they are for one batch of `ipc`.
+pub(super) struct Resolver<'a> {
+    pub ipc: &'a Ipc,
+    pub state: &'a State,
+}
+
+impl Dictionaries for Resolver<'_> {
+    fn values(&self, id: i64) -> Result<Option<ArrayData>> {
+        self.state.get(&id).map(|version| version.values(self.ipc, id)).transpose()
+    }
+}
+
+impl Source for Ipc {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema.schema
+    }
+
+    fn walk(&self, until: u64) -> Result<u64> {
+        self.walk_while(|walk| walk.rows < until)
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        if let (Some(footer), false) = (&self.footer, self.options.partial) {
+            return Ok(footer.batches);
+        }
+        self.walk(u64::MAX)?;
+        Ok(self.entries.len())
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        Ok(self.entry(batch)?.map(|entry| entry.rows.clone()))
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        if !self.done.load(Ordering::Acquire) {
+            self.walk_while(|walk| walk.rows <= row)?;
+        }
+        let batch = self.entries.partition_point(|entry| entry.rows.end <= row);
+        Ok((batch < self.entries.len()).then_some(batch))
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        let (entry, decoded) = self.decoded(batch)?;
+        let Some((place, node)) = decoded.columns.get(column).zip(self.schema.columns.get(column)) else {
+            return Err(Error::argument(format!("there is no column {column}")));
+        };
+        if let Some(array) = place.get() {
+            return Ok(array);
+        }
+        let resolver = Resolver { ipc: self, state: &entry.dictionaries };
+        let array = self.decoder(&resolver).column(&decoded.batch, node, column);
+        let array = array.map_err(|e| self.column_error(e, batch, column))?;
+        Ok(place.get_or_init(|| array))
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        let array = self.column(batch, column)?;
+        if self.options.validate == Validate::None || validate::is_trivial(array.data_type()) && array.nulls().is_none()
+        {
+            return Ok(array);
+        }
+        let (entry, decoded) = self.decoded(batch)?;
+        let Some(checked) = decoded.checked.get(column) else { return Ok(array) };
+        if checked.get().is_none() {
+            let state = &entry.dictionaries;
+            let node = self.schema.columns.get(column);
+            let dictionaries = node.map_or(Ok(()), |node| self.check_dictionaries(node, state));
+            dictionaries.and_then(|()| validate::check(array)).map_err(|e| self.column_error(e, batch, column))?;
+            checked.get_or_init(|| ());
+        }
+        Ok(array)
+    }
+
+    fn footprint(&self) -> Result<Footprint> {
+        let mapping = self.bytes.mapping().filter(|mapping| mapping.path().is_some());
+        let (mapped, resident) = match mapping {
+            Some(mapping) => (mapping.len() as u64, mapping.resident()? as u64),
+            None => (0, 0),
+        };
+        let read = if mapping.is_none() { self.bytes.len() as u64 } else { 0 };
+        Ok(Footprint { mapped, resident, copied: read + self.copied.load(Ordering::Relaxed) })
+    }
+
+    fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Ipc {
+    fn check_dictionaries(&self, node: &super::schema::Node, state: &State) -> Result<()> {
+        let mut outcome = Ok(());
+        node.dictionaries(&mut |id, _| {
+            if let (Ok(()), Some(version)) = (&outcome, state.get(&id)) {
+                outcome = version.check(self, id);
+            }
+        });
+        outcome
+    }
+}

@@ -1,0 +1,78 @@
+//! A list that only grows, by `&self`, and whose items never move: readers hold references while a walker pushes.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Items in shelves of 1, 2, 4, 8 … places.
+#[derive(Debug)]
+pub(super) struct Shelf<T> {
+    shelves: [OnceLock<Box<[OnceLock<T>]>>; usize::BITS as usize],
+    len: AtomicUsize,
+}
+
+impl<T> Shelf<T> {
+    pub(super) fn new() -> Shelf<T> {
+        Shelf { shelves: [const { OnceLock::new() }; usize::BITS as usize], len: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        // Acquire: whoever sees the length sees the items below it.
+        self.len.load(Ordering::Acquire)
+    }
+
+    pub(super) fn get(&self, i: usize) -> Option<&T> {
+        if i >= self.len() {
+            return None;
+        }
+        let (shelf, place) = Self::locate(i);
+        self.shelves[shelf].get()?[place].get()
+    }
+
+    /// Adds an item. Only one thread may push at a time; the walker holds a mutex for that.
+    pub(super) fn push(&self, item: T) {
+        let len = self.len.load(Ordering::Relaxed);
+        let (shelf, place) = Self::locate(len);
+        let places = self.shelves[shelf].get_or_init(|| (0..1usize << shelf).map(|_| OnceLock::new()).collect());
+        if places[place].set(item).is_ok() {
+            self.len.store(len + 1, Ordering::Release);
+        }
+    }
+
+    /// The first item for which `before` is false, by binary search, or `len()`.
+    pub(super) fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.get(middle) {
+                Some(item) if before(item) => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
+
+    fn locate(i: usize) -> (usize, usize) {
+        let shelf = (i + 1).ilog2() as usize;
+        (shelf, i + 1 - (1 << shelf))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shelf;
+
+    #[test]
+    fn items_stay_where_they_are() {
+        let shelf = Shelf::new();
+        shelf.push(0usize);
+        let first = shelf.get(0).map(std::ptr::from_ref);
+        for i in 1..1000 {
+            shelf.push(i);
+        }
+        assert_eq!(shelf.get(0).map(std::ptr::from_ref), first);
+        assert!((0..1000).all(|i| shelf.get(i) == Some(&i)));
+        assert_eq!((shelf.len(), shelf.get(1000)), (1000, None));
+        assert_eq!(shelf.partition_point(|&i| i < 617), 617);
+        assert_eq!(shelf.partition_point(|_| true), 1000);
+    }
+}

@@ -1,0 +1,158 @@
+//! Which buffers a type has, in which order and how long: the one table that the decoder, the checker, the writer and
+//! the printer all consult (Arrow Columnar Format, *Physical Memory Layout* and *Buffer Listing for Each Layout*).
+
+use arrow_schema::{DataType, FieldRef, IntervalUnit, UnionMode};
+
+/// What a buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// One bit per row: set = valid.
+    Validity,
+    /// One bit per row: the booleans.
+    Bits,
+    /// `width` bytes per row.
+    Values {
+        /// Bytes per row.
+        width: usize,
+        /// Bytes of each number in a row, for byte order: an interval of 16 bytes holds numbers of 4 and 8.
+        word: usize,
+    },
+    /// Rows + 1 offsets of `width` bytes into the child or the data.
+    Offsets {
+        /// Bytes per offset: 4 or 8.
+        width: usize,
+    },
+    /// An offset per row (list views, dense unions).
+    Starts {
+        /// Bytes per offset: 4 or 8.
+        width: usize,
+    },
+    /// A length per row (list views).
+    Sizes {
+        /// Bytes per length: 4 or 8.
+        width: usize,
+    },
+    /// Bytes that offsets or views point into.
+    Data,
+    /// 16 bytes per row: length, prefix, and either the rest or buffer number and offset.
+    Views,
+    /// One type id per row (unions).
+    TypeIds,
+}
+
+impl Role {
+    /// The role's name as the format's specification calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Validity => "validity",
+            Role::Bits | Role::Values { .. } => "values",
+            Role::Offsets { .. } | Role::Starts { .. } => "offsets",
+            Role::Sizes { .. } => "sizes",
+            Role::Data => "data",
+            Role::Views => "views",
+            Role::TypeIds => "type_ids",
+        }
+    }
+
+    /// Whether the bytes of this role differ between big-endian and little-endian files.
+    pub fn has_byte_order(self) -> bool {
+        !matches!(self, Role::Validity | Role::Bits | Role::Data | Role::TypeIds | Role::Values { word: 1, .. })
+    }
+
+    /// The fewest bytes that a buffer of this role needs for `rows` rows, or `None` past `usize`.
+    ///
+    /// Zero rows need no bytes, not even the one offset: "legacy" writers leave the buffer empty (Columnar Format,
+    /// *Variable-size Binary Layout*).
+    pub fn bytes_for(self, rows: usize) -> Option<usize> {
+        match self {
+            Role::Validity | Role::Bits => Some(rows.div_ceil(8)),
+            Role::Values { width, .. } | Role::Starts { width } | Role::Sizes { width } => rows.checked_mul(width),
+            Role::Offsets { .. } if rows == 0 => Some(0),
+            Role::Offsets { width } => rows.checked_add(1)?.checked_mul(width),
+            Role::Data => Some(0),
+            Role::Views => rows.checked_mul(16),
+            Role::TypeIds => Some(rows),
+        }
+    }
+}
+
+/// The buffers of one type, children apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    roles: [Option<Role>; 3],
+    /// Whether any number of `Data` buffers follow (views).
+    pub variadic: bool,
+}
+
+impl Layout {
+    /// The buffers in the order of the format, validity first where the type has it.
+    pub fn roles(&self) -> impl Iterator<Item = Role> + '_ {
+        self.roles.iter().flatten().copied()
+    }
+
+    /// The buffers behind validity, in the order in which arrow-rs holds them as well.
+    pub fn value_roles(&self) -> impl Iterator<Item = Role> + '_ {
+        self.roles().filter(|&role| role != Role::Validity)
+    }
+
+    /// Whether the type has a validity bitmap.
+    pub fn has_validity(&self) -> bool {
+        self.roles[0] == Some(Role::Validity)
+    }
+}
+
+/// The layout of a type; a dictionary-encoded column has that of its keys.
+pub fn layout(data_type: &DataType) -> Layout {
+    use DataType::*;
+    let fixed = |width| with_validity([Some(Role::Values { width, word: width }), None]);
+    match data_type {
+        Null => bare([None, None]),
+        Boolean => with_validity([Some(Role::Bits), None]),
+        Int8 | UInt8 => fixed(1),
+        Int16 | UInt16 | Float16 => fixed(2),
+        Int32 | UInt32 | Float32 | Date32 | Time32(_) | Decimal32(..) => fixed(4),
+        Int64 | UInt64 | Float64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => fixed(8),
+        Decimal128(..) => fixed(16),
+        Decimal256(..) => fixed(32),
+        Interval(IntervalUnit::YearMonth) => fixed(4),
+        Interval(IntervalUnit::DayTime) => with_validity([Some(Role::Values { width: 8, word: 4 }), None]),
+        // Two i32 and one i64; the decoder knows this one by its word of 0.
+        Interval(IntervalUnit::MonthDayNano) => with_validity([Some(Role::Values { width: 16, word: 0 }), None]),
+        FixedSizeBinary(width) => {
+            with_validity([Some(Role::Values { width: usize::try_from(*width).unwrap_or(0), word: 1 }), None])
+        }
+        Binary | Utf8 => with_validity([Some(Role::Offsets { width: 4 }), Some(Role::Data)]),
+        LargeBinary | LargeUtf8 => with_validity([Some(Role::Offsets { width: 8 }), Some(Role::Data)]),
+        BinaryView | Utf8View => Layout { variadic: true, ..with_validity([Some(Role::Views), None]) },
+        List(_) | Map(..) => with_validity([Some(Role::Offsets { width: 4 }), None]),
+        LargeList(_) => with_validity([Some(Role::Offsets { width: 8 }), None]),
+        ListView(_) => with_validity([Some(Role::Starts { width: 4 }), Some(Role::Sizes { width: 4 })]),
+        LargeListView(_) => with_validity([Some(Role::Starts { width: 8 }), Some(Role::Sizes { width: 8 })]),
+        FixedSizeList(..) | Struct(_) => with_validity([None, None]),
+        Union(_, UnionMode::Sparse) => bare([Some(Role::TypeIds), None]),
+        Union(_, UnionMode::Dense) => bare([Some(Role::TypeIds), Some(Role::Starts { width: 4 })]),
+        Dictionary(key, _) => layout(key),
+        RunEndEncoded(..) => bare([None, None]),
+    }
+}
+
+/// The child fields of a type, in the order of the format; a dictionary has none, its values travel apart.
+pub fn children(data_type: &DataType) -> Vec<&FieldRef> {
+    use DataType::*;
+    match data_type {
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => vec![field],
+        FixedSizeList(field, _) | Map(field, _) => vec![field],
+        Struct(fields) => fields.iter().collect(),
+        Union(fields, _) => fields.iter().map(|(_, field)| field).collect(),
+        RunEndEncoded(run_ends, values) => vec![run_ends, values],
+        _ => Vec::new(),
+    }
+}
+
+fn with_validity(rest: [Option<Role>; 2]) -> Layout {
+    Layout { roles: [Some(Role::Validity), rest[0], rest[1]], variadic: false }
+}
+
+fn bare(rest: [Option<Role>; 2]) -> Layout {
+    Layout { roles: [rest[0], rest[1], None], variadic: false }
+}

@@ -1,0 +1,26 @@
+//! Arrowwood opens Apache Arrow data of any size **in place**, by memory mapping, in microseconds.
+//!
+//! In reading order: [`error`], [`map`] (files as memory), [`buffer`] (bytes with an owner), [`layout`] (which
+//! buffers a type has), [`value`] (one cell), [`validate`], [`column`] and [`dataset`], [`ipc`], [`open`].
+
+mod buffer;
+mod column;
+mod csv;
+mod dataset;
+mod error;
+mod ipc;
+pub mod layout;
+mod map;
+mod open;
+mod validate;
+mod value;
+
+pub use crate::csv::{CsvOptions, read_csv_from};
+pub use buffer::Bytes;
+pub use column::Column;
+pub use dataset::{Dataset, Footprint, Row};
+pub use error::{Error, ErrorKind, Result};
+pub use ipc::{Compression, Kind, Validate};
+pub use map::{Element, Mapping, Mode, View};
+pub use open::{Open, open};
+pub use value::{Items, Members, Value};

@@ -1,0 +1,195 @@
+//! A file, or anonymous memory, as bytes and as typed elements. **Fence one**: every system call on memory is here.
+//!
+//! ```text
+//! Mapping ── owns ──▶ address range + open file
+//!    ▲ Arc
+//! View<T> ── start, len ──▶ elements, read and written in place, aligned or not
+//! ```
+//!
+//! # What a mapping promises
+//! The address range stays mapped until the last [`Mapping`] handle is dropped, so what is read from it can be a
+//! stale or a torn value when somebody else writes the file, but never memory of somebody else. Files that others
+//! truncate are the exception nobody can remove: touching a page behind the new end raises SIGBUS (mmap(2)).
+//!
+//! Metadata of a file is better read by [`Mapping::read_at`], which copies by pread(2): about 0.5 µs, where a first
+//! touch costs a page fault of 5 µs and more and makes the kernel map a whole folio around it.
+
+mod sys;
+mod view;
+
+pub use view::{Element, View};
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("arrowwood maps files of any size and therefore needs a 64-bit address space");
+
+/// How a file is mapped, in NumPy's letters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `"r"`: shared, read-only.
+    Read,
+    /// `"r+"`: shared, read-write; stores reach the file and every other mapping of it at once.
+    ReadWrite,
+    /// `"c"`: private copy-on-write; stores never reach the file.
+    CopyOnWrite,
+}
+
+impl Mode {
+    /// The mode that `"r"`, `"r+"` or `"c"` stands for.
+    pub fn parse(letters: &str) -> Result<Mode> {
+        match letters {
+            "r" => Ok(Mode::Read),
+            "r+" => Ok(Mode::ReadWrite),
+            "c" => Ok(Mode::CopyOnWrite),
+            other => Err(Error::argument(format!("mode must be 'r', 'r+' or 'c', got '{other}'"))),
+        }
+    }
+
+    /// Whether elements can be stored.
+    pub fn is_writable(self) -> bool {
+        self != Mode::Read
+    }
+}
+
+/// A file mapped whole, of any size. Clones share the mapping; the last one to go unmaps it.
+#[derive(Clone, Debug)]
+pub struct Mapping(Arc<Mapped>);
+
+#[derive(Debug)]
+struct Mapped {
+    region: sys::Region,
+    mode: Mode,
+    origin: Option<(File, PathBuf)>,
+}
+
+impl Mapping {
+    /// Maps the file at `path`.
+    ///
+    /// # Errors
+    /// `NotFound`, `PermissionDenied`, `InvalidArgument` for something that is no regular file, `Io` with the system's
+    /// answer (such as ENOMEM under `ulimit -v`) otherwise.
+    pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Mapping> {
+        let path = path.as_ref();
+        Mapping::open_at(path, mode).map_err(|e| e.at(path))
+    }
+
+    fn open_at(path: &Path, mode: Mode) -> Result<Mapping> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(mode == Mode::ReadWrite)
+            .open(path)
+            .map_err(|e| Error::io("opening the file to map it", &e))?;
+        let metadata = file.metadata().map_err(|e| Error::io("asking for the file's size", &e))?;
+        if !metadata.is_file() {
+            return Err(Error::argument("only regular files can be mapped; read this one into memory instead"));
+        }
+        let len = usize::try_from(metadata.len())
+            .map_err(|_| Error::argument("the file is larger than the address space"))?;
+        let region = sys::Region::of_file(&file, len, mode).map_err(|e| Error::io("mapping the file", &e))?;
+        Ok(Mapping(Arc::new(Mapped { region, mode, origin: Some((file, path.to_path_buf())) })))
+    }
+
+    /// Anonymous memory of `len` zeroed bytes, page aligned, that belongs to no file.
+    pub fn anonymous(len: usize) -> Result<Mapping> {
+        let region =
+            sys::Region::anonymous(len).map_err(|e| Error::io(&format!("reserving {len} bytes of memory"), &e))?;
+        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, origin: None })))
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        self.0.region.len()
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The mode it was mapped with.
+    pub fn mode(&self) -> Mode {
+        self.0.mode
+    }
+
+    /// The file's path as it was given, or `None` for anonymous memory.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.origin.as_ref().map(|(_, path)| path.as_path())
+    }
+
+    /// The address of the first byte.
+    pub fn address(&self) -> usize {
+        self.0.region.address()
+    }
+
+    /// The number of mapped bytes whose pages lie in physical memory (mincore(2)).
+    pub fn resident(&self) -> Result<usize> {
+        self.0.region.resident().map_err(|e| self.failed("asking which pages are resident", &e))
+    }
+
+    /// Writes changed pages back to the file (msync(2), `MS_SYNC`).
+    pub fn flush(&self) -> Result<()> {
+        self.0.region.flush().map_err(|e| self.failed("flushing the mapping", &e))
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on, without touching the mapped pages where there is a file.
+    ///
+    /// # Errors
+    /// `InvalidData` when the mapping ends before, `FileChanged` when the file has become shorter than its mapping.
+    pub fn read_at(&self, offset: usize, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.checked_add(buffer.len()).filter(|&end| end <= self.len());
+        if end.is_none() {
+            let (wanted, len) = (buffer.len(), self.len());
+            return Err(Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}")));
+        }
+        match &self.0.origin {
+            Some((file, _)) if self.0.mode != Mode::CopyOnWrite => read_file(file, offset, buffer),
+            _ => {
+                self.0.region.copy_out(offset, buffer);
+                Ok(())
+            }
+        }
+    }
+
+    /// The elements of type `T` from byte `offset` on, `len` of them or as many as fit.
+    ///
+    /// ```
+    /// # use arrowwood::{Mapping, Mode};
+    /// # let path = std::env::temp_dir().join(format!("view-{}", std::process::id()));
+    /// # std::fs::write(&path, 1.5f64.to_le_bytes()).unwrap();
+    /// let mapping = Mapping::open(&path, Mode::Read)?;
+    /// assert_eq!(mapping.view::<f64>(0, None)?.get(0)?, 1.5);
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), arrowwood::Error>(())
+    /// ```
+    pub fn view<T: Element>(&self, offset: usize, len: Option<usize>) -> Result<View<T>> {
+        View::new(self.clone(), offset, len)
+    }
+
+    fn failed(&self, doing: &str, error: &std::io::Error) -> Error {
+        let error = Error::io(doing, error);
+        match self.path() {
+            Some(path) => error.at(path),
+            None => error,
+        }
+    }
+
+    pub(crate) fn region(&self) -> &sys::Region {
+        &self.0.region
+    }
+}
+
+fn read_file(file: &File, offset: usize, buffer: &mut [u8]) -> Result<()> {
+    file.read_exact_at(buffer, offset as u64).map_err(|e| match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => Error::new(
+            ErrorKind::FileChanged,
+            format!("reading {} bytes at offset {offset}: the file was truncated after it was opened", buffer.len()),
+        ),
+        _ => Error::io("reading the file", &e),
+    })
+}

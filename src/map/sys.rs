@@ -1,0 +1,130 @@
+//! The system calls, each wrapped once.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+use super::Mode;
+
+/// One contiguous range of mapped addresses.
+///
+/// Invariant: `base` is the start of `len` bytes that mmap(2) returned and that nobody but `drop` unmaps; with
+/// `len == 0` nothing is mapped and `base` dangles.
+#[derive(Debug)]
+pub(crate) struct Region {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a Region is an address range owned for its whole life, not tied to the thread that mapped it.
+unsafe impl Send for Region {}
+// SAFETY: all access through `&Region` is by raw copies (see `copy_out`, `copy_in`), which tolerate other writers.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Maps the first `len` bytes of `file`.
+    pub(super) fn of_file(file: &File, len: usize, mode: Mode) -> io::Result<Region> {
+        let (protection, flags) = match mode {
+            Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
+            Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
+            // Not reserved: a private mapping larger than memory is fine as long as few pages are written.
+            Mode::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | NORESERVE),
+        };
+        map(len, protection, flags, file.as_raw_fd())
+    }
+
+    /// Maps `len` zeroed bytes of no file.
+    pub(super) fn anonymous(len: usize) -> io::Result<Region> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
+        map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(super) fn address(&self) -> usize {
+        self.base.as_ptr() as usize
+    }
+
+    /// Copies bytes out of the region. Panics when they are not inside, which callers rule out first.
+    pub(super) fn copy_out(&self, offset: usize, into: &mut [u8]) {
+        assert!(offset <= self.len && into.len() <= self.len - offset, "copy_out past the mapping");
+        // SAFETY: `offset + into.len() <= self.len`, asserted above, so the sum stays inside one mapped object.
+        let from = unsafe { self.base.as_ptr().add(offset) };
+        // SAFETY: source range inside the mapping (above), destination is a live `&mut`, and the two cannot overlap
+        // because no Rust reference to mapped bytes is ever mutable.
+        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+    }
+
+    /// Copies bytes into the region. Panics when they are not inside. The region must have been mapped writable.
+    pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
+        assert!(offset <= self.len && from.len() <= self.len - offset, "copy_in past the mapping");
+        // SAFETY: `offset + from.len() <= self.len`, asserted above.
+        let into = unsafe { self.base.as_ptr().add(offset) };
+        // SAFETY: destination range inside a mapping that the only caller, `View::set`, has found writable; views hand
+        // out no references, so nothing in Rust relies on these bytes staying the same. `copy`, not
+        // `copy_nonoverlapping`: `from` may itself have been made from mapped memory by a foreign caller.
+        unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) };
+    }
+
+    pub(super) fn resident(&self) -> io::Result<usize> {
+        let page = page_size();
+        let mut flags = vec![0u8; self.len.div_ceil(page)];
+        if self.len == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the range is mapped and page aligned at its start; `flags` has a byte for each of its pages.
+        let answer = unsafe { libc::mincore(self.base.as_ptr().cast(), self.len, flags.as_mut_ptr().cast()) };
+        check(answer)?;
+        let pages = flags.iter().filter(|&&flag| flag & 1 == 1).count();
+        Ok((pages * page).min(self.len))
+    }
+
+    pub(super) fn flush(&self) -> io::Result<()> {
+        if self.len == 0 {
+            return Ok(());
+        }
+        // SAFETY: the range is mapped and page aligned at its start.
+        check(unsafe { libc::msync(self.base.as_ptr().cast(), self.len, libc::MS_SYNC) })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: by the invariant the range is ours and still mapped; it is not used after drop.
+            unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        }
+    }
+}
+
+const NORESERVE: i32 = libc::MAP_NORESERVE;
+
+fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
+    if len == 0 {
+        return Ok(Region { base: NonNull::dangling(), len });
+    }
+    // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))?;
+    Ok(Region { base, len })
+}
+
+fn page_size() -> usize {
+    // SAFETY: sysconf reads a constant of the system.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+fn check(answer: i32) -> io::Result<()> {
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,128 @@
+//! Typed elements over a mapping, read and written without alignment requirements.
+
+use std::marker::PhantomData;
+
+use super::Mapping;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A fixed-width little-endian number that can be read from, and written to, any address.
+pub trait Element: Copy + Send + Sync + 'static {
+    /// The number of bytes of an element.
+    const WIDTH: usize;
+    /// The element whose little-endian bytes these are; `bytes` is `WIDTH` long.
+    fn from_bytes(bytes: &[u8]) -> Self;
+    /// Writes the element's little-endian bytes; `bytes` is `WIDTH` long.
+    fn to_bytes(self, bytes: &mut [u8]);
+}
+
+macro_rules! elements {
+    ($($type:ty),*) => {$(
+        impl Element for $type {
+            const WIDTH: usize = size_of::<$type>();
+            fn from_bytes(bytes: &[u8]) -> Self {
+                let mut raw = [0; size_of::<$type>()];
+                raw.copy_from_slice(bytes);
+                <$type>::from_le_bytes(raw)
+            }
+            fn to_bytes(self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.to_le_bytes());
+            }
+        }
+    )*};
+}
+elements!(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64);
+
+/// `len` elements of type `T` inside a mapping. Clones and slices share the mapping.
+///
+/// Elements are copied in and out, never borrowed: another process may be writing them.
+#[derive(Clone, Debug)]
+pub struct View<T> {
+    mapping: Mapping,
+    offset: usize,
+    len: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: Element> View<T> {
+    pub(super) fn new(mapping: Mapping, offset: usize, len: Option<usize>) -> Result<View<T>> {
+        let Some(room) = mapping.len().checked_sub(offset) else {
+            let size = mapping.len();
+            return Err(Error::argument(format!(
+                "the view starts at byte {offset}, behind the mapping's {size} bytes"
+            )));
+        };
+        let fits = room / T::WIDTH;
+        let len = len.unwrap_or(fits);
+        if len > fits {
+            let width = T::WIDTH;
+            return Err(Error::argument(format!(
+                "{len} elements of {width} bytes from byte {offset} on do not fit, {fits} do"
+            )));
+        }
+        Ok(View { mapping, offset, len, element: PhantomData })
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Element `i`.
+    pub fn get(&self, i: usize) -> Result<T> {
+        let mut raw = [0u8; 16];
+        let raw = &mut raw[..T::WIDTH];
+        self.mapping.region().copy_out(self.position(i)?, raw);
+        Ok(T::from_bytes(raw))
+    }
+
+    /// Stores element `i`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the mapping's mode is `r`, `RowOutOfRange` when there is no element `i`.
+    pub fn set(&self, i: usize, value: T) -> Result<()> {
+        if !self.mapping.mode().is_writable() {
+            return Err(Error::argument("the mapping is read-only; map it with mode 'r+' or 'c' to store into it"));
+        }
+        let mut raw = [0u8; 16];
+        let raw = &mut raw[..T::WIDTH];
+        value.to_bytes(raw);
+        self.mapping.region().copy_in(self.position(i)?, raw);
+        Ok(())
+    }
+
+    /// Elements `start .. start + len`, sharing the mapping.
+    pub fn slice(&self, start: usize, len: usize) -> Result<View<T>> {
+        if start > self.len || len > self.len - start {
+            return Err(out_of_range(start.saturating_add(len), self.len));
+        }
+        View::new(self.mapping.clone(), self.offset + start * T::WIDTH, Some(len))
+    }
+
+    /// A copy of all elements.
+    pub fn to_vec(&self) -> Vec<T> {
+        self.iter().collect()
+    }
+
+    /// The elements in order.
+    pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
+        (0..self.len).map_while(|i| self.get(i).ok())
+    }
+
+    /// The mapping the elements lie in.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    fn position(&self, i: usize) -> Result<usize> {
+        if i < self.len { Ok(self.offset + i * T::WIDTH) } else { Err(out_of_range(i, self.len)) }
+    }
+}
+
+fn out_of_range(i: usize, len: usize) -> Error {
+    Error::new(ErrorKind::RowOutOfRange, format!("element {i} of a view of {len} elements"))
+}

@@ -1,0 +1,127 @@
+//! [`open`]: a path, several, a glob, or bytes, as a [`Dataset`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::buffer::Bytes;
+use crate::dataset::Dataset;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::{Ipc, Options, Validate};
+use crate::map::{Mapping, Mode};
+
+/// Opens the Arrow IPC file or stream at `path` in place. Metadata is read, no value is touched.
+///
+/// # Trust
+/// The file must not be rewritten while it is open; a file that only grows, or that is replaced by a rename, is fine.
+/// If it is rewritten, values are wrong or an error, but nothing outside of the mapping is ever read. Use
+/// [`Open::copy`] for files of hostile origin that others can write.
+///
+/// # Errors
+/// `NotFound`, `PermissionDenied`, `InvalidData` saying what the file looks like instead, `Unsupported`, `Io`.
+pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
+    Open::new().path(path)
+}
+
+/// How to open: `Open::new().validate(Validate::Full).path("ticks.arrow")`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Open {
+    options: Options,
+    copy: bool,
+}
+
+impl Open {
+    /// The defaults of [`open`].
+    pub fn new() -> Open {
+        Open::default()
+    }
+
+    /// When values are checked; lazily by default.
+    pub fn validate(mut self, validate: Validate) -> Open {
+        self.options.validate = validate;
+        self
+    }
+
+    /// Whether to read everything into memory first: sound even against writers of the same file.
+    pub fn copy(mut self, copy: bool) -> Open {
+        self.copy = copy;
+        self
+    }
+
+    /// Whether to refuse, with `CopyNeeded` naming the buffer, what can't be had without a copy.
+    pub fn strict(mut self, strict: bool) -> Open {
+        self.options.strict = strict;
+        self
+    }
+
+    /// Whether to accept data that was cut off while being written, up to its last whole batch.
+    pub fn partial(mut self, partial: bool) -> Open {
+        self.options.partial = partial;
+        self
+    }
+
+    /// Opens the file at `path`, or every file that `path` matches where it is a glob.
+    pub fn path(self, path: impl AsRef<Path>) -> Result<Dataset> {
+        let path = path.as_ref();
+        match Mapping::open(path, Mode::Read) {
+            Ok(mapping) => self.mapping(mapping).map_err(|e| e.at(path)),
+            Err(e) if e.kind() == ErrorKind::NotFound && is_glob(path) => self.paths(&expand(path)?),
+            Err(_) if path.is_dir() => self.directory(path),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Opens all `paths`, whose schemas must agree, as one dataset.
+    pub fn paths<P: AsRef<Path>>(self, paths: &[P]) -> Result<Dataset> {
+        let opened = paths.iter().map(|path| self.path(path)).collect::<Result<Vec<_>>>()?;
+        match &opened[..] {
+            [only] => Ok(only.clone()),
+            several => Dataset::concat(several),
+        }
+    }
+
+    /// Opens bytes that are an IPC file or stream.
+    pub fn bytes(self, bytes: Bytes) -> Result<Dataset> {
+        self.source(bytes, None)
+    }
+
+    fn mapping(self, mapping: Mapping) -> Result<Dataset> {
+        let path = mapping.path().map(Path::to_path_buf);
+        let bytes = if self.copy { Bytes::copied_from(&mapping)? } else { Bytes::of_mapping(mapping) };
+        self.source(bytes, path.as_deref())
+    }
+
+    fn source(self, bytes: Bytes, path: Option<&Path>) -> Result<Dataset> {
+        let dataset = Dataset::of_source(Arc::new(Ipc::open(bytes, path, self.options)?));
+        if self.options.validate == Validate::Full {
+            dataset.validate(|_, _| ())?;
+        }
+        Ok(dataset)
+    }
+
+    fn directory(self, path: &Path) -> Result<Dataset> {
+        let pattern = path.join("*.arrow");
+        let files = expand(&pattern).map_err(|_| {
+            Error::new(
+                ErrorKind::NotFound,
+                "the directory holds no file that ends in .arrow; name its files, or a glob",
+            )
+            .at(path)
+        })?;
+        self.paths(&files)
+    }
+}
+
+fn is_glob(path: &Path) -> bool {
+    path.to_string_lossy().contains(['*', '?', '['])
+}
+
+/// The files that a glob matches, in order of their names.
+fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
+    let text = pattern.to_string_lossy();
+    let matches = glob::glob(&text).map_err(|e| Error::argument(format!("not a glob: {e}")).at(pattern))?;
+    let files: Vec<PathBuf> = matches.filter_map(|file| file.ok()).filter(|file| file.is_file()).collect();
+    if files.is_empty() {
+        return Err(Error::new(ErrorKind::NotFound, "no file matches the pattern").at(pattern));
+    }
+    Ok(files)
+}

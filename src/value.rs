@@ -1,0 +1,342 @@
+//! One cell of an array. Every offset, key, view and run end is loaded once and bounded before it is used, so a cell
+//! can be read without a prior check of the whole column, and bytes that change underneath give an error or a wrong
+//! value, never an access outside of the buffers.
+
+use arrow_buffer::i256;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef, IntervalUnit, TimeUnit, UnionMode};
+
+use crate::error::{Error, Result};
+
+/// A value of a cell, borrowed from the dataset where it is larger than a word.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Value<'a> {
+    /// Null.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A signed integer of any width.
+    Int(i64),
+    /// An unsigned integer of any width.
+    UInt(u64),
+    /// A float of 16 or 32 bits.
+    Float32(f32),
+    /// A float of 64 bits.
+    Float64(f64),
+    /// `digits × 10^-scale`.
+    Decimal {
+        /// The unscaled number.
+        digits: i256,
+        /// The number of digits behind the point.
+        scale: i8,
+    },
+    /// Text.
+    Str(&'a str),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// Days since 1970-01-01.
+    Date(i64),
+    /// Time since midnight.
+    Time(i64, TimeUnit),
+    /// Time since 1970-01-01 00:00:00, of UTC where there is a time zone.
+    Timestamp(i64, TimeUnit, Option<&'a str>),
+    /// A length of time.
+    Duration(i64, TimeUnit),
+    /// Calendar months, days and nanoseconds, and which of them the type has.
+    Interval {
+        /// Months.
+        months: i32,
+        /// Days.
+        days: i32,
+        /// Nanoseconds.
+        nanoseconds: i64,
+        /// The type's unit.
+        unit: IntervalUnit,
+    },
+    /// A list of any kind.
+    List(Items<'a>),
+    /// A map; the items are structs of key and value.
+    Map(Items<'a>),
+    /// A struct.
+    Struct(Members<'a>),
+    /// A union's value, and the name of the member it is of.
+    Union(&'a FieldRef, Box<Value<'a>>),
+}
+
+/// The items of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Items<'a> {
+    values: &'a ArrayData,
+    start: usize,
+    len: usize,
+}
+
+impl<'a> Items<'a> {
+    fn new(values: &'a ArrayData, start: Option<usize>, len: Option<usize>) -> Result<Items<'a>> {
+        match (start, len) {
+            (Some(start), Some(len)) if start.checked_add(len).is_some_and(|end| end <= values.len()) => {
+                Ok(Items { values, start, len })
+            }
+            _ => Err(Error::invalid(format!("a list's offset and size do not fit its {} values", values.len()))),
+        }
+    }
+
+    /// The number of items.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The items in order.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
+        let values = self.values;
+        (self.start..self.start + self.len).map(move |row| value(values, row))
+    }
+}
+
+/// The members of a struct.
+#[derive(Clone, Copy, Debug)]
+pub struct Members<'a> {
+    array: &'a ArrayData,
+    row: usize,
+}
+
+impl<'a> Members<'a> {
+    /// Field and value of each member, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a FieldRef, Result<Value<'a>>)> + use<'a> {
+        let (array, row) = (self.array, self.row);
+        let fields = match array.data_type() {
+            DataType::Struct(fields) => &fields[..],
+            _ => &[],
+        };
+        fields.iter().zip(array.child_data()).map(move |(field, child)| (field, value(child, row)))
+    }
+}
+
+/// The value of row `row`.
+pub(crate) fn value(array: &ArrayData, row: usize) -> Result<Value<'_>> {
+    use DataType::*;
+    if row >= array.len() {
+        return Err(Error::invalid(format!("row {row} of an array of {} rows", array.len())));
+    }
+    if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+        return Ok(Value::Null);
+    }
+    let at = array.offset() + row;
+    Ok(match array.data_type() {
+        Null => Value::Null,
+        Boolean => Value::Bool(bit(array, 0, at)?),
+        Int8 => Value::Int(i8::from_le_bytes(load(array, 0, at)?).into()),
+        Int16 => Value::Int(i16::from_le_bytes(load(array, 0, at)?).into()),
+        Int32 => Value::Int(i32::from_le_bytes(load(array, 0, at)?).into()),
+        Int64 => Value::Int(i64::from_le_bytes(load(array, 0, at)?)),
+        UInt8 => Value::UInt(u8::from_le_bytes(load(array, 0, at)?).into()),
+        UInt16 => Value::UInt(u16::from_le_bytes(load(array, 0, at)?).into()),
+        UInt32 => Value::UInt(u32::from_le_bytes(load(array, 0, at)?).into()),
+        UInt64 => Value::UInt(u64::from_le_bytes(load(array, 0, at)?)),
+        Float16 => Value::Float32(half::f16::from_le_bytes(load(array, 0, at)?).to_f32()),
+        Float32 => Value::Float32(f32::from_le_bytes(load(array, 0, at)?)),
+        Float64 => Value::Float64(f64::from_le_bytes(load(array, 0, at)?)),
+        Decimal32(_, scale) => decimal(i32::from_le_bytes(load(array, 0, at)?), *scale),
+        Decimal64(_, scale) => decimal(i64::from_le_bytes(load(array, 0, at)?), *scale),
+        Decimal128(_, scale) => decimal(i128::from_le_bytes(load(array, 0, at)?), *scale),
+        Decimal256(_, scale) => Value::Decimal { digits: i256::from_le_bytes(load(array, 0, at)?), scale: *scale },
+        Date32 => Value::Date(i32::from_le_bytes(load(array, 0, at)?).into()),
+        Date64 => Value::Date(i64::from_le_bytes(load(array, 0, at)?).div_euclid(86_400_000)),
+        Time32(unit) => Value::Time(i32::from_le_bytes(load(array, 0, at)?).into(), *unit),
+        Time64(unit) => Value::Time(i64::from_le_bytes(load(array, 0, at)?), *unit),
+        Timestamp(unit, tz) => Value::Timestamp(i64::from_le_bytes(load(array, 0, at)?), *unit, tz.as_deref()),
+        Duration(unit) => Value::Duration(i64::from_le_bytes(load(array, 0, at)?), *unit),
+        Interval(unit) => interval(array, *unit, at)?,
+        Utf8 | LargeUtf8 | Utf8View => Value::Str(text(bytes(array, at)?)?),
+        Binary | LargeBinary | BinaryView => Value::Bytes(bytes(array, at)?),
+        FixedSizeBinary(width) => Value::Bytes(fixed_size(array, at, *width)?),
+        List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..) => Value::List(items(array, at)?),
+        Map(..) => Value::Map(items(array, at)?),
+        Struct(_) => Value::Struct(Members { array, row }),
+        Union(fields, mode) => union(array, fields, *mode, at)?,
+        Dictionary(..) => value(child(array, 0)?, key(array, at)?)?,
+        RunEndEncoded(..) => value(child(array, 1)?, run_of(child(array, 0)?, at)?)?,
+    })
+}
+
+/// Element `at` of buffer `buffer`, wherever it is aligned.
+fn load<const N: usize>(array: &ArrayData, buffer: usize, at: usize) -> Result<[u8; N]> {
+    let bytes = array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice());
+    let start = at.checked_mul(N);
+    start
+        .and_then(|start| bytes.get(start..)?.first_chunk())
+        .copied()
+        .ok_or_else(|| Error::invalid(format!("element {at} of a buffer of {} bytes", bytes.len())))
+}
+
+fn bit(array: &ArrayData, buffer: usize, at: usize) -> Result<bool> {
+    let [byte] = load(array, buffer, at / 8)?;
+    Ok(byte >> (at % 8) & 1 == 1)
+}
+
+fn child(array: &ArrayData, number: usize) -> Result<&ArrayData> {
+    array
+        .child_data()
+        .get(number)
+        .ok_or_else(|| Error::invalid(format!("{} without child {number}", array.data_type())))
+}
+
+fn decimal<'a>(digits: impl Into<i128>, scale: i8) -> Value<'a> {
+    Value::Decimal { digits: i256::from_i128(digits.into()), scale }
+}
+
+fn interval(array: &ArrayData, unit: IntervalUnit, at: usize) -> Result<Value<'_>> {
+    let (mut months, mut days, mut nanoseconds) = (0, 0, 0);
+    match unit {
+        IntervalUnit::YearMonth => months = i32::from_le_bytes(load(array, 0, at)?),
+        IntervalUnit::DayTime => {
+            days = i32::from_le_bytes(load(array, 0, 2 * at)?);
+            nanoseconds = i64::from(i32::from_le_bytes(load(array, 0, 2 * at + 1)?)) * 1_000_000;
+        }
+        IntervalUnit::MonthDayNano => {
+            months = i32::from_le_bytes(load(array, 0, 4 * at)?);
+            days = i32::from_le_bytes(load(array, 0, 4 * at + 1)?);
+            nanoseconds = i64::from_le_bytes(load(array, 0, 2 * at + 1)?);
+        }
+    }
+    Ok(Value::Interval { months, days, nanoseconds, unit })
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|e| Error::invalid(format!("a string is not UTF-8: {e}")))
+}
+
+fn fixed_size(array: &ArrayData, at: usize, width: i32) -> Result<&[u8]> {
+    let width = usize::try_from(width).unwrap_or(0);
+    let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
+    let range = at.checked_mul(width).and_then(|start| Some(start..start.checked_add(width)?));
+    range
+        .and_then(|range| buffer.get(range))
+        .ok_or_else(|| Error::invalid(format!("value {at} of {width} bytes in a buffer of {} bytes", buffer.len())))
+}
+
+/// The bytes of a string or binary value.
+fn bytes(array: &ArrayData, at: usize) -> Result<&[u8]> {
+    if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
+        return view(array, at);
+    }
+    let (start, end) = offsets(array, at)?;
+    let data = array.buffers().get(1).map_or(&[][..], |b| b.as_slice());
+    start
+        .zip(end)
+        .and_then(|(start, end)| data.get(start..end))
+        .ok_or_else(|| Error::invalid(format!("offsets {start:?} to {end:?} in data of {} bytes", data.len())))
+}
+
+/// Offsets `at` and `at + 1`; `None` for a negative one.
+fn offsets(array: &ArrayData, at: usize) -> Result<(Option<usize>, Option<usize>)> {
+    use DataType::*;
+    match array.data_type() {
+        LargeUtf8 | LargeBinary | LargeList(_) => Ok((start64(array, 0, at)?, start64(array, 0, at + 1)?)),
+        _ => Ok((start32(array, 0, at)?, start32(array, 0, at + 1)?)),
+    }
+}
+
+fn start32(array: &ArrayData, buffer: usize, at: usize) -> Result<Option<usize>> {
+    Ok(usize::try_from(i32::from_le_bytes(load(array, buffer, at)?)).ok())
+}
+
+fn start64(array: &ArrayData, buffer: usize, at: usize) -> Result<Option<usize>> {
+    Ok(usize::try_from(i64::from_le_bytes(load(array, buffer, at)?)).ok())
+}
+
+/// A view is a length, then either 12 bytes of value or 4 of prefix, a buffer number and an offset in that buffer.
+fn view(array: &ArrayData, at: usize) -> Result<&[u8]> {
+    let views = array.buffers().first().map_or(&[][..], |b| b.as_slice());
+    let view: &[u8; 16] = views.get(at.saturating_mul(16)..).and_then(<[u8]>::first_chunk).ok_or_else(bad_view)?;
+    let word = |i: usize| u32::from_le_bytes([view[4 * i], view[4 * i + 1], view[4 * i + 2], view[4 * i + 3]]) as usize;
+    let len = word(0);
+    if len <= 12 {
+        return Ok(&view[4..4 + len]);
+    }
+    let (number, start) = (word(2), word(3));
+    let data = array.buffers().get(number.saturating_add(1)).ok_or_else(bad_view)?;
+    data.get(start..start + len).ok_or_else(bad_view)
+}
+
+fn bad_view() -> Error {
+    Error::invalid("a view points outside of its buffers")
+}
+
+fn items(array: &ArrayData, at: usize) -> Result<Items<'_>> {
+    let values = child(array, 0)?;
+    let (start, len) = match array.data_type() {
+        DataType::ListView(_) => (start32(array, 0, at)?, start32(array, 1, at)?),
+        DataType::LargeListView(_) => (start64(array, 0, at)?, start64(array, 1, at)?),
+        DataType::FixedSizeList(_, size) => {
+            let size = usize::try_from(*size).ok();
+            (size.and_then(|size| at.checked_mul(size)), size)
+        }
+        _ => {
+            let (start, end) = offsets(array, at)?;
+            (start, end.zip(start).and_then(|(end, start)| end.checked_sub(start)))
+        }
+    };
+    Items::new(values, start, len)
+}
+
+fn union<'a>(
+    array: &'a ArrayData,
+    fields: &'a arrow_schema::UnionFields,
+    mode: UnionMode,
+    at: usize,
+) -> Result<Value<'a>> {
+    let id = i8::from_le_bytes(load(array, 0, at)?);
+    let member = fields.iter().enumerate().find(|(_, (member, _))| *member == id);
+    let (number, (_, field)) = member.ok_or_else(|| Error::invalid(format!("type id {id} is none of the union's")))?;
+    let row = match mode {
+        UnionMode::Sparse => Some(at),
+        UnionMode::Dense => start32(array, 1, at)?,
+    };
+    let row = row.ok_or_else(|| Error::invalid("a dense union's offset is negative"))?;
+    Ok(Value::Union(field, Box::new(value(child(array, number)?, row)?)))
+}
+
+/// The key of a dictionary-encoded row.
+pub(crate) fn key(array: &ArrayData, at: usize) -> Result<usize> {
+    let DataType::Dictionary(index, _) = array.data_type() else {
+        return Err(Error::invalid("not a dictionary"));
+    };
+    let key = match **index {
+        DataType::Int8 => i8::from_le_bytes(load(array, 0, at)?).into(),
+        DataType::Int16 => i16::from_le_bytes(load(array, 0, at)?).into(),
+        DataType::Int32 => i32::from_le_bytes(load(array, 0, at)?).into(),
+        DataType::Int64 => i64::from_le_bytes(load(array, 0, at)?),
+        DataType::UInt8 => u8::from_le_bytes(load(array, 0, at)?).into(),
+        DataType::UInt16 => u16::from_le_bytes(load(array, 0, at)?).into(),
+        DataType::UInt32 => u32::from_le_bytes(load(array, 0, at)?).into(),
+        _ => u64::from_le_bytes(load(array, 0, at)?).cast_signed(),
+    };
+    let len = child(array, 0)?.len();
+    let row = usize::try_from(key).ok().filter(|&row| row < len);
+    row.ok_or_else(|| Error::invalid(format!("key {key} of a dictionary of {len} values")))
+}
+
+/// The run that row `at` lies in: the first whose end is greater.
+fn run_of(run_ends: &ArrayData, at: usize) -> Result<usize> {
+    let end = |run: usize| match value(run_ends, run) {
+        Ok(Value::Int(end)) => usize::try_from(end).ok(),
+        _ => None,
+    };
+    let (mut low, mut high) = (0, run_ends.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match end(middle) {
+            Some(end) if end <= at => low = middle + 1,
+            Some(_) => high = middle,
+            None => return Err(Error::invalid("a run end is negative or null")),
+        }
+    }
+    Ok(low)
+}
