@@ -4,6 +4,7 @@
 //! buffers a type has), [`value`] (one cell), [`validate`], [`column`] and [`dataset`], [`ipc`], [`open`].
 
 mod buffer;
+mod cdata;
 mod column;
 mod compute;
 mod csv;
@@ -21,7 +22,7 @@ pub use buffer::Bytes;
 pub use column::Column;
 pub use dataset::{Dataset, Footprint, Row};
 pub use error::{Error, ErrorKind, Result};
-pub use ipc::{Compression, Kind, Validate};
+pub use ipc::{Compression, Format, Kind, Validate, WriteOptions, write, write_to};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use value::{Items, Members, Value};

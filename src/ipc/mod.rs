@@ -8,13 +8,17 @@
 mod body;
 mod decode;
 mod dictionary;
+mod encode;
 mod flat;
 mod guess;
 mod message;
 mod read;
 mod schema;
 mod shelf;
+mod unify;
+mod write;
 
 pub use message::{Compression, Kind};
 pub use read::Validate;
 pub(crate) use read::{Ipc, Options};
+pub use write::{Format, WriteOptions, write, write_to};
