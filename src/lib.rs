@@ -9,6 +9,7 @@ mod column;
 mod compute;
 mod csv;
 mod dataset;
+mod display;
 mod error;
 mod ipc;
 pub mod layout;
@@ -21,6 +22,9 @@ pub use crate::csv::{CsvOptions, read_csv_from};
 pub use buffer::Bytes;
 pub use column::Column;
 pub use dataset::{Dataset, Footprint, Row};
+pub use display::{Preview, type_name};
+#[doc(hidden)]
+pub use display::{bytes_text, count_text};
 pub use error::{Error, ErrorKind, Result};
 pub use ipc::{Compression, Format, Kind, Validate, WriteOptions, write, write_to};
 pub use map::{Element, Mapping, Mode, View};
