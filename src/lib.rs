@@ -26,7 +26,9 @@ pub use display::{Preview, type_name};
 #[doc(hidden)]
 pub use display::{bytes_text, count_text};
 pub use error::{Error, ErrorKind, Result};
-pub use ipc::{Compression, Format, Kind, Validate, WriteOptions, write, write_to};
+pub use ipc::{
+    BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, Validate, WriteOptions, write, write_to,
+};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use value::{Items, Members, Value};

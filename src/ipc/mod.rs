@@ -5,6 +5,7 @@
 //! byte order), `decode` (a column in place), `dictionary`, `read` (files and streams as sources of batches),
 //! `anatomy` (messages as data), `write`.
 
+mod anatomy;
 mod body;
 mod decode;
 mod dictionary;
@@ -18,6 +19,7 @@ mod shelf;
 mod unify;
 mod write;
 
+pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
 pub use message::{Compression, Kind};
 pub use read::Validate;
 pub(crate) use read::{Ipc, Options};
