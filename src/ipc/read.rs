@@ -136,8 +136,7 @@ impl Ipc {
             copied: AtomicU64::new(0),
         };
         if let Some(footer) = &ipc.footer {
-            let dictionaries = ipc.dictionaries_of_file(footer)?;
-            ipc.lock().dictionaries = Arc::new(dictionaries);
+            ipc.find_dictionaries(footer)?;
         }
         Ok(ipc)
     }
@@ -147,14 +146,16 @@ impl Ipc {
         self.walk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn dictionaries_of_file(&self, footer: &Footer) -> Result<State> {
+    /// The footer lists the dictionaries of a file; no batch is read before all of them are known.
+    fn find_dictionaries(&self, footer: &Footer) -> Result<()> {
+        let mut walk = self.lock();
         let mut state = State::new();
-        let mut window = Window::new();
         for number in 0..footer.dictionaries {
-            let frame = footer.dictionary(number, &self.bytes, &mut window)?;
-            self.add_dictionary(&mut state, frame, &mut window)?;
+            let frame = footer.dictionary(number, &self.bytes, &mut walk.window)?;
+            self.add_dictionary(&mut state, frame, &mut walk.window)?;
         }
-        Ok(state)
+        walk.dictionaries = Arc::new(state);
+        Ok(())
     }
 
     /// Takes the dictionary batch at `frame` into `state`; returns the end of its body.
@@ -172,7 +173,7 @@ impl Ipc {
         let Some(values) = self.dictionaries.get(&id) else { return refuse("is of no field of the schema") };
         let link = Link::new(frame, rows, values.nested(state));
         match state.get_mut(&id) {
-            Some(version) if dictionary.is_delta => version.extend(link),
+            Some(version) if dictionary.is_delta => version.extend(link)?,
             None if dictionary.is_delta => return refuse("is a delta to nothing"),
             Some(_) if self.footer.is_some() => return refuse("replaces another, which a file can't say from when"),
             _ => drop(state.insert(id, Version::new(link))),
@@ -239,7 +240,10 @@ impl Ipc {
         let last = walk.rows.checked_add(rows).filter(|&last| i64::try_from(last).is_ok());
         let last = last.ok_or_else(|| at_message(Error::invalid("more than 2^63 rows"), frame))?;
         let dictionaries = walk.dictionaries.clone();
-        self.entries.push(Entry { frame, rows: walk.rows..last, dictionaries, batch: OnceLock::new() });
+        let entry = Entry { frame, rows: walk.rows..last, dictionaries, batch: OnceLock::new() };
+        if !self.entries.push(entry) {
+            return Err(at_message(Error::unsupported("more than 2^32 batches"), frame));
+        }
         walk.rows = last;
         Ok(end)
     }
