@@ -275,6 +275,7 @@ impl Display for Value<'_> {
             Value::Bool(value) => write!(f, "{value}"),
             Value::Int(value) => write!(f, "{value}"),
             Value::UInt(value) => write!(f, "{value}"),
+            Value::Int128(value) => write!(f, "{value}"),
             Value::Float32(value) => write!(f, "{value:?}"),
             Value::Float64(value) => write!(f, "{value:?}"),
             Value::Decimal { digits, scale } => f.write_str(&decimal_text(*digits, *scale)),
@@ -349,8 +350,8 @@ fn entries<'a>(items: Items<'a>) -> impl Iterator<Item = Result<(Value<'a>, Valu
 impl Value<'_> {
     /// The value as JSON.
     ///
-    /// Numbers are numbers, but `NaN`, `Infinity`, `-Infinity` and decimals are strings, as JSON cannot hold them;
-    /// dates, times and timestamps are ISO 8601 (with `Z` where there is a time zone), durations and intervals
+    /// Numbers are numbers, but `NaN`, `Infinity`, `-Infinity`, decimals, and integers of more than 64 bits are
+    /// strings, as JSON readers would lose them; dates, times and timestamps are ISO 8601 (with `Z` where there is a time zone), durations and intervals
     /// `P1DT2H`, bytes hexadecimal digits. Structs, and maps from strings, are objects; other maps, and structs that
     /// use a name twice, are lists of `[key, value]`.
     ///
@@ -362,6 +363,7 @@ impl Value<'_> {
             Value::Bool(value) => Json::Bool(*value),
             Value::Int(value) => Json::from(*value),
             Value::UInt(value) => Json::from(*value),
+            Value::Int128(value) => Number::from_i128(*value).map_or_else(|| value.to_string().into(), Json::Number),
             Value::Float32(value) => float_json(widen(*value)),
             Value::Float64(value) => float_json(*value),
             Value::Decimal { digits, scale } => Json::String(decimal_text(*digits, *scale)),
@@ -660,8 +662,9 @@ fn cell_text(value: Result<Value<'_>>, room: usize) -> String {
     }
 }
 
-/// What `item` displays in at most `room` characters on one line.
-fn cut(item: impl Display, room: usize) -> String {
+/// What `item` displays, in at most `room` characters on one line.
+#[doc(hidden)]
+pub fn cut(item: impl Display, room: usize) -> String {
     let mut cut = Cut { text: String::new(), room: room + 1 };
     if write!(cut, "{item}").is_ok() && cut.room > 0 {
         return cut.text;
@@ -771,6 +774,8 @@ mod tests {
         assert_eq!(both(Value::Float64(f64::NEG_INFINITY)), pair("-inf", "-Infinity"));
         assert_eq!(Value::Float64(f64::NAN).to_json().unwrap(), "NaN");
         assert_eq!(Value::UInt(u64::MAX).to_json().unwrap().to_string(), "18446744073709551615");
+        let sums = [i64::MAX.into(), i128::MAX].map(|sum| Value::Int128(sum).to_json().unwrap());
+        assert_eq!((sums[0].is_number(), sums[1].as_str()), (true, Some("170141183460469231731687303715884105727")));
         let decimal = |digits: i128, scale| both(Value::Decimal { digits: i256::from_i128(digits), scale }).0;
         assert_eq!(decimal(-5, 2), "-0.05");
         assert_eq!(decimal(12345, 2), "123.45");

@@ -23,7 +23,7 @@ pub use column::Column;
 pub use dataset::{Dataset, Footprint, Row};
 pub use display::{Preview, type_name};
 #[doc(hidden)]
-pub use display::{bytes_text, count_text};
+pub use display::{bytes_text, count_text, cut};
 pub use error::{Error, ErrorKind, Result};
 pub use ipc::{Compression, Kind, Validate};
 pub use map::{Element, Mapping, Mode, View};
