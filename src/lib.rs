@@ -4,6 +4,7 @@
 //! buffers a type has), [`value`] (one cell), [`validate`], [`column`] and [`dataset`], [`ipc`], [`open`].
 
 mod buffer;
+mod cdata;
 mod column;
 mod compute;
 mod csv;
@@ -25,7 +26,9 @@ pub use display::{Preview, type_name};
 #[doc(hidden)]
 pub use display::{bytes_text, count_text, cut};
 pub use error::{Error, ErrorKind, Result};
-pub use ipc::{Compression, Kind, Validate};
+pub use ipc::{
+    BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, Validate, WriteOptions, write, write_to,
+};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use value::{Items, Members, Value};

@@ -1,7 +1,9 @@
 //! `arrowwood cat`.
 
+use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
 
+use arrowwood::{Dataset, Format, WriteOptions, write_to};
 use clap::Args;
 
 use crate::rows::{Form, write_csv, write_json};
@@ -24,7 +26,14 @@ impl Cat {
         match self.form {
             Form { csv: true, .. } => write_csv(&dataset, out),
             Form { json: true, .. } => write_json(&dataset, out),
-            _ => Err(Failure::hint("add --csv or --json")),
+            _ => write_stream(&dataset, out),
         }
     }
+}
+
+fn write_stream(dataset: &Dataset, out: &mut Stdout) -> Outcome {
+    if stdout().is_terminal() {
+        return Err(Failure::hint("an Arrow stream is nothing for a terminal; redirect it, or add --csv or --json"));
+    }
+    Ok(write_to(dataset, out, &WriteOptions { format: Format::Stream, ..WriteOptions::default() })?)
 }

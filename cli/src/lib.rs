@@ -2,7 +2,10 @@
 
 mod cat;
 mod check;
+mod demo;
 mod head;
+mod import;
+mod inspect;
 mod rows;
 mod schema;
 mod shell;
@@ -31,9 +34,12 @@ enum Verb {
     Head(head::Head),
     Tail(tail::Tail),
     Schema(schema::Schema),
+    Inspect(inspect::Inspect),
     Stat(stat::Stat),
     Check(check::Check),
     Cat(cat::Cat),
+    Import(import::Import),
+    Demo(demo::Demo),
 }
 
 impl Verb {
@@ -44,8 +50,11 @@ impl Verb {
             Verb::Head(head) => head.run(out),
             Verb::Tail(tail) => tail.run(out),
             Verb::Schema(schema) => schema.run(out),
+            Verb::Inspect(inspect) => inspect.run(out),
             Verb::Stat(stat) => stat.run(out),
             Verb::Cat(cat) => cat.run(out),
+            Verb::Import(import) => import.run(out),
+            Verb::Demo(demo) => demo.run(out),
         }?;
         Ok(true)
     }

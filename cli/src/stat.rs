@@ -1,9 +1,10 @@
 //! `arrowwood stat`.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{Column, Dataset, ErrorKind, Value, bytes_text, count_text, cut, type_name};
+use arrowwood::{Column, Dataset, ErrorKind, Footprint, Kind, Value, bytes_text, count_text, cut, type_name};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
@@ -32,24 +33,71 @@ struct Summary {
 impl Stat {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         let dataset = open(&self.paths)?;
-        let columns = summaries(&dataset)?;
-        let (rows, batches, nbytes) = (dataset.len()?, dataset.num_batches()? as u64, dataset.nbytes()?);
-        let footprint = dataset.footprint()?;
+        let (facts, columns) = (Facts::of(&dataset)?, summaries(&dataset)?);
         if self.json {
-            let columns: Vec<_> = columns.iter().map(Summary::json).collect();
-            let (mapped, copied) = (footprint.mapped, footprint.copied);
-            let stat = json!({"rows": rows, "batches": batches, "bytes": nbytes, "mapped": mapped, "copied": copied,
-                "columns": columns});
-            return Ok(writeln!(out, "{stat}")?);
+            return Ok(writeln!(out, "{}", facts.json(&columns))?);
         }
-        let mapped = format!("{} mapped, {} copied", bytes_text(footprint.mapped), bytes_text(footprint.copied));
-        let facts = [("rows", count_text(rows)), ("batches", count_text(batches)), ("values", bytes_text(nbytes))];
-        let facts = facts.into_iter().chain([("files", mapped)]).map(|(name, fact)| vec![name.into(), fact]);
-        write_aligned(out, &facts.collect::<Vec<_>>())?;
+        write_aligned(out, &facts.rows())?;
         writeln!(out)?;
         let header = ["column", "type", "nulls", "min", "max"].map(String::from).to_vec();
         Ok(write_aligned(out, &[vec![header], columns.iter().map(Summary::row).collect()].concat())?)
     }
+}
+
+/// What is known of the dataset as a whole.
+struct Facts {
+    rows: u64,
+    batches: u64,
+    /// Bytes of all buffers, not compressed.
+    bytes: u64,
+    footprint: Footprint,
+    /// File or stream, or both where files differ; so with compression.
+    format: String,
+    compression: String,
+}
+
+impl Facts {
+    fn of(dataset: &Dataset) -> Outcome<Facts> {
+        let messages = dataset.messages()?;
+        let schemas = messages.iter().filter(|message| message.kind == Kind::Schema);
+        // Only a stream begins with a message.
+        let format = distinct(schemas.map(|schema| if schema.offset == 0 { "stream" } else { "file" }));
+        let batches = messages.iter().filter(|message| message.kind == Kind::RecordBatch);
+        let compression = distinct(batches.map(|batch| batch.compression.map_or("none", |codec| codec.name())));
+        let (rows, batches, bytes) = (dataset.len()?, dataset.num_batches()? as u64, dataset.nbytes()?);
+        Ok(Facts { rows, batches, bytes, footprint: dataset.footprint()?, format, compression })
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let footprint = (bytes_text(self.footprint.mapped), bytes_text(self.footprint.copied));
+        let facts = [
+            ("rows", count_text(self.rows)),
+            ("batches", count_text(self.batches)),
+            ("values", bytes_text(self.bytes)),
+            ("files", format!("{} mapped, {} copied", footprint.0, footprint.1)),
+            ("format", self.format.clone()),
+            ("compression", self.compression.clone()),
+        ];
+        facts.into_iter().map(|(name, fact)| vec![name.into(), fact]).collect()
+    }
+
+    fn json(&self, columns: &[Summary]) -> Json {
+        json!({
+            "rows": self.rows,
+            "batches": self.batches,
+            "bytes": self.bytes,
+            "mapped": self.footprint.mapped,
+            "copied": self.footprint.copied,
+            "format": self.format,
+            "compression": self.compression,
+            "columns": columns.iter().map(Summary::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.collect::<BTreeSet<_>>().into_iter().collect();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
 fn summaries(dataset: &Dataset) -> Outcome<Vec<Summary>> {
@@ -64,7 +112,7 @@ fn summaries(dataset: &Dataset) -> Outcome<Vec<Summary>> {
 
 impl Summary {
     fn of(column: &Column) -> Outcome<Summary> {
-        let (name, type_name) = (cut(column.name(), 60), type_name(column.data_type()));
+        let (name, type_name) = (column.name().to_string(), type_name(column.data_type()));
         Ok(Summary { name, type_name, nulls: column.null_count()?, range: range(column)? })
     }
 
@@ -73,7 +121,7 @@ impl Summary {
             Some(range) => range.each_ref().map(|(text, _)| text.clone()),
             None => ["-", "-"].map(String::from),
         };
-        vec![self.name.clone(), cut(&self.type_name, 40), count_text(self.nulls), min, max]
+        vec![cut(&self.name, 60), cut(&self.type_name, 40), count_text(self.nulls), min, max]
     }
 
     fn json(&self) -> Json {
