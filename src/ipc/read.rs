@@ -25,7 +25,7 @@ use super::message::{BatchHeader, DictionaryHeader, Found, Frame, Header, Kind, 
 use super::schema::IpcSchema;
 use super::shelf::Shelf;
 use crate::buffer::Bytes;
-use crate::dataset::{Footprint, Source};
+use crate::dataset::{Dataset, Footprint, Source};
 use crate::error::{Error, Result};
 use crate::validate;
 
@@ -140,11 +140,6 @@ impl Ipc {
             ipc.lock().dictionaries = Arc::new(dictionaries);
         }
         Ok(ipc)
-    }
-
-    /// What a file opened with `partial` had behind its last whole batch.
-    pub(crate) fn left(&self) -> Option<&str> {
-        self.left.get().map(String::as_str)
     }
 
     fn lock(&self) -> MutexGuard<'_, Walk> {
@@ -427,10 +422,6 @@ impl Footer {
             ))),
         }
     }
-
-    pub(super) fn metadata_len(&self) -> usize {
-        self.metadata.len()
-    }
 }
 
 /// The end of a message's body, which must be inside the file.
@@ -554,5 +545,15 @@ impl Ipc {
             }
         });
         outcome
+    }
+}
+
+impl Dataset {
+    /// What [`Open::partial`](crate::Open::partial) left behind the last whole batch, in words: one entry for each file
+    /// that is damaged or cut off, none where all was read. Walks to the end.
+    pub fn left(&self) -> Result<Vec<String>> {
+        self.len()?;
+        let sources = self.pieces().iter().filter_map(|piece| piece.source.as_any().downcast_ref::<Ipc>());
+        Ok(sources.filter_map(|ipc| ipc.left.get().cloned()).collect())
     }
 }
