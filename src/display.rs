@@ -120,7 +120,9 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{amount:.1} {}", UNITS[unit])
 }
 
-fn plural(count: u64, one: &str, many: &str) -> String {
+/// `1 row`, `2 rows`.
+#[doc(hidden)]
+pub fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", count_text(count), if count == 1 { one } else { many })
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use arrowwood::count_text;
+use arrowwood::plural;
 use clap::Args;
 use serde_json::json;
 
@@ -43,7 +43,12 @@ impl Check {
                 writeln!(out, "{}", json!({"path": name.to_string(), "ok": false, "error": e.line()}))?;
             }
             Ok((rows, batches)) => {
-                writeln!(out, "{name}: ok, {} rows, {} batches", count_text(*rows), count_text(*batches))?;
+                writeln!(
+                    out,
+                    "{name}: ok, {}, {}",
+                    plural(*rows, "row", "rows"),
+                    plural(*batches, "batch", "batches")
+                )?;
             }
             Err(e) => writeln!(out, "{}", e.at(path).line())?,
         }
