@@ -962,6 +962,26 @@ row 1199    1199
     }
 
     #[test]
+    fn no_damage_makes_printing_panic() {
+        let list = ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)]), None, Some([None])]);
+        let dictionary: DictionaryArray<Int8Type> = ["a", "b", "a"].into_iter().collect();
+        let times = TimestampNanosecondArray::from(vec![1, 2, 3]).with_timezone("UTC");
+        let columns: Vec<(_, ArrayRef)> =
+            vec![("l", Arc::new(list)), ("d", Arc::new(dictionary)), ("t", Arc::new(times))];
+        let batch = dataset(columns).to_record_batches().next().unwrap().unwrap();
+        let whole = stream(&[batch]);
+        for (at, damage) in (0..whole.len()).flat_map(|at| [0x01, 0x80, 0xff].map(|damage| (at, damage))) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= damage;
+            let Ok(dataset) = Open::new().bytes(Bytes::from(bytes)) else { continue };
+            assert!(dataset.to_string().starts_with("Dataset: ") && dataset.to_html().ends_with("</div>\n"));
+            for (_, value) in dataset.rows().take(5).flatten().flat_map(|row| row.iter()) {
+                let _ = value.and_then(|value| value.to_csv_cell().map(|cell| cell.len()));
+            }
+        }
+    }
+
+    #[test]
     fn counts_and_bytes_are_readable() {
         assert_eq!([0, 999, 1_000, 5_600_000].map(count_text), ["0", "999", "1,000", "5,600,000"]);
         let sizes = [0, 999, 1_000, 95_200_000, 999_999, u64::MAX].map(bytes_text);
