@@ -328,9 +328,16 @@ impl Ipc {
     /// The frames of all messages that belong to the data, in file order, for `messages`.
     pub(super) fn frames(&self) -> Result<Vec<Frame>> {
         let mut window = Window::new();
+        match &self.footer {
+            Some(footer) => footer.frames(&self.bytes, &mut window),
+            None => self.chain(&mut window),
+        }
+    }
+
+    fn chain(&self, window: &mut Window) -> Result<Vec<Frame>> {
         let mut frames = Vec::new();
-        let mut next = if self.footer.is_some() { 8 } else { 0 };
-        while let Found::Message(frame) = find(&self.bytes, &mut window, next)? {
+        let mut next = 0;
+        while let Found::Message(frame) = find(&self.bytes, window, next)? {
             let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
             let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
             next = body_end(&self.bytes, frame, header.body_len)?;
@@ -397,6 +404,27 @@ fn open_file(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
 }
 
 impl Footer {
+    /// The schema's message and the blocks; there may be anything between them.
+    fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<Frame>> {
+        let mut frames = Vec::with_capacity(1 + self.dictionaries + self.batches);
+        // The magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
+        for offset in (8..=64).step_by(8) {
+            if let Found::Message(frame) = find(bytes, window, offset)? {
+                frames.push(frame);
+                break;
+            }
+        }
+        for number in 0..self.dictionaries {
+            frames.push(self.dictionary(number, bytes, window)?);
+        }
+        for number in 0..self.batches {
+            frames.push(self.batch(number, bytes, window)?);
+        }
+        frames.sort_by_key(|frame| frame.offset);
+        frames.dedup();
+        Ok(frames)
+    }
+
     fn dictionary(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
         self.block(2, number, bytes, window)
             .map_err(|e| e.context(format_args!("dictionary block {number} of the footer")))
