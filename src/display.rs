@@ -559,9 +559,9 @@ impl<'a> Preview<'a> {
     }
 
     fn footer(&self, len: &Result<u64>) -> String {
-        let footprint = len.clone().and_then(|_| self.dataset.footprint());
-        match footprint {
-            Ok(it) => format!("{} mapped, {} copied", bytes_text(it.mapped), bytes_text(it.copied)),
+        let it = self.dataset.footprint();
+        match len {
+            Ok(_) => format!("{} mapped, {} copied", bytes_text(it.mapped), bytes_text(it.copied)),
             Err(e) => cut(format_args!("<error: {e}>"), 500),
         }
     }

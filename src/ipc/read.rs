@@ -27,6 +27,7 @@ use super::shelf::Shelf;
 use crate::buffer::Bytes;
 use crate::dataset::{Dataset, Footprint, Source};
 use crate::error::{Error, Result};
+use crate::map::Mapping;
 use crate::validate;
 
 pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
@@ -549,14 +550,14 @@ impl Source for Ipc {
         Ok(array)
     }
 
-    fn footprint(&self) -> Result<Footprint> {
-        let mapping = self.bytes.mapping().filter(|mapping| mapping.path().is_some());
-        let (mapped, resident) = match mapping {
-            Some(mapping) => (mapping.len() as u64, mapping.resident()? as u64),
-            None => (0, 0),
-        };
-        let read = if mapping.is_none() { self.bytes.len() as u64 } else { 0 };
-        Ok(Footprint { mapped, resident, copied: read + self.copied.load(Ordering::Relaxed) })
+    fn footprint(&self) -> Footprint {
+        let size = self.bytes.len() as u64;
+        let (mapped, read) = if self.mapped_file().is_some() { (size, 0) } else { (0, size) };
+        Footprint { mapped, copied: read + self.copied.load(Ordering::Relaxed) }
+    }
+
+    fn resident(&self) -> Result<u64> {
+        self.mapped_file().map_or(Ok(0), |mapping| Ok(mapping.resident()? as u64))
     }
 
     fn path(&self) -> Option<&Path> {
@@ -569,6 +570,10 @@ impl Source for Ipc {
 }
 
 impl Ipc {
+    fn mapped_file(&self) -> Option<&Mapping> {
+        self.bytes.mapping().filter(|mapping| mapping.path().is_some())
+    }
+
     fn check_dictionaries(&self, node: &super::schema::Node, state: &State) -> Result<()> {
         let mut outcome = Ok(());
         node.dictionaries(&mut |id, _| {
