@@ -5,6 +5,7 @@
 
 mod buffer;
 mod column;
+mod compute;
 mod csv;
 mod dataset;
 mod error;

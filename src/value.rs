@@ -20,6 +20,8 @@ pub enum Value<'a> {
     Int(i64),
     /// An unsigned integer of any width.
     UInt(u64),
+    /// An integer wider than 64 bits: an exact sum.
+    Int128(i128),
     /// A float of 16 or 32 bits.
     Float32(f32),
     /// A float of 64 bits.
