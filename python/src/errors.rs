@@ -14,6 +14,13 @@ pub enum Failure {
     Python(PyErr),
 }
 
+impl Failure {
+    /// Whether it says that there is no such row.
+    pub fn is_row_out_of_range(&self) -> bool {
+        matches!(self, Failure::Library(error) if error.kind() == ErrorKind::RowOutOfRange)
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         Failure::Library(error)

@@ -29,11 +29,8 @@ pub struct Memory {
     pub readonly: bool,
 }
 
-/// Shape and strides of an exported buffer, which must live as long as it.
-struct Geometry {
-    shape: [ffi::Py_ssize_t; 1],
-    strides: [ffi::Py_ssize_t; 1],
-}
+/// Shape (one number) and strides (one number) of an exported buffer, which must live as long as it.
+type Geometry = [ffi::Py_ssize_t; 2];
 
 /// Describes `memory` of `owner` in `view`, as far as `flags` ask for it.
 ///
@@ -43,9 +40,9 @@ unsafe fn fill(view: *mut ffi::Py_buffer, flags: c_int, owner: Bound<'_, PyAny>,
     if memory.readonly && flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
         return Err(PyBufferError::new_err("the memory is read-only; map it with mode 'r+' or 'c' to write"));
     }
-    let geometry = Geometry { shape: [memory.len.cast_signed()], strides: [memory.width.cast_signed()] };
-    let geometry = Box::into_raw(Box::new(geometry));
-    let asked = |flag: c_int| flags & flag == flag;
+    let geometry: Box<Geometry> = Box::new([memory.len.cast_signed(), memory.width.cast_signed()]);
+    let shape: *mut ffi::Py_ssize_t = Box::into_raw(geometry).cast();
+    let if_asked = |flag: c_int, pointer| if flags & flag == flag { pointer } else { std::ptr::null_mut() };
     let filled = ffi::Py_buffer {
         buf: memory.address as *mut c_void,
         obj: owner.into_ptr(),
@@ -53,12 +50,11 @@ unsafe fn fill(view: *mut ffi::Py_buffer, flags: c_int, owner: Bound<'_, PyAny>,
         itemsize: memory.width.cast_signed(),
         readonly: memory.readonly.into(),
         ndim: 1,
-        format: if asked(ffi::PyBUF_FORMAT) { memory.format.as_ptr().cast_mut() } else { std::ptr::null_mut() },
-        shape: if asked(ffi::PyBUF_ND) { geometry.cast() } else { std::ptr::null_mut() },
-        // SAFETY: `geometry` points to the live Geometry made above; taking the address of a field reads nothing.
-        strides: if asked(ffi::PyBUF_STRIDES) { unsafe { (&raw mut (*geometry).strides).cast() } } else { std::ptr::null_mut() },
+        format: if flags & ffi::PyBUF_FORMAT != 0 { memory.format.as_ptr().cast_mut() } else { std::ptr::null_mut() },
+        shape: if_asked(ffi::PyBUF_ND, shape),
+        strides: if_asked(ffi::PyBUF_STRIDES, shape.wrapping_add(1)),
         suboffsets: std::ptr::null_mut(),
-        internal: geometry.cast(),
+        internal: shape.cast(),
     };
     // SAFETY: the caller vouches for `view`, which is not initialised yet, so nothing is dropped by the write.
     unsafe { view.write(filled) };

@@ -23,7 +23,7 @@ pub fn index(key: &Bound<'_, PyAny>, what: &str, len: impl FnOnce() -> Result<u6
 }
 
 fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
-    key.extract().map_err(|problem| match problem.is_instance_of::<PyOverflowError>(key.py()) {
+    key.extract().map_err(|problem: PyErr| match problem.is_instance_of::<PyOverflowError>(key.py()) {
         true => out_of_range(format!("{what} {key} is beyond 64 bits")),
         false => problem.into(),
     })
@@ -35,7 +35,7 @@ pub fn position(at: i64, what: &str, len: impl FnOnce() -> Result<u64>) -> Resul
         return Ok(at);
     }
     let len = len()?;
-    len.checked_sub(at.unsigned_abs()).ok_or_else(|| out_of_range(format!("{what} {at} of {len}")))
+    len.checked_sub(at.unsigned_abs()).ok_or_else(|| out_of_range(format!("{what} {at} of {len} {what}s")))
 }
 
 /// Start and number of the rows of a slice. The number may be more than there are.

@@ -22,6 +22,7 @@ pub fn object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny
         Value::Null => py.None().into_bound(py),
         Value::Bool(value) => PyBool::new(py, value).to_owned().into_any(),
         Value::Int(value) => PyInt::new(py, value).into_any(),
+        Value::Int128(value) => PyInt::new(py, value).into_any(),
         Value::UInt(value) => PyInt::new(py, value).into_any(),
         Value::Float32(value) => PyFloat::new(py, value.into()).into_any(),
         Value::Float64(value) => PyFloat::new(py, value).into_any(),
