@@ -121,7 +121,7 @@ impl Piece {
     fn part(&self, batch: usize) -> Result<Option<Part<'_>>> {
         let Some(span) = self.source.span(batch)? else { return Ok(None) };
         let end = self.rows.map_or(u64::MAX, |rows| self.start.saturating_add(rows));
-        if span.start >= end && span.start > self.start {
+        if span.start >= end {
             return Ok(None);
         }
         let (from, to) = (span.start.max(self.start), span.end.min(end));
@@ -139,7 +139,7 @@ impl Piece {
         }
     }
 
-    /// The parts of the piece in order, one per batch that has rows in it.
+    /// The parts of the piece in order. Batches without rows are among them only where the piece is its whole source.
     fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
         let mut next = self.first_batch();
         std::iter::from_fn(move || {
@@ -154,15 +154,11 @@ impl Piece {
             if batch == usize::MAX {
                 return None;
             }
-            next = Ok(batch + 1);
-            match self.part(batch) {
-                Ok(part) => part.map(Ok),
-                Err(e) => {
-                    next = Ok(usize::MAX);
-                    Some(Err(e))
-                }
-            }
+            let part = self.part(batch);
+            next = Ok(if part.is_ok() { batch + 1 } else { usize::MAX });
+            part.transpose()
         })
+        .filter(|part| self.rows.is_none() || part.as_ref().map_or(true, |part| !part.rows.is_empty()))
     }
 }
 

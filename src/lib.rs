@@ -4,10 +4,12 @@
 //! buffers a type has), [`value`] (one cell), [`validate`], [`column`] and [`dataset`], [`ipc`], [`open`].
 
 mod buffer;
+mod cdata;
 mod column;
 mod compute;
 mod csv;
 mod dataset;
+mod display;
 mod error;
 mod ipc;
 pub mod layout;
@@ -20,8 +22,13 @@ pub use crate::csv::{CsvOptions, read_csv_from};
 pub use buffer::Bytes;
 pub use column::Column;
 pub use dataset::{Dataset, Footprint, Row};
+pub use display::{Preview, type_name};
+#[doc(hidden)]
+pub use display::{bytes_text, count_text};
 pub use error::{Error, ErrorKind, Result};
-pub use ipc::{Compression, Kind, Validate};
+pub use ipc::{
+    BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, Validate, WriteOptions, write, write_to,
+};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use value::{Items, Members, Value};

@@ -119,7 +119,8 @@ def make(folder, variant, source):
 def known(path, key):
     try:
         about = json.loads(path.with_suffix(path.suffix + ".json").read_text())
-        return about if about["key"] == key and about["bytes"] == path.stat().st_size else None
+        whole = about["key"] == key and about["bytes"] == path.stat().st_size
+        return about | {"path": str(path)} if whole else None  # the folder may have been moved
     except (OSError, ValueError, KeyError):
         return None
 

@@ -1,7 +1,7 @@
 //! What a body's bytes may need before they can be read: decompression, and another byte order.
 
 use std::borrow::Cow;
-use std::io::Read;
+use std::io::{Read, Write};
 
 use arrow_buffer::Buffer;
 
@@ -78,4 +78,29 @@ fn reverse_view(view: &mut [u8]) {
         view[8..12].reverse();
         view[12..].reverse();
     }
+}
+
+/// The buffer as a compressed body holds it; stored as it is where compression does not make it smaller.
+pub(super) fn compress(plain: &Buffer, codec: Compression) -> Result<Buffer> {
+    if plain.is_empty() {
+        return Ok(plain.clone());
+    }
+    let failed = |e: String| Error::unsupported(format!("compressing with {codec:?}: {e}"));
+    let mut stored = (plain.len() as i64).to_le_bytes().to_vec();
+    match codec {
+        Compression::Lz4 => {
+            let mut encoder = lz4_flex::frame::FrameEncoder::new(&mut stored);
+            encoder.write_all(plain).map_err(|e| failed(e.to_string()))?;
+            encoder.finish().map_err(|e| failed(e.to_string()))?;
+        }
+        Compression::Zstd => {
+            zstd::stream::copy_encode(plain.as_slice(), &mut stored, 1).map_err(|e| failed(e.to_string()))?;
+        }
+    }
+    if stored.len() >= plain.len() + 8 {
+        stored.clear();
+        stored.extend((-1i64).to_le_bytes());
+        stored.extend_from_slice(plain);
+    }
+    Ok(Buffer::from_vec(stored))
 }

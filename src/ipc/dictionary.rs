@@ -48,6 +48,11 @@ impl Values {
         found
     }
 
+    /// The node of the values.
+    pub(super) fn node(&self) -> &Node {
+        &self.node
+    }
+
     /// The part of `state` that values of this dictionary may refer to.
     pub(super) fn nested(&self, state: &State) -> State {
         self.uses.iter().filter_map(|id| Some((*id, state.get(id)?.clone()))).collect()

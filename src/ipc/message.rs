@@ -212,6 +212,16 @@ pub enum Compression {
     Zstd,
 }
 
+impl Compression {
+    /// The name of the codec.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
+
 /// A RecordBatch table as plain numbers, copied out of the metadata.
 #[derive(Debug)]
 pub(crate) struct BatchHeader {

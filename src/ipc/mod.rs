@@ -5,16 +5,22 @@
 //! byte order), `decode` (a column in place), `dictionary`, `read` (files and streams as sources of batches),
 //! `anatomy` (messages as data), `write`.
 
+mod anatomy;
 mod body;
 mod decode;
 mod dictionary;
+mod encode;
 mod flat;
 mod guess;
 mod message;
 mod read;
 mod schema;
 mod shelf;
+mod unify;
+mod write;
 
+pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
 pub use message::{Compression, Kind};
 pub use read::Validate;
 pub(crate) use read::{Ipc, Options};
+pub use write::{Format, WriteOptions, write, write_to};
