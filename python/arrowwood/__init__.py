@@ -20,6 +20,8 @@ from arrowwood._arrowwood import (
     from_arrow,
     map,
     open,
+    read_csv,
+    write,
 )
 from arrowwood._errors import (
     Busy,
@@ -67,4 +69,6 @@ __all__ = [
     "from_arrow",
     "map",
     "open",
+    "read_csv",
+    "write",
 ]

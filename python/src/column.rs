@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
+use arrowwood::type_name;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 
@@ -13,7 +14,7 @@ use crate::errors::{Failure, Result, argument, import};
 use crate::exchange;
 use crate::export::Values;
 use crate::index::{Index, index};
-use crate::schema::{Field, type_name};
+use crate::schema::Field;
 use crate::value::object;
 
 /// One column of a dataset, over one or many batches.
@@ -100,7 +101,10 @@ impl Column {
         combine: Bound<'py, PyAny>,
     ) -> Result<Option<Bound<'py, PyAny>>> {
         if py.detach(|| self.inner.null_count())? > 0 {
-            return Err(argument(format!("map_reduce of column '{}': it has nulls, which arrays cannot show", self.name())));
+            return Err(argument(format!(
+                "map_reduce of column '{}': it has nulls, which arrays cannot show",
+                self.name()
+            )));
         }
         let failed = AtomicBool::new(false);
         let map = |chunk: &ArrayData| {
@@ -112,10 +116,12 @@ impl Column {
             vec![mapped]
         };
         // Results come in the order of rows; `combine` is Python's and runs here, where the first error can stop it.
-        let all = py.detach(|| self.inner.map_reduce(map, |mut left, right| {
-            left.extend(right);
-            left
-        }))?;
+        let all = py.detach(|| {
+            self.inner.map_reduce(map, |mut left, right| {
+                left.extend(right);
+                left
+            })
+        })?;
         let mut results: Vec<Bound<'py, PyAny>> = Vec::new();
         for result in all.into_iter().flatten() {
             results.push(result.map(|object: Py<PyAny>| object.into_bound(py))?);

@@ -233,8 +233,23 @@ impl Dataset {
         exchange::schema_capsule(py, self.inner.schema().as_ref())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> Result<String> {
-        Ok(format!("<arrowwood.Dataset of {} rows, {} columns>", self.len(py)?, self.inner.num_columns()))
+    #[getter]
+    fn messages<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
+        let (class, loads) = (py.import("arrowwood._types")?.getattr("Message")?, py.import("json")?.getattr("loads")?);
+        let list = PyList::empty(py);
+        for message in py.detach(|| self.inner.messages())? {
+            let fields = loads.call1((message.to_json().to_string(),))?;
+            list.append(class.call1((fields, message.to_string()))?)?;
+        }
+        Ok(list)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        py.detach(|| self.inner.to_string())
+    }
+
+    fn _repr_html_(&self, py: Python<'_>) -> String {
+        py.detach(|| self.inner.to_html())
     }
 }
 

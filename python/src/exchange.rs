@@ -4,10 +4,9 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, StructArray};
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::{ArrowError, Schema};
 use arrowwood::{Error, ErrorKind};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -37,32 +36,11 @@ pub fn dataset_of(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     }
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_array__"))? {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
-        return of_array(take_schema(&schema)?, take_array(&array)?);
+        let (array, schema) = (take_array(&array)?, take_schema(&schema)?);
+        return Ok(arrowwood::Dataset::import_array(array, &schema)?);
     }
     let got = data.get_type().name()?;
     Err(wrong_type(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}")))
-}
-
-/// One array of structs as a dataset of one batch; an array of another type as a column without a name.
-fn of_array(schema: FFI_ArrowSchema, array: FFI_ArrowArray) -> Result<arrowwood::Dataset> {
-    let field = Field::try_from(&schema).map_err(|e| importing(&e))?;
-    // SAFETY: array and schema come from one `__arrow_c_array__` call, whose contract is that they describe each
-    // other, and were moved out of their capsules, so they are released once.
-    let data = unsafe { from_ffi(array, &schema) }.map_err(|e| importing(&e))?;
-    let array = arrow_array::make_array(data);
-    let batch = match field.data_type() {
-        DataType::Struct(fields) => {
-            let schema = Schema::new_with_metadata(fields.clone(), field.metadata().clone());
-            let columns = StructArray::from(array.to_data());
-            RecordBatch::from(columns).with_schema(schema.into())
-        }
-        _ => RecordBatch::try_new(Schema::new(vec![field]).into(), vec![array]),
-    };
-    Ok(arrowwood::Dataset::try_from(vec![batch.map_err(|e| importing(&e))?])?)
-}
-
-fn importing(e: &ArrowError) -> Failure {
-    argument(format!("importing Arrow data: {e}"))
 }
 
 /// A capsule that holds `stream`, and releases it unless a consumer has moved it out.
@@ -75,10 +53,16 @@ pub fn schema_capsule<'py, S>(py: Python<'py>, schema: S) -> Result<Bound<'py, P
 where
     FFI_ArrowSchema: TryFrom<S, Error = ArrowError>,
 {
-    let schema = FFI_ArrowSchema::try_from(schema).map_err(|e| {
-        Failure::from(Error::new(ErrorKind::Unsupported, format!("exporting the schema: {e}")))
-    })?;
+    let schema = FFI_ArrowSchema::try_from(schema)
+        .map_err(|e| Failure::from(Error::new(ErrorKind::Unsupported, format!("exporting the schema: {e}"))))?;
     Ok(PyCapsule::new_with_value(py, schema, SCHEMA)?)
+}
+
+/// The schema that `data` exports.
+pub fn schema_of(data: &Bound<'_, PyAny>) -> Result<Schema> {
+    let capsule = data.call_method0(intern!(data.py(), "__arrow_c_schema__"))?;
+    let schema = Schema::try_from(&take_schema(&capsule)?);
+    schema.map_err(|e| argument(format!("importing an Arrow C schema: {e}")))
 }
 
 fn take_stream(capsule: &Bound<'_, PyAny>) -> Result<FFI_ArrowArrayStream> {

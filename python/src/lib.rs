@@ -2,9 +2,11 @@
 //! for users, so comments here say only what concerns this side.
 //!
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
-//! protocol), `value` (one cell), `schema`, `dataset`, `column`, `open`, `exchange` (Arrow capsules).
+//! protocol), `value` (one cell), `schema`, `dataset`, `column`,
+//! `exchange` (Arrow capsules), `open`, `write`, `csv`.
 
 mod column;
+mod csv;
 mod dataset;
 mod dtype;
 mod errors;
@@ -15,6 +17,7 @@ mod mapping;
 mod open;
 mod schema;
 mod value;
+mod write;
 
 /// The extension module.
 #[pyo3::pymodule]
@@ -25,6 +28,8 @@ mod _arrowwood {
 
     #[pymodule_export]
     use crate::column::Column;
+    #[pymodule_export]
+    use crate::csv::read_csv;
     #[pymodule_export]
     use crate::dataset::{Dataset, concat};
     #[pymodule_export]
@@ -37,6 +42,8 @@ mod _arrowwood {
     use crate::open::open;
     #[pymodule_export]
     use crate::schema::{Field, Schema};
+    #[pymodule_export]
+    use crate::write::write;
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name")]

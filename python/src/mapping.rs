@@ -37,12 +37,7 @@ pub fn map(
 }
 
 /// How many elements there are from byte `offset` on: `length`, or all, which must come out even.
-fn elements(
-    mapping: &arrowwood::Mapping,
-    dtype: Dtype,
-    offset: usize,
-    length: Option<usize>,
-) -> Result<usize, Error> {
+fn elements(mapping: &arrowwood::Mapping, dtype: Dtype, offset: usize, length: Option<usize>) -> Result<usize, Error> {
     let len = with_type!(dtype, T => mapping.view::<T>(offset, length)?.len());
     let rest = (mapping.len() - offset) % dtype.width();
     if length.is_none() && rest != 0 {
@@ -167,8 +162,7 @@ impl Mapping {
 fn same_bytes<'py>(values: &Bound<'py, PyAny>, dtype: Dtype) -> Result<Option<Bound<'py, PyBytes>>> {
     let Ok(view) = PyMemoryView::from(values) else { return Ok(None) };
     let format: String = view.getattr("format")?.extract()?;
-    if view.getattr("ndim")?.extract::<usize>()? != 1
-        || !dtype.is_format(&format, view.getattr("itemsize")?.extract()?)
+    if view.getattr("ndim")?.extract::<usize>()? != 1 || !dtype.is_format(&format, view.getattr("itemsize")?.extract()?)
     {
         return Ok(None);
     }

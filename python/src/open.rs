@@ -13,13 +13,7 @@ use crate::export;
 /// Open Arrow IPC data in place.
 #[pyfunction]
 #[pyo3(signature = (source, *, validate = "lazy", copy = false, strict = false, partial = false))]
-pub fn open(
-    source: &Bound<'_, PyAny>,
-    validate: &str,
-    copy: bool,
-    strict: bool,
-    partial: bool,
-) -> Result<Dataset> {
+pub fn open(source: &Bound<'_, PyAny>, validate: &str, copy: bool, strict: bool, partial: bool) -> Result<Dataset> {
     let how = Open::new().validate(policy(validate)?).copy(copy).strict(strict).partial(partial);
     any(source, how, copy).map(Dataset::new)
 }

@@ -112,7 +112,9 @@ fn split(since: i64, unit: TimeUnit) -> Option<(i64, i64)> {
         TimeUnit::Millisecond => (1_000, 1_000),
         TimeUnit::Microsecond => (1_000_000, 1),
         TimeUnit::Nanosecond if since % 1_000 != 0 => return None,
-        TimeUnit::Nanosecond => return Some((since.div_euclid(1_000_000_000), since.rem_euclid(1_000_000_000) / 1_000)),
+        TimeUnit::Nanosecond => {
+            return Some((since.div_euclid(1_000_000_000), since.rem_euclid(1_000_000_000) / 1_000));
+        }
     };
     Some((since.div_euclid(per_second), since.rem_euclid(per_second) * to_micros))
 }
@@ -212,7 +214,8 @@ fn find_zone<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyAny>> {
         return Ok(py.import("datetime")?.getattr("timezone")?.call1((offset,))?);
     }
     py.import("zoneinfo")?.getattr("ZoneInfo")?.call1((name,)).map_err(|problem| {
-        let message = format!("the time zone '{name}' is not known here ({problem}); to_numpy() gives the times in UTC");
+        let message =
+            format!("the time zone '{name}' is not known here ({problem}); to_numpy() gives the times in UTC");
         Error::new(ErrorKind::Unsupported, message).into()
     })
 }
