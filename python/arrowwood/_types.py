@@ -3,22 +3,15 @@
 from collections import namedtuple
 
 
-class MonthDayNano(namedtuple("MonthDayNano", ["months", "days", "nanoseconds"])):
-    """A calendar interval; months and days have no fixed length, so the three are kept apart."""
+MonthDayNano = namedtuple("MonthDayNano", ["months", "days", "nanoseconds"])
+MonthDayNano.__doc__ = "A calendar interval; months and days have no fixed length, so the three are kept apart."
 
-    __slots__ = ()
+Footprint = namedtuple("Footprint", ["mapped", "resident", "copied"])
+Footprint.__doc__ = """Where a dataset's bytes are.
 
-
-class Footprint(namedtuple("Footprint", ["mapped", "resident", "copied"])):
-    """Where a dataset's bytes are.
-
-    Attributes:
-        mapped: bytes mapped from files.
-        resident: those of them that lie in physical memory now, whoever brought them there.
-        copied: bytes that had to be copied (decompressed, byte-swapped, dictionaries put together from deltas).
-    """
-
-    __slots__ = ()
+`mapped` bytes of files, `resident` those of them that lie in physical memory now, whoever brought them there, and
+`copied` bytes, which had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
+"""
 
 
 class Message(dict):

@@ -17,7 +17,7 @@ use crate::index::{Index, index};
 use crate::schema::Field;
 use crate::value::object;
 
-/// One column of a dataset, over one or many batches.
+/// One column of a dataset, over one or many batches. Iterating gives values.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Column {
     inner: arrowwood::Column,
@@ -40,21 +40,25 @@ impl Column {
         self.len(py).map(|len| len as usize)
     }
 
+    /// The name.
     #[getter]
     fn name(&self) -> &str {
         self.inner.name()
     }
 
+    /// The type in words, such as ``"timestamp[ms, UTC]"``.
     #[getter]
     fn dtype(&self) -> String {
         type_name(self.inner.data_type())
     }
 
+    /// Name, type and metadata.
     #[getter]
     fn field(&self) -> Field {
         Field(self.inner.field().clone())
     }
 
+    /// The number of nulls.
     #[getter]
     fn null_count(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.null_count())?)
@@ -74,26 +78,44 @@ impl Column {
         ValueIterator { column: slf.unbind(), next: 0 }
     }
 
+    /// The sum of all values that are not null, 0 of none; exact for integers and decimals.
+    ///
+    /// Floats are added in pairs, so that the result is the same for any number of threads and its error small.
+    ///
+    /// Raises:
+    ///     Unsupported: the type has no sum.
     fn sum<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         object(py, py.detach(|| self.inner.sum())?)
     }
 
+    /// The mean, ``None`` of no values. Raises :class:`Unsupported` for types that are no numbers.
     fn mean(&self, py: Python<'_>) -> Result<Option<f64>> {
         Ok(py.detach(|| self.inner.mean())?)
     }
 
+    /// The smallest value, ``None`` of no values; NaN is left out unless there is nothing else.
     fn min<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         object(py, py.detach(|| self.inner.min())?)
     }
 
+    /// The largest value, ``None`` of no values; NaN is left out unless there is nothing else.
     fn max<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         object(py, py.detach(|| self.inner.max())?)
     }
 
+    /// The number of values that are not null.
     fn count(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.count())?)
     }
 
+    /// `function` of each chunk of at most 65,536 rows, then `combine` of the results, from first to last.
+    ///
+    /// Chunks are read-only NumPy arrays in place. `function` runs in several threads at once, so it gains where NumPy
+    /// lets go of the interpreter's lock. ``None`` of no rows.
+    ///
+    /// Raises:
+    ///     InvalidArgument: the column has nulls.
+    ///     Unsupported: its type is none of fixed width that NumPy has.
     fn map_reduce<'py>(
         &self,
         py: Python<'py>,
@@ -131,6 +153,18 @@ impl Column {
         results.try_fold(first, |left, right| Ok(combine.call1((left, right))?)).map(Some)
     }
 
+    /// The values as an array of shape ``(len(column),)``.
+    ///
+    /// Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
+    /// their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
+    /// ``bool``. All else, and booleans with nulls, become Python objects.
+    ///
+    /// Args:
+    ///     copy: ``None``: without a copy where one chunk holds numbers, timestamps or durations without nulls; such
+    ///         an array is read-only. ``True``: always a copy. ``False``: never.
+    ///
+    /// Raises:
+    ///     CopyNeeded: `copy` is ``False`` and there is no way without one; the message says why.
     #[pyo3(signature = (copy = None))]
     fn to_numpy<'py>(slf: &Bound<'py, Self>, copy: Option<bool>) -> Result<Bound<'py, PyAny>> {
         Ok(slf.py().import("arrowwood._numpy")?.call_method1("to_numpy", (slf, copy))?)
@@ -150,13 +184,14 @@ impl Column {
     }
 
     /// NumPy's name of the type, and the values and nulls (a byte for each row, if there are any) of each chunk.
-    fn _parts<'py>(&self, py: Python<'py>) -> Result<(Option<String>, Vec<(Values, Option<Bound<'py, PyBytes>>)>)> {
+    fn _parts<'py>(&self, py: Python<'py>) -> Result<(Option<String>, Vec<Part<'py>>)> {
         let Some(plain) = Plain::of(self.inner.data_type()) else { return Ok((None, Vec::new())) };
         let chunks = py.detach(|| self.inner.chunks())?;
         let part = |chunk: &ArrayData| (plain.values(chunk), nulls(py, chunk));
         Ok((Some(plain.dtype.clone()), chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect()))
     }
 
+    /// All values as a list.
     fn to_pylist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for value in self.inner.values() {
@@ -165,11 +200,13 @@ impl Column {
         Ok(list)
     }
 
+    /// The column batch by batch.
     fn chunks(&self, py: Python<'_>) -> Result<Vec<Column>> {
         let batches = py.detach(|| self.inner.as_dataset().batches().collect::<Result<Vec<_>, _>>())?;
         batches.into_iter().map(|batch| Ok(Column::new(batch.column_at(0)?))).collect()
     }
 
+    /// The column as a pyarrow chunked array, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("chunked_array", (slf,))?)
     }
@@ -225,6 +262,9 @@ impl ValueIterator {
         Ok(Some(value))
     }
 }
+
+/// Values and nulls of a chunk.
+type Part<'py> = (Values, Option<Bound<'py, PyBytes>>);
 
 /// How NumPy sees a type of fixed width.
 struct Plain {

@@ -12,7 +12,16 @@ use crate::errors::{Result, argument, wrong_type};
 use crate::exchange::schema_of;
 use crate::open::path_of;
 
-/// Read CSV text into memory.
+/// Read CSV text, whose first line names the columns, into memory.
+///
+/// Args:
+///     source: a path, or an object with ``read()``.
+///     schema: the columns to read, found by name, and their types; by default all, with types that fit all values.
+///     dictionary: the names of text columns to dictionary-encode.
+///     delimiter: the ASCII character between fields.
+///
+/// Raises:
+///     InvalidData: a line has too few or too many fields, or a value is not of its type; the message says where.
 #[pyfunction]
 #[pyo3(signature = (source, *, schema = None, dictionary = None, delimiter = ","))]
 pub fn read_csv(

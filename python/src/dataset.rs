@@ -13,7 +13,14 @@ use crate::index::{Index, bounds, count, index, position};
 use crate::schema::Schema;
 use crate::value::object;
 
-/// An immutable, zero-copy table of rows.
+/// An immutable, zero-copy table of rows over one or many record batches.
+///
+/// ``ds["price"]`` is a column, ``ds[7]`` a row as a dict, ``ds[10:20]`` a dataset of those rows. Iterating gives rows.
+///
+/// Values are Python's own: a struct is a dict, a map a list of ``(key, value)``, a union the value it has, a calendar
+/// interval a :class:`MonthDayNano`. What Python's classes cannot hold becomes ``numpy.datetime64`` or
+/// ``numpy.timedelta64``: nanoseconds that are no whole microseconds, years outside of 1 to 9999, times outside of a
+/// day; an instant with a time zone is in UTC then.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Dataset {
     inner: arrowwood::Dataset,
@@ -76,6 +83,7 @@ impl Dataset {
 
 #[pymethods]
 impl Dataset {
+    /// Names, types and metadata of the columns.
     #[getter]
     fn schema(&self) -> Schema {
         Schema(self.inner.schema().clone())
@@ -85,31 +93,37 @@ impl Dataset {
         self.len(py).map(|len| len as usize)
     }
 
+    /// The numbers of rows and columns.
     #[getter]
     fn shape(&self, py: Python<'_>) -> Result<(u64, usize)> {
         Ok((self.len(py)?, self.inner.num_columns()))
     }
 
+    /// The columns' names, in order.
     #[getter]
     fn column_names(&self) -> Vec<&str> {
         self.inner.schema().fields().iter().map(|field| field.name().as_str()).collect()
     }
 
+    /// The number of columns.
     #[getter]
     fn num_columns(&self) -> usize {
         self.inner.num_columns()
     }
 
+    /// The number of record batches that have rows in the dataset.
     #[getter]
     fn num_batches(&self, py: Python<'_>) -> Result<usize> {
         Ok(py.detach(|| self.inner.num_batches())?)
     }
 
+    /// Bytes that the rows take in their buffers, dictionaries apart.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.nbytes())?)
     }
 
+    /// Where the bytes are: mapped, resident, copied.
     #[getter]
     fn mapped<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         let found = py.detach(|| self.inner.footprint())?;
@@ -138,18 +152,24 @@ impl Dataset {
         RowIterator { dataset: slf.unbind(), next: 0, end: u64::MAX }
     }
 
+    /// Rows `start` to `stop` as dicts, one after the other. The first ones of a stream come without walking it.
+    ///
+    /// Raises:
+    ///     InvalidArgument: several columns have one name, which a dict cannot hold; see :meth:`row`.
     #[pyo3(signature = (start = 0, stop = None))]
     fn rows(slf: Bound<'_, Self>, start: i64, stop: Option<i64>) -> Result<RowIterator> {
         let (start, count) = bounds(start, stop, || slf.get().len(slf.py()))?;
         Ok(RowIterator { dataset: slf.unbind(), next: start, end: start.saturating_add(count) })
     }
 
+    /// A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`.
     fn row<'py>(&self, py: Python<'py>, index: i64) -> Result<Bound<'py, PyTuple>> {
         let row = self.inner.row(position(index, "row", || self.len(py))?)?;
         let values = (0..row.len()).map(|column| object(py, row.get(column)?)).collect::<Result<Vec<_>>>()?;
         Ok(PyTuple::new(py, values)?)
     }
 
+    /// A column by number or name. Raises :class:`ColumnNotFound`.
     fn column(&self, py: Python<'_>, column: &Bound<'_, PyAny>) -> Result<Column> {
         let _ = py;
         if let Ok(name) = column.cast::<PyString>() {
@@ -161,27 +181,38 @@ impl Dataset {
         Ok(Column::new(self.inner.column_at(usize::try_from(at).unwrap_or(usize::MAX))?))
     }
 
+    /// The columns called `names`, in that order. Raises :class:`ColumnNotFound`.
     fn select(&self, names: Vec<String>) -> Result<Dataset> {
         Ok(Dataset::new(self.inner.select(&names)?))
     }
 
+    /// The first `n` rows.
     #[pyo3(signature = (n = 5))]
     fn head(&self, py: Python<'_>, n: i64) -> Result<Dataset> {
         let n = count("n", n)?;
         Ok(self.with_rows(py.detach(|| self.inner.head(n))?))
     }
 
+    /// The last `n` rows.
     #[pyo3(signature = (n = 5))]
     fn tail(&self, py: Python<'_>, n: i64) -> Result<Dataset> {
         let n = count("n", n)?;
         Ok(self.with_rows(py.detach(|| self.inner.tail(n))?))
     }
 
+    /// The record batches, each as a dataset.
     fn batches(&self, py: Python<'_>) -> Result<Vec<Dataset>> {
         let batches = py.detach(|| self.inner.batches().collect::<Result<Vec<_>, _>>())?;
         Ok(batches.into_iter().map(|batch| self.with_rows(batch)).collect())
     }
 
+    /// Check all values now.
+    ///
+    /// Args:
+    ///     progress: called with the numbers of rows done and of all rows after each batch.
+    ///
+    /// Raises:
+    ///     InvalidData: naming path, batch, column and row, and what was expected.
     #[pyo3(signature = (progress = None))]
     fn validate(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> Result<()> {
         let total = self.len(py)?;
@@ -196,6 +227,7 @@ impl Dataset {
         Ok(())
     }
 
+    /// All rows as dicts.
     fn to_pylist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for at in 0..self.len(py)? {
@@ -204,16 +236,19 @@ impl Dataset {
         Ok(list)
     }
 
+    /// The dataset as a pyarrow table, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("table", (slf,))?)
     }
 
+    /// The dataset as a pandas data frame, by way of pyarrow.
     fn to_pandas<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         import(slf.py(), "pandas", "to_pandas()")?;
         let table = import(slf.py(), "pyarrow", "to_pandas()")?.call_method1("table", (slf,))?;
         Ok(table.call_method0("to_pandas")?)
     }
 
+    /// The dataset as a Polars data frame; columns of numbers are not copied, text is.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         Ok(import(slf.py(), "polars", "to_polars()")?.call_method1("DataFrame", (slf,))?)
     }
@@ -233,6 +268,10 @@ impl Dataset {
         exchange::schema_capsule(py, self.inner.schema().as_ref())
     }
 
+    /// The messages of the file or stream, in the order in which they stand there, as dicts that print as text.
+    ///
+    /// Raises:
+    ///     Unsupported: the data is in memory and has no messages.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let (class, loads) = (py.import("arrowwood._types")?.getattr("Message")?, py.import("json")?.getattr("loads")?);
@@ -286,7 +325,11 @@ impl RowIterator {
     }
 }
 
-/// The rows of all datasets, one after the other, without copying.
+/// The rows of all `datasets`, one after the other, without copying.
+///
+/// Raises:
+///     SchemaMismatch: names or types of columns differ; the message has the first difference.
+///     InvalidArgument: there is none.
 #[pyfunction]
 pub fn concat(datasets: Vec<Bound<'_, PyAny>>) -> Result<Dataset> {
     let parts = datasets.iter().map(exchange::dataset_of).collect::<Result<Vec<_>>>()?;

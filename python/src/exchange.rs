@@ -19,7 +19,10 @@ const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// A dataset of the batches of any object that exports Arrow data.
+/// A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
+///
+/// A stream is taken to its end. An array that is no struct becomes a dataset with the one column ``values``. The
+/// producer vouches for the values.
 #[pyfunction]
 pub fn from_arrow(data: &Bound<'_, PyAny>) -> Result<Dataset> {
     dataset_of(data).map(Dataset::new)

@@ -97,7 +97,7 @@ impl Mapping {
     }
 }
 
-/// Fixed-width values of one chunk of a column, for NumPy to look at in place.
+/// Fixed-width values of one chunk, for NumPy to look at in place.
 #[pyclass(frozen, module = "arrowwood._arrowwood", name = "_Values")]
 pub struct Values {
     buffer: Buffer,

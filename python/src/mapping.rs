@@ -18,6 +18,19 @@ use crate::errors::{Failure, Result, argument};
 use crate::index::{Index, count, index, out_of_range};
 
 /// Map a file into memory, of any size, without reading it.
+///
+/// Args:
+///     path: a regular file.
+///     mode: ``"r"`` read-only; ``"r+"`` read and write, others who map the file see stores at once; ``"c"``
+///         copy-on-write, stores stay in this process and never reach the file.
+///     dtype: the elements' type, such as ``"float64"``: a boolean, integer or float of fixed width in little-endian
+///         order. Bytes (``uint8``) by default.
+///     offset: the first element's byte, aligned or not.
+///     length: the number of elements; all there are by default.
+///
+/// Raises:
+///     NotFound, PermissionDenied: as for opening any file.
+///     InvalidArgument: a mode, type, offset or length that cannot be, or bytes that are no whole number of elements.
 #[pyfunction]
 #[pyo3(signature = (path, mode = "r", dtype = None, offset = 0, length = None))]
 pub fn map(
@@ -90,7 +103,10 @@ impl Owner {
     }
 }
 
-/// A file as typed memory.
+/// A file as typed memory. Slices and views share it; closing one closes all.
+///
+/// It has the buffer protocol: ``np.asarray(mapping)`` copies nothing, and can be written to in the modes ``r+`` and
+/// ``c``. Any use after :meth:`close` raises :class:`Closed`.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Mapping {
     owner: Arc<Owner>,
@@ -205,7 +221,7 @@ impl Mapping {
         Ok(MappingIterator { mapping: slf.unbind(), next: 0 })
     }
 
-    /// The same bytes as elements of another type.
+    /// The same bytes as elements of another type. They must be a whole number of those.
     fn view(&self, dtype: &Bound<'_, PyAny>) -> Result<Mapping> {
         self.owner.mapping()?;
         let dtype = Dtype::parse(dtype)?;
@@ -222,25 +238,25 @@ impl Mapping {
         self.dtype.name()
     }
 
-    /// The number of bytes.
+    /// The number of bytes of the elements.
     #[getter]
     fn nbytes(&self) -> usize {
         self.len * self.dtype.width()
     }
 
-    /// The file's path.
+    /// The path as it was given.
     #[getter]
     fn path(&self) -> &std::ffi::OsStr {
         self.owner.path.as_os_str()
     }
 
-    /// The mode it was mapped with.
+    /// ``"r"``, ``"r+"`` or ``"c"``.
     #[getter]
     fn mode(&self) -> &str {
         &self.owner.mode
     }
 
-    /// How many bytes of the whole file lie in physical memory now.
+    /// How many bytes of the whole file lie in physical memory now, whoever brought them there.
     #[getter]
     fn resident(&self) -> Result<usize> {
         Ok(self.owner.mapping()?.resident()?)
@@ -272,13 +288,13 @@ impl Mapping {
         Ok(list)
     }
 
-    /// Write changed pages back to the file.
+    /// Write changed pages back to the file and wait for it. Other processes see stores without it.
     fn flush(&self, py: Python<'_>) -> Result<()> {
         let mapping = self.owner.mapping()?;
         Ok(py.detach(|| mapping.flush())?)
     }
 
-    /// Unmap the file now.
+    /// Unmap the file now. Raises :class:`Busy`, a ``BufferError``, while a buffer of it is in use elsewhere.
     fn close(&self) -> Result<()> {
         self.owner.close()
     }

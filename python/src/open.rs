@@ -10,7 +10,27 @@ use crate::dataset::Dataset;
 use crate::errors::{Result, argument, wrong_type};
 use crate::export;
 
-/// Open Arrow IPC data in place.
+/// Open Arrow IPC data in place: metadata is read, no value is touched.
+///
+/// The file must not be rewritten while it is open; one that only grows, or is replaced by a rename, is fine. If it is
+/// rewritten, values are wrong or an error, but nothing outside of the mapping is ever read.
+///
+/// Args:
+///     source: a path, a glob, a directory of ``*.arrow`` files, any object with the buffer protocol (``bytes``,
+///         ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
+///         follow one another and whose schemas must agree.
+///     validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
+///         whole, ``"full"`` now, ``"none"`` never, as the caller vouches for them.
+///     copy: read everything into memory first; the only way that is sound against others who write the file.
+///     strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
+///     partial: accept data that was cut off while being written, up to its last whole batch.
+///
+/// Raises:
+///     NotFound: there is no such file, or no file that matches.
+///     PermissionDenied: the file may not be read.
+///     InvalidData: the bytes are not Arrow IPC data; the message says what they look like instead.
+///     SchemaMismatch: several files have different schemas; the message names two and the first difference.
+///     Unsupported: legal Arrow that this version cannot read.
 #[pyfunction]
 #[pyo3(signature = (source, *, validate = "lazy", copy = false, strict = false, partial = false))]
 pub fn open(source: &Bound<'_, PyAny>, validate: &str, copy: bool, strict: bool, partial: bool) -> Result<Dataset> {

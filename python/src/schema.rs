@@ -46,11 +46,13 @@ impl Schema {
         FieldIterator { fields: self.0.fields().iter().cloned().collect::<Vec<_>>().into_iter() }
     }
 
+    /// The names, in order.
     #[getter]
     fn names(&self) -> Vec<String> {
         self.0.fields().iter().map(|field| field.name().clone()).collect()
     }
 
+    /// Key-value metadata.
     #[getter]
     fn metadata(&self) -> BTreeMap<String, String> {
         sorted(self.0.metadata())
@@ -67,21 +69,25 @@ impl Schema {
 
 #[pymethods]
 impl Field {
+    /// The name.
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
     }
 
+    /// The type in words, such as ``"timestamp[ms, UTC]"`` or ``"dictionary<int8, utf8>"``.
     #[getter]
     fn r#type(&self) -> String {
         type_name(self.0.data_type())
     }
 
+    /// Whether there may be nulls.
     #[getter]
     fn nullable(&self) -> bool {
         self.0.is_nullable()
     }
 
+    /// Key-value metadata.
     #[getter]
     fn metadata(&self) -> BTreeMap<String, String> {
         sorted(self.0.metadata())

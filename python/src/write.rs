@@ -12,6 +12,17 @@ use crate::index::count;
 use crate::open::path_of;
 
 /// Write Arrow data as an IPC file or stream.
+///
+/// Args:
+///     data: a :class:`Dataset`, or anything that exports Arrow data.
+///     target: a path, which is replaced in one step when all is written, or an object with ``write(bytes)``.
+///     format: ``"file"``, with a footer for random access, or ``"stream"``.
+///     compression: the codec of the data; without one it can be opened in place.
+///     max_rows: the most rows of a record batch; larger ones are cut.
+///
+/// Raises:
+///     InvalidData: a value is damaged.
+///     IoError: of the operating system. What a file object raises is passed on as it is.
 #[pyfunction]
 #[pyo3(signature = (data, target, *, format = "file", compression = None, max_rows = None))]
 pub fn write(
