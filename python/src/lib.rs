@@ -1,1 +1,58 @@
-//! x
+//! `arrowwood._arrowwood`: the Python face of arrowwood. One noun or verb, one file; `_arrowwood.pyi` documents them
+//! for users, so comments here say only what concerns this side.
+//!
+//! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
+//! protocol), `value` (one cell), `schema`, `dataset`, `column`,
+//! `exchange` (Arrow capsules), `open`, `write`, `csv`.
+
+mod column;
+mod csv;
+mod dataset;
+mod dtype;
+mod errors;
+mod exchange;
+mod export;
+mod index;
+mod mapping;
+mod open;
+mod schema;
+mod value;
+mod write;
+
+/// The extension module.
+#[pyo3::pymodule]
+mod _arrowwood {
+    use std::ffi::OsString;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::column::Column;
+    #[pymodule_export]
+    use crate::csv::read_csv;
+    #[pymodule_export]
+    use crate::dataset::{Dataset, concat};
+    #[pymodule_export]
+    use crate::exchange::from_arrow;
+    #[pymodule_export]
+    use crate::export::Values;
+    #[pymodule_export]
+    use crate::mapping::{Mapping, map};
+    #[pymodule_export]
+    use crate::open::open;
+    #[pymodule_export]
+    use crate::schema::{Field, Schema};
+    #[pymodule_export]
+    use crate::write::write;
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// Runs the command line; the exit code.
+    #[pyfunction]
+    fn _run_cli(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
+        let _ = arguments;
+        py.detach(arrowwood_cli::run)
+    }
+}

@@ -1,0 +1,74 @@
+"""Arrowwood opens Apache Arrow data of any size in place, by memory mapping, in microseconds.
+
+>>> import arrowwood as aw
+>>> ds = aw.open("flights.arrow")        # metadata is read, no value is touched
+>>> ds["price"].mean()                   # at the speed of memory
+>>> ds[700_000_000]                      # a row, as a dict
+
+Two nouns: :class:`Dataset`, a table of rows made by :func:`open`, and :class:`Mapping`, a file as typed memory made by
+:func:`map`. Datasets pass to pyarrow, Polars, pandas, DataFusion and DuckDB without copying.
+"""
+
+from arrowwood._arrowwood import (
+    Column,
+    Dataset,
+    Field,
+    Mapping,
+    Schema,
+    __version__,
+    concat,
+    from_arrow,
+    map,
+    open,
+    read_csv,
+    write,
+)
+from arrowwood._errors import (
+    Busy,
+    Closed,
+    ColumnNotFound,
+    CopyNeeded,
+    Error,
+    FileChanged,
+    InvalidArgument,
+    InvalidData,
+    IoError,
+    NotFound,
+    PermissionDenied,
+    RowOutOfRange,
+    SchemaMismatch,
+    Unsupported,
+)
+from arrowwood._types import Footprint, Message, MonthDayNano
+
+__all__ = [
+    "Busy",
+    "Closed",
+    "Column",
+    "ColumnNotFound",
+    "CopyNeeded",
+    "Dataset",
+    "Error",
+    "Field",
+    "FileChanged",
+    "Footprint",
+    "InvalidArgument",
+    "InvalidData",
+    "IoError",
+    "Mapping",
+    "Message",
+    "MonthDayNano",
+    "NotFound",
+    "PermissionDenied",
+    "RowOutOfRange",
+    "Schema",
+    "SchemaMismatch",
+    "Unsupported",
+    "__version__",
+    "concat",
+    "from_arrow",
+    "map",
+    "open",
+    "read_csv",
+    "write",
+]

@@ -1,0 +1,436 @@
+"""The compiled part of arrowwood, typed and documented."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import IO, Any, Literal, Protocol, Self, TypeAlias, TypeVar, final, overload, type_check_only
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from typing_extensions import Buffer
+
+from arrowwood._types import Footprint, Message
+
+__all__ = [
+    "Column",
+    "Dataset",
+    "Field",
+    "Mapping",
+    "Schema",
+    "__version__",
+    "_Values",
+    "_run_cli",
+    "concat",
+    "from_arrow",
+    "map",
+    "open",
+    "read_csv",
+    "write",
+]
+
+__version__: str
+
+_T = TypeVar("_T")
+
+_Path: TypeAlias = str | os.PathLike[str]
+
+@type_check_only
+class _ArrowStream(Protocol):
+    """Anything that exports a stream of Arrow data: tables, data frames, readers, relations."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@type_check_only
+class _ArrowArray(Protocol):
+    """Anything that exports one batch or array of Arrow data."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+@type_check_only
+class _ArrowSchema(Protocol):
+    """Anything that exports an Arrow schema."""
+
+    def __arrow_c_schema__(self) -> object: ...
+
+_ArrowData: TypeAlias = Dataset | _ArrowStream | _ArrowArray
+
+def open(
+    source: _Path | Buffer | Sequence[_Path | Buffer],
+    *,
+    validate: Literal["lazy", "full", "none"] = "lazy",
+    copy: bool = False,
+    strict: bool = False,
+    partial: bool = False,
+) -> Dataset:
+    """Open Arrow IPC data in place: metadata is read, no value is touched.
+
+    The file must not be rewritten while it is open; one that only grows, or is replaced by a rename, is fine. If it is
+    rewritten, values are wrong or an error, but nothing outside of the mapping is ever read.
+
+    Args:
+        source: a path, a glob, a directory of ``*.arrow`` files, any object with the buffer protocol (``bytes``,
+            ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
+            follow one another and whose schemas must agree.
+        validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
+            whole, ``"full"`` now, ``"none"`` never, as the caller vouches for them.
+        copy: read everything into memory first; the only way that is sound against others who write the file.
+        strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
+        partial: accept data that was cut off while being written, up to its last whole batch.
+
+    Raises:
+        NotFound: there is no such file, or no file that matches.
+        PermissionDenied: the file may not be read.
+        InvalidData: the bytes are not Arrow IPC data; the message says what they look like instead.
+        SchemaMismatch: several files have different schemas; the message names two and the first difference.
+        Unsupported: legal Arrow that this version cannot read.
+    """
+
+def map(
+    path: _Path,
+    mode: Literal["r", "r+", "c"] = "r",
+    dtype: npt.DTypeLike | None = None,
+    offset: int = 0,
+    length: int | None = None,
+) -> Mapping:
+    """Map a file into memory, of any size, without reading it.
+
+    Args:
+        path: a regular file.
+        mode: ``"r"`` read-only; ``"r+"`` read and write, others who map the file see stores at once; ``"c"``
+            copy-on-write, stores stay in this process and never reach the file.
+        dtype: the elements' type, such as ``"float64"``: a boolean, integer or float of fixed width in little-endian
+            order. Bytes (``uint8``) by default.
+        offset: the first element's byte, aligned or not.
+        length: the number of elements; all there are by default.
+
+    Raises:
+        NotFound, PermissionDenied: as for opening any file.
+        InvalidArgument: a mode, type, offset or length that cannot be, or bytes that are no whole number of elements.
+    """
+
+def concat(datasets: Sequence[_ArrowData]) -> Dataset:
+    """The rows of all `datasets`, one after the other, without copying.
+
+    Raises:
+        SchemaMismatch: names or types of columns differ; the message has the first difference.
+        InvalidArgument: there is none.
+    """
+
+def from_arrow(data: _ArrowData) -> Dataset:
+    """A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
+
+    A stream is taken to its end. An array that is no struct becomes a dataset with the one column ``values``. The
+    producer vouches for the values.
+    """
+
+def write(
+    data: _ArrowData,
+    target: _Path | IO[bytes],
+    *,
+    format: Literal["file", "stream"] = "file",
+    compression: Literal["lz4", "zstd"] | None = None,
+    max_rows: int | None = None,
+) -> None:
+    """Write Arrow data as an IPC file or stream.
+
+    Args:
+        data: a :class:`Dataset`, or anything that exports Arrow data.
+        target: a path, which is replaced in one step when all is written, or an object with ``write(bytes)``.
+        format: ``"file"``, with a footer for random access, or ``"stream"``.
+        compression: the codec of the data; without one it can be opened in place.
+        max_rows: the most rows of a record batch; larger ones are cut.
+
+    Raises:
+        InvalidData: a value is damaged.
+        IoError: of the operating system. What a file object raises is passed on as it is.
+    """
+
+def read_csv(
+    source: _Path | IO[bytes] | IO[str],
+    *,
+    schema: _ArrowSchema | None = None,
+    dictionary: Sequence[str] | None = None,
+    delimiter: str = ",",
+) -> Dataset:
+    """Read CSV text, whose first line names the columns, into memory.
+
+    Args:
+        source: a path, or an object with ``read()``.
+        schema: the columns to read, found by name, and their types; by default all, with types that fit all values.
+        dictionary: the names of text columns to dictionary-encode.
+        delimiter: the ASCII character between fields.
+
+    Raises:
+        InvalidData: a line has too few or too many fields, or a value is not of its type; the message says where.
+    """
+
+@final
+class Mapping:
+    """A file as typed memory. Slices and views share it; closing one closes all.
+
+    It has the buffer protocol: ``np.asarray(mapping)`` copies nothing, and can be written to in the modes ``r+`` and
+    ``c``. Any use after :meth:`close` raises :class:`Closed`.
+    """
+
+    @property
+    def dtype(self) -> str:
+        """The elements' type, as NumPy names it."""
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of the elements."""
+    @property
+    def path(self) -> str:
+        """The path as it was given."""
+    @property
+    def mode(self) -> str:
+        """``"r"``, ``"r+"`` or ``"c"``."""
+    @property
+    def resident(self) -> int:
+        """How many bytes of the whole file lie in physical memory now, whoever brought them there."""
+    @property
+    def closed(self) -> bool:
+        """Whether the mapping was closed."""
+    def __len__(self) -> int:
+        """The number of elements."""
+    @overload
+    def __getitem__(self, key: slice, /) -> Mapping: ...
+    @overload
+    def __getitem__(self, key: int, /) -> bool | int | float: ...
+    def __setitem__(self, key: int | slice, value: float | Sequence[float] | Buffer, /) -> None:
+        """Store an element, or as many as a slice has. Raises :class:`InvalidArgument` in mode ``r``."""
+    def __iter__(self) -> Iterator[bool | int | float]: ...
+    def view(self, dtype: npt.DTypeLike) -> Mapping:
+        """The same bytes as elements of another type. They must be a whole number of those."""
+    def tobytes(self) -> bytes:
+        """A copy of the bytes."""
+    def tolist(self) -> list[Any]:
+        """The elements as a list."""
+    def flush(self) -> None:
+        """Write changed pages back to the file and wait for it. Other processes see stores without it."""
+    def close(self) -> None:
+        """Unmap the file now. Raises :class:`Busy`, a ``BufferError``, while a buffer of it is in use elsewhere."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+
+@final
+class Schema:
+    """Names, types and metadata of columns."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in order."""
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Key-value metadata."""
+    def __len__(self) -> int:
+        """The number of fields."""
+    def __getitem__(self, key: int | str, /) -> Field:
+        """A field by number or name. Raises :class:`ColumnNotFound` or :class:`RowOutOfRange`."""
+    def __iter__(self) -> Iterator[Field]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __arrow_c_schema__(self) -> object:
+        """The schema for another Arrow library."""
+
+@final
+class Field:
+    """Name, type and metadata of one column."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+    @property
+    def type(self) -> str:
+        """The type in words, such as ``"timestamp[ms, UTC]"`` or ``"dictionary<int8, utf8>"``."""
+    @property
+    def nullable(self) -> bool:
+        """Whether there may be nulls."""
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Key-value metadata."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __arrow_c_schema__(self) -> object:
+        """The field for another Arrow library."""
+
+@final
+class Dataset:
+    """An immutable, zero-copy table of rows over one or many record batches.
+
+    ``ds["price"]`` is a column, ``ds[7]`` a row as a dict, ``ds[10:20]`` a dataset of those rows. Iterating gives rows.
+
+    Values are Python's own: a struct is a dict, a map a list of ``(key, value)``, a union the value it has, a calendar
+    interval a :class:`MonthDayNano`. What Python's classes cannot hold becomes ``numpy.datetime64`` or
+    ``numpy.timedelta64``: nanoseconds that are no whole microseconds, years outside of 1 to 9999, times outside of a
+    day; an instant with a time zone is in UTC then.
+    """
+
+    @property
+    def schema(self) -> Schema:
+        """Names, types and metadata of the columns."""
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+    @property
+    def column_names(self) -> list[str]:
+        """The columns' names, in order."""
+    @property
+    def num_columns(self) -> int:
+        """The number of columns."""
+    @property
+    def num_batches(self) -> int:
+        """The number of record batches that have rows in the dataset."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows take in their buffers, dictionaries apart."""
+    @property
+    def mapped(self) -> Footprint:
+        """Where the bytes are: mapped, resident, copied."""
+    @property
+    def messages(self) -> list[Message]:
+        """The messages of the file or stream, in the order in which they stand there, as dicts that print as text.
+
+        Raises:
+            Unsupported: the data is in memory and has no messages.
+        """
+    def __len__(self) -> int:
+        """The number of rows. A stream is walked for it, once."""
+    @overload
+    def __getitem__(self, key: str, /) -> Column: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> Dataset: ...
+    @overload
+    def __getitem__(self, key: int, /) -> dict[str, Any]: ...
+    def __iter__(self) -> Iterator[dict[str, Any]]: ...
+    def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
+        """Rows `start` to `stop` as dicts, one after the other. The first ones of a stream come without walking it.
+
+        Raises:
+            InvalidArgument: several columns have one name, which a dict cannot hold; see :meth:`row`.
+        """
+    def row(self, index: int) -> tuple[Any, ...]:
+        """A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`."""
+    def column(self, column: int | str) -> Column:
+        """A column by number or name. Raises :class:`ColumnNotFound`."""
+    def select(self, names: Sequence[str]) -> Dataset:
+        """The columns called `names`, in that order. Raises :class:`ColumnNotFound`."""
+    def head(self, n: int = 5) -> Dataset:
+        """The first `n` rows."""
+    def tail(self, n: int = 5) -> Dataset:
+        """The last `n` rows."""
+    def batches(self) -> list[Dataset]:
+        """The record batches, each as a dataset."""
+    def validate(self, progress: Callable[[int, int], object] | None = None) -> None:
+        """Check all values now.
+
+        Args:
+            progress: called with the numbers of rows done and of all rows after each batch.
+
+        Raises:
+            InvalidData: naming path, batch, column and row, and what was expected.
+        """
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """All rows as dicts."""
+    def to_arrow(self) -> pa.Table:
+        """The dataset as a pyarrow table, without copying."""
+    def to_pandas(self) -> pd.DataFrame:
+        """The dataset as a pandas data frame, by way of pyarrow."""
+    def to_polars(self) -> pl.DataFrame:
+        """The dataset as a Polars data frame; columns of numbers are not copied, text is."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The batches for another Arrow library, values checked, nothing copied. The request is not followed."""
+    def __arrow_c_schema__(self) -> object:
+        """The schema for another Arrow library."""
+    def _repr_html_(self) -> str: ...
+
+@final
+class Column:
+    """One column of a dataset, over one or many batches. Iterating gives values."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+    @property
+    def dtype(self) -> str:
+        """The type in words, such as ``"timestamp[ms, UTC]"``."""
+    @property
+    def field(self) -> Field:
+        """Name, type and metadata."""
+    @property
+    def null_count(self) -> int:
+        """The number of nulls."""
+    def __len__(self) -> int:
+        """The number of rows."""
+    @overload
+    def __getitem__(self, key: slice, /) -> Column: ...
+    @overload
+    def __getitem__(self, key: int, /) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def sum(self) -> Any:
+        """The sum of all values that are not null, 0 of none; exact for integers and decimals.
+
+        Floats are added in pairs, so that the result is the same for any number of threads and its error small.
+
+        Raises:
+            Unsupported: the type has no sum.
+        """
+    def mean(self) -> float | None:
+        """The mean, ``None`` of no values. Raises :class:`Unsupported` for types that are no numbers."""
+    def min(self) -> Any:
+        """The smallest value, ``None`` of no values; NaN is left out unless there is nothing else."""
+    def max(self) -> Any:
+        """The largest value, ``None`` of no values; NaN is left out unless there is nothing else."""
+    def count(self) -> int:
+        """The number of values that are not null."""
+    def map_reduce(self, function: Callable[[npt.NDArray[Any]], _T], combine: Callable[[_T, _T], _T]) -> _T | None:
+        """`function` of each chunk of at most 65,536 rows, then `combine` of the results, from first to last.
+
+        Chunks are read-only NumPy arrays in place. `function` runs in several threads at once, so it gains where NumPy
+        lets go of the interpreter's lock. ``None`` of no rows.
+
+        Raises:
+            InvalidArgument: the column has nulls.
+            Unsupported: its type is none of fixed width that NumPy has.
+        """
+    def to_numpy(self, copy: bool | None = None) -> npt.NDArray[Any]:
+        """The values as an array of shape ``(len(column),)``.
+
+        Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
+        their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
+        ``bool``. All else, and booleans with nulls, become Python objects.
+
+        Args:
+            copy: ``None``: without a copy where one chunk holds numbers, timestamps or durations without nulls; such
+                an array is read-only. ``True``: always a copy. ``False``: never.
+
+        Raises:
+            CopyNeeded: `copy` is ``False`` and there is no way without one; the message says why.
+        """
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]: ...
+    def to_pylist(self) -> list[Any]:
+        """All values as a list."""
+    def chunks(self) -> list[Column]:
+        """The column batch by batch."""
+    def to_arrow(self) -> pa.ChunkedArray[Any]:
+        """The column as a pyarrow chunked array, without copying."""
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The chunks for another Arrow library, values checked, nothing copied. The request is not followed."""
+    def __arrow_c_schema__(self) -> object:
+        """The field for another Arrow library."""
+    def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]]]: ...
+
+@final
+class _Values:
+    """Fixed-width values of one chunk, for NumPy to look at in place."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def _run_cli(arguments: list[str]) -> int:
+    """Run the command line; the exit code."""

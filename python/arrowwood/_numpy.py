@@ -1,0 +1,49 @@
+"""Columns as NumPy arrays."""
+
+import numpy as np
+
+from arrowwood._errors import CopyNeeded
+
+
+def to_numpy(column, copy=None):
+    """The values of `column` as an array; see ``Column.to_numpy``."""
+    dtype, parts = column._parts()
+    if copy is False:
+        _refuse_copies(column, dtype, parts)
+    has_nulls = any(nulls is not None for _, nulls in parts)
+    if dtype is None or (dtype == "bool" and has_nulls):
+        return np.fromiter(column, dtype=object, count=len(column))
+    arrays = [_array(values, nulls, dtype, has_nulls) for values, nulls in parts]
+    if len(arrays) == 1:
+        return arrays[0].copy() if copy and not arrays[0].flags.writeable else arrays[0]
+    return np.concatenate(arrays) if arrays else np.empty(0, dtype)
+
+
+def _refuse_copies(column, dtype, parts):
+    reason = None
+    if dtype in (None, "bool", "datetime64[D]"):
+        reason = f"NumPy does not hold {column.dtype} the way Arrow does"
+    elif len(parts) != 1:
+        reason = f"it lies in {len(parts)} chunks, not in one"
+    elif parts[0][1] is not None:
+        reason = "it has nulls"
+    if reason:
+        raise CopyNeeded(f"column '{column.name}' cannot become an array without a copy: {reason}")
+
+
+def _array(values, nulls, dtype, has_nulls):
+    array = _plain(values, np.dtype(dtype))
+    # All chunks must get the same type, so a chunk without nulls follows those that have some.
+    if has_nulls and array.dtype.kind in "iu":
+        array = array.astype("float64")
+    if nulls is not None:
+        if not array.flags.writeable:
+            array = array.copy()
+        array[np.frombuffer(nulls, dtype="bool")] = np.nan if array.dtype.kind == "f" else "NaT"
+    return array
+
+
+def _plain(values, dtype):
+    array = np.asarray(values)
+    # A date of 32 bits is the one type that NumPy holds in another width.
+    return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)

@@ -1,0 +1,338 @@
+//! `Column`: one column of a dataset.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, TimeUnit};
+use arrowwood::type_name;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
+
+use crate::errors::{Failure, Result, argument, import};
+use crate::exchange;
+use crate::export::Values;
+use crate::index::{Index, index};
+use crate::schema::Field;
+use crate::value::object;
+
+/// One column of a dataset, over one or many batches. Iterating gives values.
+#[pyclass(frozen, module = "arrowwood", weakref)]
+pub struct Column {
+    inner: arrowwood::Column,
+}
+
+impl Column {
+    /// `inner` for Python.
+    pub fn new(inner: arrowwood::Column) -> Column {
+        Column { inner }
+    }
+
+    fn len(&self, py: Python<'_>) -> Result<u64> {
+        Ok(py.detach(|| self.inner.len())?)
+    }
+}
+
+#[pymethods]
+impl Column {
+    fn __len__(&self, py: Python<'_>) -> Result<usize> {
+        self.len(py).map(|len| len as usize)
+    }
+
+    /// The name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// The type in words, such as ``"timestamp[ms, UTC]"``.
+    #[getter]
+    fn dtype(&self) -> String {
+        type_name(self.inner.data_type())
+    }
+
+    /// Name, type and metadata.
+    #[getter]
+    fn field(&self) -> Field {
+        Field(self.inner.field().clone())
+    }
+
+    /// The number of nulls.
+    #[getter]
+    fn null_count(&self, py: Python<'_>) -> Result<u64> {
+        Ok(py.detach(|| self.inner.null_count())?)
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        match index(key, "row", || self.len(py))? {
+            Index::At(at) => object(py, self.inner.get(at)?),
+            Index::Span(start, count) => {
+                let rows = Column::new(py.detach(|| self.inner.slice(start, count))?);
+                Ok(Bound::new(py, rows)?.into_any())
+            }
+        }
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> ValueIterator {
+        ValueIterator { column: slf.unbind(), next: 0 }
+    }
+
+    /// The sum of all values that are not null, 0 of none; exact for integers and decimals.
+    ///
+    /// Floats are added in pairs, so that the result is the same for any number of threads and its error small.
+    ///
+    /// Raises:
+    ///     Unsupported: the type has no sum.
+    fn sum<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        object(py, py.detach(|| self.inner.sum())?)
+    }
+
+    /// The mean, ``None`` of no values. Raises :class:`Unsupported` for types that are no numbers.
+    fn mean(&self, py: Python<'_>) -> Result<Option<f64>> {
+        Ok(py.detach(|| self.inner.mean())?)
+    }
+
+    /// The smallest value, ``None`` of no values; NaN is left out unless there is nothing else.
+    fn min<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        object(py, py.detach(|| self.inner.min())?)
+    }
+
+    /// The largest value, ``None`` of no values; NaN is left out unless there is nothing else.
+    fn max<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        object(py, py.detach(|| self.inner.max())?)
+    }
+
+    /// The number of values that are not null.
+    fn count(&self, py: Python<'_>) -> Result<u64> {
+        Ok(py.detach(|| self.inner.count())?)
+    }
+
+    /// `function` of each chunk of at most 65,536 rows, then `combine` of the results, from first to last.
+    ///
+    /// Chunks are read-only NumPy arrays in place. `function` runs in several threads at once, so it gains where NumPy
+    /// lets go of the interpreter's lock. ``None`` of no rows.
+    ///
+    /// Raises:
+    ///     InvalidArgument: the column has nulls.
+    ///     Unsupported: its type is none of fixed width that NumPy has.
+    fn map_reduce<'py>(
+        &self,
+        py: Python<'py>,
+        function: Py<PyAny>,
+        combine: Bound<'py, PyAny>,
+    ) -> Result<Option<Bound<'py, PyAny>>> {
+        if py.detach(|| self.inner.null_count())? > 0 {
+            return Err(argument(format!(
+                "map_reduce of column '{}': it has nulls, which arrays cannot show",
+                self.name()
+            )));
+        }
+        let failed = AtomicBool::new(false);
+        let map = |chunk: &ArrayData| {
+            if failed.load(Ordering::Relaxed) {
+                return Vec::new();
+            }
+            let mapped: Result<_> = Python::attach(|py| Ok(function.call1(py, (array(py, chunk)?,))?));
+            failed.fetch_or(mapped.is_err(), Ordering::Relaxed);
+            vec![mapped]
+        };
+        // Results come in the order of rows; `combine` is Python's and runs here, where the first error can stop it.
+        let all = py.detach(|| {
+            self.inner.map_reduce(map, |mut left, right| {
+                left.extend(right);
+                left
+            })
+        })?;
+        let mut results: Vec<Bound<'py, PyAny>> = Vec::new();
+        for result in all.into_iter().flatten() {
+            results.push(result.map(|object: Py<PyAny>| object.into_bound(py))?);
+        }
+        let mut results = results.into_iter();
+        let Some(first) = results.next() else { return Ok(None) };
+        results.try_fold(first, |left, right| Ok(combine.call1((left, right))?)).map(Some)
+    }
+
+    /// The values as an array of shape ``(len(column),)``.
+    ///
+    /// Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
+    /// their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
+    /// ``bool``. All else, and booleans with nulls, become Python objects.
+    ///
+    /// Args:
+    ///     copy: ``None``: without a copy where one chunk holds numbers, timestamps or durations without nulls; such
+    ///         an array is read-only. ``True``: always a copy. ``False``: never.
+    ///
+    /// Raises:
+    ///     CopyNeeded: `copy` is ``False`` and there is no way without one; the message says why.
+    #[pyo3(signature = (copy = None))]
+    fn to_numpy<'py>(slf: &Bound<'py, Self>, copy: Option<bool>) -> Result<Bound<'py, PyAny>> {
+        Ok(slf.py().import("arrowwood._numpy")?.call_method1("to_numpy", (slf, copy))?)
+    }
+
+    #[pyo3(signature = (dtype = None, copy = None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let array = Column::to_numpy(slf, copy)?;
+        let Some(dtype) = dtype else { return Ok(array) };
+        let arguments = PyDict::new(slf.py());
+        arguments.set_item("copy", false)?;
+        Ok(array.call_method("astype", (dtype,), Some(&arguments))?)
+    }
+
+    /// NumPy's name of the type, and the values and nulls (a byte for each row, if there are any) of each chunk.
+    fn _parts<'py>(&self, py: Python<'py>) -> Result<(Option<String>, Vec<Part<'py>>)> {
+        let Some(plain) = Plain::of(self.inner.data_type()) else { return Ok((None, Vec::new())) };
+        let chunks = py.detach(|| self.inner.chunks())?;
+        let part = |chunk: &ArrayData| (plain.values(chunk), nulls(py, chunk));
+        Ok((Some(plain.dtype.clone()), chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect()))
+    }
+
+    /// All values as a list.
+    fn to_pylist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for value in self.inner.values() {
+            list.append(object(py, value?)?)?;
+        }
+        Ok(list)
+    }
+
+    /// The column batch by batch.
+    fn chunks(&self, py: Python<'_>) -> Result<Vec<Column>> {
+        let batches = py.detach(|| self.inner.as_dataset().batches().collect::<Result<Vec<_>, _>>())?;
+        batches.into_iter().map(|batch| Ok(Column::new(batch.column_at(0)?))).collect()
+    }
+
+    /// The column as a pyarrow chunked array, without copying.
+    fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
+        Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("chunked_array", (slf,))?)
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyCapsule>> {
+        let _ = requested_schema;
+        exchange::stream_capsule(py, py.detach(|| self.inner.export_stream())?)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
+        exchange::schema_capsule(py, self.inner.field().as_ref())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> Result<String> {
+        let (name, dtype) = (self.name(), self.dtype());
+        let mut shown = Vec::new();
+        for value in self.inner.slice(0, 10)?.values() {
+            shown.push(object(py, value?)?.repr()?.to_string());
+        }
+        let len = self.len(py)?;
+        if len > 10 {
+            shown.push("…".into());
+        }
+        Ok(format!("<arrowwood.Column '{name}': {dtype}, {len} rows>\n[{}]", shown.join(", ")))
+    }
+}
+
+/// Values, one after the other.
+#[pyclass(module = "arrowwood")]
+pub struct ValueIterator {
+    column: Py<Column>,
+    next: u64,
+}
+
+#[pymethods]
+impl ValueIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
+        let value = match self.column.get().inner.get(self.next) {
+            Ok(value) => object(py, value)?,
+            Err(e) if e.kind() == arrowwood::ErrorKind::RowOutOfRange => return Ok(None),
+            Err(e) => return Err(e.into()),
+        };
+        self.next += 1;
+        Ok(Some(value))
+    }
+}
+
+/// Values and nulls of a chunk.
+type Part<'py> = (Values, Option<Bound<'py, PyBytes>>);
+
+/// How NumPy sees a type of fixed width.
+struct Plain {
+    dtype: String,
+    width: usize,
+    format: &'static CStr,
+}
+
+impl Plain {
+    fn of(data_type: &DataType) -> Option<Plain> {
+        use DataType::*;
+        let (dtype, format) = match data_type {
+            Boolean => ("bool".into(), c"?"),
+            Int8 => ("int8".into(), c"b"),
+            Int16 => ("int16".into(), c"h"),
+            Int32 => ("int32".into(), c"i"),
+            Int64 => ("int64".into(), c"q"),
+            UInt8 => ("uint8".into(), c"B"),
+            UInt16 => ("uint16".into(), c"H"),
+            UInt32 => ("uint32".into(), c"I"),
+            UInt64 => ("uint64".into(), c"Q"),
+            Float16 => ("float16".into(), c"e"),
+            Float32 => ("float32".into(), c"f"),
+            Float64 => ("float64".into(), c"d"),
+            Date32 => ("datetime64[D]".into(), c"i"),
+            Date64 => ("datetime64[ms]".into(), c"q"),
+            Timestamp(unit, _) => (format!("datetime64[{}]", letters(*unit)), c"q"),
+            Duration(unit) => (format!("timedelta64[{}]", letters(*unit)), c"q"),
+            _ => return None,
+        };
+        Some(Plain { dtype, width: data_type.primitive_width().unwrap_or(1), format })
+    }
+
+    /// The values of a chunk, in place; booleans have to be spread from bits to bytes.
+    fn values(&self, chunk: &ArrayData) -> Values {
+        let buffer = chunk.buffers().first().cloned().unwrap_or_default();
+        let values = match chunk.data_type() {
+            DataType::Boolean => {
+                let bits = arrow_buffer::BooleanBuffer::new(buffer, chunk.offset(), chunk.len());
+                Buffer::from_vec(bits.iter().map(u8::from).collect::<Vec<_>>())
+            }
+            _ => buffer.slice_with_length(chunk.offset() * self.width, chunk.len() * self.width),
+        };
+        Values::new(values, self.width, self.format)
+    }
+}
+
+fn nulls<'py>(py: Python<'py>, chunk: &ArrayData) -> Option<Bound<'py, PyBytes>> {
+    let nulls = chunk.nulls().filter(|nulls| nulls.null_count() > 0)?;
+    let bytes: Vec<u8> = nulls.iter().map(|valid| u8::from(!valid)).collect();
+    Some(PyBytes::new(py, &bytes))
+}
+
+/// A chunk without nulls as a NumPy array.
+fn array<'py>(py: Python<'py>, chunk: &ArrayData) -> Result<Bound<'py, PyAny>, Failure> {
+    let Some(plain) = Plain::of(chunk.data_type()) else {
+        let message = format!("map_reduce of type {} is not supported", type_name(chunk.data_type()));
+        return Err(arrowwood::Error::new(arrowwood::ErrorKind::Unsupported, message).into());
+    };
+    let dtype = py.import("numpy")?.getattr("dtype")?.call1((&plain.dtype,))?;
+    Ok(py.import("arrowwood._numpy")?.call_method1("_plain", (plain.values(chunk), dtype))?)
+}
+
+fn letters(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}

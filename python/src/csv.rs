@@ -1,0 +1,68 @@
+//! `read_csv`: CSV text as a dataset in memory.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrowwood::{CsvOptions, Error, read_csv_from};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+use crate::dataset::Dataset;
+use crate::errors::{Result, argument, wrong_type};
+use crate::exchange::schema_of;
+use crate::open::path_of;
+
+/// Read CSV text, whose first line names the columns, into memory.
+///
+/// Args:
+///     source: a path, or an object with ``read()``.
+///     schema: the columns to read, found by name, and their types; by default all, with types that fit all values.
+///     dictionary: the names of text columns to dictionary-encode.
+///     delimiter: the ASCII character between fields.
+///
+/// Raises:
+///     InvalidData: a line has too few or too many fields, or a value is not of its type; the message says where.
+#[pyfunction]
+#[pyo3(signature = (source, *, schema = None, dictionary = None, delimiter = ","))]
+pub fn read_csv(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    schema: Option<&Bound<'_, PyAny>>,
+    dictionary: Option<Vec<String>>,
+    delimiter: &str,
+) -> Result<Dataset> {
+    let &[delimiter] = delimiter.as_bytes() else {
+        return Err(argument(format!("the delimiter must be one ASCII character, got '{delimiter}'")));
+    };
+    let mut options = CsvOptions::default();
+    options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
+    options.dictionary = dictionary.unwrap_or_default();
+    options.delimiter = delimiter;
+    if !source.hasattr("read")?
+        && let Some(path) = path_of(source)?
+    {
+        let read = || {
+            let file = File::open(&path).map_err(|e| Error::io("opening the CSV file", &e))?;
+            read(file, &options)
+        };
+        return Ok(Dataset::new(py.detach(read).map_err(|e| e.at(&path))?));
+    }
+    let text = whole(source)?;
+    Ok(Dataset::new(py.detach(|| read(&text[..], &options))?))
+}
+
+fn read(input: impl std::io::Read, options: &CsvOptions) -> Result<arrowwood::Dataset, Error> {
+    let (schema, batches) = read_csv_from(input, options)?;
+    arrowwood::Dataset::from_batches(schema, batches)
+}
+
+/// All that a file object, opened for bytes or for text, has.
+fn whole(source: &Bound<'_, PyAny>) -> Result<Vec<u8>> {
+    let found = source.call_method0("read")?;
+    if let Ok(text) = found.cast::<PyString>() {
+        return Ok(text.to_str()?.as_bytes().to_vec());
+    }
+    let bytes =
+        found.cast::<PyBytes>().map_err(|_| wrong_type("read() of the file object gave neither bytes nor text"));
+    Ok(bytes?.as_bytes().to_vec())
+}

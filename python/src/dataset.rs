@@ -1,0 +1,337 @@
+//! `Dataset`: a table of rows, in place.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
+
+use crate::column::Column;
+use crate::errors::{Result, argument, import, wrong_type};
+use crate::exchange;
+use crate::index::{Index, bounds, count, index, position};
+use crate::schema::Schema;
+use crate::value::object;
+
+/// An immutable, zero-copy table of rows over one or many record batches.
+///
+/// ``ds["price"]`` is a column, ``ds[7]`` a row as a dict, ``ds[10:20]`` a dataset of those rows. Iterating gives rows.
+///
+/// Values are Python's own: a struct is a dict, a map a list of ``(key, value)``, a union the value it has, a calendar
+/// interval a :class:`MonthDayNano`. What Python's classes cannot hold becomes ``numpy.datetime64`` or
+/// ``numpy.timedelta64``: nanoseconds that are no whole microseconds, years outside of 1 to 9999, times outside of a
+/// day; an instant with a time zone is in UTC then.
+#[pyclass(frozen, module = "arrowwood", weakref)]
+pub struct Dataset {
+    inner: arrowwood::Dataset,
+    names: Arc<Names>,
+}
+
+/// The columns' names as Python strings, made when the first row is, and shared by slices.
+type Names = PyOnceLock<Vec<Py<PyString>>>;
+
+impl Dataset {
+    /// `inner` for Python.
+    pub fn new(inner: arrowwood::Dataset) -> Dataset {
+        Dataset { inner, names: Arc::default() }
+    }
+
+    /// The dataset of the library.
+    pub fn inner(&self) -> &arrowwood::Dataset {
+        &self.inner
+    }
+
+    /// Other rows of the same columns.
+    fn with_rows(&self, inner: arrowwood::Dataset) -> Dataset {
+        Dataset { inner, names: self.names.clone() }
+    }
+
+    /// The number of rows. A stream is walked for it the first time, so others may run meanwhile.
+    fn len(&self, py: Python<'_>) -> Result<u64> {
+        Ok(py.detach(|| self.inner.len())?)
+    }
+
+    fn names(&self, py: Python<'_>) -> Result<&[Py<PyString>]> {
+        self.names.get_or_try_init(py, || self.make_names(py)).map(Vec::as_slice)
+    }
+
+    fn make_names(&self, py: Python<'_>) -> Result<Vec<Py<PyString>>> {
+        let seen = PyDict::new(py);
+        let mut names = Vec::with_capacity(self.inner.num_columns());
+        for field in self.inner.schema().fields() {
+            let name = PyString::intern(py, field.name());
+            if seen.contains(&name)? {
+                let message = format!("a dict cannot hold two columns called '{name}'; use row(i), which gives tuples");
+                return Err(argument(message));
+            }
+            seen.set_item(&name, true)?;
+            names.push(name.unbind());
+        }
+        Ok(names)
+    }
+
+    fn dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
+        let names = self.names(py)?;
+        let row = self.inner.row(at)?;
+        let dict = PyDict::new(py);
+        for (column, name) in names.iter().enumerate() {
+            dict.set_item(name, object(py, row.get(column)?)?)?;
+        }
+        Ok(dict)
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    /// Names, types and metadata of the columns.
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(self.inner.schema().clone())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> Result<usize> {
+        self.len(py).map(|len| len as usize)
+    }
+
+    /// The numbers of rows and columns.
+    #[getter]
+    fn shape(&self, py: Python<'_>) -> Result<(u64, usize)> {
+        Ok((self.len(py)?, self.inner.num_columns()))
+    }
+
+    /// The columns' names, in order.
+    #[getter]
+    fn column_names(&self) -> Vec<&str> {
+        self.inner.schema().fields().iter().map(|field| field.name().as_str()).collect()
+    }
+
+    /// The number of columns.
+    #[getter]
+    fn num_columns(&self) -> usize {
+        self.inner.num_columns()
+    }
+
+    /// The number of record batches that have rows in the dataset.
+    #[getter]
+    fn num_batches(&self, py: Python<'_>) -> Result<usize> {
+        Ok(py.detach(|| self.inner.num_batches())?)
+    }
+
+    /// Bytes that the rows take in their buffers, dictionaries apart.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> Result<u64> {
+        Ok(py.detach(|| self.inner.nbytes())?)
+    }
+
+    /// Where the bytes are: mapped, resident, copied.
+    #[getter]
+    fn mapped<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        let found = py.detach(|| self.inner.footprint())?;
+        let class = py.import("arrowwood._types")?.getattr("Footprint")?;
+        Ok(class.call1((found.mapped, found.resident, found.copied))?)
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        if let Ok(name) = key.cast::<PyString>() {
+            let column = Column::new(self.inner.column(name.to_str()?)?);
+            return Ok(Bound::new(py, column)?.into_any());
+        }
+        if key.is_instance_of::<PyList>() || key.is_instance_of::<PyTuple>() {
+            return Err(wrong_type("a dataset has rows, slices and columns; use select([...]) for several columns"));
+        }
+        match index(key, "row", || self.len(py))? {
+            Index::At(at) => self.dict(py, at).map(Bound::into_any),
+            Index::Span(start, count) => {
+                let rows = self.with_rows(py.detach(|| self.inner.slice(start, count))?);
+                Ok(Bound::new(py, rows)?.into_any())
+            }
+        }
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> RowIterator {
+        RowIterator { dataset: slf.unbind(), next: 0, end: u64::MAX }
+    }
+
+    /// Rows `start` to `stop` as dicts, one after the other. The first ones of a stream come without walking it.
+    ///
+    /// Raises:
+    ///     InvalidArgument: several columns have one name, which a dict cannot hold; see :meth:`row`.
+    #[pyo3(signature = (start = 0, stop = None))]
+    fn rows(slf: Bound<'_, Self>, start: i64, stop: Option<i64>) -> Result<RowIterator> {
+        let (start, count) = bounds(start, stop, || slf.get().len(slf.py()))?;
+        Ok(RowIterator { dataset: slf.unbind(), next: start, end: start.saturating_add(count) })
+    }
+
+    /// A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`.
+    fn row<'py>(&self, py: Python<'py>, index: i64) -> Result<Bound<'py, PyTuple>> {
+        let row = self.inner.row(position(index, "row", || self.len(py))?)?;
+        let values = (0..row.len()).map(|column| object(py, row.get(column)?)).collect::<Result<Vec<_>>>()?;
+        Ok(PyTuple::new(py, values)?)
+    }
+
+    /// A column by number or name. Raises :class:`ColumnNotFound`.
+    fn column(&self, py: Python<'_>, column: &Bound<'_, PyAny>) -> Result<Column> {
+        let _ = py;
+        if let Ok(name) = column.cast::<PyString>() {
+            return Ok(Column::new(self.inner.column(name.to_str()?)?));
+        }
+        let at = column.extract::<i64>()?;
+        let at = if at < 0 { at + self.inner.num_columns() as i64 } else { at };
+        // A number that is still negative is as far out of range as one that is too large.
+        Ok(Column::new(self.inner.column_at(usize::try_from(at).unwrap_or(usize::MAX))?))
+    }
+
+    /// The columns called `names`, in that order. Raises :class:`ColumnNotFound`.
+    fn select(&self, names: Vec<String>) -> Result<Dataset> {
+        Ok(Dataset::new(self.inner.select(&names)?))
+    }
+
+    /// The first `n` rows.
+    #[pyo3(signature = (n = 5))]
+    fn head(&self, py: Python<'_>, n: i64) -> Result<Dataset> {
+        let n = count("n", n)?;
+        Ok(self.with_rows(py.detach(|| self.inner.head(n))?))
+    }
+
+    /// The last `n` rows.
+    #[pyo3(signature = (n = 5))]
+    fn tail(&self, py: Python<'_>, n: i64) -> Result<Dataset> {
+        let n = count("n", n)?;
+        Ok(self.with_rows(py.detach(|| self.inner.tail(n))?))
+    }
+
+    /// The record batches, each as a dataset.
+    fn batches(&self, py: Python<'_>) -> Result<Vec<Dataset>> {
+        let batches = py.detach(|| self.inner.batches().collect::<Result<Vec<_>, _>>())?;
+        Ok(batches.into_iter().map(|batch| self.with_rows(batch)).collect())
+    }
+
+    /// Check all values now.
+    ///
+    /// Args:
+    ///     progress: called with the numbers of rows done and of all rows after each batch.
+    ///
+    /// Raises:
+    ///     InvalidData: naming path, batch, column and row, and what was expected.
+    #[pyo3(signature = (progress = None))]
+    fn validate(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> Result<()> {
+        let total = self.len(py)?;
+        let mut done = 0;
+        // Batch by batch, so that Ctrl-C and an exception of `progress` can stop it.
+        for batch in py.detach(|| self.inner.batches().collect::<Result<Vec<_>, _>>())? {
+            py.detach(|| batch.validate(|_, _| ()))?;
+            py.check_signals()?;
+            done += batch.len()?;
+            progress.as_ref().map(|progress| progress.call1((done, total))).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// All rows as dicts.
+    fn to_pylist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for at in 0..self.len(py)? {
+            list.append(self.dict(py, at)?)?;
+        }
+        Ok(list)
+    }
+
+    /// The dataset as a pyarrow table, without copying.
+    fn to_arrow<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
+        Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("table", (slf,))?)
+    }
+
+    /// The dataset as a pandas data frame, by way of pyarrow.
+    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
+        import(slf.py(), "pandas", "to_pandas()")?;
+        let table = import(slf.py(), "pyarrow", "to_pandas()")?.call_method1("table", (slf,))?;
+        Ok(table.call_method0("to_pandas")?)
+    }
+
+    /// The dataset as a Polars data frame; columns of numbers are not copied, text is.
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
+        Ok(import(slf.py(), "polars", "to_polars()")?.call_method1("DataFrame", (slf,))?)
+    }
+
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyCapsule>> {
+        // A request is a wish (Arrow PyCapsule Interface, *Schema requests*); data in place has the schema it has.
+        let _ = requested_schema;
+        exchange::stream_capsule(py, py.detach(|| self.inner.export_stream())?)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
+        exchange::schema_capsule(py, self.inner.schema().as_ref())
+    }
+
+    /// The messages of the file or stream, in the order in which they stand there, as dicts that print as text.
+    ///
+    /// Raises:
+    ///     Unsupported: the data is in memory and has no messages.
+    #[getter]
+    fn messages<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
+        let (class, loads) = (py.import("arrowwood._types")?.getattr("Message")?, py.import("json")?.getattr("loads")?);
+        let list = PyList::empty(py);
+        for message in py.detach(|| self.inner.messages())? {
+            let fields = loads.call1((message.to_json().to_string(),))?;
+            list.append(class.call1((fields, message.to_string()))?)?;
+        }
+        Ok(list)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        py.detach(|| self.inner.to_string())
+    }
+
+    fn _repr_html_(&self, py: Python<'_>) -> String {
+        py.detach(|| self.inner.to_html())
+    }
+}
+
+/// Rows as dicts, one after the other.
+#[pyclass(module = "arrowwood")]
+pub struct RowIterator {
+    dataset: Py<Dataset>,
+    next: u64,
+    end: u64,
+}
+
+#[pymethods]
+impl RowIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> Result<Option<Bound<'py, PyDict>>> {
+        if self.next >= self.end {
+            return Ok(None);
+        }
+        // No length is asked for, so that the first rows of a stream come without walking it.
+        match self.dataset.get().dict(py, self.next) {
+            Ok(row) => {
+                self.next += 1;
+                Ok(Some(row))
+            }
+            Err(e) if e.is_row_out_of_range() => {
+                self.end = 0;
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// The rows of all `datasets`, one after the other, without copying.
+///
+/// Raises:
+///     SchemaMismatch: names or types of columns differ; the message has the first difference.
+///     InvalidArgument: there is none.
+#[pyfunction]
+pub fn concat(datasets: Vec<Bound<'_, PyAny>>) -> Result<Dataset> {
+    let parts = datasets.iter().map(exchange::dataset_of).collect::<Result<Vec<_>>>()?;
+    Ok(Dataset::new(arrowwood::Dataset::concat(&parts)?))
+}

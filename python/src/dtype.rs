@@ -1,0 +1,202 @@
+//! Types of elements in a [`Mapping`](crate::mapping::Mapping), named as NumPy names them.
+
+use std::ffi::CStr;
+
+use arrowwood::Element;
+use half::f16;
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyString};
+
+use crate::errors::{Result, argument};
+
+/// A fixed-width, little-endian number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dtype {
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    Float16,
+    Float32,
+    Float64,
+}
+
+/// Type, name, NumPy's code for kind and width, code of Python's `struct` module.
+const TABLE: [(Dtype, &str, &str, &CStr); 12] = [
+    (Dtype::Bool, "bool", "b1", c"?"),
+    (Dtype::Int8, "int8", "i1", c"b"),
+    (Dtype::Int16, "int16", "i2", c"h"),
+    (Dtype::Int32, "int32", "i4", c"i"),
+    (Dtype::Int64, "int64", "i8", c"q"),
+    (Dtype::UInt8, "uint8", "u1", c"B"),
+    (Dtype::UInt16, "uint16", "u2", c"H"),
+    (Dtype::UInt32, "uint32", "u4", c"I"),
+    (Dtype::UInt64, "uint64", "u8", c"Q"),
+    (Dtype::Float16, "float16", "f2", c"e"),
+    (Dtype::Float32, "float32", "f4", c"f"),
+    (Dtype::Float64, "float64", "f8", c"d"),
+];
+
+/// Runs `$body` with `$T` standing for the Rust type of the elements.
+macro_rules! with_type {
+    ($dtype:expr, $T:ident => $body:expr) => {{
+        use $crate::dtype::{Dtype, Flag, Half};
+        macro_rules! run {
+            ($real:ty) => {{
+                type $T = $real;
+                $body
+            }};
+        }
+        match $dtype {
+            Dtype::Bool => run!(Flag),
+            Dtype::Int8 => run!(i8),
+            Dtype::Int16 => run!(i16),
+            Dtype::Int32 => run!(i32),
+            Dtype::Int64 => run!(i64),
+            Dtype::UInt8 => run!(u8),
+            Dtype::UInt16 => run!(u16),
+            Dtype::UInt32 => run!(u32),
+            Dtype::UInt64 => run!(u64),
+            Dtype::Float16 => run!(Half),
+            Dtype::Float32 => run!(f32),
+            Dtype::Float64 => run!(f64),
+        }
+    }};
+}
+pub(crate) use with_type;
+
+impl Dtype {
+    /// The type that a name (`"float64"`), a code (`"<f8"`) or anything that NumPy takes for a dtype stands for.
+    pub fn parse(given: &Bound<'_, PyAny>) -> Result<Dtype> {
+        let text: String = match given.cast::<PyString>() {
+            Ok(text) => text.extract()?,
+            Err(_) => given.py().import("numpy")?.getattr("dtype")?.call1((given,))?.getattr("str")?.extract()?,
+        };
+        Dtype::named(&text).ok_or_else(|| {
+            let names: Vec<_> = TABLE.iter().map(|row| row.1).collect();
+            argument(format!("dtype must be one of {}, in little-endian order; got '{text}'", names.join(", ")))
+        })
+    }
+
+    fn named(text: &str) -> Option<Dtype> {
+        let code = text.strip_prefix(['<', '=', '|']).unwrap_or(text);
+        TABLE.iter().find(|row| row.1 == text || row.2 == code).map(|row| row.0)
+    }
+
+    fn row(self) -> &'static (Dtype, &'static str, &'static str, &'static CStr) {
+        // The table stands in the order of the enum.
+        &TABLE[self as usize]
+    }
+
+    /// NumPy's name.
+    pub fn name(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The code of Python's `struct` module, as the buffer protocol wants it.
+    pub fn format(self) -> &'static CStr {
+        self.row().3
+    }
+
+    /// Bytes per element.
+    pub fn width(self) -> usize {
+        with_type!(self, T => <T as Element>::WIDTH)
+    }
+
+    /// Whether a buffer of `struct` code `format` and `width` bytes per item holds elements of this very type.
+    pub fn is_format(self, format: &str, width: usize) -> bool {
+        let code = format.strip_prefix(['<', '=', '@']).unwrap_or(format);
+        // One width has several letters ('l' and 'q'), so only the kind of the letter counts.
+        let kind = match code {
+            "?" => 'b',
+            "b" | "h" | "i" | "l" | "q" | "n" => 'i',
+            "B" | "H" | "I" | "L" | "Q" | "N" => 'u',
+            "e" | "f" | "d" => 'f',
+            _ => return false,
+        };
+        self.row().2.starts_with(kind) && self.width() == width
+    }
+}
+
+/// An element that can be had as a Python object, and made of one.
+pub trait Item: Element {
+    /// The element as `bool`, `int` or `float`.
+    fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>>;
+    /// The element that `object` is, of the wider Python type.
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self>;
+}
+
+/// The element that `object` is, or an `InvalidArgument` saying that it is too large.
+pub fn element<T: Item>(object: &Bound<'_, PyAny>, dtype: Dtype) -> Result<T> {
+    T::of(object).map_err(|problem| match problem.is_instance_of::<PyOverflowError>(object.py()) {
+        true => argument(format!("{object} does not fit into {}", dtype.name())),
+        false => problem.into(),
+    })
+}
+
+macro_rules! items {
+    ($($type:ty),*) => {$(
+        impl Item for $type {
+            fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+                self.into_bound_py_any(py)
+            }
+            fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+                object.extract()
+            }
+        }
+    )*};
+}
+items!(i8, i16, i32, i64, u8, u16, u32, u64, f32, f64);
+
+/// A byte that is false when 0.
+#[derive(Clone, Copy)]
+pub struct Flag(bool);
+
+impl Element for Flag {
+    const WIDTH: usize = 1;
+    fn from_bytes(bytes: &[u8]) -> Self {
+        Flag(bytes != [0])
+    }
+    fn to_bytes(self, bytes: &mut [u8]) {
+        bytes.fill(self.0.into());
+    }
+}
+
+impl Item for Flag {
+    fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        Ok(PyBool::new(py, self.0).to_owned().into_any())
+    }
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        object.is_truthy().map(Flag)
+    }
+}
+
+/// A float of 16 bits.
+#[derive(Clone, Copy)]
+pub struct Half(f16);
+
+impl Element for Half {
+    const WIDTH: usize = 2;
+    fn from_bytes(bytes: &[u8]) -> Self {
+        Half(f16::from_bits(u16::from_bytes(bytes)))
+    }
+    fn to_bytes(self, bytes: &mut [u8]) {
+        self.0.to_bits().to_bytes(bytes);
+    }
+}
+
+impl Item for Half {
+    fn object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        self.0.to_f64().into_bound_py_any(py)
+    }
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        object.extract().map(|wide| Half(f16::from_f64(wide)))
+    }
+}

@@ -1,0 +1,95 @@
+//! Errors of the library as Python's exceptions (`arrowwood/_errors.py` has one class for each kind).
+
+use arrowwood::{Error, ErrorKind};
+use pyo3::prelude::*;
+
+/// What a function of this module answers.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// An error of the library or of Python, so that `?` takes both.
+pub enum Failure {
+    /// Of the library.
+    Library(Error),
+    /// An exception that is set already, or that Python's own classes are right for.
+    Python(PyErr),
+}
+
+impl Failure {
+    /// Whether it says that there is no such row.
+    pub fn is_row_out_of_range(&self) -> bool {
+        matches!(self, Failure::Library(error) if error.kind() == ErrorKind::RowOutOfRange)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Library(error)
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Failure {
+        Failure::Python(error)
+    }
+}
+
+impl<'a, 'py> From<pyo3::CastError<'a, 'py>> for Failure {
+    fn from(error: pyo3::CastError<'a, 'py>) -> Failure {
+        Failure::Python(error.into())
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> PyErr {
+        match failure {
+            Failure::Python(error) => error,
+            Failure::Library(error) => Python::attach(|py| exception(py, &error).unwrap_or_else(|problem| problem)),
+        }
+    }
+}
+
+fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let class = py.import("arrowwood._errors")?.getattr(class_name(error.kind()))?;
+    let path = error.path().map(|path| path.to_string_lossy());
+    Ok(PyErr::from_value(class.call1((error.to_string(), path, error.errno()))?))
+}
+
+fn class_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::NotFound => "NotFound",
+        ErrorKind::PermissionDenied => "PermissionDenied",
+        ErrorKind::InvalidData => "InvalidData",
+        ErrorKind::Unsupported => "Unsupported",
+        ErrorKind::SchemaMismatch => "SchemaMismatch",
+        ErrorKind::ColumnNotFound => "ColumnNotFound",
+        ErrorKind::RowOutOfRange => "RowOutOfRange",
+        ErrorKind::InvalidArgument => "InvalidArgument",
+        ErrorKind::Closed => "Closed",
+        ErrorKind::Busy => "Busy",
+        ErrorKind::FileChanged => "FileChanged",
+        ErrorKind::CopyNeeded => "CopyNeeded",
+        ErrorKind::Io => "IoError",
+        _ => "Error",
+    }
+}
+
+/// `InvalidArgument`, saying `message`.
+pub fn argument(message: impl Into<String>) -> Failure {
+    Error::new(ErrorKind::InvalidArgument, message).into()
+}
+
+/// A `TypeError`, saying `message`.
+pub fn wrong_type(message: impl Into<String>) -> Failure {
+    Failure::Python(pyo3::exceptions::PyTypeError::new_err(message.into()))
+}
+
+/// An `ImportError` that says what to install, where `package` is not there.
+pub fn import<'py>(py: Python<'py>, package: &str, what_for: &str) -> Result<Bound<'py, PyModule>> {
+    py.import(package).map_err(|problem| {
+        if !problem.is_instance_of::<pyo3::exceptions::PyModuleNotFoundError>(py) {
+            return problem.into();
+        }
+        let message = format!("{what_for} needs {package}; install it: pip install {package}");
+        Failure::Python(pyo3::exceptions::PyImportError::new_err(message))
+    })
+}

@@ -1,0 +1,67 @@
+//! Python's indices and slices as row numbers. The length is asked for only where it matters, since a stream must be
+//! walked to know it.
+
+use arrowwood::{Error, ErrorKind};
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+use pyo3::types::PySlice;
+
+use crate::errors::{Failure, Result, argument};
+
+/// What stands between square brackets: a number or a range.
+pub enum Index {
+    At(u64),
+    Span(u64, u64),
+}
+
+/// The index that `key` is, for a sequence of `what` that has `len` of them.
+pub fn index(key: &Bound<'_, PyAny>, what: &str, len: impl FnOnce() -> Result<u64>) -> Result<Index> {
+    match key.cast::<PySlice>() {
+        Ok(slice) => span(slice, len).map(|(start, count)| Index::Span(start, count)),
+        Err(_) => position(number(key, what)?, what, len).map(Index::At),
+    }
+}
+
+fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
+    key.extract().map_err(|problem: PyErr| match problem.is_instance_of::<PyOverflowError>(key.py()) {
+        true => out_of_range(format!("{what} {key} is beyond 64 bits")),
+        false => problem.into(),
+    })
+}
+
+/// The row that `at` means; one before the first is an error, one behind the last is left to whoever knows.
+pub fn position(at: i64, what: &str, len: impl FnOnce() -> Result<u64>) -> Result<u64> {
+    if let Ok(at) = u64::try_from(at) {
+        return Ok(at);
+    }
+    let len = len()?;
+    len.checked_sub(at.unsigned_abs()).ok_or_else(|| out_of_range(format!("{what} {at} of {len} {what}s")))
+}
+
+/// Start and number of the rows of a slice. The number may be more than there are.
+fn span(slice: &Bound<'_, PySlice>, len: impl FnOnce() -> Result<u64>) -> Result<(u64, u64)> {
+    let part = |name| slice.getattr(name)?.extract::<Option<i64>>();
+    if !matches!(part("step")?, None | Some(1)) {
+        return Err(argument("slices go forward one by one: the step must be 1"));
+    }
+    bounds(part("start")?.unwrap_or(0), part("stop")?, len)
+}
+
+/// Start and number of the rows `start .. stop`, where negative ones count from the end.
+pub fn bounds(start: i64, stop: Option<i64>, len: impl FnOnce() -> Result<u64>) -> Result<(u64, u64)> {
+    let from_end = start < 0 || stop.is_some_and(|stop| stop < 0);
+    let len = if from_end { len()? } else { 0 };
+    let clamp = |at: i64| u64::try_from(at).unwrap_or_else(|_| len.saturating_sub(at.unsigned_abs()));
+    let start = clamp(start);
+    Ok((start, stop.map_or(u64::MAX, clamp).saturating_sub(start)))
+}
+
+/// A number that must not be negative, such as an argument called `name`.
+pub fn count(name: &str, given: i64) -> Result<u64> {
+    u64::try_from(given).map_err(|_| argument(format!("{name} must not be negative, got {given}")))
+}
+
+/// `RowOutOfRange`, saying `message`.
+pub fn out_of_range(message: String) -> Failure {
+    Error::new(ErrorKind::RowOutOfRange, message).into()
+}

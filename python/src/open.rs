@@ -1,0 +1,83 @@
+//! `open`: a path, a glob, a directory, bytes, or a list of those.
+
+use std::path::PathBuf;
+
+use arrowwood::{Bytes, Open, Validate};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+
+use crate::dataset::Dataset;
+use crate::errors::{Result, argument, wrong_type};
+use crate::export;
+
+/// Open Arrow IPC data in place: metadata is read, no value is touched.
+///
+/// The file must not be rewritten while it is open; one that only grows, or is replaced by a rename, is fine. If it is
+/// rewritten, values are wrong or an error, but nothing outside of the mapping is ever read.
+///
+/// Args:
+///     source: a path, a glob, a directory of ``*.arrow`` files, any object with the buffer protocol (``bytes``,
+///         ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
+///         follow one another and whose schemas must agree.
+///     validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
+///         whole, ``"full"`` now, ``"none"`` never, as the caller vouches for them.
+///     copy: read everything into memory first; the only way that is sound against others who write the file.
+///     strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
+///     partial: accept data that was cut off while being written, up to its last whole batch.
+///
+/// Raises:
+///     NotFound: there is no such file, or no file that matches.
+///     PermissionDenied: the file may not be read.
+///     InvalidData: the bytes are not Arrow IPC data; the message says what they look like instead.
+///     SchemaMismatch: several files have different schemas; the message names two and the first difference.
+///     Unsupported: legal Arrow that this version cannot read.
+#[pyfunction]
+#[pyo3(signature = (source, *, validate = "lazy", copy = false, strict = false, partial = false))]
+pub fn open(source: &Bound<'_, PyAny>, validate: &str, copy: bool, strict: bool, partial: bool) -> Result<Dataset> {
+    let how = Open::new().validate(policy(validate)?).copy(copy).strict(strict).partial(partial);
+    any(source, how, copy).map(Dataset::new)
+}
+
+fn policy(name: &str) -> Result<Validate> {
+    match name {
+        "lazy" => Ok(Validate::Lazy),
+        "full" => Ok(Validate::Full),
+        "none" => Ok(Validate::None),
+        other => Err(argument(format!("validate must be 'lazy', 'full' or 'none', got '{other}'"))),
+    }
+}
+
+fn any(source: &Bound<'_, PyAny>, how: Open, copy: bool) -> Result<arrowwood::Dataset> {
+    let py = source.py();
+    if let Some(path) = path_of(source)? {
+        return Ok(py.detach(|| how.path(path))?);
+    }
+    if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() {
+        let parts = source.try_iter()?.map(|part| any(&part?, how, copy)).collect::<Result<Vec<_>>>()?;
+        return Ok(arrowwood::Dataset::concat(&parts)?);
+    }
+    let bytes = export::bytes_of(source)?;
+    Ok(py.detach(|| how.bytes(if copy { Bytes::from(copied(&bytes)?) } else { bytes }))?)
+}
+
+fn copied(bytes: &Bytes) -> Result<Vec<u8>, arrowwood::Error> {
+    let mut copy = vec![0; bytes.len()];
+    bytes.read_at(0, &mut copy)?;
+    Ok(copy)
+}
+
+/// The path that `source` is; `None` for bytes and lists.
+pub fn path_of(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
+    if let Ok(text) = source.cast::<PyString>()
+        && let Ok(text) = text.to_str()
+    {
+        return Ok(Some(text.into()));
+    }
+    if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() || export::has_buffer(source) {
+        return Ok(None);
+    }
+    source.extract().map(Some).map_err(|_| {
+        let got = source.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
+        wrong_type(format!("expected a path, an object with the buffer protocol, or a list of those, got {got}"))
+    })
+}

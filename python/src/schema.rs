@@ -1,0 +1,129 @@
+//! `Schema` and `Field`: names and types, without pyarrow.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+use arrow_schema::{FieldRef, SchemaRef};
+use arrowwood::type_name;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyString};
+
+use crate::errors::Result;
+use crate::exchange;
+use crate::index::{out_of_range, position};
+
+/// Names, types and metadata of columns.
+#[pyclass(frozen, module = "arrowwood", eq)]
+#[derive(PartialEq)]
+pub struct Schema(pub SchemaRef);
+
+/// Name, type and metadata of one column.
+#[pyclass(frozen, module = "arrowwood", eq)]
+#[derive(PartialEq)]
+pub struct Field(pub FieldRef);
+
+#[pymethods]
+impl Schema {
+    fn __len__(&self) -> usize {
+        self.0.fields().len()
+    }
+
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> Result<Field> {
+        let found = match key.cast::<PyString>() {
+            Ok(name) => self.0.field_with_name(name.to_str()?).ok().map(|field| field.clone().into()),
+            Err(_) => {
+                let at = position(key.extract()?, "field", || Ok(self.__len__() as u64))?;
+                self.0.fields().get(at as usize).cloned()
+            }
+        };
+        found.map(Field).ok_or_else(|| match key.is_instance_of::<PyString>() {
+            true => exchange::no_column(key, &self.names()),
+            false => out_of_range(format!("field {key} of {}", self.__len__())),
+        })
+    }
+
+    fn __iter__(&self) -> FieldIterator {
+        FieldIterator { fields: self.0.fields().iter().cloned().collect::<Vec<_>>().into_iter() }
+    }
+
+    /// The names, in order.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.0.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Key-value metadata.
+    #[getter]
+    fn metadata(&self) -> BTreeMap<String, String> {
+        sorted(self.0.metadata())
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
+        exchange::schema_capsule(py, self.0.as_ref())
+    }
+
+    fn __repr__(&self) -> String {
+        self.0.fields().iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[pymethods]
+impl Field {
+    /// The name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// The type in words, such as ``"timestamp[ms, UTC]"`` or ``"dictionary<int8, utf8>"``.
+    #[getter]
+    fn r#type(&self) -> String {
+        type_name(self.0.data_type())
+    }
+
+    /// Whether there may be nulls.
+    #[getter]
+    fn nullable(&self) -> bool {
+        self.0.is_nullable()
+    }
+
+    /// Key-value metadata.
+    #[getter]
+    fn metadata(&self) -> BTreeMap<String, String> {
+        sorted(self.0.metadata())
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyCapsule>> {
+        exchange::schema_capsule(py, self.0.as_ref())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<arrowwood.Field {}>", line(&self.0))
+    }
+}
+
+/// The fields of a schema, one after the other.
+#[pyclass(module = "arrowwood")]
+pub struct FieldIterator {
+    fields: std::vec::IntoIter<FieldRef>,
+}
+
+#[pymethods]
+impl FieldIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self) -> Option<Field> {
+        self.fields.next().map(Field)
+    }
+}
+
+fn sorted(metadata: &HashMap<String, String>) -> BTreeMap<String, String> {
+    metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn line(field: &FieldRef) -> String {
+    let not_null = if field.is_nullable() { "" } else { " not null" };
+    format!("{}: {}{not_null}", field.name(), type_name(field.data_type()))
+}

@@ -1,0 +1,256 @@
+//! A cell as a Python object: what `pyarrow`'s `as_py()` gives, wherever Python's own types can hold it.
+//!
+//! Two things they cannot hold: nanoseconds that are no whole microseconds, and days outside of the years 1 to 9999.
+//! Those become `numpy.datetime64` and `numpy.timedelta64` (instants with a time zone: in UTC, as NumPy knows no zones).
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use arrow_schema::TimeUnit;
+use arrowwood::{Error, ErrorKind, Items, Members, Value};
+use pyo3::IntoPyObjectExt;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyType};
+
+use crate::errors::{Result, argument};
+
+/// The Python object that `value` is.
+pub fn object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(value) => PyBool::new(py, value).to_owned().into_any(),
+        Value::Int(value) => PyInt::new(py, value).into_any(),
+        Value::Int128(value) => PyInt::new(py, value).into_any(),
+        Value::UInt(value) => PyInt::new(py, value).into_any(),
+        Value::Float32(value) => PyFloat::new(py, value.into()).into_any(),
+        Value::Float64(value) => PyFloat::new(py, value).into_any(),
+        Value::Decimal { digits, scale } => decimal(py, &format!("{digits}E{}", -i32::from(scale)))?,
+        Value::Str(text) => PyString::new(py, text).into_any(),
+        Value::Bytes(bytes) => PyBytes::new(py, bytes).into_any(),
+        Value::Date(days) => date(py, days)?,
+        Value::Time(since, unit) => time(py, since, unit)?,
+        Value::Timestamp(since, unit, None) => naive(py, since, unit)?,
+        Value::Timestamp(since, unit, Some(zone)) => aware(py, since, unit, zone)?,
+        Value::Duration(length, unit) => duration(py, length, unit)?,
+        Value::Interval { months, days, nanoseconds, .. } => {
+            class(py, &INTERVAL, "arrowwood._types", "MonthDayNano")?.call1((months, days, nanoseconds))?
+        }
+        Value::List(items) => list(py, items)?,
+        Value::Map(items) => pairs(py, items)?,
+        Value::Struct(members) => structure(py, members)?,
+        Value::Union(_, value) => object(py, *value)?,
+        other => {
+            let message = format!("no Python object stands for {other:?}");
+            return Err(Error::new(ErrorKind::Unsupported, message).into());
+        }
+    })
+}
+
+// ---- nested ----
+
+fn list<'py>(py: Python<'py>, items: Items<'_>) -> Result<Bound<'py, PyAny>> {
+    let list = PyList::empty(py);
+    for item in items.iter() {
+        list.append(object(py, item?)?)?;
+    }
+    Ok(list.into_any())
+}
+
+fn structure<'py>(py: Python<'py>, members: Members<'_>) -> Result<Bound<'py, PyAny>> {
+    let dict = PyDict::new(py);
+    for (number, (field, value)) in members.iter().enumerate() {
+        dict.set_item(field.name(), object(py, value?)?)?;
+        if dict.len() <= number {
+            return Err(argument(format!("a dict cannot hold a struct with two members called '{}'", field.name())));
+        }
+    }
+    Ok(dict.into_any())
+}
+
+fn pairs<'py>(py: Python<'py>, items: Items<'_>) -> Result<Bound<'py, PyAny>> {
+    let list = PyList::empty(py);
+    for item in items.iter() {
+        if let Value::Struct(members) = item? {
+            let pair = members.iter().map(|(_, value)| object(py, value?)).collect::<Result<Vec<_>>>()?;
+            list.append(pyo3::types::PyTuple::new(py, pair)?)?;
+        }
+    }
+    Ok(list.into_any())
+}
+
+// ---- time ----
+
+const DAY: i64 = 86_400;
+const FIRST_DAY: i64 = -719_162;
+const LAST_DAY: i64 = 2_932_896;
+
+/// Year, month and day of the proleptic Gregorian calendar; `None` outside of the years that Python has.
+///
+/// Counting from March makes the leap day the last of a year (H. Hinnant, *chrono-Compatible Low-Level Date
+/// Algorithms*).
+fn civil(days: i64) -> Option<(i64, i64, i64)> {
+    if !(FIRST_DAY..=LAST_DAY).contains(&days) {
+        return None;
+    }
+    let since = days + 719_468;
+    let (era, day_of_era) = (since.div_euclid(146_097), since.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = 400 * era + year_of_era + i64::from(month <= 2);
+    Some((year, month, day))
+}
+
+/// Whole seconds, and the microseconds above them; `None` where there are nanoseconds left over.
+fn split(since: i64, unit: TimeUnit) -> Option<(i64, i64)> {
+    let (per_second, to_micros) = match unit {
+        TimeUnit::Second => (1, 1),
+        TimeUnit::Millisecond => (1_000, 1_000),
+        TimeUnit::Microsecond => (1_000_000, 1),
+        TimeUnit::Nanosecond if since % 1_000 != 0 => return None,
+        TimeUnit::Nanosecond => {
+            return Some((since.div_euclid(1_000_000_000), since.rem_euclid(1_000_000_000) / 1_000));
+        }
+    };
+    Some((since.div_euclid(per_second), since.rem_euclid(per_second) * to_micros))
+}
+
+fn date(py: Python<'_>, days: i64) -> Result<Bound<'_, PyAny>> {
+    match civil(days) {
+        Some(date) => Ok(class(py, &DATE, "datetime", "date")?.call1(date)?),
+        None => numpy(py, "datetime64", days, "D"),
+    }
+}
+
+fn time(py: Python<'_>, since: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> {
+    match split(since, unit) {
+        Some((seconds @ 0..DAY, micros)) => {
+            let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+            Ok(class(py, &TIME, "datetime", "time")?.call1((hour, minute, second, micros))?)
+        }
+        _ => numpy(py, "timedelta64", since, letters(unit)),
+    }
+}
+
+fn duration(py: Python<'_>, length: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> {
+    match split(length, unit) {
+        Some((seconds, micros)) if seconds.div_euclid(DAY).abs() < 1_000_000_000 => {
+            let arguments = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY), micros);
+            Ok(class(py, &TIMEDELTA, "datetime", "timedelta")?.call1(arguments)?)
+        }
+        _ => numpy(py, "timedelta64", length, letters(unit)),
+    }
+}
+
+fn naive(py: Python<'_>, since: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> {
+    match datetime(py, since, unit, None)? {
+        Some(datetime) => Ok(datetime),
+        None => numpy(py, "datetime64", since, letters(unit)),
+    }
+}
+
+fn aware<'py>(py: Python<'py>, since: i64, unit: TimeUnit, name: &str) -> Result<Bound<'py, PyAny>> {
+    let (zone, is_utc) = zone(py, name)?;
+    let local = match datetime(py, since, unit, Some(&zone))? {
+        Some(utc) if is_utc => return Ok(utc),
+        Some(utc) => zone.call_method1(intern!(py, "fromutc"), (utc,)).ok(),
+        None => None,
+    };
+    // Also where the zone's offset leads out of the years that Python has.
+    local.map_or_else(|| numpy(py, "datetime64", since, letters(unit)), Ok)
+}
+
+fn datetime<'py>(
+    py: Python<'py>,
+    since: i64,
+    unit: TimeUnit,
+    zone: Option<&Bound<'py, PyAny>>,
+) -> Result<Option<Bound<'py, PyAny>>> {
+    let Some((seconds, micros)) = split(since, unit) else { return Ok(None) };
+    let Some((year, month, day)) = civil(seconds.div_euclid(DAY)) else { return Ok(None) };
+    let second = seconds.rem_euclid(DAY);
+    let arguments = (year, month, day, second / 3_600, second / 60 % 60, second % 60, micros, zone);
+    Ok(Some(class(py, &DATETIME, "datetime", "datetime")?.call1(arguments)?))
+}
+
+fn letters(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// The time zone called `name`, and whether it is UTC.
+fn zone<'py>(py: Python<'py>, name: &str) -> Result<(Bound<'py, PyAny>, bool)> {
+    static UTC: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    if matches!(name, "UTC" | "+00:00" | "Etc/UTC") {
+        let utc = UTC.get_or_try_init(py, || utc(py).map(Bound::unbind))?;
+        return Ok((utc.bind(py).clone(), true));
+    }
+    static ZONES: Mutex<Option<HashMap<String, Py<PyAny>>>> = Mutex::new(None);
+    let known = || ZONES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Some(zone) = known().as_ref().and_then(|zones| zones.get(name)) {
+        return Ok((zone.bind(py).clone(), false));
+    }
+    // Not under the lock: making a zone runs Python code.
+    let zone = find_zone(py, name)?;
+    known().get_or_insert_default().insert(name.into(), zone.clone().unbind());
+    Ok((zone, false))
+}
+
+fn utc(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("datetime")?.getattr("timezone")?.getattr("utc")
+}
+
+fn find_zone<'py>(py: Python<'py>, name: &str) -> Result<Bound<'py, PyAny>> {
+    if let Some(minutes) = offset_minutes(name) {
+        let offset = py.import("datetime")?.getattr("timedelta")?.call1((0, 60 * minutes))?;
+        return Ok(py.import("datetime")?.getattr("timezone")?.call1((offset,))?);
+    }
+    py.import("zoneinfo")?.getattr("ZoneInfo")?.call1((name,)).map_err(|problem| {
+        let message =
+            format!("the time zone '{name}' is not known here ({problem}); to_numpy() gives the times in UTC");
+        Error::new(ErrorKind::Unsupported, message).into()
+    })
+}
+
+/// `+05:30` as minutes.
+fn offset_minutes(name: &str) -> Option<i32> {
+    let (sign, rest) = match name.split_at_checked(1)? {
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':').or_else(|| rest.split_at_checked(2))?;
+    let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
+    (hours < 24 && minutes < 60).then(|| sign * (60 * i32::from(hours) + i32::from(minutes)))
+}
+
+// ---- classes ----
+
+type Class = PyOnceLock<Py<PyType>>;
+
+static DATE: Class = Class::new();
+static TIME: Class = Class::new();
+static DATETIME: Class = Class::new();
+static TIMEDELTA: Class = Class::new();
+static DECIMAL: Class = Class::new();
+static INTERVAL: Class = Class::new();
+
+fn class<'py>(py: Python<'py>, kept: &'static Class, module: &str, name: &str) -> Result<&'py Bound<'py, PyType>> {
+    Ok(kept.import(py, module, name)?)
+}
+
+fn decimal<'py>(py: Python<'py>, text: &str) -> Result<Bound<'py, PyAny>> {
+    Ok(class(py, &DECIMAL, "decimal", "Decimal")?.call1((text,))?)
+}
+
+fn numpy<'py>(py: Python<'py>, class: &str, value: i64, unit: &str) -> Result<Bound<'py, PyAny>> {
+    Ok(py.import("numpy")?.getattr(class)?.call1((value.into_bound_py_any(py)?, unit))?)
+}

