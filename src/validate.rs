@@ -169,6 +169,10 @@ fn largest<const N: usize>(keys: &[u8], number: impl Fn([u8; N]) -> u64, signed:
 
 fn check_run_ends(array: &ArrayData) -> Result<()> {
     let Some(run_ends) = array.child_data().first() else { return Ok(()) };
+    // Of no rows arrow-rs writes one run that ends at 0, which nobody looks into.
+    if array.offset() + array.len() == 0 {
+        return Ok(());
+    }
     let mut before = 0;
     for run in 0..run_ends.len() {
         match value(run_ends, run)? {
