@@ -20,9 +20,8 @@ pub(crate) fn check(array: &ArrayData) -> Result<()> {
         LargeUtf8 => check_strings(array, &offsets64(array)?),
         Binary => check_offsets(&offsets32(array)?, data_len(array)),
         LargeBinary => check_offsets(&offsets64(array)?, data_len(array)),
-        Utf8View | BinaryView | ListView(_) | LargeListView(_) | Union(_, UnionMode::Dense | UnionMode::Sparse) => {
-            check_each(array)
-        }
+        Utf8View | BinaryView => check_views(array),
+        ListView(_) | LargeListView(_) | Union(_, UnionMode::Dense | UnionMode::Sparse) => check_each(array),
         List(_) | Map(..) => check_offsets(&offsets32(array)?, child_len(array)),
         LargeList(_) => check_offsets(&offsets64(array)?, child_len(array)),
         Dictionary(..) => return check_keys(array),
@@ -132,6 +131,27 @@ fn check_strings(array: &ArrayData, offsets: &Offsets<'_>) -> Result<()> {
 /// Reads every cell, which checks it.
 fn check_each(array: &ArrayData) -> Result<()> {
     (0..array.len()).try_for_each(|row| value(array, row).map(drop).map_err(|e| e.context(format_args!("row {row}"))))
+}
+
+/// Reads every value, and looks whether its view says the same: kernels compare views before they look at values.
+fn check_views(array: &ArrayData) -> Result<()> {
+    let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<16>().0;
+    for row in 0..array.len() {
+        let bytes = match value(array, row).map_err(|e| e.context(format_args!("row {row}")))? {
+            crate::Value::Str(text) => text.as_bytes(),
+            crate::Value::Bytes(bytes) => bytes,
+            _ => continue,
+        };
+        let [_, _, _, _, shown @ ..] = views.get(array.offset() + row).unwrap_or(&[0; 16]);
+        let agrees = match bytes.get(..shown.len() + 1) {
+            Some(_) => shown[..4] == bytes[..4],
+            None => shown[bytes.len()..].iter().all(|&padding| padding == 0),
+        };
+        if !agrees {
+            return Err(Error::invalid(format!("row {row}: the view's prefix or padding is not that of its value")));
+        }
+    }
+    Ok(())
 }
 
 fn check_keys(array: &ArrayData) -> Result<()> {
