@@ -12,7 +12,7 @@ use arrow_schema::{DataType, UnionMode};
 
 use super::body;
 use super::message::{BatchHeader, Compression, V5, length};
-use super::schema::{Extent, IpcSchema, Node, roles_of};
+use super::schema::{Extent, IpcSchema, Node, had_validity, roles_of};
 use crate::buffer::{Bytes, Parts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Role;
@@ -55,7 +55,7 @@ fn skip(at: Cursor, extent: Extent, version: i16, header: &BatchHeader) -> Resul
     let end = at.variadic + extent.variadics;
     let counts = header.variadics.get(at.variadic..end);
     let counts = counts.ok_or_else(|| count_error("variadic buffer counts", end, header.variadics.len()))?;
-    let mut buffers = at.buffer + extent.buffers + if version < V5 { extent.unions } else { 0 };
+    let mut buffers = at.buffer + extent.buffers + if version < V5 { extent.legacy_validities } else { 0 };
     for &count in counts {
         buffers = buffers.saturating_add(length("variadic buffer count", count)?);
     }
@@ -142,8 +142,8 @@ impl Walk<'_> {
         if nulls == 0 {
             return Ok(None);
         }
-        if matches!(node.data_type(), DataType::Union(..)) {
-            return Err(Error::unsupported("a union of metadata version 4 with nulls of its own"));
+        if had_validity(node.data_type()) {
+            return Err(Error::unsupported("a union or run-end encoding of metadata version 4 with nulls of its own"));
         }
         let needed = len.div_ceil(8);
         if bits.len() < needed {

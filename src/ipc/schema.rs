@@ -38,8 +38,8 @@ pub(crate) struct Extent {
     pub nodes: usize,
     pub buffers: usize,
     pub variadics: usize,
-    /// Unions, each of which has one more buffer, of validity, before metadata version 5.
-    pub unions: usize,
+    /// Unions and run-end encodings, each of which has one more buffer, of validity, before metadata version 5.
+    pub legacy_validities: usize,
 }
 
 impl Node {
@@ -49,13 +49,13 @@ impl Node {
             nodes: 1,
             buffers: layout.roles().count(),
             variadics: usize::from(layout.variadic),
-            unions: usize::from(matches!(field.data_type(), DataType::Union(..))),
+            legacy_validities: usize::from(had_validity(field.data_type())),
         };
         let extent = children.iter().fold(own, |sum, child| Extent {
             nodes: sum.nodes + child.extent.nodes,
             buffers: sum.buffers + child.extent.buffers,
             variadics: sum.variadics + child.extent.variadics,
-            unions: sum.unions + child.extent.unions,
+            legacy_validities: sum.legacy_validities + child.extent.legacy_validities,
         });
         Node { field, layout, children, dictionary, extent }
     }
@@ -365,9 +365,14 @@ fn not_negative(what: &str, value: i32) -> Result<i32> {
     if value >= 0 { Ok(value) } else { Err(Error::invalid(format!("a {what} can't be negative, got {value}"))) }
 }
 
-/// Where validity of a union stood before metadata version 5.
+/// Types with a validity buffer before metadata version 5 and not since. Run-end encoding is younger than that, but
+/// Arrow C++ and arrow-rs both write it so.
+pub(super) fn had_validity(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Union(..) | DataType::RunEndEncoded(..))
+}
+
+/// The buffers of a node as its metadata version has them.
 pub(super) fn roles_of(node: &Node, version: i16) -> Vec<Role> {
-    let legacy_union = version < super::message::V5 && matches!(node.data_type(), DataType::Union(..));
-    let validity = legacy_union.then_some(Role::Validity);
+    let validity = (version < super::message::V5 && had_validity(node.data_type())).then_some(Role::Validity);
     validity.into_iter().chain(node.layout.roles()).collect()
 }
