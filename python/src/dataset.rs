@@ -126,9 +126,10 @@ impl Dataset {
     /// Where the bytes are: mapped, resident, copied.
     #[getter]
     fn mapped<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        let found = py.detach(|| self.inner.footprint())?;
+        let found = self.inner.footprint();
+        let resident = py.detach(|| self.inner.resident())?;
         let class = py.import("arrowwood._types")?.getattr("Footprint")?;
-        Ok(class.call1((found.mapped, found.resident, found.copied))?)
+        Ok(class.call1((found.mapped, resident, found.copied))?)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {

@@ -52,7 +52,6 @@ mod _arrowwood {
     /// Runs the command line; the exit code.
     #[pyfunction]
     fn _run_cli(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
-        let _ = arguments;
-        py.detach(arrowwood_cli::run)
+        py.detach(|| arrowwood_cli::run(arguments))
     }
 }
