@@ -45,5 +45,6 @@ def _array(values, nulls, dtype, has_nulls):
 
 def _plain(values, dtype):
     array = np.asarray(values)
-    # A date of 32 bits is the one type that NumPy holds in another width.
-    return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)
+    # Dates of 32 bits are the one type that NumPy holds in another width, booleans come as bytes made for this array.
+    in_place = array.dtype.itemsize == dtype.itemsize and dtype.kind != "b"
+    return array.view(dtype) if in_place else array.astype(dtype)

