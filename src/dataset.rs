@@ -8,6 +8,7 @@
 //! for, and keeps them.
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::path::Path;
@@ -42,7 +43,12 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// A column of a batch whose values have been checked, unless the caller of `open` vouched for them.
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
-    fn footprint(&self) -> Result<Footprint>;
+    fn footprint(&self) -> Footprint;
+
+    /// Mapped bytes that lie in physical memory now.
+    fn resident(&self) -> Result<u64> {
+        Ok(0)
+    }
 
     fn path(&self) -> Option<&Path> {
         None
@@ -56,19 +62,13 @@ pub(crate) trait Source: Debug + Send + Sync {
 pub struct Footprint {
     /// Bytes mapped from files.
     pub mapped: u64,
-    /// Those of them that lie in physical memory now, whoever brought them there.
-    pub resident: u64,
     /// Bytes that had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
     pub copied: u64,
 }
 
 impl std::iter::Sum for Footprint {
     fn sum<I: Iterator<Item = Footprint>>(parts: I) -> Footprint {
-        parts.fold(Footprint::default(), |a, b| Footprint {
-            mapped: a.mapped + b.mapped,
-            resident: a.resident + b.resident,
-            copied: a.copied + b.copied,
-        })
+        parts.fold(Footprint::default(), |a, b| Footprint { mapped: a.mapped + b.mapped, copied: a.copied + b.copied })
     }
 }
 
@@ -252,18 +252,21 @@ impl Dataset {
         Ok(sum)
     }
 
-    /// Where the bytes are: mapped, resident, copied.
-    pub fn footprint(&self) -> Result<Footprint> {
-        let mut seen: Vec<*const ()> = Vec::new();
-        let fresh = |piece: &&Piece| {
-            let address = Arc::as_ptr(&piece.source).cast();
-            let new = !seen.contains(&address);
-            if new {
-                seen.push(address);
-            }
-            new
-        };
-        self.pieces.iter().filter(fresh).map(|piece| piece.source.footprint()).sum()
+    /// Where the bytes are: mapped, or copied.
+    pub fn footprint(&self) -> Footprint {
+        self.sources().map(|source| source.footprint()).sum()
+    }
+
+    /// How many of the mapped bytes lie in physical memory now, whoever brought them there. Asks for every page.
+    pub fn resident(&self) -> Result<u64> {
+        self.sources().map(|source| source.resident()).sum()
+    }
+
+    /// Each source once, however many pieces are of it.
+    fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
+        let mut seen = HashSet::new();
+        let sources = self.pieces.iter().map(|piece| &piece.source);
+        sources.filter(move |source| seen.insert(Arc::as_ptr(source).cast::<()>()))
     }
 
     /// The column called `name`.
@@ -586,8 +589,8 @@ impl Source for Arrays {
         self.column(batch, column)
     }
 
-    fn footprint(&self) -> Result<Footprint> {
-        Ok(Footprint::default())
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
     }
 
     fn as_any(&self) -> &dyn Any {

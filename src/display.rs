@@ -120,7 +120,9 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{amount:.1} {}", UNITS[unit])
 }
 
-fn plural(count: u64, one: &str, many: &str) -> String {
+/// `1 row`, `2 rows`.
+#[doc(hidden)]
+pub fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", count_text(count), if count == 1 { one } else { many })
 }
 
@@ -350,8 +352,8 @@ fn entries<'a>(items: Items<'a>) -> impl Iterator<Item = Result<(Value<'a>, Valu
 impl Value<'_> {
     /// The value as JSON.
     ///
-    /// Numbers are numbers, but `NaN`, `Infinity`, `-Infinity` and decimals are strings, as JSON cannot hold them;
-    /// dates, times and timestamps are ISO 8601 (with `Z` where there is a time zone), durations and intervals
+    /// Numbers are numbers, but `NaN`, `Infinity`, `-Infinity`, decimals, and integers of more than 64 bits are
+    /// strings, as JSON readers would lose them; dates, times and timestamps are ISO 8601 (with `Z` where there is a time zone), durations and intervals
     /// `P1DT2H`, bytes hexadecimal digits. Structs, and maps from strings, are objects; other maps, and structs that
     /// use a name twice, are lists of `[key, value]`.
     ///
@@ -363,7 +365,7 @@ impl Value<'_> {
             Value::Bool(value) => Json::Bool(*value),
             Value::Int(value) => Json::from(*value),
             Value::UInt(value) => Json::from(*value),
-            Value::Int128(value) => i64::try_from(*value).map_or_else(|_| Json::String(value.to_string()), Json::from),
+            Value::Int128(value) => Number::from_i128(*value).map_or_else(|| value.to_string().into(), Json::Number),
             Value::Float32(value) => float_json(widen(*value)),
             Value::Float64(value) => float_json(*value),
             Value::Decimal { digits, scale } => Json::String(decimal_text(*digits, *scale)),
@@ -557,9 +559,9 @@ impl<'a> Preview<'a> {
     }
 
     fn footer(&self, len: &Result<u64>) -> String {
-        let footprint = len.clone().and_then(|_| self.dataset.footprint());
-        match footprint {
-            Ok(it) => format!("{} mapped, {} copied", bytes_text(it.mapped), bytes_text(it.copied)),
+        let it = self.dataset.footprint();
+        match len {
+            Ok(_) => format!("{} mapped, {} copied", bytes_text(it.mapped), bytes_text(it.copied)),
             Err(e) => cut(format_args!("<error: {e}>"), 500),
         }
     }
@@ -662,8 +664,9 @@ fn cell_text(value: Result<Value<'_>>, room: usize) -> String {
     }
 }
 
-/// What `item` displays in at most `room` characters on one line.
-fn cut(item: impl Display, room: usize) -> String {
+/// What `item` displays, in at most `room` characters on one line.
+#[doc(hidden)]
+pub fn cut(item: impl Display, room: usize) -> String {
     let mut cut = Cut { text: String::new(), room: room + 1 };
     if write!(cut, "{item}").is_ok() && cut.room > 0 {
         return cut.text;
@@ -773,6 +776,8 @@ mod tests {
         assert_eq!(both(Value::Float64(f64::NEG_INFINITY)), pair("-inf", "-Infinity"));
         assert_eq!(Value::Float64(f64::NAN).to_json().unwrap(), "NaN");
         assert_eq!(Value::UInt(u64::MAX).to_json().unwrap().to_string(), "18446744073709551615");
+        let sums = [i64::MAX.into(), i128::MAX].map(|sum| Value::Int128(sum).to_json().unwrap());
+        assert_eq!((sums[0].is_number(), sums[1].as_str()), (true, Some("170141183460469231731687303715884105727")));
         let decimal = |digits: i128, scale| both(Value::Decimal { digits: i256::from_i128(digits), scale }).0;
         assert_eq!(decimal(-5, 2), "-0.05");
         assert_eq!(decimal(12345, 2), "123.45");
@@ -954,6 +959,26 @@ row 1199    1199
         assert!(shown.lines().last().unwrap().starts_with("<error: "), "{shown}");
         assert!(shown.contains("\nrow 1 "), "{shown}");
         assert!(cut.to_html().contains("&lt;error: "));
+    }
+
+    #[test]
+    fn no_damage_makes_printing_panic() {
+        let list = ListArray::from_iter_primitive::<Int32Type, _, _>([Some([Some(1)]), None, Some([None])]);
+        let dictionary: DictionaryArray<Int8Type> = ["a", "b", "a"].into_iter().collect();
+        let times = TimestampNanosecondArray::from(vec![1, 2, 3]).with_timezone("UTC");
+        let columns: Vec<(_, ArrayRef)> =
+            vec![("l", Arc::new(list)), ("d", Arc::new(dictionary)), ("t", Arc::new(times))];
+        let batch = dataset(columns).to_record_batches().next().unwrap().unwrap();
+        let whole = stream(&[batch]);
+        for (at, damage) in (0..whole.len()).flat_map(|at| [0x01, 0x80, 0xff].map(|damage| (at, damage))) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= damage;
+            let Ok(dataset) = Open::new().bytes(Bytes::from(bytes)) else { continue };
+            assert!(dataset.to_string().starts_with("Dataset: ") && dataset.to_html().ends_with("</div>\n"));
+            for (_, value) in dataset.rows().take(5).flatten().flat_map(|row| row.iter()) {
+                let _ = value.and_then(|value| value.to_csv_cell().map(|cell| cell.len()));
+            }
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use column::Column;
 pub use dataset::{Dataset, Footprint, Row};
 pub use display::{Preview, type_name};
 #[doc(hidden)]
-pub use display::{bytes_text, count_text};
+pub use display::{bytes_text, count_text, cut, plural};
 pub use error::{Error, ErrorKind, Result};
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, Validate, WriteOptions, write, write_to,

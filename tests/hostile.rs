@@ -163,4 +163,5 @@ fn a_cut_stream_opens_in_part() {
     assert!(Open::new().bytes(cut.clone()).unwrap().len().is_err());
     let part = Open::new().partial(true).bytes(cut).unwrap();
     assert_eq!(part.len().unwrap(), 50);
+    assert!(part.left().unwrap()[0].starts_with("valid up to batch 1, row 50: truncated"));
 }

@@ -1,5 +1,85 @@
-//! x
-/// run
-pub fn run() -> i32 {
-    0
+//! The command line: one file for each verb, and [`run`].
+
+mod cat;
+mod check;
+mod demo;
+mod head;
+mod import;
+mod inspect;
+mod rows;
+mod schema;
+mod shell;
+mod stat;
+mod tail;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::{Parser, Subcommand};
+
+use shell::{Outcome, Stdout};
+
+/// Looks into, checks and converts Apache Arrow data in place.
+///
+/// PATH is an Arrow IPC file or stream, a glob, a directory of .arrow files, or - for standard input.
+#[derive(Parser)]
+#[command(name = "arrowwood", bin_name = "arrowwood", version, arg_required_else_help = true)]
+struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Head(head::Head),
+    Tail(tail::Tail),
+    Schema(schema::Schema),
+    Inspect(inspect::Inspect),
+    Stat(stat::Stat),
+    Check(check::Check),
+    Cat(cat::Cat),
+    Import(import::Import),
+    Demo(demo::Demo),
+}
+
+impl Verb {
+    /// Whether all is well with the data.
+    fn run(&self, out: &mut Stdout) -> Outcome<bool> {
+        match self {
+            Verb::Check(check) => return check.run(out),
+            Verb::Head(head) => head.run(out),
+            Verb::Tail(tail) => tail.run(out),
+            Verb::Schema(schema) => schema.run(out),
+            Verb::Inspect(inspect) => inspect.run(out),
+            Verb::Stat(stat) => stat.run(out),
+            Verb::Cat(cat) => cat.run(out),
+            Verb::Import(import) => import.run(out),
+            Verb::Demo(demo) => demo.run(out),
+        }?;
+        Ok(true)
+    }
+}
+
+/// Runs the command with `args`, the first of which is the program's name, and returns its exit code: 0, 1 where
+/// something is wrong with the data or the system, 2 where it is with `args`.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
+    let command = match Command::try_parse_from(args) {
+        Ok(command) => command,
+        Err(usage) => {
+            // Nobody is left to tell when even this cannot be printed.
+            let _ = usage.print();
+            return usage.exit_code();
+        }
+    };
+    let mut out = Stdout::new();
+    let outcome = command.verb.run(&mut out);
+    let flushed = out.flush().map_err(Into::into);
+    match outcome.and_then(|fine| flushed.map(|()| fine)) {
+        _ if out.reader_left() => 0,
+        Ok(fine) => i32::from(!fine),
+        Err(failure) => {
+            let _ = writeln!(std::io::stderr(), "arrowwood: {}", failure.line());
+            1
+        }
+    }
 }

@@ -1,2 +1,7 @@
-//! x
-fn main() {}
+//! The `arrowwood` command; everything is in the library, which the Python package calls too.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(u8::try_from(arrowwood_cli::run(std::env::args_os())).unwrap_or(1))
+}

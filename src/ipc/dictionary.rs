@@ -128,9 +128,12 @@ impl Version {
     }
 
     /// This version with one more link; versions held elsewhere stay as they are.
-    pub(super) fn extend(&mut self, link: Link) {
-        self.chain.links.push(link);
+    pub(super) fn extend(&mut self, link: Link) -> Result<()> {
+        if !self.chain.links.push(link) {
+            return Err(Error::unsupported("a dictionary of more than 2^32 deltas"));
+        }
         self.links += 1;
+        Ok(())
     }
 
     pub(super) fn values(&self, ipc: &Ipc, id: i64) -> Result<ArrayData> {

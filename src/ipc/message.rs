@@ -55,7 +55,7 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn new() -> Window {
         // The first look takes in schema, dictionaries and the first batch of most files; later ones are isolated.
-        Window { at: 0, held: Vec::new(), ahead: 4096 }
+        Window { at: 0, held: Vec::new(), ahead: 2048 }
     }
 
     /// The `len` bytes at `at`, or an error where the bytes end before.

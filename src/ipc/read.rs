@@ -25,8 +25,9 @@ use super::message::{BatchHeader, DictionaryHeader, Found, Frame, Header, Kind, 
 use super::schema::IpcSchema;
 use super::shelf::Shelf;
 use crate::buffer::Bytes;
-use crate::dataset::{Footprint, Source};
+use crate::dataset::{Dataset, Footprint, Source};
 use crate::error::{Error, Result};
+use crate::map::Mapping;
 use crate::validate;
 
 pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
@@ -136,15 +137,9 @@ impl Ipc {
             copied: AtomicU64::new(0),
         };
         if let Some(footer) = &ipc.footer {
-            let dictionaries = ipc.dictionaries_of_file(footer)?;
-            ipc.lock().dictionaries = Arc::new(dictionaries);
+            ipc.find_dictionaries(footer)?;
         }
         Ok(ipc)
-    }
-
-    /// What a file opened with `partial` had behind its last whole batch.
-    pub(crate) fn left(&self) -> Option<&str> {
-        self.left.get().map(String::as_str)
     }
 
     fn lock(&self) -> MutexGuard<'_, Walk> {
@@ -152,14 +147,16 @@ impl Ipc {
         self.walk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn dictionaries_of_file(&self, footer: &Footer) -> Result<State> {
+    /// The footer lists the dictionaries of a file; no batch is read before all of them are known.
+    fn find_dictionaries(&self, footer: &Footer) -> Result<()> {
+        let mut walk = self.lock();
         let mut state = State::new();
-        let mut window = Window::new();
         for number in 0..footer.dictionaries {
-            let frame = footer.dictionary(number, &self.bytes, &mut window)?;
-            self.add_dictionary(&mut state, frame, &mut window)?;
+            let frame = footer.dictionary(number, &self.bytes, &mut walk.window)?;
+            self.add_dictionary(&mut state, frame, &mut walk.window)?;
         }
-        Ok(state)
+        walk.dictionaries = Arc::new(state);
+        Ok(())
     }
 
     /// Takes the dictionary batch at `frame` into `state`; returns the end of its body.
@@ -177,7 +174,7 @@ impl Ipc {
         let Some(values) = self.dictionaries.get(&id) else { return refuse("is of no field of the schema") };
         let link = Link::new(frame, rows, values.nested(state));
         match state.get_mut(&id) {
-            Some(version) if dictionary.is_delta => version.extend(link),
+            Some(version) if dictionary.is_delta => version.extend(link)?,
             None if dictionary.is_delta => return refuse("is a delta to nothing"),
             Some(_) if self.footer.is_some() => return refuse("replaces another, which a file can't say from when"),
             _ => drop(state.insert(id, Version::new(link))),
@@ -244,7 +241,10 @@ impl Ipc {
         let last = walk.rows.checked_add(rows).filter(|&last| i64::try_from(last).is_ok());
         let last = last.ok_or_else(|| at_message(Error::invalid("more than 2^63 rows"), frame))?;
         let dictionaries = walk.dictionaries.clone();
-        self.entries.push(Entry { frame, rows: walk.rows..last, dictionaries, batch: OnceLock::new() });
+        let entry = Entry { frame, rows: walk.rows..last, dictionaries, batch: OnceLock::new() };
+        if !self.entries.push(entry) {
+            return Err(at_message(Error::unsupported("more than 2^32 batches"), frame));
+        }
         walk.rows = last;
         Ok(end)
     }
@@ -329,9 +329,16 @@ impl Ipc {
     /// The frames of all messages that belong to the data, in file order, for `messages`.
     pub(super) fn frames(&self) -> Result<Vec<Frame>> {
         let mut window = Window::new();
+        match &self.footer {
+            Some(footer) => footer.frames(&self.bytes, &mut window),
+            None => self.chain(&mut window),
+        }
+    }
+
+    fn chain(&self, window: &mut Window) -> Result<Vec<Frame>> {
         let mut frames = Vec::new();
-        let mut next = if self.footer.is_some() { 8 } else { 0 };
-        while let Found::Message(frame) = find(&self.bytes, &mut window, next)? {
+        let mut next = 0;
+        while let Found::Message(frame) = find(&self.bytes, window, next)? {
             let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
             let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
             next = body_end(&self.bytes, frame, header.body_len)?;
@@ -398,6 +405,27 @@ fn open_file(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
 }
 
 impl Footer {
+    /// The schema's message and the blocks; there may be anything between them.
+    fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<Frame>> {
+        let mut frames = Vec::with_capacity(1 + self.dictionaries + self.batches);
+        // The magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
+        for offset in (8..=64).step_by(8) {
+            if let Found::Message(frame) = find(bytes, window, offset)? {
+                frames.push(frame);
+                break;
+            }
+        }
+        for number in 0..self.dictionaries {
+            frames.push(self.dictionary(number, bytes, window)?);
+        }
+        for number in 0..self.batches {
+            frames.push(self.batch(number, bytes, window)?);
+        }
+        frames.sort_by_key(|frame| frame.offset);
+        frames.dedup();
+        Ok(frames)
+    }
+
     fn dictionary(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
         self.block(2, number, bytes, window)
             .map_err(|e| e.context(format_args!("dictionary block {number} of the footer")))
@@ -426,10 +454,6 @@ impl Footer {
                 bytes.len()
             ))),
         }
-    }
-
-    pub(super) fn metadata_len(&self) -> usize {
-        self.metadata.len()
     }
 }
 
@@ -526,14 +550,14 @@ impl Source for Ipc {
         Ok(array)
     }
 
-    fn footprint(&self) -> Result<Footprint> {
-        let mapping = self.bytes.mapping().filter(|mapping| mapping.path().is_some());
-        let (mapped, resident) = match mapping {
-            Some(mapping) => (mapping.len() as u64, mapping.resident()? as u64),
-            None => (0, 0),
-        };
-        let read = if mapping.is_none() { self.bytes.len() as u64 } else { 0 };
-        Ok(Footprint { mapped, resident, copied: read + self.copied.load(Ordering::Relaxed) })
+    fn footprint(&self) -> Footprint {
+        let size = self.bytes.len() as u64;
+        let (mapped, read) = if self.mapped_file().is_some() { (size, 0) } else { (0, size) };
+        Footprint { mapped, copied: read + self.copied.load(Ordering::Relaxed) }
+    }
+
+    fn resident(&self) -> Result<u64> {
+        self.mapped_file().map_or(Ok(0), |mapping| Ok(mapping.resident()? as u64))
     }
 
     fn path(&self) -> Option<&Path> {
@@ -546,6 +570,10 @@ impl Source for Ipc {
 }
 
 impl Ipc {
+    fn mapped_file(&self) -> Option<&Mapping> {
+        self.bytes.mapping().filter(|mapping| mapping.path().is_some())
+    }
+
     fn check_dictionaries(&self, node: &super::schema::Node, state: &State) -> Result<()> {
         let mut outcome = Ok(());
         node.dictionaries(&mut |id, _| {
@@ -554,5 +582,15 @@ impl Ipc {
             }
         });
         outcome
+    }
+}
+
+impl Dataset {
+    /// What [`Open::partial`](crate::Open::partial) left behind the last whole batch, in words: one entry for each file
+    /// that is damaged or cut off, none where all was read. Walks to the end.
+    pub fn left(&self) -> Result<Vec<String>> {
+        self.len()?;
+        let sources = self.pieces().iter().filter_map(|piece| piece.source.as_any().downcast_ref::<Ipc>());
+        Ok(sources.filter_map(|ipc| ipc.left.get().cloned()).collect())
     }
 }

@@ -3,16 +3,19 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// 2³² − 1 items are more than any address space has room for batches.
+const SHELVES: usize = 32;
+
 /// Items in shelves of 1, 2, 4, 8 … places.
 #[derive(Debug)]
 pub(super) struct Shelf<T> {
-    shelves: [OnceLock<Box<[OnceLock<T>]>>; usize::BITS as usize],
+    shelves: [OnceLock<Box<[OnceLock<T>]>>; SHELVES],
     len: AtomicUsize,
 }
 
 impl<T> Shelf<T> {
     pub(super) fn new() -> Shelf<T> {
-        Shelf { shelves: [const { OnceLock::new() }; usize::BITS as usize], len: AtomicUsize::new(0) }
+        Shelf { shelves: [const { OnceLock::new() }; SHELVES], len: AtomicUsize::new(0) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -25,17 +28,21 @@ impl<T> Shelf<T> {
             return None;
         }
         let (shelf, place) = Self::locate(i);
-        self.shelves[shelf].get()?[place].get()
+        self.shelves.get(shelf)?.get()?.get(place)?.get()
     }
 
-    /// Adds an item. Only one thread may push at a time; the walker holds a mutex for that.
-    pub(super) fn push(&self, item: T) {
+    /// Adds an item; false when there is no place left. Only one thread may push at a time; the walker holds a mutex
+    /// for that.
+    pub(super) fn push(&self, item: T) -> bool {
         let len = self.len.load(Ordering::Relaxed);
         let (shelf, place) = Self::locate(len);
-        let places = self.shelves[shelf].get_or_init(|| (0..1usize << shelf).map(|_| OnceLock::new()).collect());
-        if places[place].set(item).is_ok() {
+        let Some(places) = self.shelves.get(shelf) else { return false };
+        let places = places.get_or_init(|| (0..1usize << shelf).map(|_| OnceLock::new()).collect());
+        let stored = places.get(place).is_some_and(|empty| empty.set(item).is_ok());
+        if stored {
             self.len.store(len + 1, Ordering::Release);
         }
+        stored
     }
 
     /// The first item for which `before` is false, by binary search, or `len()`.

@@ -74,16 +74,20 @@ impl Region {
         unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) };
     }
 
+    /// Asks in steps of 1 GiB, so that the answer, a byte for each page, stays small.
     pub(super) fn resident(&self) -> io::Result<usize> {
+        const STEP: usize = 1 << 30;
         let page = page_size();
-        let mut flags = vec![0u8; self.len.div_ceil(page)];
-        if self.len == 0 {
-            return Ok(0);
+        let mut flags = vec![0u8; STEP.min(self.len).div_ceil(page)];
+        let mut pages = 0;
+        for start in (0..self.len).step_by(STEP) {
+            let len = STEP.min(self.len - start);
+            // SAFETY: `start < self.len`, so the sum stays inside the mapped range.
+            let at = unsafe { self.base.as_ptr().add(start) };
+            // SAFETY: the range is mapped, its start a multiple of the page size; `flags` has a byte for each page.
+            check(unsafe { libc::mincore(at.cast(), len, flags.as_mut_ptr().cast()) })?;
+            pages += flags[..len.div_ceil(page)].iter().filter(|&&flag| flag & 1 == 1).count();
         }
-        // SAFETY: the range is mapped and page aligned at its start; `flags` has a byte for each of its pages.
-        let answer = unsafe { libc::mincore(self.base.as_ptr().cast(), self.len, flags.as_mut_ptr().cast()) };
-        check(answer)?;
-        let pages = flags.iter().filter(|&&flag| flag & 1 == 1).count();
         Ok((pages * page).min(self.len))
     }
 

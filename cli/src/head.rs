@@ -1,0 +1,28 @@
+//! `arrowwood head`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::rows::{Form, print};
+use crate::shell::{Outcome, Stdout, open};
+
+/// Prints the first rows.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood head -n 20 ticks.arrow")]
+pub(crate) struct Head {
+    /// How many rows.
+    #[arg(short = 'n', long, default_value_t = 10)]
+    rows: u64,
+    #[command(flatten)]
+    form: Form,
+    /// Files, globs or directories of one schema; - is standard input.
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+}
+
+impl Head {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        print(&open(&self.paths)?.head(self.rows)?, &self.form, out)
+    }
+}

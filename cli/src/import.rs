@@ -1,0 +1,100 @@
+//! `arrowwood import`.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use arrowwood::{Compression, CsvOptions, Dataset, Format, WriteOptions, read_csv_from, write, write_to};
+use clap::{Args, ValueEnum};
+
+use crate::shell::{Outcome, Progress, Stdout, is_stdin, reader, shown};
+
+/// Makes an Arrow file of CSV text. Types are found from all values.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood import ticks.csv ticks.arrow --dictionary symbol")]
+pub(crate) struct Import {
+    /// The text, with the names of the columns in its first line; - is standard input.
+    #[arg(value_name = "CSV")]
+    csv: PathBuf,
+    /// The file to write; - is standard output, which gets a stream.
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// A text column to dictionary-encode; may be given again.
+    #[arg(long, value_name = "COLUMN")]
+    dictionary: Vec<String>,
+    /// The character between fields, or tab.
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
+    delimiter: u8,
+    /// Write an IPC stream instead of a file.
+    #[arg(long)]
+    stream: bool,
+    /// Compress; what is compressed has to be decompressed to be read.
+    #[arg(long)]
+    compression: Option<Codec>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Codec {
+    Lz4,
+    Zstd,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err("one ASCII character, or tab, is expected".into()),
+    }
+}
+
+impl Import {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        let options = self.options();
+        let dataset = self.read().map_err(|e| e.at(shown(&self.csv)))?;
+        match is_stdin(&self.out) {
+            true => write_to(&dataset, out, &WriteOptions { format: Format::Stream, ..options })?,
+            false => write(&dataset, &self.out, &options)?,
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Outcome<Dataset> {
+        let mut options = CsvOptions::default();
+        (options.delimiter, options.dictionary) = (self.delimiter, self.dictionary.clone());
+        let (schema, batches) = read_csv_from(Watched::new(&self.csv)?, &options)?;
+        Ok(Dataset::from_batches(schema, batches)?)
+    }
+
+    fn options(&self) -> WriteOptions {
+        let compression = self.compression.map(|codec| match codec {
+            Codec::Lz4 => Compression::Lz4,
+            Codec::Zstd => Compression::Zstd,
+        });
+        let format = if self.stream { Format::Stream } else { Format::File };
+        WriteOptions { format, compression, ..WriteOptions::default() }
+    }
+}
+
+/// A reader that shows how far it is.
+struct Watched {
+    reader: Box<dyn Read>,
+    done: u64,
+    total: u64,
+    progress: Progress,
+}
+
+impl Watched {
+    fn new(path: &Path) -> Outcome<Watched> {
+        let total = std::fs::metadata(path).map_or(0, |data| data.len());
+        let progress = Progress::new(format!("reading {}", shown(path).display()));
+        Ok(Watched { reader: reader(path)?, done: 0, total, progress })
+    }
+}
+
+impl Read for Watched {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.done += read as u64;
+        self.progress.at(self.done, self.total);
+        Ok(read)
+    }
+}

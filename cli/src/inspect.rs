@@ -1,0 +1,37 @@
+//! `arrowwood inspect`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::shell::{Outcome, Stdout, open_one};
+
+/// Prints the messages that a file or stream consists of: where they stand, and what is in them.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood inspect ticks.arrow")]
+pub(crate) struct Inspect {
+    /// Print JSON lines: an object for each message.
+    #[arg(long)]
+    json: bool,
+    /// A file, glob or directory; - is standard input.
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+}
+
+impl Inspect {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        for message in open_one(&self.path)?.messages()? {
+            match self.json {
+                true => writeln!(out, "{}", message.to_json())?,
+                false => writeln!(out, "{}", harmless(&message.to_string()))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text without control characters, which could command the terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n', "�")
+}

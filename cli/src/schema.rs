@@ -1,0 +1,64 @@
+//! `arrowwood schema`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::PathBuf;
+
+use arrow_schema::FieldRef;
+use arrowwood::{cut, type_name};
+use clap::Args;
+use serde_json::{Value as Json, json};
+
+use crate::shell::{Outcome, Stdout, open, write_aligned};
+
+/// Prints name, type and metadata of each column.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood schema ticks.arrow")]
+pub(crate) struct Schema {
+    /// Print JSON, metadata in full.
+    #[arg(long)]
+    json: bool,
+    /// Files, globs or directories of one schema; - is standard input.
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+}
+
+impl Schema {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        let dataset = open(&self.paths)?;
+        let schema = dataset.schema();
+        if self.json {
+            let fields: Vec<_> = schema.fields().iter().map(field_json).collect();
+            return Ok(writeln!(out, "{}", json!({"fields": fields, "metadata": schema.metadata()}))?);
+        }
+        write_aligned(out, &schema.fields().iter().map(field_row).collect::<Vec<_>>())?;
+        for field in schema.fields().iter().filter(|field| !field.metadata().is_empty()) {
+            write_metadata(out, &format!("metadata of {}", cut(field.name(), 60)), field.metadata())?;
+        }
+        write_metadata(out, "metadata", schema.metadata())
+    }
+}
+
+fn field_row(field: &FieldRef) -> Vec<String> {
+    let nullable = if field.is_nullable() { "" } else { "not null" };
+    vec![cut(field.name(), 60), cut(type_name(field.data_type()), 1000), nullable.into()]
+}
+
+fn field_json(field: &FieldRef) -> Json {
+    let (name, nullable) = (field.name(), field.is_nullable());
+    json!({"name": name, "type": type_name(field.data_type()), "nullable": nullable, "metadata": field.metadata()})
+}
+
+/// Long values, such as pandas leaves, are cut.
+fn write_metadata(out: &mut Stdout, title: &str, metadata: &HashMap<String, String>) -> Outcome {
+    if metadata.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}:")?;
+    for (key, value) in metadata.iter().collect::<BTreeMap<_, _>>() {
+        let short = cut(value, 80);
+        let more = if short.ends_with('…') { format!(" ({} bytes)", value.len()) } else { String::new() };
+        writeln!(out, "  {}: {short}{more}", cut(key, 80))?;
+    }
+    Ok(())
+}

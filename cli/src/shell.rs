@@ -1,0 +1,179 @@
+//! What the verbs share: standard input and output, progress on the terminal, failures.
+
+use std::fs;
+use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use arrowwood::{Bytes, Dataset, Error, Open};
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// The result of a verb.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// Why a verb could not do its work.
+pub(crate) struct Failure(Error);
+
+impl Failure {
+    pub(crate) fn hint(message: &str) -> Failure {
+        Failure(Error::new(arrowwood::ErrorKind::InvalidArgument, message))
+    }
+
+    /// The failure with the path it is about, unless it names one.
+    pub(crate) fn at(&self, path: &Path) -> Failure {
+        Failure(self.0.clone().at(path))
+    }
+
+    /// The failure on one line, whatever the names in it.
+    pub(crate) fn line(&self) -> String {
+        self.0.to_string().replace(['\n', '\r'], " ")
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure(error)
+    }
+}
+
+/// Verbs do no input and output by themselves but print.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure(Error::io("writing to standard output", &error))
+    }
+}
+
+/// Standard output with a buffer, which remembers that its reader has left: `head -n 5` of ours is no error.
+pub(crate) struct Stdout {
+    buffer: BufWriter<StdoutLock<'static>>,
+    reader_left: bool,
+}
+
+impl Stdout {
+    pub(crate) fn new() -> Stdout {
+        Stdout { buffer: BufWriter::with_capacity(1 << 16, io::stdout().lock()), reader_left: false }
+    }
+
+    pub(crate) fn reader_left(&self) -> bool {
+        self.reader_left
+    }
+
+    fn watch<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        self.reader_left |= result.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe);
+        result
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.buffer.write(bytes);
+        self.watch(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.buffer.flush();
+        self.watch(flushed)
+    }
+}
+
+/// All `paths` as one dataset.
+pub(crate) fn open(paths: &[PathBuf]) -> Outcome<Dataset> {
+    let opened = paths.iter().map(|path| open_one(path)).collect::<Outcome<Vec<_>>>()?;
+    match &opened[..] {
+        [only] => Ok(only.clone()),
+        several => Ok(Dataset::concat(several)?),
+    }
+}
+
+pub(crate) fn open_one(path: &Path) -> Outcome<Dataset> {
+    if is_stdin(path) || is_pipe(path) {
+        let bytes = Bytes::from(read(path)?);
+        return Ok(Open::new().bytes(bytes).map_err(|e| e.at(shown(path)))?);
+    }
+    Ok(Open::new().path(path)?)
+}
+
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Pipes, as in `arrowwood head <(zcat ticks.arrow.gz)`, can be read but not mapped.
+fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
+/// All bytes of a file, or of standard input.
+fn read(path: &Path) -> Outcome<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader(path)?.read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e).at(shown(path)))?;
+    Ok(bytes)
+}
+
+pub(crate) fn reader(path: &Path) -> Outcome<Box<dyn Read>> {
+    if is_stdin(path) {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    Ok(Box::new(fs::File::open(path).map_err(|e| Error::io("opening", &e).at(path))?))
+}
+
+/// The path as messages name it.
+pub(crate) fn shown(path: &Path) -> &Path {
+    if is_stdin(path) { Path::new("standard input") } else { path }
+}
+
+/// How wide the terminal is, or what a page of text has.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size().map_or(100, |(width, _)| width.0.into())
+}
+
+/// Prints `rows` with their columns aligned.
+pub(crate) fn write_aligned(out: &mut impl Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let mut widths = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.len()), 0);
+        widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.chars().count().max(*width));
+    }
+    for row in rows {
+        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// A bar on the terminal for what takes longer than a second; nothing anywhere else.
+pub(crate) struct Progress {
+    what: String,
+    start: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    pub(crate) fn new(what: impl Into<String>) -> Progress {
+        Progress { what: what.into(), start: Instant::now(), bar: None }
+    }
+
+    /// `done` of `total` are done.
+    pub(crate) fn at(&mut self, done: u64, total: u64) {
+        if self.bar.is_none() && self.start.elapsed() > Duration::from_secs(1) && io::stderr().is_terminal() {
+            self.bar = Some(bar(&self.what, total));
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(what: &str, total: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent} %, {eta} left");
+    ProgressBar::new(total)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_message(what.to_string())
+}

@@ -1,0 +1,262 @@
+//! The command as its users run it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_schema::{DataType, Field, Schema};
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+/// Rows `from .. to`: a name, a number that is null at each third, and a list.
+fn batch(from: i64, to: i64) -> RecordBatch {
+    let names: StringArray = (from..to).map(|i| Some(format!("n\"{i}"))).collect();
+    let numbers: Int64Array = (from..to).map(|i| (i % 3 != 2).then_some(i)).collect();
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((from..to).map(|i| Some([Some(i as i32), None])));
+    let list_type = DataType::new_list(DataType::Int32, true);
+    let fields = vec![
+        Field::new("name", DataType::Utf8, false),
+        Field::new("number", DataType::Int64, true),
+        Field::new("list", list_type, true),
+    ];
+    let metadata = [("pandas".to_string(), "x".repeat(1000))].into();
+    let columns: Vec<ArrayRef> = vec![Arc::new(names), Arc::new(numbers), Arc::new(lists)];
+    RecordBatch::try_new(Arc::new(Schema::new_with_metadata(fields, metadata)), columns).unwrap()
+}
+
+fn file(batches: &[RecordBatch]) -> Vec<u8> {
+    let mut writer = FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.into_inner().unwrap()
+}
+
+fn stream(batches: &[RecordBatch]) -> Vec<u8> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.into_inner().unwrap()
+}
+
+/// A directory with `a.arrow`, 30 rows in 2 batches, and `b.arrow`, a stream of the 5 rows after them.
+fn data() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.arrow"), file(&[batch(0, 20), batch(20, 30)])).unwrap();
+    fs::write(directory.path().join("b.arrow"), stream(&[batch(30, 35)])).unwrap();
+    directory
+}
+
+fn command(directory: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_arrowwood"));
+    command.args(args).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(directory: &TempDir, args: &[&str]) -> Output {
+    command(directory.path(), args).output().unwrap()
+}
+
+fn run_with_input(directory: &TempDir, args: &[&str], input: &[u8]) -> Output {
+    let mut child = command(directory.path(), args).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// What a run that succeeds prints.
+fn printed(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), &*err), (Some(0), ""), "{out}");
+    out.into_owned()
+}
+
+/// The one line that a run prints which fails.
+fn failed(output: &Output) -> String {
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.starts_with("arrowwood: "), "{err}");
+    err
+}
+
+fn json_lines(output: &Output) -> Vec<Json> {
+    printed(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn head_and_tail_print_tables_csv_and_json() {
+    let data = data();
+    let expected = "\
+name  number  list
+utf8   int64  list<int32>
+────  ──────  ───────────
+n\"0        0  [0, null]
+n\"1        1  [1, null]
+n\"2     null  [2, null]
+";
+    assert_eq!(printed(&run(&data, &["head", "-n", "3", "a.arrow"])), expected);
+    assert_eq!(printed(&run(&data, &["head", "a.arrow"])).lines().count(), 3 + 10);
+    let expected = "name,number,list\n\"n\"\"28\",28,\"[28,null]\"\n\"n\"\"29\",,\"[29,null]\"\n";
+    assert_eq!(printed(&run(&data, &["tail", "-n", "2", "--csv", "a.arrow"])), expected);
+    let rows = json_lines(&run(&data, &["tail", "-n", "2", "--json", "a.arrow", "b.arrow"]));
+    assert_eq!(rows[0], json!({"name": "n\"33", "number": 33, "list": [33, null]}));
+    assert_eq!(rows.len(), 2);
+    assert!(printed(&run(&data, &["head", "--json", "b.arrow"])).starts_with("{\"name\":\"n\\\"30\",\"number\":30,"));
+}
+
+#[test]
+fn globs_directories_and_standard_input_are_read() {
+    let data = data();
+    for path in ["*.arrow", "."] {
+        assert!(printed(&run(&data, &["tail", "-n", "1", path])).contains("n\"34"));
+    }
+    for bytes in [file(&[batch(0, 5)]), stream(&[batch(0, 5)])] {
+        assert!(printed(&run_with_input(&data, &["tail", "-n", "1", "-"], &bytes)).contains("n\"4"));
+    }
+    let nothing = failed(&run_with_input(&data, &["head", "-"], b""));
+    assert!(nothing.contains("standard input: "), "{nothing}");
+}
+
+#[test]
+fn schema_cuts_long_metadata_except_in_json() {
+    let data = data();
+    let text = printed(&run(&data, &["schema", "a.arrow"]));
+    assert!(text.starts_with("name    utf8         not null\nnumber  int64\nlist    list<int32>\n"), "{text}");
+    assert!(text.contains("\nmetadata:\n  pandas: xxx") && text.ends_with("x… (1000 bytes)\n"), "{text}");
+    let schema = &json_lines(&run(&data, &["schema", "--json", "a.arrow"]))[0];
+    assert_eq!(schema["fields"][1], json!({"name": "number", "type": "int64", "nullable": true, "metadata": {}}));
+    assert_eq!(schema["metadata"]["pandas"].as_str().unwrap().len(), 1000);
+}
+
+#[test]
+fn stat_counts_and_finds_the_range() {
+    let data = data();
+    let text = printed(&run(&data, &["stat", "a.arrow"]));
+    assert!(text.starts_with("rows         30\nbatches      2\n"), "{text}");
+    assert!(text.contains("\nnumber  int64        10     0    28\n"), "{text}");
+    assert!(text.contains("\nlist    list<int32>  0      -    -\n"), "{text}");
+    let stat = &json_lines(&run(&data, &["stat", "--json", "*.arrow"]))[0];
+    assert_eq!((&stat["rows"], &stat["batches"], &stat["format"]), (&json!(35), &json!(3), &json!("file, stream")));
+    assert_eq!(stat["columns"][1], json!({"name": "number", "type": "int64", "nulls": 11, "min": 0, "max": 34}));
+}
+
+#[test]
+fn inspect_lists_the_messages() {
+    let data = data();
+    let text = printed(&run(&data, &["inspect", "a.arrow"]));
+    assert!(text.starts_with("Schema at "), "{text}");
+    let messages = json_lines(&run(&data, &["inspect", "--json", "a.arrow"]));
+    let kinds: Vec<_> = messages.iter().map(|message| &message["kind"]).collect();
+    assert_eq!(kinds, ["Schema", "RecordBatch", "RecordBatch"]);
+}
+
+#[test]
+fn check_tells_the_good_from_the_bad() {
+    let data = data();
+    assert_eq!(printed(&run(&data, &["check", "a.arrow"])), "a.arrow: ok, 30 rows, 2 batches\n");
+    let mut bytes = file(&[batch(0, 5)]);
+    let at = bytes.windows(3).position(|three| three == b"n\"3").unwrap();
+    bytes[at] = 0xff;
+    fs::write(data.path().join("bad.arrow"), bytes).unwrap();
+    let output = run(&data, &["check", "bad.arrow", "b.arrow", "none.arrow"]);
+    assert_eq!((output.status.code(), &output.stderr[..]), (Some(1), &b""[..]));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("bad.arrow: batch 0, column 'name': "), "{text}");
+    assert_eq!(lines[1], "b.arrow: ok, 5 rows, 1 batch");
+    assert!(lines[2].starts_with("none.arrow: ") && lines.len() == 3, "{text}");
+    let found = json_lines(&run(&data, &["check", "--json", "a.arrow", "b.arrow"]));
+    assert_eq!(found[1], json!({"path": "b.arrow", "ok": true, "rows": 5, "batches": 1}));
+    let damaged = failed(&run(&data, &["cat", "--csv", "bad.arrow"]));
+    assert!(damaged.contains("column 'name'"), "{damaged}");
+}
+
+#[test]
+fn cat_writes_a_stream_csv_or_json() {
+    let data = data();
+    let output = run(&data, &["cat", "a.arrow", "b.arrow"]);
+    let batches: Vec<_> =
+        arrow_ipc::reader::StreamReader::try_new(&output.stdout[..], None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(batches, [batch(0, 20), batch(20, 30), batch(30, 35)]);
+    let csv = printed(&run(&data, &["cat", "--csv", "*.arrow"]));
+    assert_eq!(csv.lines().count(), 1 + 35);
+    assert_eq!(json_lines(&run(&data, &["cat", "--json", "*.arrow"])).len(), 35);
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let data = data();
+    fs::write(data.path().join("large.arrow"), file(&[batch(0, 100_000)])).unwrap();
+    for form in [&["cat", "large.arrow"][..], &["cat", "--csv", "large.arrow"], &["head", "-n99999", "large.arrow"]] {
+        let mut child = command(data.path(), form).spawn().unwrap();
+        let mut reader = child.stdout.take().unwrap();
+        reader.read_exact(&mut [0; 10]).unwrap();
+        drop(reader);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]), "{form:?}");
+    }
+}
+
+#[test]
+fn import_makes_files_and_streams_of_csv() {
+    let data = data();
+    let text = "symbol;price\nA;1.5\nB;\nA;-2\n";
+    fs::write(data.path().join("in.csv"), text).unwrap();
+    let args = ["import", "in.csv", "out.arrow", "--delimiter", ";", "--dictionary", "symbol", "--compression", "lz4"];
+    assert_eq!(printed(&run(&data, &args)), "");
+    let schema = printed(&run(&data, &["schema", "out.arrow"]));
+    assert!(schema.starts_with("symbol  dictionary<int8, utf8>\nprice   float64\n"), "{schema}");
+    assert!(printed(&run(&data, &["stat", "out.arrow"])).contains("\ncompression  lz4\n"));
+    let streamed = run_with_input(&data, &["import", "-", "-", "--delimiter", ";"], text.as_bytes());
+    let csv = run_with_input(&data, &["cat", "--csv", "-"], &streamed.stdout);
+    assert_eq!(printed(&csv), "symbol,price\nA,1.5\nB,\nA,-2.0\n");
+    printed(&run(&data, &["import", "in.csv", "out.arrow", "--stream"]));
+    assert_eq!(json_lines(&run(&data, &["stat", "--json", "out.arrow"]))[0]["format"], "stream");
+    assert!(failed(&run(&data, &["import", "none.csv", "out.arrow"])).contains("none.csv"));
+}
+
+#[test]
+fn csv_tells_null_from_empty_text() {
+    let data = data();
+    let of = |values: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(values)) };
+    let texts = || of(vec![Some(""), None, Some("a,b\n")]);
+    let two = RecordBatch::try_from_iter_with_nullable([("a", texts(), true), ("b", texts(), true)]).unwrap();
+    let csv = printed(&run_with_input(&data, &["cat", "--csv", "-"], &stream(&[two])));
+    assert_eq!(csv, "a,b\n\"\",\"\"\n,\n\"a,b\n\",\"a,b\n\"\n");
+    let one = RecordBatch::try_from_iter_with_nullable([("a", of(vec![None]), true)]).unwrap();
+    assert_eq!(printed(&run_with_input(&data, &["cat", "--csv", "-"], &stream(&[one]))), "a\n\"\"\n");
+}
+
+#[test]
+fn demo_leaves_its_file_where_it_is_told() {
+    let data = data();
+    let text = printed(&run(&data, &["demo", "--keep", "made"]));
+    assert!(text.contains("Dataset: 5,600,000 rows × 3 columns, 1 batch in made/stocks.arrow\n"), "{text}");
+    assert!(text.contains("the sum of price is ") && text.contains("\nSchema at 8, "), "{text}");
+    assert!(printed(&run(&data, &["check", "made/stocks.arrow"])).contains(": ok, "));
+}
+
+#[test]
+fn failures_are_one_line_and_usage_errors_exit_with_2() {
+    let data = data();
+    assert!(failed(&run(&data, &["head", "none.arrow"])).contains("none.arrow: "));
+    fs::write(data.path().join("in.csv"), "a,b\n1,2\n3,4\n").unwrap();
+    assert!(failed(&run(&data, &["head", "in.csv"])).contains("looks like CSV"));
+    for args in
+        [&[][..], &["frobnicate"], &["head"], &["head", "-n", "x", "a.arrow"], &["head", "--csv", "--json", "a"]]
+    {
+        let output = run(&data, args);
+        assert_eq!((output.status.code(), &output.stdout[..]), (Some(2), &b""[..]), "{args:?}");
+    }
+}
+
+#[test]
+fn every_verb_has_help_with_an_example() {
+    let data = data();
+    for verb in ["head", "tail", "schema", "inspect", "stat", "check", "cat", "import", "demo"] {
+        let help = printed(&run(&data, &[verb, "--help"]));
+        assert!(help.contains(&format!("Example: arrowwood {verb}")), "{help}");
+    }
+    assert!(printed(&run(&data, &["--version"])).starts_with("arrowwood "));
+}

@@ -1,0 +1,107 @@
+//! The walk of "Memory Mapping, Clojure, and Apache Arrow", in Rust: a CSV file becomes an Arrow stream, the stream is
+//! mapped and taken apart message by message, its dictionary is read by hand from offsets and bytes, and 10,000 copies
+//! of it are opened, looked at and summed up in place.
+//!
+//! ```console
+//! $ cargo run --release --example in_place -- stocks.csv
+//! ```
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, Float64Type, TimestampMillisecondType};
+use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int8Array, PrimitiveArray, RecordBatch};
+use arrowwood::{
+    CsvOptions, Dataset, Error, Format, Kind, Mapping, Message, Mode, WriteOptions, open, read_csv_from, write,
+};
+
+const COPIES: usize = 10_000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let csv = std::env::args().nth(1).ok_or("which CSV file? Give the path of stocks.csv (symbol,date,price)")?;
+    let folder = std::env::temp_dir().join(format!("in-place-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let walked = walk(Path::new(&csv), &folder);
+    std::fs::remove_dir_all(&folder)?;
+    walked
+}
+
+fn walk(csv: &Path, folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let stream = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
+
+    println!("── the CSV file as a dataset");
+    let mut options = CsvOptions::default();
+    options.dictionary = vec!["symbol".into()];
+    let (schema, batches) = read_csv_from(File::open(csv)?, &options)?;
+    let small = Dataset::from_batches(schema, batches.clone())?;
+    println!("{small}\n");
+
+    println!("── written as a stream, mapped, and taken apart");
+    let path = folder.join("stocks.arrow");
+    write(&small, &path, &stream)?;
+    let messages = open(&path)?.messages()?;
+    messages.iter().for_each(|message| println!("{message}"));
+
+    println!("\n── the dictionary by hand, from its offsets and bytes");
+    println!("{:?}\n", dictionary_by_hand(&path, &messages)?);
+
+    println!("── {COPIES} copies, one batch");
+    let path = folder.join("big.arrow");
+    write(&copies(&batches[0])?, &path, &stream)?;
+    time(&path)?;
+    Ok(())
+}
+
+/// The strings of the first dictionary batch, without any Arrow reader.
+fn dictionary_by_hand(path: &Path, messages: &[Message]) -> Result<Vec<String>, Error> {
+    let mapping = Mapping::open(path, Mode::Read)?;
+    let Some(message) = messages.iter().find(|message| message.kind == Kind::DictionaryBatch) else {
+        return Ok(Vec::new());
+    };
+    let place = |name: &str| {
+        let buffer = message.buffers.iter().find(|buffer| buffer.name == name);
+        buffer.map_or(0, |buffer| message.body_offset as usize + buffer.offset as usize)
+    };
+    let rows = message.rows.unwrap_or(0) as usize;
+    let offsets = mapping.view::<i32>(place("offsets"), Some(rows + 1))?.to_vec();
+    let ends = offsets.windows(2).map(|pair| (pair[0] as usize, pair[1] as usize));
+    let words = ends.map(|(from, to)| mapping.view::<u8>(place("data") + from, Some(to - from)));
+    words.map(|word| Ok(String::from_utf8_lossy(&word?.to_vec()).into_owned())).collect()
+}
+
+/// Symbol as a dictionary with int8 keys, date as a timestamp, price as float64, `COPIES` times, in one batch.
+fn copies(batch: &RecordBatch) -> Result<Dataset, Box<dyn std::error::Error>> {
+    let symbols = batch.column(0).as_any_dictionary();
+    let keys: Vec<i8> = symbols.normalized_keys().iter().map(|&key| key as i8).collect();
+    let dates = batch.column(1).as_primitive::<Date32Type>().values();
+    let dates: Vec<i64> = dates.iter().map(|&days| i64::from(days) * 86_400_000).collect();
+    let prices = batch.column(2).as_primitive::<Float64Type>().values();
+    let symbol = DictionaryArray::new(Int8Array::from(keys.repeat(COPIES)), symbols.values().clone());
+    let date = PrimitiveArray::<TimestampMillisecondType>::from(dates.repeat(COPIES)).with_timezone("UTC");
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("symbol", Arc::new(symbol)),
+        ("date", Arc::new(date)),
+        ("price", Arc::new(Float64Array::from(prices.repeat(COPIES)))),
+    ];
+    Ok(Dataset::try_from(vec![RecordBatch::try_from_iter(columns)?])?)
+}
+
+fn time(path: &Path) -> Result<(), Error> {
+    let start = Instant::now();
+    let dataset = open(path)?;
+    let rows = dataset.len()?;
+    println!("{rows} rows opened in      {:?}", start.elapsed());
+    let start = Instant::now();
+    let dataset = open(path)?;
+    let first = dataset.row(0)?.iter().map(|(_, value)| Ok(value?.to_string())).collect::<Result<Vec<_>, Error>>()?;
+    println!("opened, first row read in {:?}: {}", start.elapsed(), first.join(", "));
+    let start = Instant::now();
+    let dataset = open(path)?;
+    let sum = dataset.column("price")?.sum()?;
+    println!("opened, price summed in   {:?}: {sum}", start.elapsed());
+    println!("\n{dataset}");
+    Ok(())
+}
