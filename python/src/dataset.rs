@@ -123,12 +123,13 @@ impl Dataset {
         Ok(py.detach(|| self.inner.nbytes())?)
     }
 
-    /// Where the bytes are: mapped, resident, copied.
+    /// Where the bytes are: mapped, resident, copied. The system is asked about every page.
     #[getter]
     fn mapped<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        let found = py.detach(|| self.inner.footprint())?;
+        let (found, resident) =
+            py.detach(|| Ok::<_, arrowwood::Error>((self.inner.footprint(), self.inner.resident()?)))?;
         let class = py.import("arrowwood._types")?.getattr("Footprint")?;
-        Ok(class.call1((found.mapped, found.resident, found.copied))?)
+        Ok(class.call1((found.mapped, resident, found.copied))?)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
