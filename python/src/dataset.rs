@@ -123,8 +123,8 @@ impl Dataset {
     /// Where the bytes are: mapped, resident, copied. The system is asked about every page.
     #[getter]
     fn mapped<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        let (found, resident) =
-            py.detach(|| Ok::<_, arrowwood::Error>((self.inner.footprint(), self.inner.resident()?)))?;
+        let found = self.inner.footprint();
+        let resident = py.detach(|| self.inner.resident())?;
         let class = py.import("arrowwood._types")?.getattr("Footprint")?;
         Ok(class.call1((found.mapped, resident, found.copied))?)
     }
