@@ -19,6 +19,16 @@ def to_numpy(column, copy=None):
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
 
 
+def as_array(column, dtype=None, copy=None):
+    """The values of `column` as an array of `dtype`, as NumPy asks for it by ``__array__``."""
+    array = to_numpy(column, copy)
+    if dtype is None or array.dtype == dtype:
+        return array
+    if copy is False:
+        raise CopyNeeded(f"column '{column.name}' is {array.dtype}, and cannot become {dtype} without a copy")
+    return array.astype(dtype)
+
+
 def _refuse_copies(column, dtype, parts):
     reason = None
     if dtype in (None, "bool", "datetime64[D]"):

@@ -10,7 +10,7 @@ use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 use crate::column::Column;
 use crate::errors::{Result, argument, import, wrong_type};
 use crate::exchange;
-use crate::index::{Index, bounds, count, index, position};
+use crate::index::{Index, bounds, count, index, position, stop_on_signal};
 use crate::schema::Schema;
 use crate::value::object;
 
@@ -230,6 +230,7 @@ impl Dataset {
         let list = PyList::empty(py);
         for at in 0..self.len(py)? {
             list.append(self.dict(py, at)?)?;
+            stop_on_signal(py, at)?;
         }
         Ok(list)
     }
