@@ -292,7 +292,7 @@ class Dataset:
         """Bytes that the rows take in their buffers, dictionaries apart."""
     @property
     def mapped(self) -> Footprint:
-        """Where the bytes are: mapped, resident, copied."""
+        """Where the bytes are: mapped, resident, copied. The system is asked about every page."""
     @property
     def messages(self) -> list[Message]:
         """The messages of the file or stream, in the order in which they stand there, as dicts that print as text.

@@ -19,6 +19,16 @@ def to_numpy(column, copy=None):
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
 
 
+def as_array(column, dtype=None, copy=None):
+    """The values of `column` as an array of `dtype`, as NumPy asks for it by ``__array__``."""
+    array = to_numpy(column, copy)
+    if dtype is None or array.dtype == dtype:
+        return array
+    if copy is False:
+        raise CopyNeeded(f"column '{column.name}' is {array.dtype}, and cannot become {dtype} without a copy")
+    return array.astype(dtype)
+
+
 def _refuse_copies(column, dtype, parts):
     reason = None
     if dtype in (None, "bool", "datetime64[D]"):
@@ -45,5 +55,6 @@ def _array(values, nulls, dtype, has_nulls):
 
 def _plain(values, dtype):
     array = np.asarray(values)
-    # A date of 32 bits is the one type that NumPy holds in another width.
-    return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)
+    # Dates of 32 bits are the one type that NumPy holds in another width, booleans come as bytes made for this array.
+    in_place = array.dtype.itemsize == dtype.itemsize and dtype.kind != "b"
+    return array.view(dtype) if in_place else array.astype(dtype)

@@ -3,17 +3,17 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_buffer::Buffer;
+use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::type_name;
+use arrowwood::{Error, ErrorKind, type_name};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
+use pyo3::types::{PyBytes, PyCapsule, PyList};
 
 use crate::errors::{Failure, Result, argument, import};
 use crate::exchange;
 use crate::export::Values;
-use crate::index::{Index, index};
+use crate::index::{Index, index, stop_on_signal};
 use crate::schema::Field;
 use crate::value::object;
 
@@ -176,26 +176,26 @@ impl Column {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
-        let array = Column::to_numpy(slf, copy)?;
-        let Some(dtype) = dtype else { return Ok(array) };
-        let arguments = PyDict::new(slf.py());
-        arguments.set_item("copy", false)?;
-        Ok(array.call_method("astype", (dtype,), Some(&arguments))?)
+        Ok(slf.py().import("arrowwood._numpy")?.call_method1("as_array", (slf, dtype, copy))?)
     }
 
     /// NumPy's name of the type, and the values and nulls (a byte for each row, if there are any) of each chunk.
     fn _parts<'py>(&self, py: Python<'py>) -> Result<(Option<String>, Vec<Part<'py>>)> {
         let Some(plain) = Plain::of(self.inner.data_type()) else { return Ok((None, Vec::new())) };
         let chunks = py.detach(|| self.inner.chunks())?;
-        let part = |chunk: &ArrayData| (plain.values(chunk), nulls(py, chunk));
-        Ok((Some(plain.dtype.clone()), chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect()))
+        let part = |chunk: &ArrayData| Ok((plain.values(chunk)?, nulls(py, chunk)));
+        Ok((
+            Some(plain.dtype.clone()),
+            chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect::<Result<_>>()?,
+        ))
     }
 
     /// All values as a list.
     fn to_pylist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for value in self.inner.values() {
+        for (row, value) in self.inner.values().enumerate() {
             list.append(object(py, value?)?)?;
+            stop_on_signal(py, row as u64)?;
         }
         Ok(list)
     }
@@ -255,7 +255,7 @@ impl ValueIterator {
     fn __next__<'py>(&mut self, py: Python<'py>) -> Result<Option<Bound<'py, PyAny>>> {
         let value = match self.column.get().inner.get(self.next) {
             Ok(value) => object(py, value)?,
-            Err(e) if e.kind() == arrowwood::ErrorKind::RowOutOfRange => return Ok(None),
+            Err(e) if e.kind() == ErrorKind::RowOutOfRange => return Ok(None),
             Err(e) => return Err(e.into()),
         };
         self.next += 1;
@@ -299,17 +299,32 @@ impl Plain {
     }
 
     /// The values of a chunk, in place; booleans have to be spread from bits to bytes.
-    fn values(&self, chunk: &ArrayData) -> Values {
+    fn values(&self, chunk: &ArrayData) -> Result<Values> {
         let buffer = chunk.buffers().first().cloned().unwrap_or_default();
         let values = match chunk.data_type() {
-            DataType::Boolean => {
-                let bits = arrow_buffer::BooleanBuffer::new(buffer, chunk.offset(), chunk.len());
-                Buffer::from_vec(bits.iter().map(u8::from).collect::<Vec<_>>())
-            }
-            _ => buffer.slice_with_length(chunk.offset() * self.width, chunk.len() * self.width),
+            DataType::Boolean => spread(&buffer, chunk),
+            _ => cut(&buffer, chunk.offset().checked_mul(self.width), chunk.len().checked_mul(self.width)),
         };
-        Values::new(values, self.width, self.format)
+        let values = values.ok_or_else(|| {
+            let message = format!("{} values in a buffer of {} bytes", chunk.len(), buffer.len());
+            Error::new(ErrorKind::InvalidData, message)
+        })?;
+        Ok(Values::new(values, self.width, self.format))
     }
+}
+
+/// Bytes `start .. start + len` of `buffer`, where they are all there.
+fn cut(buffer: &Buffer, start: Option<usize>, len: Option<usize>) -> Option<Buffer> {
+    let (start, len) = (start?, len?);
+    (start.checked_add(len)? <= buffer.len()).then(|| buffer.slice_with_length(start, len))
+}
+
+/// The bits of a chunk of booleans as bytes.
+fn spread(buffer: &Buffer, chunk: &ArrayData) -> Option<Buffer> {
+    let end = chunk.offset().checked_add(chunk.len())?;
+    let enough = end.div_ceil(8) <= buffer.len();
+    let bits = enough.then(|| BooleanBuffer::new(buffer.clone(), chunk.offset(), chunk.len()))?;
+    Some(Buffer::from_vec(bits.iter().map(u8::from).collect::<Vec<_>>()))
 }
 
 fn nulls<'py>(py: Python<'py>, chunk: &ArrayData) -> Option<Bound<'py, PyBytes>> {
@@ -322,10 +337,10 @@ fn nulls<'py>(py: Python<'py>, chunk: &ArrayData) -> Option<Bound<'py, PyBytes>>
 fn array<'py>(py: Python<'py>, chunk: &ArrayData) -> Result<Bound<'py, PyAny>, Failure> {
     let Some(plain) = Plain::of(chunk.data_type()) else {
         let message = format!("map_reduce of type {} is not supported", type_name(chunk.data_type()));
-        return Err(arrowwood::Error::new(arrowwood::ErrorKind::Unsupported, message).into());
+        return Err(Error::new(ErrorKind::Unsupported, message).into());
     };
     let dtype = py.import("numpy")?.getattr("dtype")?.call1((&plain.dtype,))?;
-    Ok(py.import("arrowwood._numpy")?.call_method1("_plain", (plain.values(chunk), dtype))?)
+    Ok(py.import("arrowwood._numpy")?.call_method1("_plain", (plain.values(chunk)?, dtype))?)
 }
 
 fn letters(unit: TimeUnit) -> &'static str {

@@ -1,5 +1,6 @@
 //! `Dataset`: a table of rows, in place.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
@@ -9,7 +10,7 @@ use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 use crate::column::Column;
 use crate::errors::{Result, argument, import, wrong_type};
 use crate::exchange;
-use crate::index::{Index, bounds, count, index, position};
+use crate::index::{Index, bounds, count, index, position, stop_on_signal};
 use crate::schema::Schema;
 use crate::value::object;
 
@@ -56,18 +57,14 @@ impl Dataset {
     }
 
     fn make_names(&self, py: Python<'_>) -> Result<Vec<Py<PyString>>> {
-        let seen = PyDict::new(py);
-        let mut names = Vec::with_capacity(self.inner.num_columns());
-        for field in self.inner.schema().fields() {
-            let name = PyString::intern(py, field.name());
-            if seen.contains(&name)? {
-                let message = format!("a dict cannot hold two columns called '{name}'; use row(i), which gives tuples");
-                return Err(argument(message));
-            }
-            seen.set_item(&name, true)?;
-            names.push(name.unbind());
+        let fields = self.inner.schema().fields();
+        let mut seen = HashSet::new();
+        if let Some(twice) = fields.iter().find(|field| !seen.insert(field.name())) {
+            let name = twice.name();
+            let message = format!("a dict cannot hold two columns called '{name}'; use row(i), which gives tuples");
+            return Err(argument(message));
         }
-        Ok(names)
+        Ok(fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect())
     }
 
     fn dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
@@ -123,12 +120,13 @@ impl Dataset {
         Ok(py.detach(|| self.inner.nbytes())?)
     }
 
-    /// Where the bytes are: mapped, resident, copied.
+    /// Where the bytes are: mapped, resident, copied. The system is asked about every page.
     #[getter]
     fn mapped<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        let found = py.detach(|| self.inner.footprint())?;
+        let found = self.inner.footprint();
+        let resident = py.detach(|| self.inner.resident())?;
         let class = py.import("arrowwood._types")?.getattr("Footprint")?;
-        Ok(class.call1((found.mapped, found.resident, found.copied))?)
+        Ok(class.call1((found.mapped, resident, found.copied))?)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
@@ -232,6 +230,7 @@ impl Dataset {
         let list = PyList::empty(py);
         for at in 0..self.len(py)? {
             list.append(self.dict(py, at)?)?;
+            stop_on_signal(py, at)?;
         }
         Ok(list)
     }

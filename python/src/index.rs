@@ -65,3 +65,11 @@ pub fn count(name: &str, given: i64) -> Result<u64> {
 pub fn out_of_range(message: String) -> Failure {
     Error::new(ErrorKind::RowOutOfRange, message).into()
 }
+
+/// Lets Ctrl-C stop a loop over rows; asked every so many rows, as asking takes as long as a row.
+pub fn stop_on_signal(py: Python<'_>, row: u64) -> Result<()> {
+    if row.is_multiple_of(1 << 16) {
+        py.check_signals()?;
+    }
+    Ok(())
+}

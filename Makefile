@@ -1,0 +1,51 @@
+# `make demo` shows what Arrowwood does, `make test` checks all of it; both work from a bare checkout with Rust ≥ 1.90,
+# Python ≥ 3.11 and a C compiler.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-rust test-python bench check-all fuzz lint clean
+
+demo: $(VENV)/demo.done
+	$(BIN)/python examples/in_place.py
+
+test: test-rust test-python
+
+test-rust:
+	cargo test --workspace --exclude arrowwood-python
+	cargo build --workspace --exclude arrowwood-python --examples
+
+test-python: $(VENV)/test.done
+	$(BIN)/python -m pytest -q tests/python
+
+# Everything the short tests leave out: many more mutants, checked with overflow checks on.
+check-all: test
+	ARROWWOOD_MUTANTS=100 cargo test --release --test hostile
+
+# All rivals side by side; takes minutes and gigabytes of disk. `make bench QUICK=--quick` leaves out the 4 GiB files.
+bench: $(VENV)/test.done
+	$(BIN)/pip install --quiet datasets
+	$(BIN)/python bench/rivals/run.py $(QUICK)
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src cli/src python -name '*.rs' -o -name '*.py' -o -name '*.pyi')
+
+$(VENV)/demo.done: $(BIN)/python $(SOURCES)
+	$(BIN)/pip install --quiet '.[demo]'
+	@touch $@
+
+$(VENV)/test.done: $(BIN)/python $(SOURCES)
+	$(BIN)/pip install --quiet '.[test]'
+	@touch $@
+
+clean:
+	cargo clean
+	rm -rf $(VENV)

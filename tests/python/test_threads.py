@@ -1,0 +1,89 @@
+"""Datasets in many threads and processes at once."""
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+from conftest import ipc_of, write_ipc
+
+import arrowwood as aw
+
+ROWS = 20_000
+
+
+def table():
+    return pa.table({"n": np.arange(ROWS), "s": [f"row {i}" for i in range(ROWS)]})
+
+
+def test_threads_share_a_dataset(tmp_path):
+    """First touches meet: all threads find and decode the same batches, of a mapping and of Python's bytes."""
+    for compression in [None, "zstd"]:
+        data = ipc_of(table(), "stream", 100, compression)
+        for source in [data, write_ipc(tmp_path / "x", table(), "stream", 100)]:
+            ds = aw.open(source)
+            picks = np.random.default_rng(0).integers(0, ROWS, 400).tolist()
+            with ThreadPoolExecutor(8) as pool:
+                jobs = [pool.submit(ds["n"].sum), pool.submit(len, ds), pool.submit(ds.validate), pool.submit(repr, ds)]
+                rows = list(pool.map(lambda i: ds[i], picks))
+                assert jobs[0].result() == ROWS * (ROWS - 1) // 2 and jobs[1].result() == ROWS
+                jobs[2].result(), jobs[3].result()
+            assert rows == [{"n": i, "s": f"row {i}"} for i in picks]
+
+
+def test_others_run_during_long_work(tmp_path):
+    ds = aw.from_arrow(pa.table({"s": pa.array(["x" * 50] * 500_000)}))
+    ticks, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            ticks.append(time.perf_counter())
+            time.sleep(0.0005)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.perf_counter()
+    aw.write(ds, tmp_path / "x", compression="zstd")
+    end = time.perf_counter()
+    done.set()
+    thread.join()
+    assert sum(start < t < end for t in ticks) >= min(3, (end - start) / 0.02)
+
+
+def row_of(path, i):
+    return aw.open(path)[i]["n"]
+
+
+def test_workers_open_for_themselves(tmp_path):
+    path = write_ipc(tmp_path / "x", table(), max_rows=1000)
+    aw.open(path)["n"].sum()
+    for method in ["fork", "spawn"]:
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.starmap(row_of, [(path, i) for i in range(0, ROWS, 2000)]) == list(range(0, ROWS, 2000))
+
+
+def test_a_forked_worker_reads_its_parents_dataset(tmp_path):
+    ds = aw.open(write_ipc(tmp_path / "x", table(), max_rows=1000))
+    ds["n"].sum()
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    worker = context.Process(target=lambda: queue.put((ds[777], ds["n"].sum())))
+    worker.start()
+    assert queue.get(timeout=20) == ({"n": 777, "s": "row 777"}, ROWS * (ROWS - 1) // 2)
+    worker.join()
+
+
+def test_ctrl_c_stops_long_loops(tmp_path):
+    code = "import arrowwood as aw, pyarrow as pa; ds = aw.from_arrow(pa.table({'a': pa.nulls(30_000_000)}))\n"
+    code += "print('go', flush=True); ds.to_pylist()"
+    worker = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert worker.stdout.readline() == "go\n"
+    time.sleep(0.2)
+    worker.send_signal(signal.SIGINT)
+    start = time.perf_counter()
+    assert "KeyboardInterrupt" in worker.communicate()[1] and time.perf_counter() - start < 5
