@@ -20,6 +20,7 @@ use arrow_schema::{Schema, SchemaRef};
 
 use crate::column::Column;
 use crate::error::{Error, ErrorKind, Result};
+use crate::validate;
 use crate::value::{Value, value};
 
 /// Where rows come from: record batches of one schema, found and decoded when asked for.
@@ -42,6 +43,9 @@ pub(crate) trait Source: Debug + Send + Sync {
 
     /// A column of a batch whose values have been checked, unless the caller of `open` vouched for them.
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+
+    /// Checks the values of a column of a batch, whatever the caller of `open` said; once, if they are good.
+    fn check(&self, batch: usize, column: usize) -> Result<()>;
 
     fn footprint(&self) -> Footprint;
 
@@ -408,7 +412,7 @@ impl Dataset {
         for part in self.parts() {
             let part = part?;
             for &column in part.piece.columns.iter() {
-                part.validate(column)?;
+                part.piece.source.check(part.batch, column)?;
             }
             done += part.rows.len() as u64;
             progress(done, total);
@@ -470,21 +474,6 @@ impl Part<'_> {
     pub(crate) fn column(&self, column: usize) -> Result<ArrayData> {
         let array = self.piece.source.checked(self.batch, column)?;
         Ok(crate::buffer::slice(array, self.rows.start, self.rows.len()))
-    }
-
-    fn validate(&self, column: usize) -> Result<()> {
-        let array = self.piece.source.column(self.batch, column)?;
-        let checked = match array.data_type() {
-            _ if crate::validate::is_trivial(array.data_type()) => crate::validate::check(array),
-            _ => self.piece.source.checked(self.batch, column).and_then(crate::validate::check),
-        };
-        checked.map_err(|e| {
-            let name = self.piece.source.schema().field(column).name().clone();
-            match self.piece.source.path() {
-                Some(path) => e.context(format_args!("batch {}, column '{name}'", self.batch)).at(path),
-                None => e.context(format_args!("batch {}, column '{name}'", self.batch)),
-            }
-        })
     }
 }
 
@@ -587,6 +576,10 @@ impl Source for Arrays {
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         self.column(batch, column)
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        validate::check(self.column(batch, column)?)
     }
 
     fn footprint(&self) -> Footprint {
