@@ -5,10 +5,12 @@ fresh one and may use it up; `names`, `rows`, `row` and `sum` of one that stays 
 imported in `load`, so that a process holds only what it measures.
 """
 
+import ctypes
 import importlib
 import os
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
+from pathlib import Path
 
 
 class Contender:
@@ -265,11 +267,17 @@ class SumLimit(Contender):
     @classmethod
     def load(cls):
         super().load()
-        cls.kernel = staticmethod(cls.lib.bench.sum_limit)
+        target = Path(os.environ.get("CARGO_TARGET_DIR", Path(__file__).parents[2] / "target"))
+        library = target / "release" / "libarrowwood_bench.so"
+        if not library.exists():
+            raise ImportError("the kernel is not built: cargo build --release -p arrowwood-bench")
+        cls.kernel = ctypes.CDLL(library).sum_limit
+        cls.kernel.restype = ctypes.c_double
+        cls.kernel.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t]
 
     def total(self):
         offset, _ = self.file["layout"][self.column]
-        return self.kernel(self.path, offset, self.file["rows"], self.threads)
+        return self.kernel(os.fsencode(self.path), offset, self.file["rows"], self.threads)
 
 
 class SumLimit2(SumLimit):

@@ -7,13 +7,11 @@
 //! what has to be done and nothing else: the empty open is open, fstat, mmap, munmap, close; the bare sum adds up the
 //! column's bytes, found beforehand, through a mapping of its own on two threads.
 
-use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arrowwood::{Value, open};
-use multiversion::multiversion;
+use arrowwood_bench::{Map, add_up_on, bare_sum};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,17 +24,17 @@ fn main() {
         "open, schema and row count known",
         "empty open + fstat + mmap + munmap",
         || count_rows(path),
-        || empty(path),
+        || drop(Map::new(path)),
     );
-    compare("open + first row", "empty open + fstat + mmap + munmap", || first_row(path), || empty(path));
+    compare("open + first row", "empty open + fstat + mmap + munmap", || first_row(path), || drop(Map::new(path)));
     let (offset, count) = place_of(path, column);
-    let (ours, bare) = (sum(path, column), bare_sum(path, offset, count));
+    let (ours, bare) = (sum(path, column), bare_sum(path, offset, count, 2));
     assert!((ours - bare).abs() <= 1e-9 * bare.abs(), "the sums differ: {ours} and {bare}");
     compare(
         "open + sum",
         "bare sum, fresh mapping",
         || ignore(sum(path, column)),
-        || ignore(bare_sum(path, offset, count)),
+        || ignore(bare_sum(path, offset, count, 2)),
     );
     let dataset = open(path).expect("an Arrow file");
     let (values, mapped) = (dataset.column(column).expect("the column"), Map::new(path));
@@ -44,7 +42,7 @@ fn main() {
         "sum again",
         "bare sum again",
         || drop(values.sum()),
-        || ignore(two_threads(&mapped.bytes()[offset..offset + 8 * count])),
+        || ignore(add_up_on(2, &mapped.bytes()[offset..offset + 8 * count])),
     );
 }
 
@@ -78,66 +76,6 @@ fn place_of(path: &Path, column: &str) -> (usize, usize) {
     let values = batch.buffers.iter().find(|buffer| buffer.field == column && buffer.name == "values");
     let values = values.expect("the column's values");
     ((batch.body_offset as i64 + values.offset) as usize, batch.rows.unwrap_or(0) as usize)
-}
-
-/// A mapping without anything around it.
-struct Map {
-    base: *mut libc::c_void,
-    len: usize,
-}
-
-impl Map {
-    fn new(path: &Path) -> Map {
-        let file = File::open(path).expect("a file");
-        let len = file.metadata().expect("its size").len() as usize;
-        // SAFETY: a null hint lets the kernel choose an unused range.
-        let base =
-            unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
-        assert_ne!(base, libc::MAP_FAILED);
-        Map { base, len }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: the range stays mapped until drop, and the benchmark's file is not written meanwhile.
-        unsafe { std::slice::from_raw_parts(self.base.cast(), self.len) }
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: the range of `new`, not used after.
-        unsafe { libc::munmap(self.base, self.len) };
-    }
-}
-
-fn empty(path: &Path) {
-    std::hint::black_box(Map::new(path).base);
-}
-
-fn bare_sum(path: &Path, offset: usize, count: usize) -> f64 {
-    let map = Map::new(path);
-    two_threads(&map.bytes()[offset..offset + 8 * count])
-}
-
-fn two_threads(bytes: &[u8]) -> f64 {
-    let (first, second) = bytes.split_at(bytes.len() / 16 * 8);
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| add_up(second));
-        add_up(first) + other.join().expect("the other half")
-    })
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-fn add_up(bytes: &[u8]) -> f64 {
-    let (values, _) = bytes.as_chunks::<8>();
-    let (steps, rest) = values.as_chunks::<32>();
-    let mut lanes = [0.0; 32];
-    for step in steps {
-        for (lane, raw) in lanes.iter_mut().zip(step) {
-            *lane += f64::from_le_bytes(*raw);
-        }
-    }
-    lanes.iter().sum::<f64>() + rest.iter().map(|raw| f64::from_le_bytes(*raw)).sum::<f64>()
 }
 
 /// Measures `ours` and `limit` in turns for about two seconds and prints medians and their ratio.

@@ -19,9 +19,9 @@ use arrow_schema::SchemaRef;
 
 use super::decode::{Batch, Decoder, Dictionaries};
 use super::dictionary::{Link, State, Values, Version};
-use super::flat::{Table, Vector};
+use super::flat::Table;
 use super::guess;
-use super::message::{BatchHeader, DictionaryHeader, Found, Frame, Header, Kind, Window, find, length, rows_of};
+use super::message::{BatchHeader, DictionaryHeader, Found, Frame, Header, Kind, Window, find, rows_of};
 use super::schema::IpcSchema;
 use super::shelf::Shelf;
 use crate::buffer::Bytes;
@@ -74,10 +74,13 @@ pub(crate) struct Ipc {
 /// Blocks of an IPC file, as its footer lists them.
 #[derive(Debug)]
 pub(super) struct Footer {
-    metadata: Vec<u8>,
-    dictionaries: usize,
-    batches: usize,
+    dictionaries: Blocks,
+    batches: Blocks,
 }
+
+/// The blocks of one kind, 24 bytes each, as they stand in the footer.
+#[derive(Debug)]
+struct Blocks(Vec<[u8; 24]>);
 
 /// Where the walk stands.
 #[derive(Debug)]
@@ -87,6 +90,17 @@ struct Walk {
     rows: u64,
     window: Window,
     dictionaries: Arc<State>,
+}
+
+/// A message as the walk sees it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    frame: Frame,
+    kind: Kind,
+    /// The end of its body.
+    end: usize,
+    /// Rows of a record batch.
+    rows: u64,
 }
 
 /// A record batch that the walk has found.
@@ -151,22 +165,22 @@ impl Ipc {
     fn find_dictionaries(&self, footer: &Footer) -> Result<()> {
         let mut walk = self.lock();
         let mut state = State::new();
-        for number in 0..footer.dictionaries {
-            let frame = footer.dictionary(number, &self.bytes, &mut walk.window)?;
+        for number in 0..footer.dictionaries.len() {
+            let frame = footer.dictionaries.frame(number, &self.bytes, &mut walk.window)?;
             self.add_dictionary(&mut state, frame, &mut walk.window)?;
         }
         walk.dictionaries = Arc::new(state);
         Ok(())
     }
 
-    /// Takes the dictionary batch at `frame` into `state`; returns the end of its body.
-    fn add_dictionary(&self, state: &mut State, frame: Frame, window: &mut Window) -> Result<usize> {
+    /// Takes the dictionary batch at `frame` into `state`.
+    fn add_dictionary(&self, state: &mut State, frame: Frame, window: &mut Window) -> Result<()> {
         let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
         let header = Header::parse(metadata)?;
         if header.kind != Kind::DictionaryBatch {
             return Err(unexpected(frame, Kind::DictionaryBatch, header.kind));
         }
-        let end = body_end(&self.bytes, frame, header.body_len)?;
+        body_end(&self.bytes, frame, header.body_len)?;
         let dictionary = DictionaryHeader::parse(header.table)?;
         let (id, rows) = (dictionary.id, rows_of(dictionary.data)?);
         let refuse =
@@ -179,7 +193,7 @@ impl Ipc {
             Some(_) if self.footer.is_some() => return refuse("replaces another, which a file can't say from when"),
             _ => drop(state.insert(id, Version::new(link))),
         }
-        Ok(end)
+        Ok(())
     }
 
     /// Goes on to the next record batch; false when there is none.
@@ -199,11 +213,15 @@ impl Ipc {
     }
 
     fn step_file(&self, footer: &Footer, walk: &mut Walk) -> Result<bool> {
-        if walk.next >= footer.batches {
+        if walk.next >= footer.batches.len() {
             return Ok(false);
         }
-        let frame = footer.batch(walk.next, &self.bytes, &mut walk.window)?;
-        self.add_batch(walk, frame)?;
+        let frame = footer.batches.frame(walk.next, &self.bytes, &mut walk.window)?;
+        let message = self.look(frame, &mut walk.window)?;
+        if message.kind != Kind::RecordBatch {
+            return Err(unexpected(frame, Kind::RecordBatch, message.kind));
+        }
+        self.add_batch(walk, message)?;
         walk.next += 1;
         Ok(true)
     }
@@ -211,33 +229,35 @@ impl Ipc {
     fn step_stream(&self, walk: &mut Walk) -> Result<bool> {
         loop {
             let Found::Message(frame) = find(&self.bytes, &mut walk.window, walk.next)? else { return Ok(false) };
-            let metadata = walk.window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
-            match Header::parse(metadata).map_err(|e| at_message(e, frame))?.kind {
-                Kind::RecordBatch => {
-                    walk.next = self.add_batch(walk, frame)?;
-                    return Ok(true);
-                }
+            let message = self.look(frame, &mut walk.window)?;
+            match message.kind {
+                Kind::RecordBatch => self.add_batch(walk, message)?,
+                // Copied only when a batch found since the last dictionary keeps the state before this one.
                 Kind::DictionaryBatch => {
-                    let mut state = std::mem::take(&mut walk.dictionaries);
-                    // Copied only when a batch found since the last dictionary keeps the state before this one.
-                    let added = self.add_dictionary(Arc::make_mut(&mut state), frame, &mut walk.window);
-                    walk.dictionaries = state;
-                    walk.next = added?;
+                    self.add_dictionary(Arc::make_mut(&mut walk.dictionaries), frame, &mut walk.window)?;
                 }
                 other => return Err(unexpected(frame, Kind::RecordBatch, other)),
+            }
+            walk.next = message.end;
+            if message.kind == Kind::RecordBatch {
+                return Ok(true);
             }
         }
     }
 
-    /// Notes the record batch at `frame`; returns the end of its body.
-    fn add_batch(&self, walk: &mut Walk, frame: Frame) -> Result<usize> {
-        let metadata = walk.window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+    /// What the walk needs to know of the message at `frame`.
+    fn look(&self, frame: Frame, window: &mut Window) -> Result<Seen> {
+        let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
         let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
-        if header.kind != Kind::RecordBatch {
-            return Err(unexpected(frame, Kind::RecordBatch, header.kind));
-        }
         let end = body_end(&self.bytes, frame, header.body_len)?;
-        let rows = rows_of(header.table).map_err(|e| at_message(e, frame))? as u64;
+        let rows = match header.kind {
+            Kind::RecordBatch => rows_of(header.table).map_err(|e| at_message(e, frame))? as u64,
+            _ => 0,
+        };
+        Ok(Seen { frame, kind: header.kind, end, rows })
+    }
+
+    fn add_batch(&self, walk: &mut Walk, Seen { frame, rows, .. }: Seen) -> Result<()> {
         let last = walk.rows.checked_add(rows).filter(|&last| i64::try_from(last).is_ok());
         let last = last.ok_or_else(|| at_message(Error::invalid("more than 2^63 rows"), frame))?;
         let dictionaries = walk.dictionaries.clone();
@@ -246,10 +266,10 @@ impl Ipc {
             return Err(at_message(Error::unsupported("more than 2^32 batches"), frame));
         }
         walk.rows = last;
-        Ok(end)
+        Ok(())
     }
 
-    /// Walks until `enough` says so or there is nothing more.
+    /// Walks while `more` says so and there is more.
     fn walk_while(&self, more: impl Fn(&Walk) -> bool) -> Result<u64> {
         let mut walk = self.lock();
         while !self.done.load(Ordering::Acquire) && more(&walk) {
@@ -399,15 +419,14 @@ fn open_file(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
     let table = Table::root(&metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let schema = IpcSchema::parse(schema, metadata.len())?;
-    let count = |field| Ok::<_, Error>(table.vector(field, 24)?.map_or(0, |blocks| blocks.len()));
-    let (dictionaries, batches) = (count(2)?, count(3)?);
-    Ok((schema, Footer { metadata, dictionaries, batches }))
+    let (dictionaries, batches) = (Blocks::parse(table, 2)?, Blocks::parse(table, 3)?);
+    Ok((schema, Footer { dictionaries, batches }))
 }
 
 impl Footer {
     /// The schema's message and the blocks; there may be anything between them.
     fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<Frame>> {
-        let mut frames = Vec::with_capacity(1 + self.dictionaries + self.batches);
+        let mut frames = Vec::with_capacity(1 + self.dictionaries.len() + self.batches.len());
         // The magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
         for offset in (8..=64).step_by(8) {
             if let Found::Message(frame) = find(bytes, window, offset)? {
@@ -415,44 +434,49 @@ impl Footer {
                 break;
             }
         }
-        for number in 0..self.dictionaries {
-            frames.push(self.dictionary(number, bytes, window)?);
-        }
-        for number in 0..self.batches {
-            frames.push(self.batch(number, bytes, window)?);
+        for blocks in [&self.dictionaries, &self.batches] {
+            for number in 0..blocks.len() {
+                frames.push(blocks.frame(number, bytes, window)?);
+            }
         }
         frames.sort_by_key(|frame| frame.offset);
         frames.dedup();
         Ok(frames)
     }
+}
 
-    fn dictionary(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
-        self.block(2, number, bytes, window)
-            .map_err(|e| e.context(format_args!("dictionary block {number} of the footer")))
+impl Blocks {
+    fn parse(footer: Table<'_>, field: usize) -> Result<Blocks> {
+        let bytes = footer.vector(field, 24)?.map_or(&[][..], |blocks| blocks.bytes());
+        Ok(Blocks(bytes.as_chunks().0.to_vec()))
     }
 
-    fn batch(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
-        self.block(3, number, bytes, window)
-            .map_err(|e| e.context(format_args!("record batch block {number} of the footer")))
+    fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// A block is the message's offset, the length of prefix and metadata, and the length of the body (File.fbs).
-    fn block(&self, field: usize, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
-        let blocks: Option<Vector<'_>> = Table::root(&self.metadata)?.vector(field, 24)?;
-        let blocks = blocks.ok_or_else(|| Error::invalid("the footer lists no blocks"))?;
-        let offset = length("block offset", blocks.i64(number, 0)?)?;
-        let metadata_len = length("metadata length", blocks.i32(number, 8)?.into())?;
-        let body = offset.checked_add(metadata_len).filter(|&body| body <= bytes.len());
-        let found = find(bytes, window, offset)?;
-        // The block says where the body begins; the message's own prefix may leave out some padding before it.
-        match (found, body) {
-            (Found::Message(frame), Some(body)) if frame.body() <= body => {
-                Ok(Frame { metadata_len: body - frame.metadata, ..frame })
-            }
-            _ => Err(Error::invalid(format!(
-                "offset {offset} and metadata length {metadata_len} fit no message in a file of {} bytes",
-                bytes.len()
-            ))),
+    fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
+        let [offset, metadata_len] = self.0.get(number).map_or([0; 2], |block| {
+            let (words, _) = block.as_chunks::<8>();
+            // The length is an i32, followed by padding.
+            [i64::from_le_bytes(words[0]), i64::from(i64::from_le_bytes(words[1]) as i32)]
+        });
+        let outside = || {
+            let size = bytes.len();
+            Error::invalid(format!(
+                "block {number} of the footer: offset {offset} and metadata length {metadata_len} fit no message in a \
+                 file of {size} bytes"
+            ))
+        };
+        let (Ok(offset), Ok(metadata_len)) = (usize::try_from(offset), usize::try_from(metadata_len)) else {
+            return Err(outside());
+        };
+        let body = offset.checked_add(metadata_len).filter(|&body| body <= bytes.len()).ok_or_else(outside)?;
+        match find(bytes, window, offset)? {
+            // The block says where the body begins; the message's own prefix may leave out some padding before it.
+            Found::Message(frame) if frame.body() <= body => Ok(Frame { metadata_len: body - frame.metadata, ..frame }),
+            _ => Err(outside()),
         }
     }
 }
@@ -500,7 +524,7 @@ impl Source for Ipc {
 
     fn num_batches(&self) -> Result<usize> {
         if let (Some(footer), false) = (&self.footer, self.options.partial) {
-            return Ok(footer.batches);
+            return Ok(footer.batches.len());
         }
         self.walk(u64::MAX)?;
         Ok(self.entries.len())

@@ -1,0 +1,85 @@
+//! What the machine allows at best: the limits that the benchmarks measure against. Also a C library, so that Python
+//! can call the same code: `sum_limit`.
+
+use std::ffi::{CStr, c_char};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use multiversion::multiversion;
+
+/// A file mapped, without anything around it.
+#[derive(Debug)]
+pub struct Map {
+    base: *mut libc::c_void,
+    len: usize,
+}
+
+impl Map {
+    /// open, fstat, mmap, close.
+    pub fn new(path: &Path) -> Map {
+        let file = File::open(path).expect("a file");
+        let len = file.metadata().expect("its size").len() as usize;
+        // SAFETY: a null hint lets the kernel choose an unused range.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        assert_ne!(base, libc::MAP_FAILED);
+        Map { base, len }
+    }
+
+    /// The file's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the range stays mapped until drop, and the benchmark's file is not written meanwhile.
+        unsafe { std::slice::from_raw_parts(self.base.cast(), self.len) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the range of `new`, not used after.
+        unsafe { libc::munmap(self.base, self.len) };
+    }
+}
+
+/// The sum of `count` float64 from byte `offset` of a file on, through a fresh mapping.
+pub fn bare_sum(path: &Path, offset: usize, count: usize, threads: usize) -> f64 {
+    let map = Map::new(path);
+    add_up_on(threads, &map.bytes()[offset..offset + 8 * count])
+}
+
+/// The sum of float64 values, each thread an equal share.
+pub fn add_up_on(threads: usize, bytes: &[u8]) -> f64 {
+    if threads <= 1 {
+        return add_up(bytes);
+    }
+    let (first, rest) = bytes.split_at(bytes.len() / 8 / threads * 8);
+    std::thread::scope(|scope| {
+        let others = scope.spawn(|| add_up_on(threads - 1, rest));
+        add_up(first) + others.join().expect("the other shares")
+    })
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+fn add_up(bytes: &[u8]) -> f64 {
+    let (values, _) = bytes.as_chunks::<8>();
+    let (steps, rest) = values.as_chunks::<32>();
+    let mut lanes = [0.0; 32];
+    for step in steps {
+        for (lane, raw) in lanes.iter_mut().zip(step) {
+            *lane += f64::from_le_bytes(*raw);
+        }
+    }
+    lanes.iter().sum::<f64>() + rest.iter().map(|raw| f64::from_le_bytes(*raw)).sum::<f64>()
+}
+
+/// [`bare_sum`] for C.
+///
+/// # Safety
+/// `path` must be a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sum_limit(path: *const c_char, offset: usize, count: usize, threads: usize) -> f64 {
+    // SAFETY: the caller's promise.
+    let path = unsafe { CStr::from_ptr(path) };
+    let path: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(path.to_bytes());
+    bare_sum(Path::new(path), offset, count, threads)
+}
