@@ -177,7 +177,8 @@ fn datetime<'py>(
     Ok(Some(class(py, &DATETIME, "datetime", "datetime")?.call1(arguments)?))
 }
 
-fn letters(unit: TimeUnit) -> &'static str {
+/// The unit as NumPy and Arrow abbreviate it.
+pub fn letters(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",
         TimeUnit::Millisecond => "ms",
