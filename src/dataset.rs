@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
 use crate::column::Column;
 use crate::error::{Error, ErrorKind, Result};
+use crate::layout::type_name;
 use crate::validate;
 use crate::value::{Value, value};
 
@@ -207,7 +208,7 @@ impl Dataset {
             }
         }
         let pieces = datasets.iter().flat_map(|dataset| dataset.pieces.iter().cloned()).collect();
-        Ok(Dataset::of_pieces(first.schema.clone(), pieces))
+        Ok(Dataset::of_pieces(nullable_where_any(datasets), pieces))
     }
 
     /// Names, types and metadata of the columns.
@@ -225,7 +226,10 @@ impl Dataset {
         if let Some(len) = self.len.get() {
             return Ok(*len);
         }
-        let len = self.pieces.iter().map(Piece::rows).sum::<Result<u64>>()?;
+        let sum = self.pieces.iter().try_fold(0u64, |sum, piece| {
+            sum.checked_add(piece.rows()?).ok_or_else(|| Error::invalid("more than 2^64 rows"))
+        });
+        let len = sum?;
         Ok(*self.len.get_or_init(|| len))
     }
 
@@ -512,6 +516,18 @@ impl<'a> Row<'a> {
     }
 }
 
+/// The first dataset's schema, with those columns nullable that are nullable in any.
+fn nullable_where_any(datasets: &[Dataset]) -> SchemaRef {
+    let first = &datasets[0].schema;
+    let nullable = |number: usize| datasets.iter().any(|dataset| dataset.schema.field(number).is_nullable());
+    let widened = |(number, field): (usize, &FieldRef)| match nullable(number) && !field.is_nullable() {
+        true => Arc::new(field.as_ref().clone().with_nullable(true)),
+        false => field.clone(),
+    };
+    let fields: Fields = first.fields().iter().enumerate().map(widened).collect();
+    Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
+}
+
 /// The first difference between two schemas, in words, or `None`. Metadata may differ.
 pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
     for (number, (left, right)) in a.fields().iter().zip(b.fields()).enumerate() {
@@ -519,7 +535,8 @@ pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
             return Some(format!("column {number} is called '{}' and '{}'", left.name(), right.name()));
         }
         if left.data_type() != right.data_type() {
-            return Some(format!("column '{}' is {} and {}", left.name(), left.data_type(), right.data_type()));
+            let types = (type_name(left.data_type()), type_name(right.data_type()));
+            return Some(format!("column '{}' is {} and {}", left.name(), types.0, types.1));
         }
     }
     let (left, right) = (a.fields().len(), b.fields().len());

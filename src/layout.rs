@@ -1,7 +1,8 @@
 //! Which buffers a type has, in which order and how long: the one table that the decoder, the checker, the writer and
-//! the printer all consult (Arrow Columnar Format, *Physical Memory Layout* and *Buffer Listing for Each Layout*).
+//! the printer all consult (Arrow Columnar Format, *Physical Memory Layout* and *Buffer Listing for Each Layout*). And
+//! the types' names.
 
-use arrow_schema::{DataType, FieldRef, IntervalUnit, UnionMode};
+use arrow_schema::{DataType, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,4 +156,73 @@ fn with_validity(rest: [Option<Role>; 2]) -> Layout {
 
 fn bare(rest: [Option<Role>; 2]) -> Layout {
     Layout { roles: [rest[0], rest[1], None], variadic: false }
+}
+
+/// The name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`.
+pub fn type_name(data_type: &DataType) -> String {
+    use DataType::*;
+    match data_type {
+        Timestamp(unit, None) => format!("timestamp[{}]", unit_name(*unit)),
+        Timestamp(unit, Some(tz)) => format!("timestamp[{}, {tz}]", unit_name(*unit)),
+        Time32(unit) => format!("time32[{}]", unit_name(*unit)),
+        Time64(unit) => format!("time64[{}]", unit_name(*unit)),
+        Duration(unit) => format!("duration[{}]", unit_name(*unit)),
+        Interval(unit) => format!("interval[{}]", snake_case(&format!("{unit:?}"))),
+        FixedSizeBinary(width) => format!("fixed_size_binary[{width}]"),
+        Decimal32(precision, scale) => format!("decimal32({precision}, {scale})"),
+        Decimal64(precision, scale) => format!("decimal64({precision}, {scale})"),
+        Decimal128(precision, scale) => format!("decimal128({precision}, {scale})"),
+        Decimal256(precision, scale) => format!("decimal256({precision}, {scale})"),
+        List(item) => format!("list<{}>", field_type(item)),
+        LargeList(item) => format!("large_list<{}>", field_type(item)),
+        ListView(item) => format!("list_view<{}>", field_type(item)),
+        LargeListView(item) => format!("large_list_view<{}>", field_type(item)),
+        FixedSizeList(item, size) => format!("fixed_size_list<{}>[{size}]", field_type(item)),
+        Struct(fields) => format!("struct<{}>", members(fields.iter())),
+        Map(entries, _) => format!("map<{}>", map_types(entries.data_type())),
+        Union(fields, UnionMode::Sparse) => format!("sparse_union<{}>", members(fields.iter().map(|(_, field)| field))),
+        Union(fields, UnionMode::Dense) => format!("dense_union<{}>", members(fields.iter().map(|(_, field)| field))),
+        Dictionary(key, value) => format!("dictionary<{}, {}>", type_name(key), type_name(value)),
+        RunEndEncoded(ends, values) => format!("run_end_encoded<{}, {}>", field_type(ends), field_type(values)),
+        Boolean => "bool".into(),
+        simple => snake_case(&format!("{simple:?}")),
+    }
+}
+
+pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// `LargeUtf8` as `large_utf8`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        // `UInt8` is one word.
+        if letter.is_uppercase() && !["", "u"].contains(&&snake[..]) {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
+
+fn field_type(field: &FieldRef) -> String {
+    type_name(field.data_type())
+}
+
+fn members<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> String {
+    let members: Vec<_> = fields.map(|field| format!("{}: {}", field.name(), field_type(field))).collect();
+    members.join(", ")
+}
+
+fn map_types(entries: &DataType) -> String {
+    match entries {
+        DataType::Struct(fields) => fields.iter().map(field_type).collect::<Vec<_>>().join(", "),
+        other => type_name(other),
+    }
 }

@@ -122,13 +122,18 @@ impl<'a> Members<'a> {
 
 /// The value of row `row`.
 pub(crate) fn value(array: &ArrayData, row: usize) -> Result<Value<'_>> {
-    use DataType::*;
     if row >= array.len() {
         return Err(Error::invalid(format!("row {row} of an array of {} rows", array.len())));
     }
     if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
         return Ok(Value::Null);
     }
+    slot(array, row)
+}
+
+/// What stands at row `row`, null or not.
+pub(crate) fn slot(array: &ArrayData, row: usize) -> Result<Value<'_>> {
+    use DataType::*;
     let at = array.offset() + row;
     Ok(match array.data_type() {
         Null => Value::Null,

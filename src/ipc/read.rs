@@ -61,6 +61,8 @@ pub(crate) struct Ipc {
     /// What each dictionary id of the schema holds.
     pub(super) dictionaries: HashMap<i64, Dictionary>,
     options: Options,
+    /// Whether a stream's framing is that of formats before 0.15.
+    legacy: bool,
     /// The footer of a file; a stream has none.
     pub(super) footer: Option<Footer>,
     walk: Mutex<Walk>,
@@ -127,22 +129,25 @@ impl Ipc {
         let mut window = Window::new();
         let head = bytes.len().min(MAGIC.len());
         let is_file = window.get(&bytes, 0, head)? == MAGIC;
-        let (schema, footer, next) = match is_file {
-            true => {
-                let (schema, footer) = open_file(&bytes)?;
-                (schema, Some(footer), 0)
-            }
-            false => {
-                let (schema, next) = open_stream(&bytes, &mut window)?;
-                (schema, None, next)
-            }
+        let opened = match is_file {
+            true => match open_file(&bytes) {
+                // Cut off before its footer was written, a file is still a stream behind its magic.
+                Err(_) if options.partial => {
+                    let start = behind_magic(&bytes, &mut window)?.map_or(bytes.len(), |frame| frame.offset);
+                    open_stream(&bytes, &mut window, start)
+                }
+                opened => opened,
+            },
+            false => open_stream(&bytes, &mut window, 0),
         };
+        let Opened { schema, footer, next, legacy } = opened?;
         let ipc = Ipc {
             dictionaries: Dictionary::of_schema(&schema),
             bytes,
             path: path.map(Path::to_path_buf),
             schema,
             options,
+            legacy,
             footer,
             walk: Mutex::new(Walk { next, rows: 0, window, epoch: 0 }),
             entries: Shelf::new(),
@@ -230,7 +235,11 @@ impl Ipc {
 
     fn step_stream(&self, walk: &mut Walk) -> Result<bool> {
         loop {
-            let Found::Message(frame) = find(&self.bytes, &mut walk.window, walk.next)? else { return Ok(false) };
+            let frame = match find(&self.bytes, &mut walk.window, walk.next)? {
+                Found::Message(frame) => frame,
+                Found::Zeros if !self.ends_with_zeros(walk) => return Err(never_written(walk.next)),
+                Found::Zeros | Found::End => return Ok(false),
+            };
             let message = self.look(frame, &mut walk.window)?;
             match message.kind {
                 Kind::RecordBatch => self.add_batch(walk, message)?,
@@ -242,6 +251,11 @@ impl Ipc {
                 return Ok(true);
             }
         }
+    }
+
+    /// Whether a zero word is the end of the stream: one of old framing, or with no more than padding behind it.
+    fn ends_with_zeros(&self, walk: &Walk) -> bool {
+        self.legacy || self.bytes.len() - walk.next <= 8
     }
 
     /// What the walk needs to know of the message at `frame`.
@@ -367,11 +381,19 @@ impl Ipc {
     }
 }
 
-fn open_stream(bytes: &Bytes, window: &mut Window) -> Result<(IpcSchema, usize)> {
-    let found = find(bytes, window, 0);
-    let frame = match found {
+/// What opening has found.
+struct Opened {
+    schema: IpcSchema,
+    footer: Option<Footer>,
+    /// The first message behind the schema's.
+    next: usize,
+    legacy: bool,
+}
+
+fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<Opened> {
+    let frame = match find(bytes, window, start) {
         Ok(Found::Message(frame)) => frame,
-        Ok(Found::End) => return Err(guess::not_arrow(bytes, None)),
+        Ok(Found::End | Found::Zeros) => return Err(guess::not_arrow(bytes, None)),
         Err(e) => return Err(guess::not_arrow(bytes, Some(e))),
     };
     let metadata = window.get(bytes, frame.metadata, frame.metadata_len)?;
@@ -380,13 +402,13 @@ fn open_stream(bytes: &Bytes, window: &mut Window) -> Result<(IpcSchema, usize)>
         other => Err(unexpected(frame, Kind::Schema, other)),
     });
     match schema {
-        Ok(schema) => Ok((schema, frame.body())),
+        Ok(schema) => Ok(Opened { schema, footer: None, next: frame.body(), legacy: frame.is_legacy() }),
         Err(e) => Err(guess::not_arrow(bytes, Some(e))),
     }
 }
 
 /// The footer stands at the end: its flatbuffer, its length as i32, the magic.
-fn open_file(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
+fn open_file(bytes: &Bytes) -> Result<Opened> {
     let size = bytes.len();
     let cut = || {
         Error::invalid(
@@ -419,20 +441,24 @@ fn open_file(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let schema = IpcSchema::parse(schema, metadata.len())?;
     let (dictionaries, batches) = (Blocks::parse(table, 2)?, Blocks::parse(table, 3)?);
-    Ok((schema, Footer { dictionaries, batches }))
+    Ok(Opened { schema, footer: Some(Footer { dictionaries, batches }), next: 0, legacy: false })
+}
+
+/// The first message of a file: the magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
+fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result<Option<Frame>> {
+    for offset in (8..=64).step_by(8) {
+        if let Found::Message(frame) = find(bytes, window, offset)? {
+            return Ok(Some(frame));
+        }
+    }
+    Ok(None)
 }
 
 impl Footer {
     /// The schema's message and the blocks; there may be anything between them.
     fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<Frame>> {
         let mut frames = Vec::with_capacity(1 + self.dictionaries.len() + self.batches.len());
-        // The magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
-        for offset in (8..=64).step_by(8) {
-            if let Found::Message(frame) = find(bytes, window, offset)? {
-                frames.push(frame);
-                break;
-            }
-        }
+        frames.extend(behind_magic(bytes, window)?);
         for blocks in [&self.dictionaries, &self.batches] {
             for number in 0..blocks.len() {
                 frames.push(blocks.frame(number, bytes, window)?);
@@ -474,7 +500,10 @@ impl Blocks {
         let body = offset.checked_add(metadata_len).filter(|&body| body <= bytes.len()).ok_or_else(outside)?;
         match find(bytes, window, offset)? {
             // The block says where the body begins; the message's own prefix may leave out some padding before it.
-            Found::Message(frame) if frame.body() <= body => Ok(Frame { metadata_len: body - frame.metadata, ..frame }),
+            // More than that is a small message that claims a large part of the file.
+            Found::Message(frame) if frame.body() <= body && body - frame.body() <= 128 => {
+                Ok(Frame { metadata_len: body - frame.metadata, ..frame })
+            }
             _ => Err(outside()),
         }
     }
@@ -489,6 +518,12 @@ fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
             "truncated: the message at byte {offset} has a body of {body_len} bytes, but only {left} follow"
         ))
     })
+}
+
+fn never_written(at: usize) -> Error {
+    Error::invalid(format!(
+        "truncated: zeros at byte {at}, where a message or the end of the stream was expected; the writer did not finish"
+    ))
 }
 
 fn unexpected(frame: Frame, expected: Kind, got: Kind) -> Error {
