@@ -226,3 +226,43 @@ fn map_types(entries: &DataType) -> String {
         other => type_name(other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::{Field, Fields, UnionFields};
+    use std::sync::Arc;
+
+    #[test]
+    fn types_have_short_names() {
+        let int = Arc::new(Field::new("item", DataType::Int32, true));
+        let text = Arc::new(Field::new("text", DataType::LargeUtf8, true));
+        let fields = Fields::from(vec![int.clone(), text.clone()]);
+        let union = UnionFields::from_fields(vec![int.clone(), text.clone()]);
+        let dictionary = DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into());
+        for (data_type, name) in [
+            (DataType::UInt8, "uint8"),
+            (DataType::Float16, "float16"),
+            (DataType::Boolean, "bool"),
+            (DataType::Utf8View, "utf8_view"),
+            (DataType::LargeBinary, "large_binary"),
+            (DataType::Date64, "date64"),
+            (DataType::FixedSizeBinary(16), "fixed_size_binary[16]"),
+            (DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), "timestamp[ms, UTC]"),
+            (DataType::Time64(TimeUnit::Nanosecond), "time64[ns]"),
+            (DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano), "interval[month_day_nano]"),
+            (DataType::Decimal128(10, -2), "decimal128(10, -2)"),
+            (dictionary, "dictionary<int8, utf8>"),
+            (DataType::FixedSizeList(int.clone(), 3), "fixed_size_list<int32>[3]"),
+            (DataType::Struct(fields.clone()), "struct<item: int32, text: large_utf8>"),
+            (DataType::Union(union, UnionMode::Dense), "dense_union<item: int32, text: large_utf8>"),
+            (
+                DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false),
+                "map<int32, large_utf8>",
+            ),
+            (DataType::RunEndEncoded(int, text), "run_end_encoded<int32, large_utf8>"),
+        ] {
+            assert_eq!(type_name(&data_type), name);
+        }
+    }
+}

@@ -9,8 +9,11 @@ use super::message::Compression;
 use crate::error::{Error, Result};
 use crate::layout::Role;
 
+/// Bytes behind what rows need that a buffer may hold without looking odd.
+const PADDING: u64 = 1 << 16;
+
 /// Opens a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then bytes
-/// (Message.fbs, *BodyCompression*). No more than `enough` bytes, where that is known, are taken out.
+/// (Message.fbs, *BodyCompression*). Not much more than `enough` bytes, where that is known, are taken out.
 ///
 /// Memory grows with what really comes out of the frame, never with what the length promises.
 pub(super) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize>) -> Result<Cow<'_, [u8]>> {
@@ -28,7 +31,7 @@ pub(super) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize
     if declared == 0 && frame.is_empty() {
         return Ok(Cow::Borrowed(frame));
     }
-    let most = enough.map_or(declared, |enough| declared.min(enough as u64));
+    let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
     let opened = match codec {
         Compression::Lz4 => read_up_to(lz4_flex::frame::FrameDecoder::new(frame), most, declared, frame.len()),
         Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)
