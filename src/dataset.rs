@@ -22,7 +22,7 @@ use crate::column::Column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::type_name;
 use crate::validate;
-use crate::value::{Value, value};
+use crate::value::{Value, field_value};
 
 /// Where rows come from: record batches of one schema, found and decoded when asked for.
 pub(crate) trait Source: Debug + Send + Sync {
@@ -505,7 +505,7 @@ impl<'a> Row<'a> {
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
         let inside = self.piece.columns.get(column);
         let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
-        value(self.piece.source.column(self.batch, number)?, self.index)
+        field_value(self.schema.field(column), self.piece.source.column(self.batch, number)?, self.index)
             .map_err(|e| e.context(format_args!("batch {}, column '{}'", self.batch, self.schema.field(column).name())))
     }
 

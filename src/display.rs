@@ -17,7 +17,7 @@ use serde_json::{Number, Value as Json};
 
 use crate::dataset::{Dataset, Row};
 use crate::error::{Error, Result};
-use crate::layout::{type_name, unit_name};
+use crate::layout::{field_type_name, unit_name};
 use crate::value::{Items, Value};
 
 // ---- numbers and times ----
@@ -213,6 +213,7 @@ impl Display for Value<'_> {
             Value::Decimal { digits, scale } => f.write_str(&decimal_text(*digits, *scale)),
             Value::Str(text) => f.write_str(text),
             Value::Bytes(bytes) => bytes_short(f, bytes),
+            Value::Uuid(bytes) => f.write_str(&uuid_text(bytes)),
             Value::Date(days) => f.write_str(&date_text(*days)),
             Value::Time(count, unit) => f.write_str(&time_text(*count, *unit)),
             Value::Timestamp(count, unit, tz) => f.write_str(&timestamp_text(*count, *unit, *tz)),
@@ -239,6 +240,12 @@ fn item(f: &mut fmt::Formatter<'_>, value: Result<Value<'_>>) -> fmt::Result {
         Ok(value) => value.fmt(f),
         Err(e) => write!(f, "<error: {e}>"),
     }
+}
+
+/// `01234567-89ab-cdef-0123-456789abcdef`.
+fn uuid_text(bytes: &[u8; 16]) -> String {
+    let digits = hex(bytes);
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
 fn bytes_short(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
@@ -301,6 +308,7 @@ impl Value<'_> {
             Value::Decimal { digits, scale } => Json::String(decimal_text(*digits, *scale)),
             Value::Str(text) => Json::String((*text).into()),
             Value::Bytes(bytes) => Json::String(hex(bytes)),
+            Value::Uuid(bytes) => Json::String(uuid_text(bytes)),
             Value::Timestamp(count, unit, tz) => Json::String(timestamp_iso(*count, *unit, *tz)),
             Value::Duration(count, unit) => Json::String(Span::of_duration(*count, *unit).iso()),
             Value::Interval { months, days, nanoseconds, .. } => {
@@ -437,7 +445,7 @@ impl<'a> Preview<'a> {
         };
         Printed {
             name: cut(field.name(), self.cell),
-            type_name: cut(type_name(field.data_type()), self.cell),
+            type_name: cut(field_type_name(field), self.cell),
             right: field.data_type().is_numeric(),
             cells: lines.iter().map(cell).collect(),
         }

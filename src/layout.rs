@@ -2,7 +2,7 @@
 //! the printer all consult (Arrow Columnar Format, *Physical Memory Layout* and *Buffer Listing for Each Layout*). And
 //! the types' names.
 
-use arrow_schema::{DataType, FieldRef, IntervalUnit, TimeUnit, UnionMode};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,19 +173,29 @@ pub fn type_name(data_type: &DataType) -> String {
         Decimal64(precision, scale) => format!("decimal64({precision}, {scale})"),
         Decimal128(precision, scale) => format!("decimal128({precision}, {scale})"),
         Decimal256(precision, scale) => format!("decimal256({precision}, {scale})"),
-        List(item) => format!("list<{}>", field_type(item)),
-        LargeList(item) => format!("large_list<{}>", field_type(item)),
-        ListView(item) => format!("list_view<{}>", field_type(item)),
-        LargeListView(item) => format!("large_list_view<{}>", field_type(item)),
-        FixedSizeList(item, size) => format!("fixed_size_list<{}>[{size}]", field_type(item)),
+        List(item) => format!("list<{}>", field_type_name(item)),
+        LargeList(item) => format!("large_list<{}>", field_type_name(item)),
+        ListView(item) => format!("list_view<{}>", field_type_name(item)),
+        LargeListView(item) => format!("large_list_view<{}>", field_type_name(item)),
+        FixedSizeList(item, size) => format!("fixed_size_list<{}>[{size}]", field_type_name(item)),
         Struct(fields) => format!("struct<{}>", members(fields.iter())),
         Map(entries, _) => format!("map<{}>", map_types(entries.data_type())),
         Union(fields, UnionMode::Sparse) => format!("sparse_union<{}>", members(fields.iter().map(|(_, field)| field))),
         Union(fields, UnionMode::Dense) => format!("dense_union<{}>", members(fields.iter().map(|(_, field)| field))),
         Dictionary(key, value) => format!("dictionary<{}, {}>", type_name(key), type_name(value)),
-        RunEndEncoded(ends, values) => format!("run_end_encoded<{}, {}>", field_type(ends), field_type(values)),
+        RunEndEncoded(ends, values) => {
+            format!("run_end_encoded<{}, {}>", field_type_name(ends), field_type_name(values))
+        }
         Boolean => "bool".into(),
         simple => snake_case(&format!("{simple:?}")),
+    }
+}
+
+/// The name of a field's type: `extension<arrow.uuid>` where it has one of its own, else that of what is stored.
+pub fn field_type_name(field: &Field) -> String {
+    match field.extension_type_name() {
+        Some(name) => format!("extension<{name}>"),
+        None => type_name(field.data_type()),
     }
 }
 
@@ -211,18 +221,14 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-fn field_type(field: &FieldRef) -> String {
-    type_name(field.data_type())
-}
-
 fn members<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> String {
-    let members: Vec<_> = fields.map(|field| format!("{}: {}", field.name(), field_type(field))).collect();
+    let members: Vec<_> = fields.map(|field| format!("{}: {}", field.name(), field_type_name(field))).collect();
     members.join(", ")
 }
 
 fn map_types(entries: &DataType) -> String {
     match entries {
-        DataType::Struct(fields) => fields.iter().map(field_type).collect::<Vec<_>>().join(", "),
+        DataType::Struct(fields) => fields.iter().map(|field| field_type_name(field)).collect::<Vec<_>>().join(", "),
         other => type_name(other),
     }
 }
@@ -230,7 +236,7 @@ fn map_types(entries: &DataType) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_schema::{Field, Fields, UnionFields};
+    use arrow_schema::{Fields, UnionFields};
     use std::sync::Arc;
 
     #[test]

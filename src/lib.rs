@@ -29,7 +29,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, Validate, WriteOptions, write, write_to,
 };
-pub use layout::type_name;
+pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use value::{Items, Members, Value};

@@ -8,7 +8,7 @@ use arrow_array::builder::*;
 use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer, i256};
-use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit, UnionFields, UnionMode};
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit, UnionFields};
 use arrowwood::{Bytes, Compression, Dataset, Format, Open, Value, WriteOptions, type_name, write_to};
 
 /// Three rows of each type, the second null where the type has validity.
