@@ -14,6 +14,7 @@ mod error;
 mod ipc;
 pub mod layout;
 mod map;
+mod meaning;
 mod open;
 mod validate;
 mod value;
