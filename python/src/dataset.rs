@@ -207,12 +207,18 @@ impl Dataset {
     /// Check all values now.
     ///
     /// Args:
-    ///     progress: called with the numbers of rows done and of all rows after each batch.
+    ///     progress: called with the numbers of rows done and of all rows after each batch; None draws a bar where
+    ///         standard error is a terminal and it takes more than a second.
     ///
     /// Raises:
     ///     InvalidData: naming path, batch, column and row, and what was expected.
     #[pyo3(signature = (progress = None))]
     fn validate(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> Result<()> {
+        let bar = || py.import("arrowwood._progress")?.call_method1("bar", ("checking",));
+        let progress = match progress {
+            Some(progress) => Some(progress),
+            None => Some(bar()?).filter(|bar| !bar.is_none()),
+        };
         let total = self.len(py)?;
         let mut done = 0;
         // Batch by batch, so that Ctrl-C and an exception of `progress` can stop it.
