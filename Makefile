@@ -28,6 +28,17 @@ bench: $(VENV)/test.done
 	$(BIN)/pip install --quiet datasets
 	$(BIN)/python bench/rivals/run.py $(QUICK)
 
+# Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
+# Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.
+MINUTES ?= 5
+CORPUS ?= ../shared/arrow-testing
+FUZZ_SEEDS = find $(CORPUS) -type f ! -name '*.gz' ! -name '*.md' -exec cp -n {} fuzz/corpus/$$target/ \;
+fuzz:
+	for target in ipc_open ipc_values messages csv; do \
+	  mkdir -p fuzz/corpus/$$target && if [ -d $(CORPUS) ] && [ $$target != csv ]; then $(FUZZ_SEEDS); fi; \
+	  cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES))) -timeout=10 -rss_limit_mb=1500 || exit 1; \
+	done
+
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings

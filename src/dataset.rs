@@ -16,11 +16,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
 use crate::column::Column;
 use crate::error::{Error, ErrorKind, Result};
-use crate::value::{Value, value};
+use crate::layout::type_name;
+use crate::validate;
+use crate::value::{Value, field_value};
 
 /// Where rows come from: record batches of one schema, found and decoded when asked for.
 pub(crate) trait Source: Debug + Send + Sync {
@@ -42,6 +44,9 @@ pub(crate) trait Source: Debug + Send + Sync {
 
     /// A column of a batch whose values have been checked, unless the caller of `open` vouched for them.
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+
+    /// Checks the values of a column of a batch, whatever the caller of `open` said; once, if they are good.
+    fn check(&self, batch: usize, column: usize) -> Result<()>;
 
     fn footprint(&self) -> Footprint;
 
@@ -203,7 +208,7 @@ impl Dataset {
             }
         }
         let pieces = datasets.iter().flat_map(|dataset| dataset.pieces.iter().cloned()).collect();
-        Ok(Dataset::of_pieces(first.schema.clone(), pieces))
+        Ok(Dataset::of_pieces(nullable_where_any(datasets), pieces))
     }
 
     /// Names, types and metadata of the columns.
@@ -221,7 +226,10 @@ impl Dataset {
         if let Some(len) = self.len.get() {
             return Ok(*len);
         }
-        let len = self.pieces.iter().map(Piece::rows).sum::<Result<u64>>()?;
+        let sum = self.pieces.iter().try_fold(0u64, |sum, piece| {
+            sum.checked_add(piece.rows()?).ok_or_else(|| Error::invalid("more than 2^64 rows"))
+        });
+        let len = sum?;
         Ok(*self.len.get_or_init(|| len))
     }
 
@@ -408,7 +416,7 @@ impl Dataset {
         for part in self.parts() {
             let part = part?;
             for &column in part.piece.columns.iter() {
-                part.validate(column)?;
+                part.piece.source.check(part.batch, column)?;
             }
             done += part.rows.len() as u64;
             progress(done, total);
@@ -471,21 +479,6 @@ impl Part<'_> {
         let array = self.piece.source.checked(self.batch, column)?;
         Ok(crate::buffer::slice(array, self.rows.start, self.rows.len()))
     }
-
-    fn validate(&self, column: usize) -> Result<()> {
-        let array = self.piece.source.column(self.batch, column)?;
-        let checked = match array.data_type() {
-            _ if crate::validate::is_trivial(array.data_type()) => crate::validate::check(array),
-            _ => self.piece.source.checked(self.batch, column).and_then(crate::validate::check),
-        };
-        checked.map_err(|e| {
-            let name = self.piece.source.schema().field(column).name().clone();
-            match self.piece.source.path() {
-                Some(path) => e.context(format_args!("batch {}, column '{name}'", self.batch)).at(path),
-                None => e.context(format_args!("batch {}, column '{name}'", self.batch)),
-            }
-        })
-    }
 }
 
 /// One row of a dataset.
@@ -512,7 +505,7 @@ impl<'a> Row<'a> {
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
         let inside = self.piece.columns.get(column);
         let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
-        value(self.piece.source.column(self.batch, number)?, self.index)
+        field_value(self.schema.field(column), self.piece.source.column(self.batch, number)?, self.index)
             .map_err(|e| e.context(format_args!("batch {}, column '{}'", self.batch, self.schema.field(column).name())))
     }
 
@@ -523,6 +516,18 @@ impl<'a> Row<'a> {
     }
 }
 
+/// The first dataset's schema, with those columns nullable that are nullable in any.
+fn nullable_where_any(datasets: &[Dataset]) -> SchemaRef {
+    let first = &datasets[0].schema;
+    let nullable = |number: usize| datasets.iter().any(|dataset| dataset.schema.field(number).is_nullable());
+    let widened = |(number, field): (usize, &FieldRef)| match nullable(number) && !field.is_nullable() {
+        true => Arc::new(field.as_ref().clone().with_nullable(true)),
+        false => field.clone(),
+    };
+    let fields: Fields = first.fields().iter().enumerate().map(widened).collect();
+    Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
+}
+
 /// The first difference between two schemas, in words, or `None`. Metadata may differ.
 pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
     for (number, (left, right)) in a.fields().iter().zip(b.fields()).enumerate() {
@@ -530,7 +535,8 @@ pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
             return Some(format!("column {number} is called '{}' and '{}'", left.name(), right.name()));
         }
         if left.data_type() != right.data_type() {
-            return Some(format!("column '{}' is {} and {}", left.name(), left.data_type(), right.data_type()));
+            let types = (type_name(left.data_type()), type_name(right.data_type()));
+            return Some(format!("column '{}' is {} and {}", left.name(), types.0, types.1));
         }
     }
     let (left, right) = (a.fields().len(), b.fields().len());
@@ -587,6 +593,10 @@ impl Source for Arrays {
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         self.column(batch, column)
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        validate::check(self.column(batch, column)?)
     }
 
     fn footprint(&self) -> Footprint {

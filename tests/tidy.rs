@@ -13,6 +13,7 @@ const ORDER: &[&[&str]] = &[
     &["value"],
     &["validate"],
     &["column", "dataset"],
+    &["meaning"],
     &["display"],
     &["csv"],
     &["ipc"],

@@ -10,8 +10,8 @@ use super::message::{BatchHeader, DictionaryHeader, Frame, Header, Kind, Window}
 use super::read::Ipc;
 use super::schema::{IpcSchema, Node, roles_of};
 use crate::dataset::Dataset;
-use crate::display::type_name;
 use crate::error::{Error, ErrorKind, Result};
+use crate::layout::type_name;
 
 /// One message of an IPC file or stream.
 #[derive(Clone, Debug)]

@@ -9,11 +9,14 @@ use super::message::Compression;
 use crate::error::{Error, Result};
 use crate::layout::Role;
 
+/// Bytes behind what rows need that a buffer may hold without looking odd.
+const PADDING: u64 = 1 << 16;
+
 /// Opens a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then bytes
-/// (Message.fbs, *BodyCompression*).
+/// (Message.fbs, *BodyCompression*). Not much more than `enough` bytes, where that is known, are taken out.
 ///
 /// Memory grows with what really comes out of the frame, never with what the length promises.
-pub(super) fn decompress(stored: &[u8], codec: Compression) -> Result<Cow<'_, [u8]>> {
+pub(super) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize>) -> Result<Cow<'_, [u8]>> {
     let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
         return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
     };
@@ -24,14 +27,18 @@ pub(super) fn decompress(stored: &[u8], codec: Compression) -> Result<Cow<'_, [u
     let Ok(declared) = u64::try_from(declared) else {
         return Err(Error::invalid(format!("a compressed buffer declares a length of {declared}")));
     };
+    // Some writers send no frame at all for no bytes.
+    if declared == 0 && frame.is_empty() {
+        return Ok(Cow::Borrowed(frame));
+    }
+    let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
     let opened = match codec {
-        Compression::Lz4 => read_all(lz4_flex::frame::FrameDecoder::new(frame), declared, frame.len()),
-        Compression::Zstd => {
-            zstd::stream::read::Decoder::with_buffer(frame).and_then(|decoder| read_all(decoder, declared, frame.len()))
-        }
+        Compression::Lz4 => read_up_to(lz4_flex::frame::FrameDecoder::new(frame), most, declared, frame.len()),
+        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)
+            .and_then(|decoder| read_up_to(decoder, most, declared, frame.len())),
     };
     let opened = opened.map_err(|e| Error::invalid(format!("decompressing {codec:?}: {e}")))?;
-    if opened.len() as u64 != declared {
+    if opened.len() as u64 != most {
         let got = opened.len();
         return Err(Error::invalid(format!(
             "decompressing {codec:?}: {declared} bytes were declared, {got} or more came"
@@ -40,11 +47,13 @@ pub(super) fn decompress(stored: &[u8], codec: Compression) -> Result<Cow<'_, [u
     Ok(Cow::Owned(opened))
 }
 
-fn read_all(decoder: impl Read, declared: u64, compressed: usize) -> std::io::Result<Vec<u8>> {
+fn read_up_to(decoder: impl Read, most: u64, declared: u64, compressed: usize) -> std::io::Result<Vec<u8>> {
     // Room for a common ratio at once; a frame that really holds more makes the vector grow.
-    let likely = declared.min(compressed as u64 * 8);
+    let likely = most.min(compressed as u64 * 8);
     let mut opened = Vec::with_capacity(likely as usize);
-    decoder.take(declared.saturating_add(1)).read_to_end(&mut opened)?;
+    // One more than was declared shows a frame that holds more.
+    let limit = if most == declared { declared.saturating_add(1) } else { most };
+    decoder.take(limit).read_to_end(&mut opened)?;
     Ok(opened)
 }
 
