@@ -39,6 +39,19 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// The batch that holds `row`; `None` past the last row.
     fn locate(&self, row: u64) -> Result<Option<usize>>;
 
+    /// Batch and row inside it of the row that is `back` rows before the end, 1 being the last.
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        self.locate_by_len(back)
+    }
+
+    /// `locate_from_end` by counting all rows first.
+    fn locate_by_len(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        let Some(row) = self.walk(u64::MAX)?.checked_sub(back) else { return Ok(None) };
+        let Some(batch) = self.locate(row)? else { return Ok(None) };
+        let start = self.span(batch)?.map_or(row, |span| span.start);
+        Ok(Some((batch, (row - start) as usize)))
+    }
+
     /// A column of a batch whose structure has been checked; its values may be anything.
     fn column(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
@@ -369,6 +382,23 @@ impl Dataset {
         Ok(Row { schema: &self.schema, piece, batch, index })
     }
 
+    /// The row that is `back` rows before the end, 1 being the last. Of an IPC file only the last batches are looked at,
+    /// where [`Dataset::len`] would count them all.
+    ///
+    /// # Errors
+    /// As [`Dataset::row`].
+    pub fn row_from_end(&self, back: u64) -> Result<Row<'_>> {
+        let whole = self.pieces.last().filter(|piece| back > 0 && piece.start == 0 && piece.rows.is_none());
+        let found = whole.map(|piece| Ok::<_, Error>((piece, piece.source.locate_from_end(back)?))).transpose()?;
+        if let Some((piece, Some((batch, index)))) = found {
+            return Ok(Row { schema: &self.schema, piece, batch, index });
+        }
+        match self.len()?.checked_sub(back).filter(|_| back > 0) {
+            Some(row) => self.row(row),
+            None => Err(self.no_row(back)),
+        }
+    }
+
     /// All rows in order.
     pub fn rows(&self) -> impl Iterator<Item = Result<Row<'_>>> {
         let schema: &Schema = &self.schema;
@@ -632,5 +662,36 @@ impl Dataset {
             parts.push((batch.num_rows(), columns));
         }
         Ok(Dataset::of_source(Arc::new(Arrays::new(schema, parts))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Format, Open, WriteOptions, write_to};
+    use arrow_array::{ArrayRef, Int64Array};
+
+    #[test]
+    fn rows_from_the_end_are_those_from_the_start() {
+        let batch = |rows: std::ops::Range<i64>| {
+            let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
+            RecordBatch::try_from_iter([("n", column)]).unwrap()
+        };
+        let memory = Dataset::try_from(vec![batch(0..5), batch(5..5), batch(5..12)]).unwrap();
+        for format in [Format::File, Format::Stream] {
+            let mut bytes = Vec::new();
+            write_to(&memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
+            for (whole, rows) in [(0..12, 12), (2..9, 7)] {
+                for back in 1..=rows {
+                    // Opened anew each time, so that nothing has been walked yet.
+                    let opened = Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+                    let part = if rows == 12 { opened } else { opened.slice(whole.start, rows).unwrap() };
+                    let found = part.row_from_end(back).unwrap().get(0).unwrap();
+                    assert_eq!(found.to_string(), (whole.end - back).to_string());
+                    assert_eq!(part.row_from_end(rows + 1).unwrap_err().kind(), ErrorKind::RowOutOfRange);
+                    assert_eq!(part.row_from_end(0).unwrap_err().kind(), ErrorKind::RowOutOfRange);
+                }
+            }
+        }
     }
 }

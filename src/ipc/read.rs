@@ -67,6 +67,8 @@ pub(crate) struct Ipc {
     pub(super) footer: Option<Footer>,
     walk: Mutex<Walk>,
     entries: Shelf<Entry>,
+    /// The batches of a file, which can be read in any order; those of a stream hang on their entries.
+    blocks: Box<[OnceLock<Box<Decoded>>]>,
     done: AtomicBool,
     /// What was left behind the last whole batch of a file opened with `partial`.
     left: OnceLock<String>,
@@ -141,8 +143,10 @@ impl Ipc {
             false => open_stream(&bytes, &mut window, 0),
         };
         let Opened { schema, footer, next, legacy } = opened?;
+        let blocks = footer.as_ref().map_or(0, |footer| footer.batches.len());
         let ipc = Ipc {
             dictionaries: Dictionary::of_schema(&schema),
+            blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
             bytes,
             path: path.map(Path::to_path_buf),
             schema,
@@ -300,14 +304,32 @@ impl Ipc {
         Ok(self.entries.get(batch))
     }
 
-    fn decoded(&self, batch: usize) -> Result<(&Entry, &Decoded)> {
-        let entry = self.entry(batch)?.ok_or_else(|| Error::argument(format!("there is no batch {batch}")))?;
-        if let Some(decoded) = entry.batch.get() {
-            return Ok((entry, decoded));
+    /// The batch's header and columns. A batch of a file is found by its block, whether or not the walk has come there.
+    fn decoded(&self, batch: usize) -> Result<&Decoded> {
+        let (place, frame) = match (&self.footer, self.blocks.get(batch)) {
+            (Some(footer), Some(place)) => match place.get() {
+                Some(decoded) => return Ok(decoded),
+                None => (place, footer.batches.frame(batch, &self.bytes, &mut Window::new())),
+            },
+            _ => {
+                let entry = self.entry(batch)?.ok_or_else(|| Error::argument(format!("there is no batch {batch}")))?;
+                (&entry.batch, Ok(entry.frame))
+            }
+        };
+        if let Some(decoded) = place.get() {
+            return Ok(decoded);
         }
-        let decoded =
-            self.decode(entry.frame).map_err(|e| self.locate_error(e.context(format_args!("batch {batch}"))))?;
-        Ok((entry, entry.batch.get_or_init(|| Box::new(decoded))))
+        let decoded = frame.and_then(|frame| self.decode(frame));
+        let decoded = decoded.map_err(|e| self.locate_error(e.context(format_args!("batch {batch}"))))?;
+        Ok(place.get_or_init(|| Box::new(decoded)))
+    }
+
+    /// The dictionaries that a batch means.
+    fn epoch_of_batch(&self, batch: usize) -> Result<Epoch> {
+        match self.footer {
+            Some(_) => Ok(Epoch::MAX),
+            None => Ok(self.entry(batch)?.map_or(0, |entry| entry.epoch)),
+        }
     }
 
     fn decode(&self, frame: Frame) -> Result<Decoded> {
@@ -577,15 +599,30 @@ impl Source for Ipc {
         Ok((batch < self.entries.len()).then_some(batch))
     }
 
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        if self.footer.is_none() || self.options.partial {
+            return self.locate_by_len(back);
+        }
+        let mut after = 0;
+        for batch in (0..self.blocks.len()).rev() {
+            let rows = self.decoded(batch)?.batch.header.rows as u64;
+            if back - after <= rows {
+                return Ok(Some((batch, (rows - (back - after)) as usize)));
+            }
+            after += rows;
+        }
+        Ok(None)
+    }
+
     fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let (entry, decoded) = self.decoded(batch)?;
+        let decoded = self.decoded(batch)?;
         let Some((place, node)) = decoded.columns.get(column).zip(self.schema.columns.get(column)) else {
             return Err(Error::argument(format!("there is no column {column}")));
         };
         if let Some(array) = place.get() {
             return Ok(array);
         }
-        let resolver = Resolver { ipc: self, epoch: entry.epoch };
+        let resolver = Resolver { ipc: self, epoch: self.epoch_of_batch(batch)? };
         let array = self.decoder(&resolver).column(&decoded.batch, node, column);
         let array = array.map_err(|e| self.column_error(e, batch, column))?;
         Ok(place.get_or_init(|| array))
@@ -603,12 +640,12 @@ impl Source for Ipc {
         if validate::is_trivial(array.data_type()) && array.nulls().is_none() {
             return Ok(());
         }
-        let (entry, decoded) = self.decoded(batch)?;
+        let decoded = self.decoded(batch)?;
         let Some((checked, node)) = decoded.checked.get(column).zip(self.schema.columns.get(column)) else {
             return Ok(());
         };
         if checked.get().is_none() {
-            let dictionaries = self.check_dictionaries(node, entry.epoch);
+            let dictionaries = self.check_dictionaries(node, self.epoch_of_batch(batch)?);
             dictionaries.and_then(|()| validate::check(array)).map_err(|e| self.column_error(e, batch, column))?;
             checked.get_or_init(|| ());
         }
