@@ -26,7 +26,7 @@ fn rows(dataset: &Dataset) -> Vec<String> {
 fn batch(seeds: &[u8]) -> RecordBatch {
     let (n, rows) = (seeds.len(), seeds.len() as i32);
     let item = |array: &dyn Array| Arc::new(Field::new("item", array.data_type().clone(), true));
-    let text = |seed: &u8| (seed % 5 != 0).then(|| "é".repeat(usize::from(seed % 11)));
+    let text = |seed: &u8| (!seed.is_multiple_of(5)).then(|| "é".repeat(usize::from(seed % 11)));
     let strings: StringArray = seeds.iter().map(text).collect();
     let views: StringViewArray = seeds.iter().map(text).collect();
     let dictionary: DictionaryArray<Int16Type> = strings.iter().collect();
@@ -44,7 +44,7 @@ fn batch(seeds: &[u8]) -> RecordBatch {
     let fixed = FixedSizeListArray::new(item(&strings), 1, Arc::new(strings.clone()), None);
     let runs = RunArray::<Int32Type>::try_new(&(1..=rows).collect(), &strings).unwrap();
     let members: UnionFields = [(4, item(&outer)), (2, item(&strings))].into_iter().collect();
-    let ids: Vec<i8> = seeds.iter().map(|seed| 2 + seed % 2 as u8 * 2).map(u8::cast_signed).collect();
+    let ids: Vec<i8> = seeds.iter().map(|seed| 2 + seed % 2 * 2).map(u8::cast_signed).collect();
     let union = |starts| {
         UnionArray::try_new(
             members.clone(),
