@@ -15,6 +15,7 @@ mod ipc;
 pub mod layout;
 mod map;
 mod open;
+mod parallel;
 mod validate;
 mod value;
 
