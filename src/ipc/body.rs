@@ -1,7 +1,7 @@
 //! What a body's bytes may need before they can be read: decompression, and another byte order.
 
 use std::borrow::Cow;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use arrow_buffer::Buffer;
 
@@ -15,7 +15,7 @@ const PADDING: u64 = 1 << 16;
 /// Opens a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then bytes
 /// (Message.fbs, *BodyCompression*). Not much more than `enough` bytes, where that is known, are taken out.
 ///
-/// Memory grows with what really comes out of the frame, never with what the length promises.
+/// Memory is touched for what really comes out of the frame, never for what the length promises.
 pub(super) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize>) -> Result<Cow<'_, [u8]>> {
     let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
         return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
@@ -32,11 +32,7 @@ pub(super) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize
         return Ok(Cow::Borrowed(frame));
     }
     let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
-    let opened = match codec {
-        Compression::Lz4 => read_up_to(lz4_flex::frame::FrameDecoder::new(frame), most, declared, frame.len()),
-        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)
-            .and_then(|decoder| read_up_to(decoder, most, declared, frame.len())),
-    };
+    let opened = open_frame(frame, codec, most, declared);
     let opened = opened.map_err(|e| Error::invalid(format!("decompressing {codec:?}: {e}")))?;
     if opened.len() as u64 != most {
         let got = opened.len();
@@ -47,13 +43,25 @@ pub(super) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize
     Ok(Cow::Owned(opened))
 }
 
-fn read_up_to(decoder: impl Read, most: u64, declared: u64, compressed: usize) -> std::io::Result<Vec<u8>> {
-    // Room for a common ratio at once; a frame that really holds more makes the vector grow.
-    let likely = most.min(compressed as u64 * 8);
-    let mut opened = Vec::with_capacity(likely as usize);
-    // One more than was declared shows a frame that holds more.
-    let limit = if most == declared { declared.saturating_add(1) } else { most };
-    decoder.take(limit).read_to_end(&mut opened)?;
+/// The first `most` of `declared` bytes of a frame, or one more where it holds more than was declared.
+fn open_frame(frame: &[u8], codec: Compression, most: u64, declared: u64) -> io::Result<Vec<u8>> {
+    let mut opened = Vec::new();
+    // Address space only: pages are touched as bytes really come. Growing instead would copy them many times over.
+    let room = usize::try_from(most).ok().and_then(|most| most.checked_add(1));
+    let room = room.ok_or_else(|| io::Error::other("no address space holds it"))?;
+    opened.try_reserve_exact(room).map_err(|_| io::Error::other(format!("no memory for {most} bytes")))?;
+    let limit = if most == declared { declared + 1 } else { most };
+    match codec {
+        Compression::Zstd if most == declared => {
+            zstd::bulk::Decompressor::new()?.decompress_to_buffer(frame, &mut opened)?;
+        }
+        Compression::Zstd => {
+            zstd::stream::read::Decoder::with_buffer(frame)?.take(limit).read_to_end(&mut opened)?;
+        }
+        Compression::Lz4 => {
+            lz4_flex::frame::FrameDecoder::new(frame).take(limit).read_to_end(&mut opened)?;
+        }
+    }
     Ok(opened)
 }
 

@@ -54,7 +54,6 @@ pub(super) struct Pending {
 }
 
 /// What a dictionary is to one that was sent before.
-#[derive(PartialEq, Eq)]
 enum Relation {
     /// Keys find the same values in what was sent.
     Covered,
@@ -133,7 +132,8 @@ impl Dictionaries {
     fn send(&mut self, id: i64, dictionary: &ArrayData) -> Result<()> {
         let (values, is_delta) = match self.relation(id, dictionary)? {
             Relation::Covered => return Ok(()),
-            Relation::Extends if self.inner_stay(id, dictionary)? => {
+            // Arrow C++ takes no delta whose values have dictionaries of their own.
+            Relation::Extends if !self.nodes.get(&id).is_some_and(|values| has_dictionary(values)) => {
                 let known = self.sent.get(&id).map_or(0, ArrayData::len);
                 (slice(dictionary, known, dictionary.len() - known), true)
             }
@@ -161,27 +161,6 @@ impl Dictionaries {
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Relation::Other),
             Err(e) => Err(e),
         }
-    }
-
-    /// Whether no dictionary inside the values has to be replaced, which would change what was sent before.
-    fn inner_stay(&self, id: i64, values: &ArrayData) -> Result<bool> {
-        self.nodes.get(&id).map_or(Ok(true), |node| self.children_stay(node, values))
-    }
-
-    fn children_stay(&self, node: &Node, array: &ArrayData) -> Result<bool> {
-        for (node, child) in node.children.iter().zip(array.child_data()) {
-            let stays = match &node.dictionary {
-                Some((id, _)) => {
-                    let dictionary = child_of(child, 0)?;
-                    self.relation(*id, dictionary)? != Relation::Other && self.inner_stay(*id, dictionary)?
-                }
-                None => self.children_stay(node, child)?,
-            };
-            if !stays {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 }
 
