@@ -111,6 +111,9 @@ fn messages_of(ipc: &Ipc) -> Result<Vec<Message>> {
 /// The full names of fields, each made once: a file of many batches, or of long names, would repeat them without end.
 type Names = HashMap<*const Node, Arc<str>>;
 
+/// A parent's name beyond this many bytes is left out: thousands of children would each repeat it.
+const LONGEST_PARENT: usize = 1 << 10;
+
 fn message(ipc: &Ipc, frame: Frame, window: &mut Window, names: &mut Names) -> Result<Message> {
     let metadata = window.get(&ipc.bytes, frame.metadata, frame.metadata_len)?;
     let header = Header::parse(metadata)?;
@@ -227,9 +230,11 @@ struct Lists<'a> {
 
 impl Lists<'_> {
     fn name(&mut self, node: &Node, parent: &str) {
+        let own = node.field.name();
         let name = || match parent {
-            "" => node.field.name().as_str().into(),
-            parent => format!("{parent}.{}", node.field.name()).into(),
+            "" => own.as_str().into(),
+            parent if parent.len() > LONGEST_PARENT => format!("….{own}").into(),
+            parent => format!("{parent}.{own}").into(),
         };
         let field = self.names.entry(std::ptr::from_ref(node)).or_insert_with(name).clone();
         if let Some(&(length, null_count)) = self.nodes.next() {
