@@ -5,6 +5,7 @@
 //! used, even when another process rewrites the file.
 #![allow(unsafe_code)]
 
+use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -53,6 +54,19 @@ impl Bytes {
         copy.resize(mapping.len(), 0);
         mapping.read_at(0, &mut copy)?;
         Ok(Bytes::from(copy))
+    }
+
+    /// `len` bytes that `fill` writes: large ones in pages of their own, which are cheaper to touch first and go back to
+    /// the system at once.
+    pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<Buffer> {
+        const LARGE: usize = 1 << 20;
+        if len >= LARGE {
+            let bytes = Bytes::of_mapping(Mapping::filled(len, fill)?).map_err(io::Error::other)?;
+            return Ok(bytes.data);
+        }
+        let mut bytes = vec![0; len];
+        fill(&mut bytes)?;
+        Ok(Buffer::from_vec(bytes))
     }
 
     /// The number of bytes.

@@ -75,10 +75,13 @@ pub(super) fn of_numbers<'a>(blocks: &Blocks<'a>, data_type: &DataType, wanted: 
     }
 }
 
+/// Where a search begins, and what chooses between that and more values.
+type Search<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
+
 /// Finds the extreme, then the first row that has it: nulls count as the far end of all numbers, where a value may lie
 /// as well.
 fn extreme<'a, T: Number<N>, const N: usize>(blocks: &Blocks<'a>, wanted: Ordering) -> Option<Result<Value<'a>>> {
-    let (far, choose): (T, fn(T, &[[u8; N]]) -> T) = match wanted {
+    let (far, choose): Search<T, N> = match wanted {
         Ordering::Less => (T::MOST, kernels::least),
         _ => (T::LEAST, kernels::most),
     };

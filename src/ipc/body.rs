@@ -1,13 +1,21 @@
 //! What a body's bytes may need before they can be read: decompression, and another byte order.
 
-use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
 use arrow_buffer::Buffer;
 
 use super::message::Compression;
+use crate::buffer::Bytes;
 use crate::error::{Error, Result};
 use crate::layout::Role;
+
+/// A buffer of a compressed body, opened.
+pub(super) enum Opened {
+    /// Its bytes stand as they are behind the length.
+    Stored,
+    /// They came out of a frame.
+    Copied(Buffer),
+}
 
 /// Bytes behind what rows need that a buffer may hold without looking odd.
 const PADDING: u64 = 1 << 16;
@@ -16,53 +24,42 @@ const PADDING: u64 = 1 << 16;
 /// (Message.fbs, *BodyCompression*). Not much more than `enough` bytes, where that is known, are taken out.
 ///
 /// Memory is touched for what really comes out of the frame, never for what the length promises.
-pub(super) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize>) -> Result<Cow<'_, [u8]>> {
+pub(super) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize>) -> Result<Opened> {
     let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
         return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
     };
     let declared = i64::from_le_bytes(*prefix);
     if declared == -1 {
-        return Ok(Cow::Borrowed(frame));
+        return Ok(Opened::Stored);
     }
     let Ok(declared) = u64::try_from(declared) else {
         return Err(Error::invalid(format!("a compressed buffer declares a length of {declared}")));
     };
     // Some writers send no frame at all for no bytes.
     if declared == 0 && frame.is_empty() {
-        return Ok(Cow::Borrowed(frame));
+        return Ok(Opened::Stored);
     }
     let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
-    let opened = open_frame(frame, codec, most, declared);
-    let opened = opened.map_err(|e| Error::invalid(format!("decompressing {codec:?}: {e}")))?;
-    if opened.len() as u64 != most {
-        let got = opened.len();
-        return Err(Error::invalid(format!(
-            "decompressing {codec:?}: {declared} bytes were declared, {got} or more came"
-        )));
-    }
-    Ok(Cow::Owned(opened))
+    let failed = |e: io::Error| Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"));
+    let len = usize::try_from(most).map_err(|_| failed(io::Error::other("no address space holds them")))?;
+    let opened = Bytes::filled(len, |into| open_frame(frame, codec, into, most == declared));
+    opened.map(Opened::Copied).map_err(failed)
 }
 
-/// The first `most` of `declared` bytes of a frame, or one more where it holds more than was declared.
-fn open_frame(frame: &[u8], codec: Compression, most: u64, declared: u64) -> io::Result<Vec<u8>> {
-    let mut opened = Vec::new();
-    // Address space only: pages are touched as bytes really come. Growing instead would copy them many times over.
-    let room = usize::try_from(most).ok().and_then(|most| most.checked_add(1));
-    let room = room.ok_or_else(|| io::Error::other("no address space holds it"))?;
-    opened.try_reserve_exact(room).map_err(|_| io::Error::other(format!("no memory for {most} bytes")))?;
-    let limit = if most == declared { declared + 1 } else { most };
+/// Fills `into` from a frame, which must hold just that where `whole`, and may hold more else.
+fn open_frame(frame: &[u8], codec: Compression, into: &mut [u8], whole: bool) -> io::Result<()> {
     match codec {
-        Compression::Zstd if most == declared => {
-            zstd::bulk::Decompressor::new()?.decompress_to_buffer(frame, &mut opened)?;
+        Compression::Zstd if whole => {
+            let came = zstd::bulk::Decompressor::new()?.decompress_to_buffer(frame, into)?;
+            if came == into.len() { Ok(()) } else { Err(io::Error::other(format!("only {came} came"))) }
         }
-        Compression::Zstd => {
-            zstd::stream::read::Decoder::with_buffer(frame)?.take(limit).read_to_end(&mut opened)?;
-        }
+        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)?.read_exact(into),
         Compression::Lz4 => {
-            lz4_flex::frame::FrameDecoder::new(frame).take(limit).read_to_end(&mut opened)?;
+            let mut decoder = lz4_flex::frame::FrameDecoder::new(frame);
+            decoder.read_exact(into)?;
+            if whole && decoder.read(&mut [0])? > 0 { Err(io::Error::other("more came")) } else { Ok(()) }
         }
     }
-    Ok(opened)
 }
 
 /// The buffer with its numbers turned from big-endian to little-endian.

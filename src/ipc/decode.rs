@@ -3,14 +3,13 @@
 //! Everything checked here costs O(metadata): counts, lengths, and that each buffer lies in the body and is long
 //! enough. What stands *in* the buffers is `validate`'s business, and any load from them is bounded again.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, UnionMode};
 
-use super::body;
+use super::body::{self, Opened};
 use super::message::{BatchHeader, Compression, V5, length};
 use super::schema::{Extent, IpcSchema, Node, had_validity, roles_of};
 use crate::buffer::{Bytes, Parts};
@@ -219,14 +218,13 @@ impl Walk<'_> {
         role: Role,
         node: &Node,
     ) -> Result<Buffer> {
-        let opened = body::decompress(&stored, codec, enough)?;
-        if let Cow::Owned(opened) = &opened {
-            self.note_copy(opened.len(), role, node, || format!("it is compressed with {codec:?}"))?;
+        match body::decompress(&stored, codec, enough)? {
+            Opened::Stored => Ok(stored.slice(8)),
+            Opened::Copied(opened) => {
+                self.note_copy(opened.len(), role, node, || format!("it is compressed with {codec:?}"))?;
+                Ok(opened)
+            }
         }
-        Ok(match opened {
-            Cow::Borrowed(raw) => stored.slice_with_length(stored.len() - raw.len(), raw.len()),
-            Cow::Owned(opened) => Buffer::from_vec(opened),
-        })
     }
 
     fn note_copy(&self, bytes: usize, role: Role, node: &Node, why: impl Fn() -> String) -> Result<()> {
