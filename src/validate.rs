@@ -160,16 +160,17 @@ fn check_keys(array: &ArrayData) -> Result<()> {
     let keys = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let keys = keys.get(array.offset() * width..(array.offset() + array.len()) * width);
     let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?;
-    let signed = index.is_signed_integer();
     // Negative keys are huge unsigned ones, so one maximum finds both mistakes.
     let most = match width {
-        1 => largest::<1>(keys, |raw| u8::from_le_bytes(raw).into(), signed),
-        2 => largest::<2>(keys, |raw| u16::from_le_bytes(raw).into(), signed),
-        4 => largest::<4>(keys, |raw| u32::from_le_bytes(raw).into(), signed),
-        _ => largest::<8>(keys, u64::from_le_bytes, signed),
+        1 => keys.iter().copied().max().map(u64::from),
+        2 => keys.as_chunks().0.iter().map(|&raw| u16::from_le_bytes(raw)).max().map(u64::from),
+        4 => keys.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw)).max().map(u64::from),
+        _ => keys.as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).max(),
     };
+    // The most that a key of this type can be.
+    let limit = u64::MAX >> (64 - 8 * width.clamp(1, 8)) >> u32::from(index.is_signed_integer());
     let values = child_len(array) as u64;
-    if most.is_none_or(|most| most < values) {
+    if most.is_none_or(|most| most < values && most <= limit) {
         return Ok(());
     }
     // Keys of null rows may be anything.
@@ -178,13 +179,6 @@ fn check_keys(array: &ArrayData) -> Result<()> {
         false => key(array, array.offset() + row).err().map(|e| (row, e)),
     });
     bad.map_or(Ok(()), |(row, e)| Err(e.context(format_args!("row {row}"))))
-}
-
-/// The largest key, or `u64::MAX` where a signed one is negative.
-fn largest<const N: usize>(keys: &[u8], number: impl Fn([u8; N]) -> u64, signed: bool) -> Option<u64> {
-    let most = keys.as_chunks::<N>().0.iter().map(|&raw| number(raw)).max()?;
-    let limit = u64::MAX >> (64 - 8 * N) >> u32::from(signed);
-    Some(if most > limit { u64::MAX } else { most })
 }
 
 fn check_run_ends(array: &ArrayData) -> Result<()> {

@@ -10,7 +10,7 @@
 //! number of deltas costs linear time in total; an earlier version is a prefix of the same array.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_data::ArrayData;
 use arrow_data::transform::MutableArrayData;
@@ -81,6 +81,8 @@ pub(super) struct Version {
 struct Chain {
     links: Shelf<Link>,
     whole: OnceLock<ArrayData>,
+    /// Held while putting it together, which threads that meet here would else all do.
+    putting: Mutex<()>,
 }
 
 /// One dictionary batch.
@@ -138,7 +140,7 @@ impl Version {
     fn new(first: Link) -> Version {
         let (links, rows) = (Shelf::new(), first.rows);
         links.push(first);
-        Version { chain: Arc::new(Chain { links, whole: OnceLock::new() }), links: 1, rows }
+        Version { chain: Arc::new(Chain { links, whole: OnceLock::new(), putting: Mutex::new(()) }), links: 1, rows }
     }
 
     /// This version with one more link, in the same chain.
@@ -184,6 +186,10 @@ impl Chain {
             return Err(Error::new(ErrorKind::CopyNeeded, message));
         }
         ipc.walk_all();
+        let _alone = self.putting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(whole) = self.whole.get() {
+            return Ok(whole);
+        }
         let whole = self.first(self.links.len(), ipc, id)?;
         ipc.note_copy(whole.buffers().iter().map(|buffer| buffer.len()).sum());
         Ok(self.whole.get_or_init(|| whole))
