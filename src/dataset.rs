@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_array::RecordBatch;
@@ -21,6 +22,7 @@ use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 use crate::column::Column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::type_name;
+use crate::parallel;
 use crate::validate;
 use crate::value::{Value, field_value};
 
@@ -436,21 +438,31 @@ impl Dataset {
         })
     }
 
-    /// Checks all values now. `progress` hears how many rows of how many are done.
+    /// Checks all values now, in parallel. `progress` hears now and then, on the caller's thread, how many rows of how
+    /// many are done.
     ///
     /// # Errors
-    /// `InvalidData` naming path, batch, column, row and what was expected.
+    /// `InvalidData` naming path, batch, column, row and what was expected; the first there is.
     pub fn validate(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         let total = self.len()?;
-        let mut done = 0;
-        for part in self.parts() {
-            let part = part?;
-            for &column in part.piece.columns.iter() {
-                part.piece.source.check(part.batch, column)?;
-            }
-            done += part.rows.len() as u64;
-            progress(done, total);
-        }
+        let parts = self.parts().collect::<Result<Vec<_>>>()?;
+        let columns = self.num_columns().max(1);
+        // Rows times columns: the columns of one batch are checked apart.
+        let done = AtomicU64::new(0);
+        let check = |job: usize| {
+            let part = &parts[job / columns];
+            part.piece
+                .columns
+                .get(job % columns)
+                .map_or(Ok(()), |&column| part.piece.source.check(part.batch, column))?;
+            done.fetch_add(part.rows.len() as u64, Ordering::Relaxed);
+            Ok(())
+        };
+        // How many bytes there are is not known before; rows are, and few of them are not worth a thread.
+        let bytes = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(4 * columns);
+        let tick = || progress(done.load(Ordering::Relaxed) / columns as u64, total);
+        parallel::try_map(parts.len() * columns, bytes, check, tick)?;
+        progress(total, total);
         Ok(())
     }
 
@@ -498,7 +510,7 @@ impl Dataset {
     }
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
     /// The part's columns, values checked.
     pub(crate) fn columns(&self) -> Result<Vec<ArrayData>> {
         self.piece.columns.iter().map(|&column| self.column(column)).collect()
@@ -506,8 +518,12 @@ impl Part<'_> {
 
     /// Column `column` of the source, values checked, cut to the part.
     pub(crate) fn column(&self, column: usize) -> Result<ArrayData> {
-        let array = self.piece.source.checked(self.batch, column)?;
-        Ok(crate::buffer::slice(array, self.rows.start, self.rows.len()))
+        Ok(crate::buffer::slice(self.checked(column)?, self.rows.start, self.rows.len()))
+    }
+
+    /// Column `column` of the source, values checked, with all rows of the batch.
+    pub(crate) fn checked(&self, column: usize) -> Result<&'a ArrayData> {
+        self.piece.source.checked(self.batch, column)
     }
 }
 

@@ -16,6 +16,7 @@ pub mod layout;
 mod map;
 mod meaning;
 mod open;
+mod parallel;
 mod validate;
 mod value;
 

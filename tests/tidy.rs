@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// The modules in reading order; each may use those before it and nothing behind it.
 const ORDER: &[&[&str]] = &[
     &["error"],
+    &["parallel"],
     &["map"],
     &["layout"],
     &["buffer"],

@@ -366,7 +366,7 @@ class Column:
         """Name, type and metadata."""
     @property
     def null_count(self) -> int:
-        """The number of nulls."""
+        """How many values are ``None``, wherever the nulls stand: in dictionaries, runs and unions as well."""
     def __len__(self) -> int:
         """The number of rows."""
     @overload

@@ -1,57 +1,112 @@
-//! Loops over blocks of fixed-width values. Values are loaded wherever they are aligned; validity comes as words of 64
-//! bits. Sums of floats go through a fixed tree, so that a result depends on the values and nothing else:
+//! Loops over fixed-width values, loaded wherever they are aligned. Sums of floats go through a fixed tree, so that a
+//! result depends on the values, their order, and nothing else:
 //!
 //! ```text
-//! block of 65,536 = 64 leaves of 1,024 = 64 steps of 16 lanes
+//! 65,536 values = 64 leaves of 1,024 = 64 steps of 16 lanes
 //! lanes are added up alone, then in pairs; leaves in pairs; blocks in pairs
 //! ```
-//! Sixteen lanes keep one core's path to memory busy with any vector width. Tried and left: 8 lanes (wait for each
-//! other with AVX-512), 32 lanes (do not fit the registers of SSE2).
+//! A value's place in the tree is its row in the column: batches may begin and end anywhere. Sixteen lanes keep one
+//! core's path to memory busy with any vector width. Tried and left: 8 lanes (wait for each other with AVX-512), 32
+//! lanes (do not fit the registers of SSE2).
 //!
-//! Each kernel is compiled for several instruction sets and picks one when first called; the order of additions is the
-//! same in all, and the naive twins in the tests hold them to it.
+//! Each kernel is compiled for several instruction sets and picks one when called; the order of additions is the same
+//! in all, and the naive twins in the tests hold them to it.
 
+use arrow_buffer::i256;
+use half::f16;
 use multiversion::multiversion;
 
-/// Values that are summed up by one thread at a time.
-pub(super) const BLOCK: usize = 1 << 16;
 const LEAF: usize = 1 << 10;
 const LANES: usize = 16;
 
-/// The sum of a block of f64 without nulls.
-#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn sum_f64(block: &[[u8; 8]]) -> f64 {
-    sum_leaves(block, |raw| f64::from_le_bytes(*raw))
+/// A sum of floats under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FloatSum {
+    lanes: [f64; LANES],
+    /// Values in the leaf that is being filled.
+    filled: usize,
+    leaves: Pairs,
 }
 
-/// The sum of a block of f32, in f64, without nulls.
+/// Adds f64 without nulls.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn sum_f32(block: &[[u8; 4]]) -> f64 {
-    sum_leaves(block, |raw| f32::from_le_bytes(*raw).into())
+pub(super) fn add_f64(sum: &mut FloatSum, values: &[[u8; 8]]) {
+    sum.add(values, |raw| f64::from_le_bytes(*raw));
+}
+
+/// Adds f32, as f64, without nulls.
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+pub(super) fn add_f32(sum: &mut FloatSum, values: &[[u8; 4]]) {
+    sum.add(values, |raw| f32::from_le_bytes(*raw).into());
+}
+
+/// Adds f16, as f64, without nulls.
+pub(super) fn add_f16(sum: &mut FloatSum, values: &[[u8; 2]]) {
+    sum.add(values, |raw| f16::from_le_bytes(*raw).to_f64());
+}
+
+impl FloatSum {
+    #[inline(always)]
+    fn add<const N: usize>(&mut self, values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64 + Copy) {
+        let mut rest = values;
+        while !rest.is_empty() {
+            let (leaf, after) = rest.split_at(rest.len().min(LEAF - self.filled));
+            self.fill(leaf, number);
+            rest = after;
+        }
+    }
+
+    /// Adds values that fit the leaf.
+    #[inline(always)]
+    fn fill<const N: usize>(&mut self, values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64 + Copy) {
+        let lane = self.filled % LANES;
+        let (head, values) = values.split_at(if lane == 0 { 0 } else { values.len().min(LANES - lane) });
+        let (steps, tail) = values.as_chunks::<LANES>();
+        add_each(&mut self.lanes[lane..], head, number);
+        self.lanes = add_steps(self.lanes, steps, number);
+        add_each(&mut self.lanes, tail, number);
+        self.filled += head.len() + steps.len() * LANES + tail.len();
+        if self.filled == LEAF {
+            self.close_leaf();
+        }
+    }
+
+    #[inline]
+    fn close_leaf(&mut self) {
+        self.leaves.add(sum_lanes(std::mem::take(&mut self.lanes)));
+        self.filled = 0;
+    }
+
+    pub(super) fn total(mut self) -> f64 {
+        if self.filled > 0 {
+            self.close_leaf();
+        }
+        self.leaves.total()
+    }
 }
 
 #[inline(always)]
-fn sum_leaves<const N: usize>(block: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64 + Copy) -> f64 {
-    let mut sums = Pairs::default();
-    for leaf in block.chunks(LEAF) {
-        let mut lanes = [0.0; LANES];
-        let (steps, rest) = leaf.as_chunks::<LANES>();
-        for step in steps {
-            for (lane, raw) in lanes.iter_mut().zip(step) {
-                *lane += number(raw);
-            }
-        }
-        for (lane, raw) in lanes.iter_mut().zip(rest) {
+fn add_each<const N: usize>(lanes: &mut [f64], values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64) {
+    lanes.iter_mut().zip(values).for_each(|(lane, raw)| *lane += number(raw));
+}
+
+/// The lanes go in and out by value, which keeps them in registers.
+#[inline(always)]
+fn add_steps<const N: usize>(
+    mut lanes: [f64; LANES],
+    steps: &[[[u8; N]; LANES]],
+    number: impl Fn(&[u8; N]) -> f64,
+) -> [f64; LANES] {
+    for step in steps {
+        for (lane, raw) in lanes.iter_mut().zip(step) {
             *lane += number(raw);
         }
-        sums.add(sum_lanes(lanes));
     }
-    sums.total()
+    lanes
 }
 
 #[inline(always)]
-fn sum_lanes(lanes: [f64; LANES]) -> f64 {
-    let mut lanes = lanes;
+fn sum_lanes(mut lanes: [f64; LANES]) -> f64 {
     let mut width = LANES / 2;
     while width > 0 {
         for i in 0..width {
@@ -113,25 +168,128 @@ pub(super) fn sum_i64(block: &[[u8; 8]]) -> i128 {
     (i128::from(high) << 32) + i128::from(low)
 }
 
-/// The smallest and the largest f64 of a block that are numbers, or (∞, −∞) where none is.
+/// A number of `N` bytes, and the two that every other lies between.
+pub(super) trait Number<const N: usize>: Copy + PartialOrd + Send + Sync {
+    const LEAST: Self;
+    const MOST: Self;
+    const IS_FLOAT: bool;
+    fn load(raw: [u8; N]) -> Self;
+    fn store(self) -> [u8; N];
+}
+
+macro_rules! numbers {
+    ($($number:ty: $width:literal, $is_float:literal, $least:expr, $most:expr;)*) => {
+        $(impl Number<$width> for $number {
+            const LEAST: Self = $least;
+            const MOST: Self = $most;
+            const IS_FLOAT: bool = $is_float;
+            #[inline(always)]
+            fn load(raw: [u8; $width]) -> Self {
+                <$number>::from_le_bytes(raw)
+            }
+            #[inline(always)]
+            fn store(self) -> [u8; $width] {
+                self.to_le_bytes()
+            }
+        })*
+    };
+}
+
+numbers! {
+    i8: 1, false, i8::MIN, i8::MAX;
+    u8: 1, false, u8::MIN, u8::MAX;
+    i16: 2, false, i16::MIN, i16::MAX;
+    u16: 2, false, u16::MIN, u16::MAX;
+    i32: 4, false, i32::MIN, i32::MAX;
+    u32: 4, false, u32::MIN, u32::MAX;
+    i64: 8, false, i64::MIN, i64::MAX;
+    u64: 8, false, u64::MIN, u64::MAX;
+    i128: 16, false, i128::MIN, i128::MAX;
+    i256: 32, false, i256::MIN, i256::MAX;
+    f16: 2, true, f16::NEG_INFINITY, f16::INFINITY;
+    f32: 4, true, f32::NEG_INFINITY, f32::INFINITY;
+    f64: 8, true, f64::NEG_INFINITY, f64::INFINITY;
+}
+
+/// The smallest of `so_far` and the values; NaN is passed over, as comparisons with it are false.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
-pub(super) fn extremes_f64(block: &[[u8; 8]]) -> (f64, f64) {
-    let (mut least, mut most) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-    let (steps, rest) = block.as_chunks::<LANES>();
+pub(super) fn least<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
+    choose(so_far, values, |a, b| if b < a { b } else { a })
+}
+
+/// The largest, likewise.
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+pub(super) fn most<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
+    choose(so_far, values, |a, b| if b > a { b } else { a })
+}
+
+#[inline(always)]
+fn choose<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]], better: impl Fn(T, T) -> T) -> T {
+    // The compiler makes its own lanes of integers, and spoils ours. It may not of floats.
+    if !T::IS_FLOAT {
+        return values.iter().fold(so_far, |best, &raw| better(best, T::load(raw)));
+    }
+    let mut lanes = [so_far; LANES];
+    let (steps, rest) = values.as_chunks::<LANES>();
     for step in steps {
-        for ((least, most), &raw) in least.iter_mut().zip(&mut most).zip(step) {
-            let value = f64::from_le_bytes(raw);
-            // Comparisons with NaN are false, so it is never taken.
-            *least = if value < *least { value } else { *least };
-            *most = if value > *most { value } else { *most };
+        for (lane, &raw) in lanes.iter_mut().zip(step) {
+            *lane = better(*lane, T::load(raw));
         }
     }
-    for ((least, most), &raw) in least.iter_mut().zip(&mut most).zip(rest) {
-        let value = f64::from_le_bytes(raw);
-        *least = if value < *least { value } else { *least };
-        *most = if value > *most { value } else { *most };
+    let best = lanes.into_iter().fold(so_far, &better);
+    rest.iter().fold(best, |best, &raw| better(best, T::load(raw)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The tree as it is drawn above, value by value.
+    fn naive(values: &[f64]) -> f64 {
+        let mut leaves = vec![[0.0; LANES]; values.len().div_ceil(LEAF)];
+        for (row, value) in values.iter().enumerate() {
+            leaves[row / LEAF][row % LANES] += value;
+        }
+        let mut sums: Vec<f64> = leaves.into_iter().map(|lanes| pairs(&lanes)).collect();
+        // Whole subtrees first, from the largest.
+        let mut total = Vec::new();
+        while !sums.is_empty() {
+            let rest = sums.split_off(1 << sums.len().ilog2());
+            total.push(halves(&sums));
+            sums = rest;
+        }
+        total.into_iter().rev().fold(0.0, |sum, subtree| subtree + sum)
     }
-    let smaller = |a: f64, b: f64| if b < a { b } else { a };
-    let larger = |a: f64, b: f64| if b > a { b } else { a };
-    (least.into_iter().fold(f64::INFINITY, smaller), most.into_iter().fold(f64::NEG_INFINITY, larger))
+
+    fn halves(sums: &[f64]) -> f64 {
+        match sums {
+            [one] => *one,
+            _ => halves(&sums[sums.len() / 2..]) + halves(&sums[..sums.len() / 2]),
+        }
+    }
+
+    fn pairs(lanes: &[f64]) -> f64 {
+        let (left, right) = lanes.split_at(lanes.len() / 2);
+        let sums: Vec<f64> = left.iter().zip(right).map(|(a, b)| a + b).collect();
+        if sums.len() == 1 { sums[0] } else { pairs(&sums) }
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_is_that_of_the_drawn_tree_however_it_is_cut(
+            values in prop::collection::vec(-1e6..1e6f64, 0..20_000),
+            cuts in prop::collection::vec(0usize..2500, 0..40),
+        ) {
+            let raw: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
+            let (mut sum, mut rest) = (FloatSum::default(), &raw[..]);
+            for cut in cuts {
+                let (piece, after) = rest.split_at(cut.min(rest.len()));
+                add_f64(&mut sum, piece);
+                rest = after;
+            }
+            add_f64(&mut sum, rest);
+            prop_assert_eq!(sum.total().to_bits(), naive(&values).to_bits());
+        }
+    }
 }
