@@ -4,8 +4,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench check-all fuzz lint clean
+.PHONY: demo test test-rust test-python bench interop check-all fuzz lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -29,6 +30,13 @@ check-all: test
 bench: $(VENV)/test.done
 	$(BIN)/pip install --quiet datasets
 	$(BIN)/python bench/rivals/run.py $(QUICK)
+
+# Whether pyarrow, Go, Java and JavaScript read what Arrowwood writes, and the reverse; those that are not here are left
+# out. `make interop PAGE="--markdown docs/interop.md"` writes the page of it.
+interop: $(BIN)/python
+	$(BIN)/pip install --quiet pyarrow
+	cargo build --example samples
+	$(BIN)/python tests/interop/run.py --samples $(TARGET)/debug/examples/samples --folder $(TARGET)/interop $(PAGE)
 
 # Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.
