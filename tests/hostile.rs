@@ -1,16 +1,61 @@
 //! Damaged bytes give an error or values: never a panic, and never more memory or time than the input is worth.
 //!
 //! Every seed is mutated byte by byte (each bit flipped, 0, 255, ±1) and by many bytes at once, deterministically; then
-//! all that a reader could ask is asked. `ARROWWOOD_MUTANTS` sets how many mutants of each kind a seed gets.
+//! all that a reader could ask is asked, within limits of memory and time. `ARROWWOOD_MUTANTS` sets how many places of
+//! a seed are damaged; with `all` it is every byte of the metadata of every message and of the footer.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::builder::{Int32Builder, ListBuilder, StringDictionaryBuilder};
 use arrow_array::types::Int8Type;
 use arrow_array::*;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{DataType, Field};
 use arrowwood::{Bytes, Compression, Dataset, Format, Open, WriteOptions, write_to};
+
+/// Per mutant, of the processor's time: a busy machine may make anything wait.
+const LONGEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
+/// Per mutant by the clock, whatever the machine does: threads that wait for each other take no processor's time.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// What the standard library can't ask of the system.
+mod system {
+    #![allow(unsafe_code)]
+
+    use std::time::Duration;
+
+    /// A limit on memory for the whole process: an allocation that no input here is worth fails, and aborts the tests.
+    #[cfg(target_os = "linux")]
+    pub fn limit_memory() {
+        static ONCE: std::sync::Once = std::sync::Once::new();
+        const ABOVE_TODAY: u64 = 4 << 30;
+        ONCE.call_once(|| {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+            let kilobytes: u64 = size.trim().trim_end_matches(" kB").parse().unwrap();
+            let most = (kilobytes << 10) + ABOVE_TODAY;
+            let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+            // SAFETY: setrlimit reads the one struct, which lives until it returns.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+        });
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn limit_memory() {}
+
+    /// How long the calling thread has run.
+    pub fn thread_time() -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: clock_gettime writes the one struct, which lives until it returns.
+        assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+}
 
 /// A generator of numbers that needs no crate and gives the same ones everywhere (xorshift64).
 struct Numbers(u64);
@@ -91,68 +136,157 @@ fn exercise(bytes: &[u8]) -> bool {
     let _ = dataset.nbytes();
     for i in 0..dataset.num_columns() {
         let Ok(column) = dataset.column_at(i) else { continue };
-        // Rows without bytes (nulls, empty structs) may be declared by the billion.
-        if column.len().is_ok_and(|len| len < 1_000_000) {
-            let _ = (column.sum().is_ok(), column.min().is_ok(), column.null_count().is_ok());
-        }
+        let _ = (column.sum().is_ok(), column.min().is_ok(), column.null_count().is_ok());
     }
-    if valid && dataset.len().is_ok_and(|len| len < 1_000_000) {
+    if valid {
         let _ = dataset.to_record_batches().map(|batch| batch.is_ok()).filter(|ok| *ok).count();
         let _ = write_to(&dataset, &mut std::io::sink(), &WriteOptions::default());
     }
     valid
 }
 
-fn try_mutant(name: &str, bytes: &[u8], how: &str) {
-    let start = Instant::now();
-    let outcome = std::panic::catch_unwind(|| exercise(bytes));
-    assert!(outcome.is_ok(), "{name}: {how}: panicked");
-    assert!(start.elapsed() < Duration::from_secs(10), "{name}: {how}: took {:?}", start.elapsed());
+/// Mutants of one kind: tries them and counts them.
+struct Campaign {
+    name: &'static str,
+    tried: AtomicUsize,
+    valid: AtomicUsize,
+    /// Microseconds of the slowest.
+    worked: AtomicUsize,
 }
 
-fn mutants() -> usize {
-    std::env::var("ARROWWOOD_MUTANTS").ok().and_then(|n| n.parse().ok()).unwrap_or(20)
+impl Campaign {
+    fn new(name: &'static str) -> Campaign {
+        system::limit_memory();
+        let [tried, valid, worked] = [0; 3].map(AtomicUsize::new);
+        Campaign { name, tried, valid, worked }
+    }
+
+    fn one(&self, seed: &str, bytes: &[u8], how: &dyn Fn() -> String) {
+        let (clock, begin) = (Instant::now(), system::thread_time());
+        let Ok(valid) = std::panic::catch_unwind(|| exercise(bytes)) else { panic!("{seed}: {}: panicked", how()) };
+        let (waited, worked) = (clock.elapsed(), system::thread_time() - begin);
+        assert!(worked < LONGEST && waited < LONGEST_WAIT, "{seed}: {}: took {worked:?} of {waited:?}", how());
+        self.tried.fetch_add(1, Ordering::Relaxed);
+        self.valid.fetch_add(usize::from(valid), Ordering::Relaxed);
+        self.worked.fetch_max(worked.as_micros() as usize, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Campaign {
+    fn drop(&mut self) {
+        let Campaign { name, tried, valid, worked } = self;
+        println!("{name}: {tried:?} mutants, {valid:?} of them still valid, the slowest took {worked:?} µs");
+    }
+}
+
+/// How many places of a seed are damaged; `None` for all of its metadata.
+fn places() -> Option<usize> {
+    match std::env::var("ARROWWOOD_MUTANTS") {
+        Ok(all) if all == "all" => None,
+        Ok(number) => Some(number.parse().expect("ARROWWOOD_MUTANTS is a number or \"all\"")),
+        Err(_) => Some(20),
+    }
+}
+
+/// The bytes that say what the others are: prefix and metadata of every message, and the footer to the last byte.
+fn metadata(seed: &[u8]) -> Vec<Range<usize>> {
+    let messages = Open::new().bytes(Bytes::from(seed.to_vec())).and_then(|dataset| dataset.messages()).unwrap();
+    let mut ranges: Vec<_> = messages.iter().map(|m| m.offset as usize..m.body_offset as usize).collect();
+    if seed.ends_with(b"ARROW1") {
+        let tail = seed.len() - 10;
+        let length = i32::from_le_bytes(seed[tail..tail + 4].try_into().unwrap());
+        ranges.push(tail - length as usize..seed.len());
+    }
+    ranges
+}
+
+fn replacements(before: u8) -> BTreeSet<u8> {
+    let flips = (0..8).map(|bit| before ^ 1 << bit);
+    let others = [0, 255, before.wrapping_add(1), before.wrapping_sub(1)];
+    flips.chain(others).filter(|&after| after != before).collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_is_limited() {
+    system::limit_memory();
+    assert!(Vec::<u8>::new().try_reserve_exact(8 << 30).is_err());
 }
 
 #[test]
 fn one_damaged_byte() {
-    for (name, seed) in seeds() {
+    let campaign = Campaign::new("one damaged byte");
+    let damage = |(name, seed): &(String, Vec<u8>)| {
         let mut numbers = Numbers(seed.len() as u64 + 1);
-        for _ in 0..mutants() {
-            let at = numbers.next() % seed.len();
-            let before = seed[at];
-            let flips = (0..8).map(|bit| before ^ 1 << bit);
-            for after in flips.chain([0, 255, before.wrapping_add(1), before.wrapping_sub(1)]) {
-                let mut bytes = seed.clone();
+        let places: Vec<_> = match places() {
+            Some(number) => (0..number).map(|_| numbers.next() % seed.len()).collect(),
+            None => metadata(seed).into_iter().flatten().collect(),
+        };
+        let mut bytes = seed.clone();
+        for at in places {
+            for after in replacements(seed[at]) {
                 bytes[at] = after;
-                try_mutant(&name, &bytes, &format!("byte {at} from {before} to {after}"));
+                campaign.one(name, &bytes, &|| format!("byte {at} from {} to {after}", seed[at]));
             }
+            bytes[at] = seed[at];
         }
-    }
+        println!("{name}: done, {:?} mutants so far", campaign.tried);
+    };
+    let (seeds, next) = (seeds(), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    damage(seed)
+                }
+            });
+        }
+    });
 }
 
 #[test]
 fn several_damaged_bytes() {
+    let campaign = Campaign::new("several damaged bytes");
     for (name, seed) in seeds() {
-        for number in 0..mutants() * 4 {
+        for number in 0..places().unwrap_or(500) * 4 {
             let mut numbers = Numbers((number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut bytes = seed.clone();
             for _ in 0..1 + numbers.next() % 4 {
                 let at = numbers.next() % bytes.len();
                 bytes[at] = numbers.next() as u8;
             }
-            try_mutant(&name, &bytes, &format!("mutant {number}"));
+            campaign.one(&name, &bytes, &|| format!("mutant {number}"));
         }
     }
 }
 
 #[test]
 fn cut_off_anywhere() {
+    let campaign = Campaign::new("cut off anywhere");
     for format in [Format::File, Format::Stream] {
         let whole = written(format, None);
         for len in 0..whole.len() {
-            try_mutant(&format!("{format:?}"), &whole[..len], &format!("cut to {len} bytes"));
+            campaign.one(&format!("{format:?}"), &whole[..len], &|| format!("cut to {len} bytes"));
         }
+    }
+}
+
+#[test]
+fn rows_without_bytes_cost_nothing() {
+    let campaign = Campaign::new("rows without bytes");
+    let rows = 1 << 40;
+    let item = Arc::new(Field::new("item", DataType::Int8, true));
+    let empty = new_empty_array(&DataType::Int8);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("null", Arc::new(NullArray::new(rows))),
+        ("struct", Arc::new(StructArray::new_empty_fields(rows, None))),
+        ("lists", Arc::new(FixedSizeListArray::try_new_with_length(item, 0, empty, None, rows).unwrap())),
+    ];
+    for (name, column) in columns {
+        let batch = RecordBatch::try_from_iter_with_nullable([(name, column, true)]).unwrap();
+        let mut stream = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        stream.write(&batch).unwrap();
+        campaign.one(name, &stream.into_inner().unwrap(), &|| "2^40 rows".into());
     }
 }
 

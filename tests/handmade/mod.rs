@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use arrow_buffer::Buffer;
 use arrow_ipc as ipc;
 use arrow_ipc::convert::IpcSchemaEncoder;
 use arrow_ipc::writer::DictionaryTracker;
 use arrow_schema::{DataType, Field, Schema};
+use arrowwood::{Bytes, Dataset, Open};
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
 /// One nullable column.
@@ -163,4 +165,22 @@ pub fn file(schema: &Schema, messages: &[Msg], change: impl Fn(&mut Vec<ipc::Blo
     out.extend((b.finished_data().len() as i32).to_le_bytes());
     out.extend(b"ARROW1");
     out
+}
+
+/// `n` batches of one row, each behind a delta with its value.
+pub fn deltas(n: i32) -> Vec<u8> {
+    let text = |i: i32| format!("value number {i}");
+    let pair = |i| [text_values(i > 0, text(i).as_bytes()), batch(1, &[(1, 0)], &[&[], &i32s(&[i])])];
+    let coded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    stream(&one(coded), &(0..n).flat_map(pair).collect::<Vec<_>>())
+}
+
+pub fn opened(bytes: Vec<u8>) -> Dataset {
+    Open::new().bytes(Bytes::from(bytes)).unwrap()
+}
+
+/// Opened where no value is aligned.
+pub fn misaligned(bytes: Vec<u8>) -> Dataset {
+    let shifted = [vec![0], bytes].concat();
+    Open::new().bytes(Bytes::from(Buffer::from_vec(shifted).slice(1))).unwrap()
 }
