@@ -58,7 +58,7 @@ impl Column {
         Field(self.inner.field().clone())
     }
 
-    /// The number of nulls.
+    /// How many values are ``None``, wherever the nulls stand: in dictionaries, runs and unions as well.
     #[getter]
     fn null_count(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.null_count())?)

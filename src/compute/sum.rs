@@ -97,7 +97,7 @@ fn sum_integers(blocks: &Blocks<'_>, data_type: &DataType) -> i128 {
         DataType::UInt64 => piece.with_values([0; 8], |values: &[[u8; 8]]| {
             values.iter().map(|&raw| i128::from(u64::from_le_bytes(raw))).sum()
         }),
-        _ => piece.with_values([0; 8], |values| kernels::sum_i64(values)),
+        _ => piece.with_values([0; 8], kernels::sum_i64),
     };
     blocks.each(|pieces| pieces.map(sum).sum::<i128>()).into_iter().sum()
 }
