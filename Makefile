@@ -4,8 +4,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench check-all fuzz lint clean
+.PHONY: demo test test-rust test-python bench interop check-all fuzz lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -27,6 +28,24 @@ check-all: test
 bench: $(VENV)/test.done
 	$(BIN)/pip install --quiet datasets
 	$(BIN)/python bench/rivals/run.py $(QUICK)
+
+# Whether pyarrow, Go, Java and JavaScript read what Arrowwood writes, and the reverse; those that are not here are left
+# out. `make interop PAGE="--markdown docs/interop.md"` writes the page of it.
+interop: $(BIN)/python
+	$(BIN)/pip install --quiet pyarrow
+	cargo build --example samples
+	$(BIN)/python tests/interop/run.py --samples $(TARGET)/debug/examples/samples --folder $(TARGET)/interop $(PAGE)
+
+# Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
+# Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.
+MINUTES ?= 5
+CORPUS ?= ../shared/arrow-testing
+FUZZ_SEEDS = find $(CORPUS) -type f ! -name '*.gz' ! -name '*.md' -exec cp -n {} fuzz/corpus/$$target/ \;
+fuzz:
+	for target in ipc_open ipc_values messages csv; do \
+	  mkdir -p fuzz/corpus/$$target && if [ -d $(CORPUS) ] && [ $$target != csv ]; then $(FUZZ_SEEDS); fi; \
+	  cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES))) -timeout=10 -rss_limit_mb=1500 || exit 1; \
+	done
 
 lint:
 	cargo fmt --all --check

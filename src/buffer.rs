@@ -5,6 +5,7 @@
 //! used, even when another process rewrites the file.
 #![allow(unsafe_code)]
 
+use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -27,14 +28,22 @@ pub struct Bytes {
 
 impl Bytes {
     /// The bytes of a mapping, in place.
-    pub fn of_mapping(mapping: Mapping) -> Bytes {
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a mapping that can be stored into: what was checked has to stay as it is.
+    pub fn of_mapping(mapping: Mapping) -> Result<Bytes> {
+        if mapping.mode().is_writable() && mapping.path().is_some() {
+            return Err(Error::argument(
+                "a writable mapping can't be opened as Arrow data; map the file with mode 'r'",
+            ));
+        }
         let region = mapping.region();
         let (base, len): (NonNull<u8>, usize) = (region.base(), region.len());
         // SAFETY: the range stays mapped while the owner, a handle of the same mapping, lives. That nobody changes it
         // meanwhile is the contract of `open` (see the crate's page on trust); every length and offset read from it
         // is loaded once and bounded, so a breach yields wrong values and no access outside of the range.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
-        Bytes { data, mapping: Some(mapping) }
+        Ok(Bytes { data, mapping: Some(mapping) })
     }
 
     /// A copy of the bytes of `mapping`, in memory of our own.
@@ -45,6 +54,19 @@ impl Bytes {
         copy.resize(mapping.len(), 0);
         mapping.read_at(0, &mut copy)?;
         Ok(Bytes::from(copy))
+    }
+
+    /// `len` bytes that `fill` writes: large ones in pages of their own, which are cheaper to touch first and go back to
+    /// the system at once.
+    pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<Buffer> {
+        const LARGE: usize = 1 << 20;
+        if len >= LARGE {
+            let bytes = Bytes::of_mapping(Mapping::filled(len, fill)?).map_err(io::Error::other)?;
+            return Ok(bytes.data);
+        }
+        let mut bytes = vec![0; len];
+        fill(&mut bytes)?;
+        Ok(Buffer::from_vec(bytes))
     }
 
     /// The number of bytes.
@@ -78,7 +100,7 @@ impl Bytes {
         if let Some(mapping) = &self.mapping {
             return mapping.read_at(offset, into);
         }
-        let end = offset.checked_add(into.len()).unwrap_or(usize::MAX);
+        let end = offset.saturating_add(into.len());
         let from = self.data.get(offset..end).ok_or_else(|| {
             let (wanted, len) = (into.len(), self.len());
             Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}"))
@@ -133,24 +155,37 @@ impl Parts {
 
 /// Rows `start .. start + len` of `array`, sharing its buffers. The caller has made sure that they are inside.
 ///
-/// Throughout this crate the children of a struct are cut with it and its own offset is 0; every other type keeps its
-/// children whole and moves its offset.
+/// Throughout this crate the children of a struct, a fixed-size list and a sparse union are cut with it and its own
+/// offset is 0; every other type keeps its children whole and moves its offset. (arrow-rs moves the offset *and* cuts
+/// the children of structs inside, and then cuts them again.)
 pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     if start == 0 && len == array.len() {
         return array.clone();
     }
-    let DataType::Struct(_) = array.data_type() else { return array.slice(start, len) };
-    let children = array.child_data().iter().map(|child| slice(child, start, len)).collect();
+    let from = array.offset() + start;
+    let (buffers, factor, from) = match array.data_type() {
+        DataType::Struct(_) => (Vec::new(), 1, start),
+        DataType::FixedSizeList(_, size) => (Vec::new(), usize::try_from(*size).unwrap_or(0), from),
+        DataType::Union(_, UnionMode::Sparse) => (vec![array.buffers()[0].slice_with_length(from, len)], 1, from),
+        _ => return array.slice(start, len),
+    };
+    let children = array.child_data().iter().map(|child| slice(child, from * factor, len * factor)).collect();
     let nulls = array.nulls().map(|nulls| nulls.slice(start, len));
-    let builder = ArrayDataBuilder::new(array.data_type().clone()).len(len).nulls(nulls).child_data(children);
-    // SAFETY: the children have `len` rows each and the validity too; nothing else makes a struct valid.
+    let builder = ArrayDataBuilder::new(array.data_type().clone());
+    let builder = builder.len(len).nulls(nulls).buffers(buffers).child_data(children);
+    // SAFETY: buffers, children and validity are those of an array of this type, each cut to the same `len` rows.
     unsafe { builder.build_unchecked() }
 }
 
-/// `array` as arrow-rs holds it: typed, and with its buffers aligned for that, by a copy where they are not.
-pub(crate) fn to_array(mut array: ArrayData) -> ArrayRef {
+/// `array` with its buffers, and those of its children, aligned for arrow-rs; copied where they are not.
+pub(crate) fn aligned(mut array: ArrayData) -> ArrayData {
     array.align_buffers();
-    make_array(array)
+    array
+}
+
+/// `array` as arrow-rs holds it: typed, and with its buffers aligned for that, by a copy where they are not.
+pub(crate) fn to_array(array: ArrayData) -> ArrayRef {
+    make_array(aligned(array))
 }
 
 /// The bytes that rows `rows` of `array` take in its buffers and its children's, dictionaries apart.
@@ -196,8 +231,9 @@ fn span<const N: usize>(array: &ArrayData, start: usize, end: usize) -> Range<us
         wide[..N].copy_from_slice(bytes);
         usize::try_from(u64::from_le_bytes(wide)).ok()
     };
+    let most = array.child_data().first().map_or_else(|| array.buffers().get(1).map_or(0, Buffer::len), ArrayData::len);
     match (offset(start), offset(end)) {
-        (Some(from), Some(to)) if from <= to => from..to,
+        (Some(from), Some(to)) if from <= to && to <= most => from..to,
         _ => 0..0,
     }
 }

@@ -196,10 +196,14 @@ unsafe extern "C" fn release(stream: *mut FFI_ArrowArrayStream) {
 impl Dataset {
     /// One array of struct type, or of any type, that came through the C data interface, as a dataset: a struct gives
     /// its members as columns, another array one column called `values`.
-    pub fn import_array(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<Dataset> {
+    ///
+    /// # Safety
+    /// `array` and `schema` must belong together and follow the C data interface: pointers valid, buffers as long as
+    /// the type and the length ask for, values valid.
+    pub unsafe fn import_array(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<Dataset> {
         let failed = |e: arrow_schema::ArrowError| Error::argument(format!("importing an Arrow C array: {e}"));
         let field = Field::try_from(schema).map_err(failed)?;
-        // SAFETY: the producer vouches that array and schema belong together and follow the C data interface.
+        // SAFETY: the caller's promise.
         let data = unsafe { arrow_array::ffi::from_ffi_and_data_type(array, field.data_type().clone()) };
         let array = arrow_array::make_array(data.map_err(failed)?);
         if matches!(array.data_type(), DataType::Struct(_)) && array.null_count() > 0 {

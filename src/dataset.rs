@@ -17,12 +17,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
 use crate::column::Column;
 use crate::error::{Error, ErrorKind, Result};
+use crate::layout::type_name;
 use crate::parallel;
-use crate::value::{Value, value};
+use crate::validate;
+use crate::value::{Value, field_value};
 
 /// Where rows come from: record batches of one schema, found and decoded when asked for.
 pub(crate) trait Source: Debug + Send + Sync {
@@ -39,11 +41,27 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// The batch that holds `row`; `None` past the last row.
     fn locate(&self, row: u64) -> Result<Option<usize>>;
 
+    /// Batch and row inside it of the row that is `back` rows before the end, 1 being the last.
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        self.locate_by_len(back)
+    }
+
+    /// `locate_from_end` by counting all rows first.
+    fn locate_by_len(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        let Some(row) = self.walk(u64::MAX)?.checked_sub(back) else { return Ok(None) };
+        let Some(batch) = self.locate(row)? else { return Ok(None) };
+        let start = self.span(batch)?.map_or(row, |span| span.start);
+        Ok(Some((batch, (row - start) as usize)))
+    }
+
     /// A column of a batch whose structure has been checked; its values may be anything.
     fn column(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
     /// A column of a batch whose values have been checked, unless the caller of `open` vouched for them.
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+
+    /// Checks the values of a column of a batch, whatever the caller of `open` said; once, if they are good.
+    fn check(&self, batch: usize, column: usize) -> Result<()>;
 
     fn footprint(&self) -> Footprint;
 
@@ -205,7 +223,7 @@ impl Dataset {
             }
         }
         let pieces = datasets.iter().flat_map(|dataset| dataset.pieces.iter().cloned()).collect();
-        Ok(Dataset::of_pieces(first.schema.clone(), pieces))
+        Ok(Dataset::of_pieces(nullable_where_any(datasets), pieces))
     }
 
     /// Names, types and metadata of the columns.
@@ -223,7 +241,10 @@ impl Dataset {
         if let Some(len) = self.len.get() {
             return Ok(*len);
         }
-        let len = self.pieces.iter().map(Piece::rows).sum::<Result<u64>>()?;
+        let sum = self.pieces.iter().try_fold(0u64, |sum, piece| {
+            sum.checked_add(piece.rows()?).ok_or_else(|| Error::invalid("more than 2^64 rows"))
+        });
+        let len = sum?;
         Ok(*self.len.get_or_init(|| len))
     }
 
@@ -363,6 +384,23 @@ impl Dataset {
         Ok(Row { schema: &self.schema, piece, batch, index })
     }
 
+    /// The row that is `back` rows before the end, 1 being the last. Of an IPC file only the last batches are looked at,
+    /// where [`Dataset::len`] would count them all.
+    ///
+    /// # Errors
+    /// As [`Dataset::row`].
+    pub fn row_from_end(&self, back: u64) -> Result<Row<'_>> {
+        let whole = self.pieces.last().filter(|piece| back > 0 && piece.start == 0 && piece.rows.is_none());
+        let found = whole.map(|piece| Ok::<_, Error>((piece, piece.source.locate_from_end(back)?))).transpose()?;
+        if let Some((piece, Some((batch, index)))) = found {
+            return Ok(Row { schema: &self.schema, piece, batch, index });
+        }
+        match self.len()?.checked_sub(back).filter(|_| back > 0) {
+            Some(row) => self.row(row),
+            None => Err(self.no_row(back)),
+        }
+    }
+
     /// All rows in order.
     pub fn rows(&self) -> impl Iterator<Item = Result<Row<'_>>> {
         let schema: &Schema = &self.schema;
@@ -413,7 +451,10 @@ impl Dataset {
         let done = AtomicU64::new(0);
         let check = |job: usize| {
             let part = &parts[job / columns];
-            part.piece.columns.get(job % columns).map_or(Ok(()), |&column| part.validate(column))?;
+            part.piece
+                .columns
+                .get(job % columns)
+                .map_or(Ok(()), |&column| part.piece.source.check(part.batch, column))?;
             done.fetch_add(part.rows.len() as u64, Ordering::Relaxed);
             Ok(())
         };
@@ -485,21 +526,6 @@ impl<'a> Part<'a> {
     pub(crate) fn checked(&self, column: usize) -> Result<&'a ArrayData> {
         self.piece.source.checked(self.batch, column)
     }
-
-    fn validate(&self, column: usize) -> Result<()> {
-        let array = self.piece.source.column(self.batch, column)?;
-        let checked = match array.data_type() {
-            _ if crate::validate::is_trivial(array.data_type()) => crate::validate::check(array),
-            _ => self.piece.source.checked(self.batch, column).and_then(crate::validate::check),
-        };
-        checked.map_err(|e| {
-            let name = self.piece.source.schema().field(column).name().clone();
-            match self.piece.source.path() {
-                Some(path) => e.context(format_args!("batch {}, column '{name}'", self.batch)).at(path),
-                None => e.context(format_args!("batch {}, column '{name}'", self.batch)),
-            }
-        })
-    }
 }
 
 /// One row of a dataset.
@@ -526,7 +552,7 @@ impl<'a> Row<'a> {
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
         let inside = self.piece.columns.get(column);
         let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
-        value(self.piece.source.column(self.batch, number)?, self.index)
+        field_value(self.schema.field(column), self.piece.source.column(self.batch, number)?, self.index)
             .map_err(|e| e.context(format_args!("batch {}, column '{}'", self.batch, self.schema.field(column).name())))
     }
 
@@ -537,6 +563,18 @@ impl<'a> Row<'a> {
     }
 }
 
+/// The first dataset's schema, with those columns nullable that are nullable in any.
+fn nullable_where_any(datasets: &[Dataset]) -> SchemaRef {
+    let first = &datasets[0].schema;
+    let nullable = |number: usize| datasets.iter().any(|dataset| dataset.schema.field(number).is_nullable());
+    let widened = |(number, field): (usize, &FieldRef)| match nullable(number) && !field.is_nullable() {
+        true => Arc::new(field.as_ref().clone().with_nullable(true)),
+        false => field.clone(),
+    };
+    let fields: Fields = first.fields().iter().enumerate().map(widened).collect();
+    Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
+}
+
 /// The first difference between two schemas, in words, or `None`. Metadata may differ.
 pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
     for (number, (left, right)) in a.fields().iter().zip(b.fields()).enumerate() {
@@ -544,7 +582,8 @@ pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
             return Some(format!("column {number} is called '{}' and '{}'", left.name(), right.name()));
         }
         if left.data_type() != right.data_type() {
-            return Some(format!("column '{}' is {} and {}", left.name(), left.data_type(), right.data_type()));
+            let types = (type_name(left.data_type()), type_name(right.data_type()));
+            return Some(format!("column '{}' is {} and {}", left.name(), types.0, types.1));
         }
     }
     let (left, right) = (a.fields().len(), b.fields().len());
@@ -603,6 +642,10 @@ impl Source for Arrays {
         self.column(batch, column)
     }
 
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        validate::check(self.column(batch, column)?)
+    }
+
     fn footprint(&self) -> Footprint {
         Footprint::default()
     }
@@ -636,5 +679,36 @@ impl Dataset {
             parts.push((batch.num_rows(), columns));
         }
         Ok(Dataset::of_source(Arc::new(Arrays::new(schema, parts))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Format, Open, WriteOptions, write_to};
+    use arrow_array::{ArrayRef, Int64Array};
+
+    #[test]
+    fn rows_from_the_end_are_those_from_the_start() {
+        let batch = |rows: std::ops::Range<i64>| {
+            let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
+            RecordBatch::try_from_iter([("n", column)]).unwrap()
+        };
+        let memory = Dataset::try_from(vec![batch(0..5), batch(5..5), batch(5..12)]).unwrap();
+        for format in [Format::File, Format::Stream] {
+            let mut bytes = Vec::new();
+            write_to(&memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
+            for (whole, rows) in [(0..12, 12), (2..9, 7)] {
+                for back in 1..=rows {
+                    // Opened anew each time, so that nothing has been walked yet.
+                    let opened = Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+                    let part = if rows == 12 { opened } else { opened.slice(whole.start, rows).unwrap() };
+                    let found = part.row_from_end(back).unwrap().get(0).unwrap();
+                    assert_eq!(found.to_string(), (whole.end - back).to_string());
+                    assert_eq!(part.row_from_end(rows + 1).unwrap_err().kind(), ErrorKind::RowOutOfRange);
+                    assert_eq!(part.row_from_end(0).unwrap_err().kind(), ErrorKind::RowOutOfRange);
+                }
+            }
+        }
     }
 }

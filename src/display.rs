@@ -11,84 +11,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use arrow_buffer::i256;
-use arrow_schema::{DataType, FieldRef, TimeUnit, UnionMode};
+use arrow_schema::TimeUnit;
 use chrono::{DateTime, NaiveDate};
 use serde_json::{Number, Value as Json};
 
 use crate::dataset::{Dataset, Row};
 use crate::error::{Error, Result};
+use crate::layout::{field_type_name, unit_name};
 use crate::value::{Items, Value};
-
-// ---- types ----
-
-/// The name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`.
-pub fn type_name(data_type: &DataType) -> String {
-    use DataType::*;
-    match data_type {
-        Timestamp(unit, None) => format!("timestamp[{}]", unit_name(*unit)),
-        Timestamp(unit, Some(tz)) => format!("timestamp[{}, {tz}]", unit_name(*unit)),
-        Time32(unit) => format!("time32[{}]", unit_name(*unit)),
-        Time64(unit) => format!("time64[{}]", unit_name(*unit)),
-        Duration(unit) => format!("duration[{}]", unit_name(*unit)),
-        Interval(unit) => format!("interval[{}]", snake_case(&format!("{unit:?}"))),
-        FixedSizeBinary(width) => format!("fixed_size_binary[{width}]"),
-        Decimal32(precision, scale) => format!("decimal32({precision}, {scale})"),
-        Decimal64(precision, scale) => format!("decimal64({precision}, {scale})"),
-        Decimal128(precision, scale) => format!("decimal128({precision}, {scale})"),
-        Decimal256(precision, scale) => format!("decimal256({precision}, {scale})"),
-        List(item) => format!("list<{}>", field_type(item)),
-        LargeList(item) => format!("large_list<{}>", field_type(item)),
-        ListView(item) => format!("list_view<{}>", field_type(item)),
-        LargeListView(item) => format!("large_list_view<{}>", field_type(item)),
-        FixedSizeList(item, size) => format!("fixed_size_list<{}>[{size}]", field_type(item)),
-        Struct(fields) => format!("struct<{}>", members(fields.iter())),
-        Map(entries, _) => format!("map<{}>", map_types(entries.data_type())),
-        Union(fields, UnionMode::Sparse) => format!("sparse_union<{}>", members(fields.iter().map(|(_, field)| field))),
-        Union(fields, UnionMode::Dense) => format!("dense_union<{}>", members(fields.iter().map(|(_, field)| field))),
-        Dictionary(key, value) => format!("dictionary<{}, {}>", type_name(key), type_name(value)),
-        RunEndEncoded(ends, values) => format!("run_end_encoded<{}, {}>", field_type(ends), field_type(values)),
-        Boolean => "bool".into(),
-        simple => snake_case(&format!("{simple:?}")),
-    }
-}
-
-fn unit_name(unit: TimeUnit) -> &'static str {
-    match unit {
-        TimeUnit::Second => "s",
-        TimeUnit::Millisecond => "ms",
-        TimeUnit::Microsecond => "us",
-        TimeUnit::Nanosecond => "ns",
-    }
-}
-
-/// `LargeUtf8` as `large_utf8`.
-fn snake_case(name: &str) -> String {
-    let mut snake = String::new();
-    for letter in name.chars() {
-        // `UInt8` is one word.
-        if letter.is_uppercase() && !["", "u"].contains(&&snake[..]) {
-            snake.push('_');
-        }
-        snake.extend(letter.to_lowercase());
-    }
-    snake
-}
-
-fn field_type(field: &FieldRef) -> String {
-    type_name(field.data_type())
-}
-
-fn members<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> String {
-    let members: Vec<_> = fields.map(|field| format!("{}: {}", field.name(), field_type(field))).collect();
-    members.join(", ")
-}
-
-fn map_types(entries: &DataType) -> String {
-    match entries {
-        DataType::Struct(fields) => fields.iter().map(field_type).collect::<Vec<_>>().join(", "),
-        other => type_name(other),
-    }
-}
 
 // ---- numbers and times ----
 
@@ -283,6 +213,7 @@ impl Display for Value<'_> {
             Value::Decimal { digits, scale } => f.write_str(&decimal_text(*digits, *scale)),
             Value::Str(text) => f.write_str(text),
             Value::Bytes(bytes) => bytes_short(f, bytes),
+            Value::Uuid(bytes) => f.write_str(&uuid_text(bytes)),
             Value::Date(days) => f.write_str(&date_text(*days)),
             Value::Time(count, unit) => f.write_str(&time_text(*count, *unit)),
             Value::Timestamp(count, unit, tz) => f.write_str(&timestamp_text(*count, *unit, *tz)),
@@ -309,6 +240,12 @@ fn item(f: &mut fmt::Formatter<'_>, value: Result<Value<'_>>) -> fmt::Result {
         Ok(value) => value.fmt(f),
         Err(e) => write!(f, "<error: {e}>"),
     }
+}
+
+/// `01234567-89ab-cdef-0123-456789abcdef`.
+fn uuid_text(bytes: &[u8; 16]) -> String {
+    let digits = hex(bytes);
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
 fn bytes_short(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
@@ -371,6 +308,7 @@ impl Value<'_> {
             Value::Decimal { digits, scale } => Json::String(decimal_text(*digits, *scale)),
             Value::Str(text) => Json::String((*text).into()),
             Value::Bytes(bytes) => Json::String(hex(bytes)),
+            Value::Uuid(bytes) => Json::String(uuid_text(bytes)),
             Value::Timestamp(count, unit, tz) => Json::String(timestamp_iso(*count, *unit, *tz)),
             Value::Duration(count, unit) => Json::String(Span::of_duration(*count, *unit).iso()),
             Value::Interval { months, days, nanoseconds, .. } => {
@@ -507,7 +445,7 @@ impl<'a> Preview<'a> {
         };
         Printed {
             name: cut(field.name(), self.cell),
-            type_name: cut(type_name(field.data_type()), self.cell),
+            type_name: cut(field_type_name(field), self.cell),
             right: field.data_type().is_numeric(),
             cells: lines.iter().map(cell).collect(),
         }
@@ -706,7 +644,7 @@ mod tests {
     use arrow_array::types::*;
     use arrow_array::*;
     use arrow_buffer::{IntervalMonthDayNano, ScalarBuffer};
-    use arrow_schema::{Field, Fields, Schema, UnionFields};
+    use arrow_schema::{DataType, Field, Schema, UnionFields};
 
     use super::*;
     use crate::buffer::Bytes;
@@ -734,39 +672,6 @@ mod tests {
 
     fn pair(a: &str, b: &str) -> (String, String) {
         (a.into(), b.into())
-    }
-
-    #[test]
-    fn types_have_short_names() {
-        let int = Arc::new(Field::new("item", DataType::Int32, true));
-        let text = Arc::new(Field::new("text", DataType::LargeUtf8, true));
-        let fields = Fields::from(vec![int.clone(), text.clone()]);
-        let union = UnionFields::from_fields(vec![int.clone(), text.clone()]);
-        let dictionary = DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into());
-        for (data_type, name) in [
-            (DataType::UInt8, "uint8"),
-            (DataType::Float16, "float16"),
-            (DataType::Boolean, "bool"),
-            (DataType::Utf8View, "utf8_view"),
-            (DataType::LargeBinary, "large_binary"),
-            (DataType::Date64, "date64"),
-            (DataType::FixedSizeBinary(16), "fixed_size_binary[16]"),
-            (DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), "timestamp[ms, UTC]"),
-            (DataType::Time64(TimeUnit::Nanosecond), "time64[ns]"),
-            (DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano), "interval[month_day_nano]"),
-            (DataType::Decimal128(10, -2), "decimal128(10, -2)"),
-            (dictionary, "dictionary<int8, utf8>"),
-            (DataType::FixedSizeList(int.clone(), 3), "fixed_size_list<int32>[3]"),
-            (DataType::Struct(fields.clone()), "struct<item: int32, text: large_utf8>"),
-            (DataType::Union(union, UnionMode::Dense), "dense_union<item: int32, text: large_utf8>"),
-            (
-                DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false),
-                "map<int32, large_utf8>",
-            ),
-            (DataType::RunEndEncoded(int, text), "run_end_encoded<int32, large_utf8>"),
-        ] {
-            assert_eq!(type_name(&data_type), name);
-        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Which buffers a type has, in which order and how long: the one table that the decoder, the checker, the writer and
-//! the printer all consult (Arrow Columnar Format, *Physical Memory Layout* and *Buffer Listing for Each Layout*).
+//! the printer all consult (Arrow Columnar Format, *Physical Memory Layout* and *Buffer Listing for Each Layout*). And
+//! the types' names.
 
-use arrow_schema::{DataType, FieldRef, IntervalUnit, UnionMode};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,4 +156,119 @@ fn with_validity(rest: [Option<Role>; 2]) -> Layout {
 
 fn bare(rest: [Option<Role>; 2]) -> Layout {
     Layout { roles: [rest[0], rest[1], None], variadic: false }
+}
+
+/// The name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`.
+pub fn type_name(data_type: &DataType) -> String {
+    use DataType::*;
+    match data_type {
+        Timestamp(unit, None) => format!("timestamp[{}]", unit_name(*unit)),
+        Timestamp(unit, Some(tz)) => format!("timestamp[{}, {tz}]", unit_name(*unit)),
+        Time32(unit) => format!("time32[{}]", unit_name(*unit)),
+        Time64(unit) => format!("time64[{}]", unit_name(*unit)),
+        Duration(unit) => format!("duration[{}]", unit_name(*unit)),
+        Interval(unit) => format!("interval[{}]", snake_case(&format!("{unit:?}"))),
+        FixedSizeBinary(width) => format!("fixed_size_binary[{width}]"),
+        Decimal32(precision, scale) => format!("decimal32({precision}, {scale})"),
+        Decimal64(precision, scale) => format!("decimal64({precision}, {scale})"),
+        Decimal128(precision, scale) => format!("decimal128({precision}, {scale})"),
+        Decimal256(precision, scale) => format!("decimal256({precision}, {scale})"),
+        List(item) => format!("list<{}>", field_type_name(item)),
+        LargeList(item) => format!("large_list<{}>", field_type_name(item)),
+        ListView(item) => format!("list_view<{}>", field_type_name(item)),
+        LargeListView(item) => format!("large_list_view<{}>", field_type_name(item)),
+        FixedSizeList(item, size) => format!("fixed_size_list<{}>[{size}]", field_type_name(item)),
+        Struct(fields) => format!("struct<{}>", members(fields.iter())),
+        Map(entries, _) => format!("map<{}>", map_types(entries.data_type())),
+        Union(fields, UnionMode::Sparse) => format!("sparse_union<{}>", members(fields.iter().map(|(_, field)| field))),
+        Union(fields, UnionMode::Dense) => format!("dense_union<{}>", members(fields.iter().map(|(_, field)| field))),
+        Dictionary(key, value) => format!("dictionary<{}, {}>", type_name(key), type_name(value)),
+        RunEndEncoded(ends, values) => {
+            format!("run_end_encoded<{}, {}>", field_type_name(ends), field_type_name(values))
+        }
+        Boolean => "bool".into(),
+        simple => snake_case(&format!("{simple:?}")),
+    }
+}
+
+/// The name of a field's type: `extension<arrow.uuid>` where it has one of its own, else that of what is stored.
+pub fn field_type_name(field: &Field) -> String {
+    match field.extension_type_name() {
+        Some(name) => format!("extension<{name}>"),
+        None => type_name(field.data_type()),
+    }
+}
+
+pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// `LargeUtf8` as `large_utf8`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        // `UInt8` is one word.
+        if letter.is_uppercase() && !["", "u"].contains(&&snake[..]) {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
+
+fn members<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> String {
+    let members: Vec<_> = fields.map(|field| format!("{}: {}", field.name(), field_type_name(field))).collect();
+    members.join(", ")
+}
+
+fn map_types(entries: &DataType) -> String {
+    match entries {
+        DataType::Struct(fields) => fields.iter().map(|field| field_type_name(field)).collect::<Vec<_>>().join(", "),
+        other => type_name(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::{Fields, UnionFields};
+    use std::sync::Arc;
+
+    #[test]
+    fn types_have_short_names() {
+        let int = Arc::new(Field::new("item", DataType::Int32, true));
+        let text = Arc::new(Field::new("text", DataType::LargeUtf8, true));
+        let fields = Fields::from(vec![int.clone(), text.clone()]);
+        let union = UnionFields::from_fields(vec![int.clone(), text.clone()]);
+        let dictionary = DataType::Dictionary(DataType::Int8.into(), DataType::Utf8.into());
+        for (data_type, name) in [
+            (DataType::UInt8, "uint8"),
+            (DataType::Float16, "float16"),
+            (DataType::Boolean, "bool"),
+            (DataType::Utf8View, "utf8_view"),
+            (DataType::LargeBinary, "large_binary"),
+            (DataType::Date64, "date64"),
+            (DataType::FixedSizeBinary(16), "fixed_size_binary[16]"),
+            (DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), "timestamp[ms, UTC]"),
+            (DataType::Time64(TimeUnit::Nanosecond), "time64[ns]"),
+            (DataType::Interval(arrow_schema::IntervalUnit::MonthDayNano), "interval[month_day_nano]"),
+            (DataType::Decimal128(10, -2), "decimal128(10, -2)"),
+            (dictionary, "dictionary<int8, utf8>"),
+            (DataType::FixedSizeList(int.clone(), 3), "fixed_size_list<int32>[3]"),
+            (DataType::Struct(fields.clone()), "struct<item: int32, text: large_utf8>"),
+            (DataType::Union(union, UnionMode::Dense), "dense_union<item: int32, text: large_utf8>"),
+            (
+                DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false),
+                "map<int32, large_utf8>",
+            ),
+            (DataType::RunEndEncoded(int, text), "run_end_encoded<int32, large_utf8>"),
+        ] {
+            assert_eq!(type_name(&data_type), name);
+        }
+    }
 }

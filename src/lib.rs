@@ -14,6 +14,7 @@ mod error;
 mod ipc;
 pub mod layout;
 mod map;
+mod meaning;
 mod open;
 mod parallel;
 mod validate;
@@ -23,13 +24,14 @@ pub use crate::csv::{CsvOptions, read_csv_from};
 pub use buffer::Bytes;
 pub use column::Column;
 pub use dataset::{Dataset, Footprint, Row};
-pub use display::{Preview, type_name};
+pub use display::Preview;
 #[doc(hidden)]
 pub use display::{bytes_text, count_text, cut, plural};
 pub use error::{Error, ErrorKind, Result};
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, Validate, WriteOptions, write, write_to,
 };
+pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use value::{Items, Members, Value};

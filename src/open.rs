@@ -86,7 +86,7 @@ impl Open {
 
     fn mapping(self, mapping: Mapping) -> Result<Dataset> {
         let path = mapping.path().map(Path::to_path_buf);
-        let bytes = if self.copy { Bytes::copied_from(&mapping)? } else { Bytes::of_mapping(mapping) };
+        let bytes = if self.copy { Bytes::copied_from(&mapping)? } else { Bytes::of_mapping(mapping)? };
         self.source(bytes, path.as_deref())
     }
 

@@ -4,7 +4,7 @@
 
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, FieldRef, IntervalUnit, TimeUnit, UnionMode};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
 use crate::error::{Error, Result};
 
@@ -37,6 +37,8 @@ pub enum Value<'a> {
     Str(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),
+    /// The 16 bytes of a UUID: extension type `arrow.uuid`.
+    Uuid(&'a [u8; 16]),
     /// Days since 1970-01-01.
     Date(i64),
     /// Time since midnight.
@@ -69,16 +71,17 @@ pub enum Value<'a> {
 /// The items of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
+    field: &'a Field,
     values: &'a ArrayData,
     start: usize,
     len: usize,
 }
 
 impl<'a> Items<'a> {
-    fn new(values: &'a ArrayData, start: Option<usize>, len: Option<usize>) -> Result<Items<'a>> {
+    fn new(field: &'a Field, values: &'a ArrayData, start: Option<usize>, len: Option<usize>) -> Result<Items<'a>> {
         match (start, len) {
             (Some(start), Some(len)) if start.checked_add(len).is_some_and(|end| end <= values.len()) => {
-                Ok(Items { values, start, len })
+                Ok(Items { field, values, start, len })
             }
             _ => Err(Error::invalid(format!("a list's offset and size do not fit its {} values", values.len()))),
         }
@@ -96,8 +99,8 @@ impl<'a> Items<'a> {
 
     /// The items in order.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
-        let values = self.values;
-        (self.start..self.start + self.len).map(move |row| value(values, row))
+        let (field, values) = (self.field, self.values);
+        (self.start..self.start + self.len).map(move |row| field_value(field, values, row))
     }
 }
 
@@ -116,19 +119,35 @@ impl<'a> Members<'a> {
             DataType::Struct(fields) => &fields[..],
             _ => &[],
         };
-        fields.iter().zip(array.child_data()).map(move |(field, child)| (field, value(child, row)))
+        fields.iter().zip(array.child_data()).map(move |(field, child)| (field, field_value(field, child, row)))
     }
+}
+
+/// The value of row `row` of a field: extension types as what they are.
+pub(crate) fn field_value<'a>(field: &Field, array: &'a ArrayData, row: usize) -> Result<Value<'a>> {
+    let stored = value(array, row)?;
+    Ok(match (field.extension_type_name(), stored) {
+        (Some("arrow.uuid"), Value::Bytes(bytes)) => bytes.try_into().map_or(Value::Bytes(bytes), Value::Uuid),
+        (Some("arrow.bool8"), Value::Int(byte)) => Value::Bool(byte != 0),
+        // JSON is text and a tensor a list already; what is not known stays as it is stored.
+        (_, stored) => stored,
+    })
 }
 
 /// The value of row `row`.
 pub(crate) fn value(array: &ArrayData, row: usize) -> Result<Value<'_>> {
-    use DataType::*;
     if row >= array.len() {
         return Err(Error::invalid(format!("row {row} of an array of {} rows", array.len())));
     }
     if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
         return Ok(Value::Null);
     }
+    slot(array, row)
+}
+
+/// What stands at row `row`, null or not.
+pub(crate) fn slot(array: &ArrayData, row: usize) -> Result<Value<'_>> {
+    use DataType::*;
     let at = array.offset() + row;
     Ok(match array.data_type() {
         Null => Value::Null,
@@ -285,7 +304,16 @@ fn items(array: &ArrayData, at: usize) -> Result<Items<'_>> {
             (start, end.zip(start).and_then(|(end, start)| end.checked_sub(start)))
         }
     };
-    Items::new(values, start, len)
+    Items::new(item_field(array.data_type())?, values, start, len)
+}
+
+fn item_field(data_type: &DataType) -> Result<&Field> {
+    use DataType::*;
+    match data_type {
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => Ok(field),
+        FixedSizeList(field, _) | Map(field, _) => Ok(field),
+        other => Err(Error::invalid(format!("{other} has no items"))),
+    }
 }
 
 fn union<'a>(
@@ -302,7 +330,7 @@ fn union<'a>(
         UnionMode::Dense => start32(array, 1, at)?,
     };
     let row = row.ok_or_else(|| Error::invalid("a dense union's offset is negative"))?;
-    Ok(Value::Union(field, Box::new(value(child(array, number)?, row)?)))
+    Ok(Value::Union(field, Box::new(field_value(field, child(array, number)?, row)?)))
 }
 
 /// The key of a dictionary-encoded row.

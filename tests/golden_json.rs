@@ -223,6 +223,7 @@ fn agrees(field: &Json, column: &Json, row: usize, value: &Value<'_>) -> bool {
         ("binary" | "largebinary" | "fixedsizebinary", Value::Bytes(bytes)) => {
             data.as_str().map(unhex) == Some(bytes.to_vec())
         }
+        ("fixedsizebinary", Value::Uuid(bytes)) => data.as_str().map(unhex) == Some(bytes.to_vec()),
         _ => false,
     }
 }

@@ -157,6 +157,26 @@ fn cut_off_anywhere() {
 }
 
 #[test]
+fn a_cut_file_opens_in_part() {
+    let whole = written(Format::File, None);
+    let cut = Bytes::from(whole[..whole.len() - 100].to_vec());
+    assert!(Open::new().bytes(cut.clone()).is_err());
+    assert_eq!(Open::new().partial(true).bytes(cut).unwrap().len().unwrap(), 100);
+}
+
+#[test]
+fn zeros_are_no_end_of_a_stream() {
+    let mut bytes = written(Format::Stream, None);
+    let end = bytes.len() - 8;
+    bytes.truncate(end);
+    bytes.resize(end + 4096, 0);
+    let bytes = Bytes::from(bytes);
+    let error = Open::new().bytes(bytes.clone()).unwrap().len().unwrap_err();
+    assert!(error.to_string().contains("zeros at byte"), "{error}");
+    assert_eq!(Open::new().partial(true).bytes(bytes).unwrap().len().unwrap(), 100);
+}
+
+#[test]
 fn a_cut_stream_opens_in_part() {
     let whole = written(Format::Stream, None);
     let cut = Bytes::from(whole[..whole.len() - 100].to_vec());

@@ -14,6 +14,7 @@ const ORDER: &[&[&str]] = &[
     &["value"],
     &["validate"],
     &["column", "dataset"],
+    &["meaning"],
     &["display"],
     &["csv"],
     &["ipc"],

@@ -73,7 +73,7 @@ fn place_of(path: &Path, column: &str) -> (usize, usize) {
     let batches: Vec<_> =
         messages.iter().filter(|message| message.rows.is_some() && message.dictionary.is_none()).collect();
     let [batch] = &batches[..] else { panic!("the bare sum needs a file of one batch, this has {}", batches.len()) };
-    let values = batch.buffers.iter().find(|buffer| buffer.field == column && buffer.name == "values");
+    let values = batch.buffers.iter().find(|buffer| &*buffer.field == column && buffer.name == "values");
     let values = values.expect("the column's values");
     ((batch.body_offset as i64 + values.offset) as usize, batch.rows.unwrap_or(0) as usize)
 }

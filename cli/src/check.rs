@@ -13,6 +13,10 @@ use crate::shell::{Outcome, Progress, Stdout, open_one, shown};
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood check ticks.arrow trades.arrow")]
 pub(crate) struct Check {
+    /// Also check what values mean: digits of decimals, whole days of date64, times within a day. Values that fail this
+    /// are safe to read, and odd.
+    #[arg(long)]
+    strict: bool,
     /// Print JSON lines: an object for each path.
     #[arg(long)]
     json: bool,
@@ -25,7 +29,7 @@ impl Check {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome<bool> {
         let mut fine = true;
         for path in &self.paths {
-            let found = check(path);
+            let found = check(path, self.strict);
             fine &= found.is_ok();
             self.report(shown(path), &found, out)?;
             out.flush()?;
@@ -57,9 +61,12 @@ impl Check {
 }
 
 /// The number of rows and of batches.
-fn check(path: &Path) -> Outcome<(u64, u64)> {
+fn check(path: &Path, strict: bool) -> Outcome<(u64, u64)> {
     let dataset = open_one(path)?;
     let mut progress = Progress::new(format!("checking {}", shown(path).display()));
-    dataset.validate(|done, total| progress.at(done, total))?;
+    match strict {
+        true => dataset.validate_meaning(|done, total| progress.at(done, total))?,
+        false => dataset.validate(|done, total| progress.at(done, total))?,
+    }
     Ok((dataset.len()?, dataset.num_batches()? as u64))
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use arrow_schema::FieldRef;
-use arrowwood::{cut, type_name};
+use arrowwood::{cut, field_type_name};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
@@ -41,12 +41,12 @@ impl Schema {
 
 fn field_row(field: &FieldRef) -> Vec<String> {
     let nullable = if field.is_nullable() { "" } else { "not null" };
-    vec![cut(field.name(), 60), cut(type_name(field.data_type()), 1000), nullable.into()]
+    vec![cut(field.name(), 60), cut(field_type_name(field), 1000), nullable.into()]
 }
 
 fn field_json(field: &FieldRef) -> Json {
     let (name, nullable) = (field.name(), field.is_nullable());
-    json!({"name": name, "type": type_name(field.data_type()), "nullable": nullable, "metadata": field.metadata()})
+    json!({"name": name, "type": field_type_name(field), "nullable": nullable, "metadata": field.metadata()})
 }
 
 /// Long values, such as pandas leaves, are cut.

@@ -331,7 +331,8 @@ class Dataset:
         """Check all values now.
 
         Args:
-            progress: called with the numbers of rows done and of all rows after each batch.
+            progress: called with the numbers of rows done and of all rows after each batch; None draws a bar where
+                standard error is a terminal and it takes more than a second.
 
         Raises:
             InvalidData: naming path, batch, column and row, and what was expected.

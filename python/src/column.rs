@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::DataType;
 use arrowwood::{Error, ErrorKind, type_name};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
@@ -15,7 +15,7 @@ use crate::exchange;
 use crate::export::Values;
 use crate::index::{Index, index, stop_on_signal};
 use crate::schema::Field;
-use crate::value::object;
+use crate::value::{letters, object};
 
 /// One column of a dataset, over one or many batches. Iterating gives values.
 #[pyclass(frozen, module = "arrowwood", weakref)]
@@ -341,13 +341,4 @@ fn array<'py>(py: Python<'py>, chunk: &ArrayData) -> Result<Bound<'py, PyAny>, F
     };
     let dtype = py.import("numpy")?.getattr("dtype")?.call1((&plain.dtype,))?;
     Ok(py.import("arrowwood._numpy")?.call_method1("_plain", (plain.values(chunk)?, dtype))?)
-}
-
-fn letters(unit: TimeUnit) -> &'static str {
-    match unit {
-        TimeUnit::Second => "s",
-        TimeUnit::Millisecond => "ms",
-        TimeUnit::Microsecond => "us",
-        TimeUnit::Nanosecond => "ns",
-    }
 }

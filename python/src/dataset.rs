@@ -10,7 +10,7 @@ use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 use crate::column::Column;
 use crate::errors::{Result, argument, import, wrong_type};
 use crate::exchange;
-use crate::index::{Index, bounds, count, index, position, stop_on_signal};
+use crate::index::{Index, bounds, count, from_end, index, position, stop_on_signal};
 use crate::schema::Schema;
 use crate::value::object;
 
@@ -68,8 +68,11 @@ impl Dataset {
     }
 
     fn dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
+        self.dict_of(py, self.inner.row(at)?)
+    }
+
+    fn dict_of<'py>(&self, py: Python<'py>, row: arrowwood::Row<'_>) -> Result<Bound<'py, PyDict>> {
         let names = self.names(py)?;
-        let row = self.inner.row(at)?;
         let dict = PyDict::new(py);
         for (column, name) in names.iter().enumerate() {
             dict.set_item(name, object(py, row.get(column)?)?)?;
@@ -136,6 +139,10 @@ impl Dataset {
         }
         if key.is_instance_of::<PyList>() || key.is_instance_of::<PyTuple>() {
             return Err(wrong_type("a dataset has rows, slices and columns; use select([...]) for several columns"));
+        }
+        // Of a file, the last rows are found without counting all; a number before the first row is left to `index`.
+        if let Some(row) = from_end(key).and_then(|back| self.inner.row_from_end(back).ok()) {
+            return self.dict_of(py, row).map(Bound::into_any);
         }
         match index(key, "row", || self.len(py))? {
             Index::At(at) => self.dict(py, at).map(Bound::into_any),
@@ -207,12 +214,18 @@ impl Dataset {
     /// Check all values now.
     ///
     /// Args:
-    ///     progress: called with the numbers of rows done and of all rows after each batch.
+    ///     progress: called with the numbers of rows done and of all rows after each batch; None draws a bar where
+    ///         standard error is a terminal and it takes more than a second.
     ///
     /// Raises:
     ///     InvalidData: naming path, batch, column and row, and what was expected.
     #[pyo3(signature = (progress = None))]
     fn validate(&self, py: Python<'_>, progress: Option<Bound<'_, PyAny>>) -> Result<()> {
+        let bar = || py.import("arrowwood._progress")?.call_method1("bar", ("checking",));
+        let progress = match progress {
+            Some(progress) => Some(progress),
+            None => Some(bar()?).filter(|bar| !bar.is_none()),
+        };
         let total = self.len(py)?;
         let mut done = 0;
         // Batch by batch, so that Ctrl-C and an exception of `progress` can stop it.

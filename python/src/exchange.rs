@@ -40,7 +40,10 @@ pub fn dataset_of(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_array__"))? {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
         let (array, schema) = (take_array(&array)?, take_schema(&schema)?);
-        return Ok(arrowwood::Dataset::import_array(array, &schema)?);
+        // SAFETY: `__arrow_c_array__` gives a schema and an array that belong together (Arrow PyCapsule interface); both
+        // were just moved out of its capsules.
+        let imported = unsafe { arrowwood::Dataset::import_array(array, &schema) };
+        return Ok(imported?);
     }
     let got = data.get_type().name()?;
     Err(wrong_type(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}")))

@@ -22,6 +22,11 @@ pub fn index(key: &Bound<'_, PyAny>, what: &str, len: impl FnOnce() -> Result<u6
     }
 }
 
+/// How far before the end a negative number means, 1 being the last.
+pub fn from_end(key: &Bound<'_, PyAny>) -> Option<u64> {
+    key.extract().ok().filter(|&at: &i64| at < 0).map(i64::unsigned_abs)
+}
+
 fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
     key.extract().map_err(|problem: PyErr| match problem.is_instance_of::<PyOverflowError>(key.py()) {
         true => out_of_range(format!("{what} {key} is beyond 64 bits")),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use arrow_schema::{FieldRef, SchemaRef};
-use arrowwood::type_name;
+use arrowwood::field_type_name;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
 
@@ -78,7 +78,7 @@ impl Field {
     /// The type in words, such as ``"timestamp[ms, UTC]"`` or ``"dictionary<int8, utf8>"``.
     #[getter]
     fn r#type(&self) -> String {
-        type_name(self.0.data_type())
+        field_type_name(&self.0)
     }
 
     /// Whether there may be nulls.
@@ -125,5 +125,5 @@ fn sorted(metadata: &HashMap<String, String>) -> BTreeMap<String, String> {
 
 fn line(field: &FieldRef) -> String {
     let not_null = if field.is_nullable() { "" } else { " not null" };
-    format!("{}: {}{not_null}", field.name(), type_name(field.data_type()))
+    format!("{}: {}{not_null}", field.name(), field_type_name(field))
 }

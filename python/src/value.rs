@@ -29,6 +29,7 @@ pub fn object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny
         Value::Decimal { digits, scale } => decimal(py, &format!("{digits}E{}", -i32::from(scale)))?,
         Value::Str(text) => PyString::new(py, text).into_any(),
         Value::Bytes(bytes) => PyBytes::new(py, bytes).into_any(),
+        Value::Uuid(bytes) => uuid(py, bytes)?,
         Value::Date(days) => date(py, days)?,
         Value::Time(since, unit) => time(py, since, unit)?,
         Value::Timestamp(since, unit, None) => naive(py, since, unit)?,
@@ -46,6 +47,12 @@ pub fn object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny
             return Err(Error::new(ErrorKind::Unsupported, message).into());
         }
     })
+}
+
+fn uuid<'py>(py: Python<'py>, bytes: &[u8; 16]) -> Result<Bound<'py, PyAny>> {
+    let named = PyDict::new(py);
+    named.set_item("bytes", PyBytes::new(py, bytes))?;
+    Ok(class(py, &UUID, "uuid", "UUID")?.call((), Some(&named))?)
 }
 
 // ---- nested ----
@@ -177,7 +184,8 @@ fn datetime<'py>(
     Ok(Some(class(py, &DATETIME, "datetime", "datetime")?.call1(arguments)?))
 }
 
-fn letters(unit: TimeUnit) -> &'static str {
+/// The unit as NumPy and Arrow abbreviate it.
+pub fn letters(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",
         TimeUnit::Millisecond => "ms",
@@ -241,6 +249,7 @@ static TIME: Class = Class::new();
 static DATETIME: Class = Class::new();
 static TIMEDELTA: Class = Class::new();
 static DECIMAL: Class = Class::new();
+static UUID: Class = Class::new();
 static INTERVAL: Class = Class::new();
 
 fn class<'py>(py: Python<'py>, kept: &'static Class, module: &str, name: &str) -> Result<&'py Bound<'py, PyType>> {

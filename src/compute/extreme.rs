@@ -75,11 +75,16 @@ pub(super) fn of_numbers<'a>(blocks: &Blocks<'a>, data_type: &DataType, wanted: 
     }
 }
 
+/// Where a search begins, and what chooses between that and more values.
+type Search<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
+
 /// Finds the extreme, then the first row that has it: nulls count as the far end of all numbers, where a value may lie
 /// as well.
 fn extreme<'a, T: Number<N>, const N: usize>(blocks: &Blocks<'a>, wanted: Ordering) -> Option<Result<Value<'a>>> {
-    let far = if wanted == Ordering::Less { T::MOST } else { T::LEAST };
-    let choose = if wanted == Ordering::Less { kernels::least::<T, N> } else { kernels::most::<T, N> };
+    let (far, choose): Search<T, N> = match wanted {
+        Ordering::Less => (T::MOST, kernels::least),
+        _ => (T::LEAST, kernels::most),
+    };
     let found = blocks
         .each(|pieces| pieces.fold(far, |best, piece| piece.with_values(far.store(), |values| choose(best, values))));
     let best = found.iter().fold(far, |best, found| choose(best, &[found.store()]));

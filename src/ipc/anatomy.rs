@@ -1,7 +1,8 @@
 //! A file taken apart message by message: what stands where, by name. Nothing of any body is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
@@ -9,8 +10,8 @@ use super::message::{BatchHeader, DictionaryHeader, Frame, Header, Kind, Window}
 use super::read::Ipc;
 use super::schema::{IpcSchema, Node, roles_of};
 use crate::dataset::Dataset;
-use crate::display::type_name;
 use crate::error::{Error, ErrorKind, Result};
+use crate::layout::type_name;
 
 /// One message of an IPC file or stream.
 #[derive(Clone, Debug)]
@@ -65,8 +66,8 @@ pub struct FieldInfo {
 /// A field node: the rows and nulls of one array.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
-    /// The field, children behind a dot.
-    pub field: String,
+    /// The field, children behind a dot; one text for all nodes and buffers of the field.
+    pub field: Arc<str>,
     /// Rows.
     pub length: i64,
     /// Nulls among them.
@@ -77,7 +78,7 @@ pub struct NodeInfo {
 #[derive(Clone, Debug)]
 pub struct BufferInfo {
     /// The field it belongs to, children behind a dot.
-    pub field: String,
+    pub field: Arc<str>,
     /// What it holds: validity, offsets, values, data …
     pub name: &'static str,
     /// Its first byte, counted from the body's.
@@ -103,11 +104,17 @@ impl Dataset {
 }
 
 fn messages_of(ipc: &Ipc) -> Result<Vec<Message>> {
-    let mut window = Window::new();
-    ipc.frames()?.into_iter().map(|frame| message(ipc, frame, &mut window)).collect()
+    let (mut window, mut names) = (Window::new(), Names::new());
+    ipc.frames()?.into_iter().map(|frame| message(ipc, frame, &mut window, &mut names)).collect()
 }
 
-fn message(ipc: &Ipc, frame: Frame, window: &mut Window) -> Result<Message> {
+/// The full names of fields, each made once: a file of many batches, or of long names, would repeat them without end.
+type Names = HashMap<*const Node, Arc<str>>;
+
+/// A parent's name beyond this many bytes is left out: thousands of children would each repeat it.
+const LONGEST_PARENT: usize = 1 << 10;
+
+fn message(ipc: &Ipc, frame: Frame, window: &mut Window, names: &mut Names) -> Result<Message> {
     let metadata = window.get(&ipc.bytes, frame.metadata, frame.metadata_len)?;
     let header = Header::parse(metadata)?;
     let mut message = Message {
@@ -132,13 +139,15 @@ fn message(ipc: &Ipc, frame: Frame, window: &mut Window) -> Result<Message> {
             message.fields = schema.columns.iter().map(field_info).collect();
             message.metadata.extend(schema.schema.metadata().clone());
         }
-        Kind::RecordBatch => message.lay_out(BatchHeader::parse(header.table)?, &ipc.schema.columns, header.version),
+        Kind::RecordBatch => {
+            message.lay_out(BatchHeader::parse(header.table)?, &ipc.schema.columns, header.version, names);
+        }
         Kind::DictionaryBatch => {
             let dictionary = DictionaryHeader::parse(header.table)?;
             message.dictionary = Some((dictionary.id, dictionary.is_delta));
             let node = ipc.dictionaries.get(&dictionary.id).map(|values| values.node());
             let nodes = node.map_or(&[][..], std::slice::from_ref);
-            message.lay_out(BatchHeader::parse(dictionary.data)?, nodes, header.version);
+            message.lay_out(BatchHeader::parse(dictionary.data)?, nodes, header.version, names);
         }
         Kind::Tensor | Kind::SparseTensor => {}
     }
@@ -166,7 +175,7 @@ fn field_info(node: &Node) -> FieldInfo {
 
 impl Message {
     /// Names the nodes and buffers of a record batch.
-    fn lay_out(&mut self, header: BatchHeader, nodes: &[Node], version: i16) {
+    fn lay_out(&mut self, header: BatchHeader, nodes: &[Node], version: i16, names: &mut Names) {
         self.rows = Some(header.rows as u64);
         self.compression = header.compression;
         let mut lists = Lists {
@@ -174,6 +183,7 @@ impl Message {
             buffers: header.buffers.iter(),
             variadics: header.variadics.iter(),
             version,
+            names,
             message: self,
         };
         nodes.iter().for_each(|node| lists.name(node, ""));
@@ -214,15 +224,19 @@ struct Lists<'a> {
     buffers: std::slice::Iter<'a, (i64, i64)>,
     variadics: std::slice::Iter<'a, i64>,
     version: i16,
+    names: &'a mut Names,
     message: &'a mut Message,
 }
 
 impl Lists<'_> {
     fn name(&mut self, node: &Node, parent: &str) {
-        let field = match parent {
-            "" => node.field.name().clone(),
-            parent => format!("{parent}.{}", node.field.name()),
+        let own = node.field.name();
+        let name = || match parent {
+            "" => own.as_str().into(),
+            parent if parent.len() > LONGEST_PARENT => format!("….{own}").into(),
+            parent => format!("{parent}.{own}").into(),
         };
+        let field = self.names.entry(std::ptr::from_ref(node)).or_insert_with(name).clone();
         if let Some(&(length, null_count)) = self.nodes.next() {
             self.message.nodes.push(NodeInfo { field: field.clone(), length, null_count });
         }
@@ -238,16 +252,17 @@ impl Lists<'_> {
         node.children.iter().for_each(|child| self.name(child, &field));
     }
 
-    fn buffer(&mut self, field: &str, name: &'static str) {
+    fn buffer(&mut self, field: &Arc<str>, name: &'static str) {
         if let Some(&(offset, length)) = self.buffers.next() {
-            self.message.buffers.push(BufferInfo { field: field.into(), name, offset, length });
+            self.message.buffers.push(BufferInfo { field: field.clone(), name, offset, length });
         }
     }
 
     /// What a damaged file has too many of.
     fn name_rest(&mut self) {
+        let nameless = Arc::from("");
         while self.buffers.len() > 0 {
-            self.buffer("", "?");
+            self.buffer(&nameless, "?");
         }
     }
 }
@@ -269,13 +284,13 @@ impl FieldInfo {
 
 impl NodeInfo {
     fn to_json(&self) -> Json {
-        json!({ "field": self.field, "length": self.length, "null_count": self.null_count })
+        json!({ "field": &*self.field, "length": self.length, "null_count": self.null_count })
     }
 }
 
 impl BufferInfo {
     fn to_json(&self) -> Json {
-        json!({ "field": self.field, "name": self.name, "offset": self.offset, "length": self.length })
+        json!({ "field": &*self.field, "name": self.name, "offset": self.offset, "length": self.length })
     }
 }
 

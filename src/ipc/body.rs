@@ -1,51 +1,65 @@
 //! What a body's bytes may need before they can be read: decompression, and another byte order.
 
-use std::borrow::Cow;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use arrow_buffer::Buffer;
 
 use super::message::Compression;
+use crate::buffer::Bytes;
 use crate::error::{Error, Result};
 use crate::layout::Role;
 
+/// A buffer of a compressed body, opened.
+pub(super) enum Opened {
+    /// Its bytes stand as they are behind the length.
+    Stored,
+    /// They came out of a frame.
+    Copied(Buffer),
+}
+
+/// Bytes behind what rows need that a buffer may hold without looking odd.
+const PADDING: u64 = 1 << 16;
+
 /// Opens a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then bytes
-/// (Message.fbs, *BodyCompression*).
+/// (Message.fbs, *BodyCompression*). Not much more than `enough` bytes, where that is known, are taken out.
 ///
-/// Memory grows with what really comes out of the frame, never with what the length promises.
-pub(super) fn decompress(stored: &[u8], codec: Compression) -> Result<Cow<'_, [u8]>> {
+/// Memory is touched for what really comes out of the frame, never for what the length promises.
+pub(super) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize>) -> Result<Opened> {
     let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
         return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
     };
     let declared = i64::from_le_bytes(*prefix);
     if declared == -1 {
-        return Ok(Cow::Borrowed(frame));
+        return Ok(Opened::Stored);
     }
     let Ok(declared) = u64::try_from(declared) else {
         return Err(Error::invalid(format!("a compressed buffer declares a length of {declared}")));
     };
-    let opened = match codec {
-        Compression::Lz4 => read_all(lz4_flex::frame::FrameDecoder::new(frame), declared, frame.len()),
-        Compression::Zstd => {
-            zstd::stream::read::Decoder::with_buffer(frame).and_then(|decoder| read_all(decoder, declared, frame.len()))
-        }
-    };
-    let opened = opened.map_err(|e| Error::invalid(format!("decompressing {codec:?}: {e}")))?;
-    if opened.len() as u64 != declared {
-        let got = opened.len();
-        return Err(Error::invalid(format!(
-            "decompressing {codec:?}: {declared} bytes were declared, {got} or more came"
-        )));
+    // Some writers send no frame at all for no bytes.
+    if declared == 0 && frame.is_empty() {
+        return Ok(Opened::Stored);
     }
-    Ok(Cow::Owned(opened))
+    let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
+    let failed = |e: io::Error| Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"));
+    let len = usize::try_from(most).map_err(|_| failed(io::Error::other("no address space holds them")))?;
+    let opened = Bytes::filled(len, |into| open_frame(frame, codec, into, most == declared));
+    opened.map(Opened::Copied).map_err(failed)
 }
 
-fn read_all(decoder: impl Read, declared: u64, compressed: usize) -> std::io::Result<Vec<u8>> {
-    // Room for a common ratio at once; a frame that really holds more makes the vector grow.
-    let likely = declared.min(compressed as u64 * 8);
-    let mut opened = Vec::with_capacity(likely as usize);
-    decoder.take(declared.saturating_add(1)).read_to_end(&mut opened)?;
-    Ok(opened)
+/// Fills `into` from a frame, which must hold just that where `whole`, and may hold more else.
+fn open_frame(frame: &[u8], codec: Compression, into: &mut [u8], whole: bool) -> io::Result<()> {
+    match codec {
+        Compression::Zstd if whole => {
+            let came = zstd::bulk::Decompressor::new()?.decompress_to_buffer(frame, into)?;
+            if came == into.len() { Ok(()) } else { Err(io::Error::other(format!("only {came} came"))) }
+        }
+        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)?.read_exact(into),
+        Compression::Lz4 => {
+            let mut decoder = lz4_flex::frame::FrameDecoder::new(frame);
+            decoder.read_exact(into)?;
+            if whole && decoder.read(&mut [0])? > 0 { Err(io::Error::other("more came")) } else { Ok(()) }
+        }
+    }
 }
 
 /// The buffer with its numbers turned from big-endian to little-endian.

@@ -3,14 +3,13 @@
 //! Everything checked here costs O(metadata): counts, lengths, and that each buffer lies in the body and is long
 //! enough. What stands *in* the buffers is `validate`'s business, and any load from them is bounded again.
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, UnionMode};
 
-use super::body;
+use super::body::{self, Opened};
 use super::message::{BatchHeader, Compression, V5, length};
 use super::schema::{Extent, IpcSchema, Node, had_validity, roles_of};
 use crate::buffer::{Bytes, Parts};
@@ -47,6 +46,7 @@ impl Batch {
         expect_count("field nodes", at.node, header.nodes.len())?;
         expect_count("buffers", at.buffer, header.buffers.len())?;
         expect_count("variadic buffer counts", at.variadic, header.variadics.len())?;
+        expect_no_overlap(&header, body.1)?;
         Ok(Batch { header, version, body, starts })
     }
 }
@@ -55,11 +55,21 @@ fn skip(at: Cursor, extent: Extent, version: i16, header: &BatchHeader) -> Resul
     let end = at.variadic + extent.variadics;
     let counts = header.variadics.get(at.variadic..end);
     let counts = counts.ok_or_else(|| count_error("variadic buffer counts", end, header.variadics.len()))?;
-    let mut buffers = at.buffer + extent.buffers + if version < V5 { extent.legacy_validities } else { 0 };
+    let legacy = if version < V5 { extent.legacy_validities } else { 0 };
+    let mut buffers = at.buffer.saturating_add(extent.buffers + legacy);
     for &count in counts {
         buffers = buffers.saturating_add(length("variadic buffer count", count)?);
     }
     Ok(Cursor { node: at.node + extent.nodes, buffer: buffers, variadic: end })
+}
+
+/// Compressed buffers share no bytes: else a small file could ask for one large frame many times over.
+fn expect_no_overlap(header: &BatchHeader, body_len: usize) -> Result<()> {
+    let stored = header.buffers.iter().fold(0i64, |sum, &(_, len)| sum.saturating_add(len.max(0)));
+    if header.compression.is_some() && usize::try_from(stored).map_or(true, |stored| stored > body_len) {
+        return Err(Error::invalid(format!("compressed buffers of {stored} bytes overlap in a body of {body_len}")));
+    }
+    Ok(())
 }
 
 fn expect_count(what: &str, expected: usize, got: usize) -> Result<()> {
@@ -113,7 +123,11 @@ impl Walk<'_> {
         let mut validity = None;
         let mut buffers = Vec::with_capacity(3);
         for role in roles_of(node, self.batch.version) {
-            let buffer = self.buffer(role, len, node)?;
+            let enough = match (role, buffers.last()) {
+                (Role::Data, Some(offsets)) => last_offset(offsets, len, node),
+                _ => role.bytes_for(len),
+            };
+            let buffer = self.buffer(role, len, node, enough)?;
             match role {
                 Role::Validity => validity = self.validity(buffer, len, nulls, node)?,
                 _ => buffers.push(buffer),
@@ -152,20 +166,20 @@ impl Walk<'_> {
         Ok(Some((bits, nulls)))
     }
 
-    /// The next buffer, in place where it can be.
-    fn buffer(&mut self, role: Role, rows: usize, node: &Node) -> Result<Buffer> {
+    /// The next buffer, in place where it can be; of a compressed one no more than `enough` bytes, where that is known.
+    fn buffer(&mut self, role: Role, rows: usize, node: &Node, enough: Option<usize>) -> Result<Buffer> {
         let buffers = &self.batch.header.buffers;
         let &place =
             buffers.get(self.at.buffer).ok_or_else(|| count_error("buffers", self.at.buffer + 1, buffers.len()))?;
         let number = self.at.buffer;
         self.at.buffer += 1;
         let stored = self.stored(place).map_err(|e| e.context(format_args!("buffer {number} ({})", role.name())))?;
-        let ready = self.ready(stored, role, node).map_err(|e| e.context(format_args!("buffer {number}")))?;
+        let ready = self.ready(stored, role, node, enough).map_err(|e| e.context(format_args!("buffer {number}")))?;
         // A bitmap may be left out where nothing is null; `validity` looks at its length where something is.
         let needed = if role == Role::Validity { Some(0) } else { role.bytes_for(rows) };
         match needed {
-            // No rows need no offset, but readers elsewhere look at the first one.
-            Some(0) if ready.is_empty() && matches!(role, Role::Offsets { .. }) => Ok(Buffer::from_vec(vec![0u8; 8])),
+            // No rows need no offset, but readers elsewhere look at the first one, whatever it may be here.
+            Some(0) if matches!(role, Role::Offsets { .. }) => Ok(Buffer::from_vec(vec![0u8; 8])),
             Some(needed) if needed <= ready.len() => Ok(ready),
             Some(needed) => Err(short(role, needed, ready.len())),
             None => Err(Error::invalid(format!("{rows} rows of {} can't be addressed", role.name()))),
@@ -184,9 +198,9 @@ impl Walk<'_> {
     }
 
     /// Decompressed, and in the byte order of this machine.
-    fn ready(&self, stored: Buffer, role: Role, node: &Node) -> Result<Buffer> {
+    fn ready(&self, stored: Buffer, role: Role, node: &Node, enough: Option<usize>) -> Result<Buffer> {
         let plain = match self.batch.header.compression {
-            Some(codec) if !stored.is_empty() => self.decompressed(stored, codec, role, node)?,
+            Some(codec) if !stored.is_empty() => self.decompressed(stored, codec, enough, role, node)?,
             _ => stored,
         };
         if self.decoder.schema.big_endian && !plain.is_empty() && role.has_byte_order() {
@@ -196,15 +210,21 @@ impl Walk<'_> {
         Ok(plain)
     }
 
-    fn decompressed(&self, stored: Buffer, codec: Compression, role: Role, node: &Node) -> Result<Buffer> {
-        let opened = body::decompress(&stored, codec)?;
-        if let Cow::Owned(opened) = &opened {
-            self.note_copy(opened.len(), role, node, || format!("it is compressed with {codec:?}"))?;
+    fn decompressed(
+        &self,
+        stored: Buffer,
+        codec: Compression,
+        enough: Option<usize>,
+        role: Role,
+        node: &Node,
+    ) -> Result<Buffer> {
+        match body::decompress(&stored, codec, enough)? {
+            Opened::Stored => Ok(stored.slice(8)),
+            Opened::Copied(opened) => {
+                self.note_copy(opened.len(), role, node, || format!("it is compressed with {codec:?}"))?;
+                Ok(opened)
+            }
         }
-        Ok(match opened {
-            Cow::Borrowed(raw) => stored.slice_with_length(stored.len() - raw.len(), raw.len()),
-            Cow::Owned(opened) => Buffer::from_vec(opened),
-        })
     }
 
     fn note_copy(&self, bytes: usize, role: Role, node: &Node, why: impl Fn() -> String) -> Result<()> {
@@ -225,7 +245,7 @@ impl Walk<'_> {
             .ok_or_else(|| count_error("variadic buffer counts", self.at.variadic + 1, counts.len()))?;
         self.at.variadic += 1;
         for _ in 0..length("variadic buffer count", count)? {
-            buffers.push(self.buffer(Role::Data, 0, node)?);
+            buffers.push(self.buffer(Role::Data, 0, node, None)?);
         }
         Ok(())
     }
@@ -239,6 +259,23 @@ impl Walk<'_> {
         let children = node.children.iter().map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;
         check_child_lengths(node.data_type(), len, &children)?;
         Ok(children)
+    }
+}
+
+/// What the last of `rows + 1` offsets says of the data's length.
+fn last_offset(offsets: &Buffer, rows: usize, node: &Node) -> Option<usize> {
+    if rows == 0 {
+        return Some(0);
+    }
+    match node.data_type() {
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            let raw = offsets.get(rows.checked_mul(8)?..)?.first_chunk()?;
+            usize::try_from(i64::from_le_bytes(*raw)).ok()
+        }
+        _ => {
+            let raw = offsets.get(rows.checked_mul(4)?..)?.first_chunk()?;
+            usize::try_from(i32::from_le_bytes(*raw)).ok()
+        }
     }
 }
 

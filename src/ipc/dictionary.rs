@@ -1,12 +1,12 @@
 //! Dictionaries: replaced by a new chain, extended by a link.
 //!
 //! ```text
-//! batch ─▶ State { id ─▶ Version { chain, links: 2 } }     a later batch ─▶ … Version { chain, links: 3 }
-//!                                    │                                                │ same chain
-//!                                    ▼                                                ▼
-//!                              [ first ] [ delta ] [ delta ]  ── put together once ──▶ whole, cut to its prefix
+//! Dictionary ── versions ─▶ (epoch 0, Version { chain, links: 1 })  (epoch 7, Version { chain, links: 2 })  …
+//!                                                 │ same chain                        │
+//!                                                 ▼                                   ▼
+//!                                             [ first ] [ delta ] …  ── put together once ──▶ whole, cut to a prefix
 //! ```
-//! One link stays in place. More than one are copied together *once*, when the whole chain is known, so that any
+//! A record batch knows its epoch, and so which version it means. One link stays in place. More than one are copied together *once*, when the whole chain is known, so that any
 //! number of deltas costs linear time in total; an earlier version is a prefix of the same array.
 
 use std::collections::HashMap;
@@ -23,26 +23,23 @@ use super::shelf::Shelf;
 use crate::error::{Error, ErrorKind, Result};
 use crate::{buffer, validate};
 
-/// The dictionaries as they are for a batch.
-pub(super) type State = HashMap<i64, Version>;
+/// A moment of the walk: the number of dictionary batches met before. Everything in a file is of the last one.
+pub(super) type Epoch = usize;
 
-/// What the schema says of a dictionary.
+/// A dictionary of the schema, and its versions in the order in which they came.
 #[derive(Debug)]
-pub(super) struct Values {
+pub(super) struct Dictionary {
     node: Arc<Node>,
-    /// Dictionaries that its values use. Never its own id, nor in a circle: a type can't contain itself.
-    uses: Vec<i64>,
+    versions: Shelf<(Epoch, Version)>,
 }
 
-impl Values {
+impl Dictionary {
     /// The dictionaries of `schema` by id.
-    pub(super) fn of_schema(schema: &IpcSchema) -> HashMap<i64, Values> {
+    pub(super) fn of_schema(schema: &IpcSchema) -> HashMap<i64, Dictionary> {
         let mut found = HashMap::new();
         for column in &schema.columns {
             column.dictionaries(&mut |id, node| {
-                let mut uses = Vec::new();
-                node.dictionaries(&mut |inner, _| uses.push(inner));
-                found.insert(id, Values { node: node.clone(), uses });
+                found.insert(id, Dictionary { node: node.clone(), versions: Shelf::new() });
             });
         }
         found
@@ -53,9 +50,22 @@ impl Values {
         &self.node
     }
 
-    /// The part of `state` that values of this dictionary may refer to.
-    pub(super) fn nested(&self, state: &State) -> State {
-        self.uses.iter().filter_map(|id| Some((*id, state.get(id)?.clone()))).collect()
+    /// The dictionary as it was at `epoch`; `None` before its first batch.
+    pub(super) fn at(&self, epoch: Epoch) -> Option<&Version> {
+        let later = self.versions.partition_point(|(number, _)| *number < epoch);
+        Some(&self.versions.get(later.checked_sub(1)?)?.1)
+    }
+
+    /// Takes the dictionary batch that is number `epoch` of all. What is wrong with it, if anything, in words.
+    pub(super) fn add(&self, epoch: Epoch, link: Link, is_delta: bool, is_file: bool) -> Result<(), &'static str> {
+        let latest = self.versions.len().checked_sub(1).and_then(|last| self.versions.get(last));
+        let version = match latest {
+            Some((_, version)) if is_delta => version.extended(link)?,
+            None if is_delta => return Err("is a delta to nothing"),
+            Some(_) if is_file => return Err("replaces another, which a file can't say from when"),
+            _ => Version::new(link),
+        };
+        if self.versions.push((epoch, version)) { Ok(()) } else { Err("is one too many") }
     }
 }
 
@@ -64,6 +74,7 @@ impl Values {
 pub(super) struct Version {
     chain: Arc<Chain>,
     links: usize,
+    rows: usize,
 }
 
 #[derive(Debug)]
@@ -77,14 +88,15 @@ struct Chain {
 pub(super) struct Link {
     frame: Frame,
     rows: usize,
-    nested: State,
+    /// When it came: dictionaries that its values use are those of then.
+    epoch: Epoch,
     values: OnceLock<ArrayData>,
     checked: OnceLock<()>,
 }
 
 impl Link {
-    pub(super) fn new(frame: Frame, rows: usize, nested: State) -> Link {
-        Link { frame, rows, nested, values: OnceLock::new(), checked: OnceLock::new() }
+    pub(super) fn new(frame: Frame, rows: usize, epoch: Epoch) -> Link {
+        Link { frame, rows, epoch, values: OnceLock::new(), checked: OnceLock::new() }
     }
 
     fn values(&self, ipc: &Ipc, id: i64) -> Result<&ArrayData> {
@@ -106,13 +118,15 @@ impl Link {
         if batch.header.rows != self.rows {
             return Err(Error::new(ErrorKind::FileChanged, "its number of values has changed since it was opened"));
         }
-        ipc.decoder(&Resolver { ipc, state: &self.nested }).column(&batch, node, 0)
+        ipc.decoder(&Resolver { ipc, epoch: self.epoch }).column(&batch, node, 0)
     }
 
     /// Checks the values, and those of the dictionaries they use, once.
     fn check(&self, ipc: &Ipc, id: i64) -> Result<()> {
         if self.checked.get().is_none() {
-            self.nested.iter().try_for_each(|(id, version)| version.check(ipc, *id))?;
+            if let Some(dictionary) = ipc.dictionaries.get(&id) {
+                ipc.check_dictionaries(&dictionary.node, self.epoch)?;
+            }
             validate::check(self.values(ipc, id)?).map_err(|e| e.context(format_args!("dictionary {id}")))?;
             self.checked.get_or_init(|| ());
         }
@@ -121,31 +135,32 @@ impl Link {
 }
 
 impl Version {
-    pub(super) fn new(first: Link) -> Version {
-        let links = Shelf::new();
+    fn new(first: Link) -> Version {
+        let (links, rows) = (Shelf::new(), first.rows);
         links.push(first);
-        Version { chain: Arc::new(Chain { links, whole: OnceLock::new() }), links: 1 }
+        Version { chain: Arc::new(Chain { links, whole: OnceLock::new() }), links: 1, rows }
     }
 
-    /// This version with one more link; versions held elsewhere stay as they are.
-    pub(super) fn extend(&mut self, link: Link) -> Result<()> {
+    /// This version with one more link, in the same chain.
+    fn extended(&self, link: Link) -> Result<Version, &'static str> {
+        let rows = self.rows.checked_add(link.rows).ok_or("has more values than can be counted")?;
         if !self.chain.links.push(link) {
-            return Err(Error::unsupported("a dictionary of more than 2^32 deltas"));
+            return Err("is one delta too many");
         }
-        self.links += 1;
-        Ok(())
+        Ok(Version { chain: self.chain.clone(), links: self.links + 1, rows })
     }
 
     pub(super) fn values(&self, ipc: &Ipc, id: i64) -> Result<ArrayData> {
         if self.links == 1 {
             return self.link(0)?.values(ipc, id).cloned();
         }
-        let rows = (0..self.links).map(|i| Ok(self.link(i)?.rows)).sum::<Result<usize>>()?;
-        let whole = self.chain.whole(ipc, id)?;
-        if rows > whole.len() {
-            return Err(Error::invalid(format!("dictionary {id} has {} values, {rows} were announced", whole.len())));
+        match self.chain.whole(ipc, id) {
+            Ok(whole) if self.rows <= whole.len() => Ok(buffer::slice(whole, 0, self.rows)),
+            Ok(whole) => Err(Error::invalid(format!("dictionary {id} has {} of {} values", whole.len(), self.rows))),
+            // A delta that comes later may be the damaged one; what came before is still good.
+            Err(e) if e.kind() == ErrorKind::InvalidData => self.chain.first(self.links, ipc, id),
+            Err(e) => Err(e),
         }
-        Ok(buffer::slice(whole, 0, rows))
     }
 
     pub(super) fn check(&self, ipc: &Ipc, id: i64) -> Result<()> {
@@ -158,7 +173,7 @@ impl Version {
 }
 
 impl Chain {
-    /// All links put together. Their values are checked first: what copies them relies on their offsets.
+    /// All links put together.
     fn whole(&self, ipc: &Ipc, id: i64) -> Result<&ArrayData> {
         if let Some(whole) = self.whole.get() {
             return Ok(whole);
@@ -169,29 +184,27 @@ impl Chain {
             return Err(Error::new(ErrorKind::CopyNeeded, message));
         }
         ipc.walk_all();
-        let links: Vec<&Link> = (0..self.links.len()).filter_map(|i| self.links.get(i)).collect();
-        let mut parts = Vec::with_capacity(links.len());
-        for link in links {
-            link.check(ipc, id)?;
-            parts.push(link.values(ipc, id)?);
-        }
-        let whole = concat(&parts).map_err(|e| e.context(format_args!("dictionary {id}")))?;
-        ipc.note_copy(whole.get_buffer_memory_size());
+        let whole = self.first(self.links.len(), ipc, id)?;
+        ipc.note_copy(whole.buffers().iter().map(|buffer| buffer.len()).sum());
         Ok(self.whole.get_or_init(|| whole))
+    }
+
+    /// The first `count` links put together. Their values are checked before: what copies them relies on it.
+    fn first(&self, count: usize, ipc: &Ipc, id: i64) -> Result<ArrayData> {
+        let mut parts = Vec::new();
+        for link in (0..count).filter_map(|i| self.links.get(i)) {
+            link.check(ipc, id)?;
+            parts.push(buffer::aligned(link.values(ipc, id)?.clone()));
+        }
+        concat(&parts).map_err(|e| e.context(format_args!("dictionary {id}")))
     }
 }
 
-fn concat(parts: &[&ArrayData]) -> Result<ArrayData> {
-    let bytes: usize = parts.iter().map(|part| part.get_buffer_memory_size()).sum();
-    if i32::try_from(bytes).is_err() {
-        return Err(Error::unsupported("deltas of more than 2 GiB together"));
-    }
-    let rows = parts.iter().map(|part| part.len()).sum();
-    let mut whole = MutableArrayData::new(parts.to_vec(), false, rows);
+fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
+    let mut whole = MutableArrayData::new(parts.iter().collect(), false, parts.first().map_or(0, ArrayData::len));
     for (number, part) in parts.iter().enumerate() {
-        whole
-            .try_extend(number, 0, part.len())
-            .map_err(|e| Error::unsupported(format!("putting deltas together: {e}")))?;
+        let extended = whole.try_extend(number, 0, part.len());
+        extended.map_err(|e| Error::unsupported(format!("putting deltas together: {e}")))?;
     }
     Ok(whole.freeze())
 }

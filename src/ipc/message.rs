@@ -31,6 +31,11 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// Whether the framing is that of formats before 0.15: no continuation marker.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.metadata == self.offset + 4
+    }
+
     /// The first byte of the body.
     pub(crate) fn body(&self) -> usize {
         self.metadata + self.metadata_len
@@ -42,6 +47,8 @@ pub(crate) enum Found {
     Message(Frame),
     /// The end-of-stream marker, or the end of the bytes between two messages.
     End,
+    /// A zero word alone: the end-of-stream marker before format 0.15; since then, bytes that were never written.
+    Zeros,
 }
 
 /// Reads small pieces of a file, several of which often come with one system call.
@@ -95,7 +102,7 @@ pub(crate) fn find(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<
         legacy => (offset + 4, legacy),
     };
     if len == 0 {
-        return Ok(Found::End);
+        return Ok(if first == CONTINUATION { Found::End } else { Found::Zeros });
     }
     let metadata_len = i32::try_from(len).ok().and_then(|len| usize::try_from(len).ok());
     match metadata_len {

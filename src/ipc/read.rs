@@ -12,17 +12,17 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::decode::{Batch, Decoder, Dictionaries};
-use super::dictionary::{Link, State, Values, Version};
+use super::dictionary::{Dictionary, Epoch, Link};
 use super::flat::Table;
 use super::guess;
 use super::message::{BatchHeader, DictionaryHeader, Found, Frame, Header, Kind, Window, find, rows_of};
-use super::schema::IpcSchema;
+use super::schema::{IpcSchema, Node};
 use super::shelf::Shelf;
 use crate::buffer::Bytes;
 use crate::dataset::{Dataset, Footprint, Source};
@@ -59,12 +59,16 @@ pub(crate) struct Ipc {
     path: Option<PathBuf>,
     pub(super) schema: IpcSchema,
     /// What each dictionary id of the schema holds.
-    pub(super) dictionaries: HashMap<i64, Values>,
+    pub(super) dictionaries: HashMap<i64, Dictionary>,
     options: Options,
+    /// Whether a stream's framing is that of formats before 0.15.
+    legacy: bool,
     /// The footer of a file; a stream has none.
     pub(super) footer: Option<Footer>,
     walk: Mutex<Walk>,
     entries: Shelf<Entry>,
+    /// The batches of a file, which can be read in any order; those of a stream hang on their entries.
+    blocks: Box<[OnceLock<Box<Decoded>>]>,
     done: AtomicBool,
     /// What was left behind the last whole batch of a file opened with `partial`.
     left: OnceLock<String>,
@@ -89,7 +93,7 @@ struct Walk {
     next: usize,
     rows: u64,
     window: Window,
-    dictionaries: Arc<State>,
+    epoch: Epoch,
 }
 
 /// A message as the walk sees it.
@@ -108,7 +112,7 @@ struct Seen {
 struct Entry {
     frame: Frame,
     rows: Range<u64>,
-    dictionaries: Arc<State>,
+    epoch: Epoch,
     /// Boxed: a walk makes many entries, and few of them are decoded.
     batch: OnceLock<Box<Decoded>>,
 }
@@ -127,24 +131,29 @@ impl Ipc {
         let mut window = Window::new();
         let head = bytes.len().min(MAGIC.len());
         let is_file = window.get(&bytes, 0, head)? == MAGIC;
-        let (schema, footer, next) = match is_file {
-            true => {
-                let (schema, footer) = open_file(&bytes)?;
-                (schema, Some(footer), 0)
-            }
-            false => {
-                let (schema, next) = open_stream(&bytes, &mut window)?;
-                (schema, None, next)
-            }
+        let opened = match is_file {
+            true => match open_file(&bytes) {
+                // Cut off before its footer was written, a file is still a stream behind its magic.
+                Err(_) if options.partial => {
+                    let start = behind_magic(&bytes, &mut window)?.map_or(bytes.len(), |frame| frame.offset);
+                    open_stream(&bytes, &mut window, start)
+                }
+                opened => opened,
+            },
+            false => open_stream(&bytes, &mut window, 0),
         };
+        let Opened { schema, footer, next, legacy } = opened?;
+        let blocks = footer.as_ref().map_or(0, |footer| footer.batches.len());
         let ipc = Ipc {
-            dictionaries: Values::of_schema(&schema),
+            dictionaries: Dictionary::of_schema(&schema),
+            blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
             bytes,
             path: path.map(Path::to_path_buf),
             schema,
             options,
+            legacy,
             footer,
-            walk: Mutex::new(Walk { next, rows: 0, window, dictionaries: Arc::default() }),
+            walk: Mutex::new(Walk { next, rows: 0, window, epoch: 0 }),
             entries: Shelf::new(),
             done: AtomicBool::new(false),
             left: OnceLock::new(),
@@ -161,21 +170,20 @@ impl Ipc {
         self.walk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The footer lists the dictionaries of a file; no batch is read before all of them are known.
+    /// The footer lists the dictionaries of a file in any order; all are known before any batch is read.
     fn find_dictionaries(&self, footer: &Footer) -> Result<()> {
         let mut walk = self.lock();
-        let mut state = State::new();
         for number in 0..footer.dictionaries.len() {
             let frame = footer.dictionaries.frame(number, &self.bytes, &mut walk.window)?;
-            self.add_dictionary(&mut state, frame, &mut walk.window)?;
+            self.add_dictionary(&mut walk, frame)?;
         }
-        walk.dictionaries = Arc::new(state);
         Ok(())
     }
 
-    /// Takes the dictionary batch at `frame` into `state`.
-    fn add_dictionary(&self, state: &mut State, frame: Frame, window: &mut Window) -> Result<()> {
-        let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+    /// Takes in the dictionary batch at `frame`.
+    fn add_dictionary(&self, walk: &mut Walk, frame: Frame) -> Result<()> {
+        let epoch = self.epoch_of(walk);
+        let metadata = walk.window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
         let header = Header::parse(metadata)?;
         if header.kind != Kind::DictionaryBatch {
             return Err(unexpected(frame, Kind::DictionaryBatch, header.kind));
@@ -183,17 +191,20 @@ impl Ipc {
         body_end(&self.bytes, frame, header.body_len)?;
         let dictionary = DictionaryHeader::parse(header.table)?;
         let (id, rows) = (dictionary.id, rows_of(dictionary.data)?);
-        let refuse =
-            |what: &str| Err(Error::invalid(format!("the batch of dictionary {id} at byte {} {what}", frame.offset)));
-        let Some(values) = self.dictionaries.get(&id) else { return refuse("is of no field of the schema") };
-        let link = Link::new(frame, rows, values.nested(state));
-        match state.get_mut(&id) {
-            Some(version) if dictionary.is_delta => version.extend(link)?,
-            None if dictionary.is_delta => return refuse("is a delta to nothing"),
-            Some(_) if self.footer.is_some() => return refuse("replaces another, which a file can't say from when"),
-            _ => drop(state.insert(id, Version::new(link))),
-        }
+        let link = Link::new(frame, rows, epoch);
+        let added = match self.dictionaries.get(&id) {
+            Some(known) => known.add(walk.epoch, link, dictionary.is_delta, self.footer.is_some()),
+            None => Err("is of no field of the schema"),
+        };
+        let at = frame.offset;
+        added.map_err(|why| Error::invalid(format!("the batch of dictionary {id} at byte {at} {why}")))?;
+        walk.epoch += 1;
         Ok(())
+    }
+
+    /// The epoch of what the walk meets now.
+    fn epoch_of(&self, walk: &Walk) -> Epoch {
+        if self.footer.is_some() { Epoch::MAX } else { walk.epoch }
     }
 
     /// Goes on to the next record batch; false when there is none.
@@ -228,14 +239,15 @@ impl Ipc {
 
     fn step_stream(&self, walk: &mut Walk) -> Result<bool> {
         loop {
-            let Found::Message(frame) = find(&self.bytes, &mut walk.window, walk.next)? else { return Ok(false) };
+            let frame = match find(&self.bytes, &mut walk.window, walk.next)? {
+                Found::Message(frame) => frame,
+                Found::Zeros if !self.ends_with_zeros(walk) => return Err(never_written(walk.next)),
+                Found::Zeros | Found::End => return Ok(false),
+            };
             let message = self.look(frame, &mut walk.window)?;
             match message.kind {
                 Kind::RecordBatch => self.add_batch(walk, message)?,
-                // Copied only when a batch found since the last dictionary keeps the state before this one.
-                Kind::DictionaryBatch => {
-                    self.add_dictionary(Arc::make_mut(&mut walk.dictionaries), frame, &mut walk.window)?;
-                }
+                Kind::DictionaryBatch => self.add_dictionary(walk, frame)?,
                 other => return Err(unexpected(frame, Kind::RecordBatch, other)),
             }
             walk.next = message.end;
@@ -243,6 +255,11 @@ impl Ipc {
                 return Ok(true);
             }
         }
+    }
+
+    /// Whether a zero word is the end of the stream: one of old framing, or with no more than padding behind it.
+    fn ends_with_zeros(&self, walk: &Walk) -> bool {
+        self.legacy || self.bytes.len() - walk.next <= 8
     }
 
     /// What the walk needs to know of the message at `frame`.
@@ -260,8 +277,8 @@ impl Ipc {
     fn add_batch(&self, walk: &mut Walk, Seen { frame, rows, .. }: Seen) -> Result<()> {
         let last = walk.rows.checked_add(rows).filter(|&last| i64::try_from(last).is_ok());
         let last = last.ok_or_else(|| at_message(Error::invalid("more than 2^63 rows"), frame))?;
-        let dictionaries = walk.dictionaries.clone();
-        let entry = Entry { frame, rows: walk.rows..last, dictionaries, batch: OnceLock::new() };
+        let epoch = self.epoch_of(walk);
+        let entry = Entry { frame, rows: walk.rows..last, epoch, batch: OnceLock::new() };
         if !self.entries.push(entry) {
             return Err(at_message(Error::unsupported("more than 2^32 batches"), frame));
         }
@@ -287,14 +304,32 @@ impl Ipc {
         Ok(self.entries.get(batch))
     }
 
-    fn decoded(&self, batch: usize) -> Result<(&Entry, &Decoded)> {
-        let entry = self.entry(batch)?.ok_or_else(|| Error::argument(format!("there is no batch {batch}")))?;
-        if let Some(decoded) = entry.batch.get() {
-            return Ok((entry, decoded));
+    /// The batch's header and columns. A batch of a file is found by its block, whether or not the walk has come there.
+    fn decoded(&self, batch: usize) -> Result<&Decoded> {
+        let (place, frame) = match (&self.footer, self.blocks.get(batch)) {
+            (Some(footer), Some(place)) => match place.get() {
+                Some(decoded) => return Ok(decoded),
+                None => (place, footer.batches.frame(batch, &self.bytes, &mut Window::new())),
+            },
+            _ => {
+                let entry = self.entry(batch)?.ok_or_else(|| Error::argument(format!("there is no batch {batch}")))?;
+                (&entry.batch, Ok(entry.frame))
+            }
+        };
+        if let Some(decoded) = place.get() {
+            return Ok(decoded);
         }
-        let decoded =
-            self.decode(entry.frame).map_err(|e| self.locate_error(e.context(format_args!("batch {batch}"))))?;
-        Ok((entry, entry.batch.get_or_init(|| Box::new(decoded))))
+        let decoded = frame.and_then(|frame| self.decode(frame));
+        let decoded = decoded.map_err(|e| self.locate_error(e.context(format_args!("batch {batch}"))))?;
+        Ok(place.get_or_init(|| Box::new(decoded)))
+    }
+
+    /// The dictionaries that a batch means.
+    fn epoch_of_batch(&self, batch: usize) -> Result<Epoch> {
+        match self.footer {
+            Some(_) => Ok(Epoch::MAX),
+            None => Ok(self.entry(batch)?.map_or(0, |entry| entry.epoch)),
+        }
     }
 
     fn decode(&self, frame: Frame) -> Result<Decoded> {
@@ -368,11 +403,19 @@ impl Ipc {
     }
 }
 
-fn open_stream(bytes: &Bytes, window: &mut Window) -> Result<(IpcSchema, usize)> {
-    let found = find(bytes, window, 0);
-    let frame = match found {
+/// What opening has found.
+struct Opened {
+    schema: IpcSchema,
+    footer: Option<Footer>,
+    /// The first message behind the schema's.
+    next: usize,
+    legacy: bool,
+}
+
+fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<Opened> {
+    let frame = match find(bytes, window, start) {
         Ok(Found::Message(frame)) => frame,
-        Ok(Found::End) => return Err(guess::not_arrow(bytes, None)),
+        Ok(Found::End | Found::Zeros) => return Err(guess::not_arrow(bytes, None)),
         Err(e) => return Err(guess::not_arrow(bytes, Some(e))),
     };
     let metadata = window.get(bytes, frame.metadata, frame.metadata_len)?;
@@ -381,13 +424,13 @@ fn open_stream(bytes: &Bytes, window: &mut Window) -> Result<(IpcSchema, usize)>
         other => Err(unexpected(frame, Kind::Schema, other)),
     });
     match schema {
-        Ok(schema) => Ok((schema, frame.body())),
+        Ok(schema) => Ok(Opened { schema, footer: None, next: frame.body(), legacy: frame.is_legacy() }),
         Err(e) => Err(guess::not_arrow(bytes, Some(e))),
     }
 }
 
 /// The footer stands at the end: its flatbuffer, its length as i32, the magic.
-fn open_file(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
+fn open_file(bytes: &Bytes) -> Result<Opened> {
     let size = bytes.len();
     let cut = || {
         Error::invalid(
@@ -420,20 +463,24 @@ fn open_file(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let schema = IpcSchema::parse(schema, metadata.len())?;
     let (dictionaries, batches) = (Blocks::parse(table, 2)?, Blocks::parse(table, 3)?);
-    Ok((schema, Footer { dictionaries, batches }))
+    Ok(Opened { schema, footer: Some(Footer { dictionaries, batches }), next: 0, legacy: false })
+}
+
+/// The first message of a file: the magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
+fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result<Option<Frame>> {
+    for offset in (8..=64).step_by(8) {
+        if let Found::Message(frame) = find(bytes, window, offset)? {
+            return Ok(Some(frame));
+        }
+    }
+    Ok(None)
 }
 
 impl Footer {
     /// The schema's message and the blocks; there may be anything between them.
     fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<Frame>> {
         let mut frames = Vec::with_capacity(1 + self.dictionaries.len() + self.batches.len());
-        // The magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
-        for offset in (8..=64).step_by(8) {
-            if let Found::Message(frame) = find(bytes, window, offset)? {
-                frames.push(frame);
-                break;
-            }
-        }
+        frames.extend(behind_magic(bytes, window)?);
         for blocks in [&self.dictionaries, &self.batches] {
             for number in 0..blocks.len() {
                 frames.push(blocks.frame(number, bytes, window)?);
@@ -475,7 +522,10 @@ impl Blocks {
         let body = offset.checked_add(metadata_len).filter(|&body| body <= bytes.len()).ok_or_else(outside)?;
         match find(bytes, window, offset)? {
             // The block says where the body begins; the message's own prefix may leave out some padding before it.
-            Found::Message(frame) if frame.body() <= body => Ok(Frame { metadata_len: body - frame.metadata, ..frame }),
+            // More than that is a small message that claims a large part of the file.
+            Found::Message(frame) if frame.body() <= body && body - frame.body() <= 128 => {
+                Ok(Frame { metadata_len: body - frame.metadata, ..frame })
+            }
             _ => Err(outside()),
         }
     }
@@ -492,6 +542,12 @@ fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
     })
 }
 
+fn never_written(at: usize) -> Error {
+    Error::invalid(format!(
+        "truncated: zeros at byte {at}, where a message or the end of the stream was expected; the writer did not finish"
+    ))
+}
+
 fn unexpected(frame: Frame, expected: Kind, got: Kind) -> Error {
     let (expected, got) = (expected.name(), got.name());
     Error::invalid(format!("the message at byte {} is a {got}, expected a {expected}", frame.offset))
@@ -504,12 +560,13 @@ fn at_message(e: Error, frame: Frame) -> Error {
 /// Dictionaries as they are for one batch of `ipc`.
 pub(super) struct Resolver<'a> {
     pub ipc: &'a Ipc,
-    pub state: &'a State,
+    pub epoch: Epoch,
 }
 
 impl Dictionaries for Resolver<'_> {
     fn values(&self, id: i64) -> Result<Option<ArrayData>> {
-        self.state.get(&id).map(|version| version.values(self.ipc, id)).transpose()
+        let version = self.ipc.dictionaries.get(&id).and_then(|dictionary| dictionary.at(self.epoch));
+        version.map(|version| version.values(self.ipc, id)).transpose()
     }
 }
 
@@ -542,36 +599,57 @@ impl Source for Ipc {
         Ok((batch < self.entries.len()).then_some(batch))
     }
 
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        if self.footer.is_none() || self.options.partial {
+            return self.locate_by_len(back);
+        }
+        let mut after = 0;
+        for batch in (0..self.blocks.len()).rev() {
+            let rows = self.decoded(batch)?.batch.header.rows as u64;
+            if back - after <= rows {
+                return Ok(Some((batch, (rows - (back - after)) as usize)));
+            }
+            after += rows;
+        }
+        Ok(None)
+    }
+
     fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let (entry, decoded) = self.decoded(batch)?;
+        let decoded = self.decoded(batch)?;
         let Some((place, node)) = decoded.columns.get(column).zip(self.schema.columns.get(column)) else {
             return Err(Error::argument(format!("there is no column {column}")));
         };
         if let Some(array) = place.get() {
             return Ok(array);
         }
-        let resolver = Resolver { ipc: self, state: &entry.dictionaries };
+        let resolver = Resolver { ipc: self, epoch: self.epoch_of_batch(batch)? };
         let array = self.decoder(&resolver).column(&decoded.batch, node, column);
         let array = array.map_err(|e| self.column_error(e, batch, column))?;
         Ok(place.get_or_init(|| array))
     }
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let array = self.column(batch, column)?;
-        if self.options.validate == Validate::None || validate::is_trivial(array.data_type()) && array.nulls().is_none()
-        {
-            return Ok(array);
+        if self.options.validate != Validate::None {
+            self.check(batch, column)?;
         }
-        let (entry, decoded) = self.decoded(batch)?;
-        let Some(checked) = decoded.checked.get(column) else { return Ok(array) };
+        self.column(batch, column)
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        let array = self.column(batch, column)?;
+        if validate::is_trivial(array.data_type()) && array.nulls().is_none() {
+            return Ok(());
+        }
+        let decoded = self.decoded(batch)?;
+        let Some((checked, node)) = decoded.checked.get(column).zip(self.schema.columns.get(column)) else {
+            return Ok(());
+        };
         if checked.get().is_none() {
-            let state = &entry.dictionaries;
-            let node = self.schema.columns.get(column);
-            let dictionaries = node.map_or(Ok(()), |node| self.check_dictionaries(node, state));
+            let dictionaries = self.check_dictionaries(node, self.epoch_of_batch(batch)?);
             dictionaries.and_then(|()| validate::check(array)).map_err(|e| self.column_error(e, batch, column))?;
             checked.get_or_init(|| ());
         }
-        Ok(array)
+        Ok(())
     }
 
     fn footprint(&self) -> Footprint {
@@ -598,10 +676,12 @@ impl Ipc {
         self.bytes.mapping().filter(|mapping| mapping.path().is_some())
     }
 
-    fn check_dictionaries(&self, node: &super::schema::Node, state: &State) -> Result<()> {
+    /// Checks the values of the dictionaries that `node` and its children use.
+    pub(super) fn check_dictionaries(&self, node: &Node, epoch: Epoch) -> Result<()> {
         let mut outcome = Ok(());
         node.dictionaries(&mut |id, _| {
-            if let (Ok(()), Some(version)) = (&outcome, state.get(&id)) {
+            let version = self.dictionaries.get(&id).and_then(|dictionary| dictionary.at(epoch));
+            if let (Ok(()), Some(version)) = (&outcome, version) {
                 outcome = version.check(self, id);
             }
         });

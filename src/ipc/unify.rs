@@ -1,37 +1,48 @@
 //! Dictionaries on their way out.
 //!
-//! A stream can send a new dictionary before any batch. A file can hold one per id only, so when batches bring
-//! different ones (files opened together, a stream with replacements) their values are gathered first, each once, and
-//! the keys are rewritten.
+//! A stream can send a new dictionary before any batch, or more values of one that it sent. A file can hold one per id
+//! only, so when batches bring different ones (files opened together, a stream with replacements) their values are
+//! gathered first, each once, and the keys are rewritten.
+
+mod spelling;
+mod take;
+mod whole;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
-use arrow_data::transform::MutableArrayData;
 use arrow_schema::DataType;
 
-use super::encode::{Body, Keys};
+use self::spelling::{agree, place};
+use self::take::Inner;
+use self::whole::Whole;
+use super::encode::{Body, Keys, child_of};
 use super::schema::{IpcSchema, Node};
 use super::write::Format;
+use crate::buffer::slice;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::value::{Value, key, value};
+use crate::value::key;
 
 /// The dictionaries of a file or stream being written.
 pub(super) struct Dictionaries {
     format: Format,
-    by_id: HashMap<i64, Written>,
-    /// Ids whose dictionary batch has yet to be written, inner ones first.
-    pending: Vec<i64>,
+    nodes: HashMap<i64, Arc<Node>>,
+    /// What a file holds.
+    wholes: HashMap<i64, Whole>,
+    /// What a reader of the stream has by now.
+    sent: HashMap<i64, ArrayData>,
+    /// What is to be sent next, inner dictionaries first.
+    pending: Vec<Waiting>,
 }
 
-/// What is known of one dictionary id.
-struct Written {
-    /// The values as they are, or will be, in the file.
+/// Values to send.
+struct Waiting {
+    id: i64,
     values: ArrayData,
-    /// Dictionaries met in the data, and where each of their values is in `values`; `None`: at its own place.
-    sources: Vec<(ArrayData, Option<Vec<u64>>)>,
+    is_delta: bool,
 }
 
 /// A dictionary batch to write.
@@ -42,104 +53,133 @@ pub(super) struct Pending {
     pub body: Body,
 }
 
+/// What a dictionary is to one that was sent before.
+enum Relation {
+    /// Keys find the same values in what was sent.
+    Covered,
+    /// It goes on where the other ends.
+    Extends,
+    Other,
+}
+
 impl Dictionaries {
-    pub(super) fn new(format: Format) -> Dictionaries {
-        Dictionaries { format, by_id: HashMap::new(), pending: Vec::new() }
+    pub(super) fn new(format: Format, schema: &IpcSchema) -> Dictionaries {
+        let mut nodes = HashMap::new();
+        for column in &schema.columns {
+            column.dictionaries(&mut |id, values| drop(nodes.insert(id, values.clone())));
+        }
+        Dictionaries { format, nodes, wholes: HashMap::new(), sent: HashMap::new(), pending: Vec::new() }
     }
 
-    /// Looks through the whole dataset for the dictionaries that a file has to hold.
+    /// Looks through the dataset for the dictionaries that a file has to hold. Columns without any are left alone.
     pub(super) fn gather(&mut self, dataset: &Dataset, columns: &[Node]) -> Result<()> {
-        if columns.iter().all(|column| !has_dictionary(column)) {
+        let numbers: Vec<usize> = (0..columns.len()).filter(|&number| has_dictionary(&columns[number])).collect();
+        if numbers.is_empty() {
             return Ok(());
         }
         for part in dataset.parts() {
-            for (node, array) in columns.iter().zip(part?.columns()?) {
-                self.gather_array(node, &array)?;
+            let part = part?;
+            for &number in &numbers {
+                self.gather_array(&columns[number], &part.column(part.piece.columns[number])?)?;
             }
         }
-        Ok(())
+        // A dictionary stands in front of those inside its values.
+        let mut ids = Vec::new();
+        columns.iter().for_each(|column| column.dictionaries(&mut |id, _| ids.push(id)));
+        ids.into_iter().rev().try_for_each(|id| self.finish(id))
     }
 
     fn gather_array(&mut self, node: &Node, array: &ArrayData) -> Result<()> {
         if let Some((id, values)) = &node.dictionary {
-            let dictionary = dictionary_of(array)?;
+            let dictionary = child_of(array, 0)?;
             self.gather_array(values, dictionary)?;
-            return self.add_source(*id, dictionary, array.data_type());
+            let whole = self.wholes.entry(*id).or_insert_with(Whole::new);
+            whole.places(dictionary)?;
+            return check_keys_suffice(array.data_type(), whole.merged_len());
         }
         if has_dictionary(node) {
-            node.children
-                .iter()
-                .zip(array.child_data())
-                .try_for_each(|(node, child)| self.gather_array(node, child))?;
+            let children = node.children.iter().zip(array.child_data());
+            children.into_iter().try_for_each(|(node, child)| self.gather_array(node, child))?;
         }
         Ok(())
     }
 
-    /// Makes room for the values of `dictionary` under `id`.
-    fn add_source(&mut self, id: i64, dictionary: &ArrayData, data_type: &DataType) -> Result<()> {
-        let Some(written) = self.by_id.get_mut(&id) else {
-            let first = Written { values: dictionary.clone(), sources: vec![(dictionary.clone(), None)] };
-            self.by_id.insert(id, first);
-            self.pending.push(id);
+    fn finish(&mut self, id: i64) -> Result<()> {
+        let (Some(node), Some(mut whole)) = (self.nodes.get(&id).cloned(), self.wholes.remove(&id)) else {
             return Ok(());
         };
-        if written.sources.iter().any(|(known, _)| is_same(known, dictionary)) {
-            return Ok(());
-        }
-        if written.values == *dictionary {
-            written.sources.push((dictionary.clone(), None));
-            return Ok(());
-        }
-        let (values, places) = merge(&written.values, dictionary)?;
-        let most = largest_key(data_type);
-        if values.len() as u64 > most.saturating_add(1) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!(
-                    "the batches' dictionaries have {} different values together, more than keys of {data_type} can \
-                     tell apart; write a stream, which can replace its dictionary",
-                    values.len()
-                ),
-            ));
-        }
-        written.values = values;
-        written.sources.push((dictionary.clone(), Some(places)));
+        whole.finish(&node, &mut self.wholes)?;
+        self.pending.push(Waiting { id, values: whole.values()?.clone(), is_delta: false });
+        self.wholes.insert(id, whole);
         Ok(())
     }
 
     /// The dictionary batches to write now, encoded.
-    pub(super) fn pending(&mut self, schema: &IpcSchema) -> Result<Vec<Pending>> {
-        let ids = std::mem::take(&mut self.pending);
-        let mut batches = Vec::with_capacity(ids.len());
-        for id in ids {
-            let (Some(node), Some(written)) = (find(&schema.columns, id), self.by_id.get(&id)) else { continue };
-            let values = written.values.clone();
+    pub(super) fn pending(&mut self) -> Result<Vec<Pending>> {
+        let mut batches = Vec::new();
+        for Waiting { id, values, is_delta } in std::mem::take(&mut self.pending) {
+            let Some(node) = self.nodes.get(&id).cloned() else { continue };
             let mut body = Body::default();
-            body.add(node, &values, self)?;
+            body.add(&node, &values, self)?;
             // Encoding the values may have asked for dictionaries of their own, which have to come first.
-            batches.extend(self.pending(schema)?);
-            batches.push(Pending { id, rows: values.len(), is_delta: false, body });
+            batches.extend(self.pending()?);
+            batches.push(Pending { id, rows: values.len(), is_delta, body });
         }
         Ok(batches)
+    }
+
+    /// Sends what a reader of the stream lacks of `dictionary`.
+    fn send(&mut self, id: i64, dictionary: &ArrayData) -> Result<()> {
+        let (values, is_delta) = match self.relation(id, dictionary)? {
+            Relation::Covered => return Ok(()),
+            // Arrow C++ takes no delta whose values have dictionaries of their own.
+            Relation::Extends if !self.nodes.get(&id).is_some_and(|values| has_dictionary(values)) => {
+                let known = self.sent.get(&id).map_or(0, ArrayData::len);
+                (slice(dictionary, known, dictionary.len() - known), true)
+            }
+            _ => (dictionary.clone(), false),
+        };
+        self.sent.insert(id, dictionary.clone());
+        self.pending.push(Waiting { id, values, is_delta });
+        Ok(())
+    }
+
+    fn relation(&self, id: i64, dictionary: &ArrayData) -> Result<Relation> {
+        let Some(sent) = self.sent.get(&id) else { return Ok(Relation::Other) };
+        let common = sent.len().min(dictionary.len());
+        let agrees = match place(sent) == place(dictionary) {
+            true => Ok(true),
+            // A delta to nothing is as long as a replacement, and fewer readers know it.
+            false if sent.is_empty() => Ok(dictionary.is_empty()),
+            false => agree(sent, dictionary, common),
+        };
+        match agrees {
+            Ok(true) if dictionary.len() == common => Ok(Relation::Covered),
+            Ok(true) => Ok(Relation::Extends),
+            Ok(false) => Ok(Relation::Other),
+            // Too much to compare: sent again.
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Relation::Other),
+            Err(e) => Err(e),
+        }
     }
 }
 
 impl Keys for Dictionaries {
     fn keys(&mut self, id: i64, array: &ArrayData) -> Result<Buffer> {
-        let dictionary = dictionary_of(array)?;
-        if self.format == Format::Stream && !self.by_id.get(&id).is_some_and(|w| is_same(&w.values, dictionary)) {
-            let same = self.by_id.get(&id).is_some_and(|written| written.values == *dictionary);
-            if !same {
-                self.by_id.remove(&id);
-                self.pending.retain(|&other| other != id);
-            }
+        let dictionary = child_of(array, 0)?;
+        if self.format == Format::Stream {
+            self.send(id, dictionary)?;
+            return rewrite(array, None);
         }
-        self.add_source(id, dictionary, array.data_type())?;
-        let places = self.by_id.get(&id).and_then(|written| {
-            let found = written.sources.iter().find(|(known, _)| is_same(known, dictionary));
-            found.and_then(|(_, places)| places.as_deref())
-        });
-        rewrite(array, places)
+        let whole = self.wholes.get_mut(&id).ok_or_else(|| Error::invalid("a dictionary that was not gathered"))?;
+        rewrite(array, whole.places(dictionary)?)
+    }
+}
+
+impl Inner for HashMap<i64, Whole> {
+    fn whole(&mut self, id: i64, part: &ArrayData) -> Result<(ArrayData, Option<&[u64]>)> {
+        let whole = self.get_mut(&id).ok_or_else(|| Error::invalid("an inner dictionary that was not gathered"))?;
+        Ok((whole.values()?.clone(), whole.places(part)?))
     }
 }
 
@@ -147,10 +187,10 @@ impl Keys for Dictionaries {
 fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
     let DataType::Dictionary(index, _) = array.data_type() else { return Err(Error::invalid("not a dictionary")) };
     let width = index.primitive_width().unwrap_or(8);
-    let keys = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
-    let range = array.offset() * width..(array.offset() + array.len()) * width;
-    let keys = keys.get(range.clone()).ok_or_else(|| Error::invalid("fewer keys than rows"))?;
-    let Some(places) = places else { return Ok(array.buffers()[0].slice_with_length(range.start, keys.len())) };
+    let (start, len) = (array.offset() * width, array.len() * width);
+    let keys = array.buffers().first().filter(|keys| start + len <= keys.len());
+    let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?.slice_with_length(start, len);
+    let Some(places) = places else { return Ok(keys) };
     let mut rewritten = vec![0; keys.len()];
     for (row, into) in rewritten.chunks_exact_mut(width).enumerate() {
         if array.nulls().is_none_or(|nulls| nulls.is_valid(row)) {
@@ -161,74 +201,23 @@ fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
     Ok(Buffer::from_vec(rewritten))
 }
 
-/// `known` and the values of `more` that it lacks, and where each value of `more` is.
-fn merge(known: &ArrayData, more: &ArrayData) -> Result<(ArrayData, Vec<u64>)> {
-    let mut places: HashMap<String, u64> = HashMap::with_capacity(known.len());
-    for row in 0..known.len() {
-        places.entry(spelling(&value(known, row)?)).or_insert(row as u64);
-    }
-    let mut merged = MutableArrayData::new(vec![known, more], true, known.len());
-    let overflow = |e: arrow_schema::ArrowError| Error::unsupported(format!("merging dictionaries: {e}"));
-    merged.try_extend(0, 0, known.len()).map_err(overflow)?;
-    let (mut found, mut next) = (Vec::with_capacity(more.len()), known.len() as u64);
-    for row in 0..more.len() {
-        let place = *places.entry(spelling(&value(more, row)?)).or_insert(next);
-        if place == next {
-            merged.try_extend(1, row, row + 1).map_err(overflow)?;
-            next += 1;
-        }
-        found.push(place);
-    }
-    Ok((merged.freeze(), found))
-}
-
-/// Equal for equal values of one type, and only for those.
-fn spelling(value: &Value<'_>) -> String {
-    match value {
-        Value::Str(text) => format!("s{text}"),
-        Value::Float64(float) => format!("f{:x}", float.to_bits()),
-        Value::Float32(float) => format!("f{:x}", float.to_bits()),
-        Value::List(items) | Value::Map(items) => {
-            let items: Vec<_> =
-                items.iter().map(|item| item.map_or_else(|e| e.to_string(), |v| spelling(&v))).collect();
-            format!("{items:?}")
-        }
-        Value::Struct(members) => {
-            let members = members.iter().map(|(_, member)| member.map_or_else(|e| e.to_string(), |v| spelling(&v)));
-            format!("{:?}", members.collect::<Vec<_>>())
-        }
-        Value::Union(field, member) => format!("{}:{}", field.name(), spelling(member)),
-        other => format!("{other:?}"),
-    }
-}
-
-/// Whether two dictionaries are the same memory.
-fn is_same(a: &ArrayData, b: &ArrayData) -> bool {
-    a.ptr_eq(b)
-}
-
-fn dictionary_of(array: &ArrayData) -> Result<&ArrayData> {
-    array.child_data().first().ok_or_else(|| Error::invalid("a dictionary-encoded array without its dictionary"))
-}
-
 fn has_dictionary(node: &Node) -> bool {
     node.dictionary.is_some() || node.children.iter().any(has_dictionary)
 }
 
-fn find(columns: &[Node], id: i64) -> Option<&Node> {
-    let mut found = None;
-    for column in columns {
-        column.dictionaries(&mut |other, values| {
-            if other == id {
-                found = Some(values.as_ref());
-            }
-        });
-    }
-    found
-}
-
-fn largest_key(data_type: &DataType) -> u64 {
-    let DataType::Dictionary(index, _) = data_type else { return 0 };
+/// Dictionaries that were put together may have more values than the type of the keys can tell apart.
+fn check_keys_suffice(data_type: &DataType, merged: Option<usize>) -> Result<()> {
+    let DataType::Dictionary(index, _) = data_type else { return Ok(()) };
     let bits = 8 * index.primitive_width().unwrap_or(8) as u32;
-    u64::MAX >> (64 - bits) >> u32::from(index.is_signed_integer())
+    let most = u64::MAX >> (64 - bits) >> u32::from(index.is_signed_integer());
+    match merged {
+        Some(values) if values as u64 > most.saturating_add(1) => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "the batches' dictionaries have {values} different values together, more than keys of {index} can \
+                 tell apart; write a stream, which can replace its dictionary"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }

@@ -94,34 +94,36 @@ impl Drop for Unfinished {
 /// # Errors
 /// As [`write()`]; what was written before an error stays in the sink.
 pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
-    let mut out = Output { sink: std::io::BufWriter::new(sink), at: 0, options: *options };
+    // A buffer of a body that is not small goes around this one.
+    let mut out = Output { sink: std::io::BufWriter::with_capacity(1 << 16, sink), at: 0, options: *options };
     if options.format == Format::File {
         out.put(MAGIC)?;
         out.put(&[0; 2])?;
     }
     let schema = out.schema(dataset)?;
-    let mut dictionaries = Dictionaries::new(options.format);
+    let mut dictionaries = Dictionaries::new(options.format, &schema);
     if options.format == Format::File {
         dictionaries.gather(dataset, &schema.columns)?;
     }
     let mut blocks = Blocks::default();
     for batch in dataset.batches() {
-        for rows in pieces(&batch?, options.max_rows)? {
-            out.batch(&rows, &schema, &mut dictionaries, &mut blocks)?;
+        let batch = batch?;
+        for rows in pieces(&batch, options.max_rows)? {
+            out.batch(&rows?, &schema, &mut dictionaries, &mut blocks)?;
         }
     }
-    out.dictionaries(&schema, &mut dictionaries, &mut blocks)?;
+    out.dictionaries(&mut dictionaries, &mut blocks)?;
     out.end(dataset, &blocks)
 }
 
-/// The batch in pieces of at most `max_rows`.
-fn pieces(batch: &Dataset, max_rows: Option<u64>) -> Result<Vec<Dataset>> {
+/// The batch in pieces of at most `max_rows`; in one where it has no rows.
+fn pieces(batch: &Dataset, max_rows: Option<u64>) -> Result<impl Iterator<Item = Result<Dataset>>> {
     let rows = batch.len()?;
     let step = max_rows.unwrap_or(rows).max(1);
-    if rows <= step {
-        return Ok(vec![batch.clone()]);
-    }
-    (0..rows).step_by(usize::try_from(step).unwrap_or(usize::MAX)).map(|start| batch.slice(start, step)).collect()
+    Ok((0..rows.div_ceil(step).max(1)).map(move |piece| match rows <= step {
+        true => Ok(batch.clone()),
+        false => batch.slice(piece * step, step),
+    }))
 }
 
 /// What the footer lists.
@@ -172,15 +174,15 @@ impl<W: Write> Output<'_, W> {
             let empty = |node: &super::schema::Node| ArrayData::new_empty(node.data_type());
             schema.columns.iter().try_for_each(|node| body.add(node, &empty(node), dictionaries))?;
         }
-        self.dictionaries(schema, dictionaries, blocks)?;
+        self.dictionaries(dictionaries, blocks)?;
         let block = self.record_batch(rows, &body, None)?;
         blocks.batches.push(block);
         Ok(())
     }
 
     /// Writes the dictionary batches that what was encoded last needs.
-    fn dictionaries(&mut self, schema: &IpcSchema, dictionaries: &mut Dictionaries, blocks: &mut Blocks) -> Result<()> {
-        for pending in dictionaries.pending(schema)? {
+    fn dictionaries(&mut self, dictionaries: &mut Dictionaries, blocks: &mut Blocks) -> Result<()> {
+        for pending in dictionaries.pending()? {
             let block = self.record_batch(pending.rows, &pending.body, Some((pending.id, pending.is_delta)))?;
             blocks.dictionaries.push(block);
         }

@@ -102,6 +102,13 @@ impl Mapping {
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, origin: None })))
     }
 
+    /// Anonymous memory of `len` bytes that `fill` has written. Only what it writes is ever touched.
+    pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> std::io::Result<()>) -> std::io::Result<Mapping> {
+        let mut region = sys::Region::anonymous(len)?;
+        fill(region.bytes_mut())?;
+        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, origin: None })))
+    }
+
     /// The number of bytes.
     pub fn len(&self) -> usize {
         self.0.region.len()

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A fixed-width little-endian number that can be read from, and written to, any address.
 pub trait Element: Copy + Send + Sync + 'static {
-    /// The number of bytes of an element.
+    /// The number of bytes of an element: 1 to 16, which the compiler checks.
     const WIDTH: usize;
     /// The element whose little-endian bytes these are; `bytes` is `WIDTH` long.
     fn from_bytes(bytes: &[u8]) -> Self;
@@ -45,6 +45,7 @@ pub struct View<T> {
 
 impl<T: Element> View<T> {
     pub(super) fn new(mapping: Mapping, offset: usize, len: Option<usize>) -> Result<View<T>> {
+        const { assert!(T::WIDTH > 0 && T::WIDTH <= 16, "an element has 1 to 16 bytes") };
         let Some(room) = mapping.len().checked_sub(offset) else {
             let size = mapping.len();
             return Err(Error::argument(format!(

@@ -1,6 +1,8 @@
 """What several tests share."""
 
+import contextlib
 import io
+import os
 
 import pyarrow as pa
 import pytest
@@ -56,6 +58,19 @@ def stocks_file(tmp_path, stocks):
 @pytest.fixture
 def stocks_stream(tmp_path, stocks):
     return write_ipc(tmp_path / "stocks.arrows", stocks, "stream", max_rows=100)
+
+
+@contextlib.contextmanager
+def unprivileged():
+    """Root may do anything, so it becomes nobody meanwhile."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
 
 
 def same(left, right):

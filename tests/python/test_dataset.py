@@ -425,8 +425,9 @@ def test_read_csv(tmp_path):
         {"symbol": "MSFT", "date": dt.date(2000, 1, 1), "price": 39.81},
         {"symbol": "AMZN", "date": dt.date(2000, 2, 1), "price": 64.56},
     ]
-    for source in [path, str(path), io.StringIO(text), io.BytesIO(text.encode()), open(path, "rb"), open(path)]:
-        assert aw.read_csv(source).to_pylist() == expected
+    with open(path, "rb") as binary, open(path) as words:
+        for source in [path, str(path), io.StringIO(text), io.BytesIO(text.encode()), binary, words]:
+            assert aw.read_csv(source).to_pylist() == expected
     ds = aw.read_csv(path, dictionary=["symbol"])
     assert ds["symbol"].dtype == "dictionary<int8, utf8>" and ds[1] == expected[1]
     schema = pa.schema([("price", pa.float32()), ("symbol", pa.string())])

@@ -2,6 +2,7 @@
 
 import gc
 import io
+import pathlib
 import weakref
 
 import duckdb
@@ -38,8 +39,8 @@ def path(tmp_path, table):
 
 def mapped_range(path):
     """The addresses at which this process has `path` mapped."""
-    for line in open("/proc/self/maps"):
-        if line.rstrip().endswith(str(path)):
+    for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith(str(path)):
             start, end = line.split()[0].split("-")
             return range(int(start, 16), int(end, 16))
     raise AssertionError(f"{path} is not mapped")

@@ -87,3 +87,20 @@ def test_ctrl_c_stops_long_loops(tmp_path):
     worker.send_signal(signal.SIGINT)
     start = time.perf_counter()
     assert "KeyboardInterrupt" in worker.communicate()[1] and time.perf_counter() - start < 5
+
+
+def test_progress_is_drawn_in_terminals_only(monkeypatch, capsys):
+    import sys
+
+    from arrowwood import _progress
+
+    assert _progress.bar("checking") is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    bar = _progress.bar("checking")
+    bar(1, 4)
+    assert capsys.readouterr().err == ""  # within the first second
+    bar._next = 0
+    bar(2, 4)
+    bar(4, 4)
+    drawn = capsys.readouterr().err
+    assert "checking" in drawn and "2 of 4 rows" in drawn and drawn.endswith("4 of 4 rows\n")

@@ -1,0 +1,28 @@
+"""A progress line for what takes more than a second in a terminal."""
+
+import sys
+import time
+
+
+class Bar:
+    """Called with what is done of how much; draws at most ten times a second, and nothing in the first."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+        self._next = time.monotonic() + 1.0
+        self._drawn = False
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next and not (self._drawn and done == total):
+            return
+        self._next, self._drawn = now + 0.1, True
+        filled = 40 * done // max(total, 1)
+        end = "\n" if done == total else ""
+        sys.stderr.write(f"\r{self._doing} {'█' * filled}{'░' * (40 - filled)} {done:,} of {total:,} rows{end}")
+        sys.stderr.flush()
+
+
+def bar(doing: str) -> Bar | None:
+    """A bar where somebody looks at standard error, else None."""
+    return Bar(doing) if sys.stderr is not None and sys.stderr.isatty() else None

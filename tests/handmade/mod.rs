@@ -1,0 +1,166 @@
+//! IPC messages put together by hand, for tests: what no writer would write.
+
+use std::sync::Arc;
+
+use arrow_ipc as ipc;
+use arrow_ipc::convert::IpcSchemaEncoder;
+use arrow_ipc::writer::DictionaryTracker;
+use arrow_schema::{DataType, Field, Schema};
+use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
+
+/// One nullable column.
+pub fn one(data_type: DataType) -> Schema {
+    Schema::new(vec![Field::new("c", data_type, true)])
+}
+
+/// Dictionary-encoded by `Int8`.
+pub fn coded(values: DataType) -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int8), Box::new(values))
+}
+
+pub fn list_view() -> DataType {
+    DataType::ListView(Arc::new(Field::new("item", DataType::Int8, true)))
+}
+
+/// A record batch, or a dictionary batch where `dictionary` gives its id and whether it is a delta.
+#[derive(Clone, Default)]
+pub struct Msg {
+    pub dictionary: Option<(i64, bool)>,
+    pub rows: i64,
+    pub nodes: Vec<(i64, i64)>,
+    pub buffers: Vec<(i64, i64)>,
+    pub variadics: Vec<i64>,
+    pub codec: Option<ipc::CompressionType>,
+    pub body: Vec<u8>,
+}
+
+/// A batch of `rows` rows, with its nodes (rows, nulls) and the bytes of each buffer.
+pub fn batch(rows: i64, nodes: &[(i64, i64)], buffers: &[&[u8]]) -> Msg {
+    let mut msg = Msg { rows, nodes: nodes.to_vec(), ..Msg::default() };
+    for buffer in buffers {
+        msg.buffers.push((msg.body.len() as i64, buffer.len() as i64));
+        msg.body.extend_from_slice(buffer);
+        msg.body.resize(msg.body.len().next_multiple_of(16), 0);
+    }
+    msg
+}
+
+pub fn dictionary(id: i64, delta: bool, values: Msg) -> Msg {
+    Msg { dictionary: Some((id, delta)), ..values }
+}
+
+pub fn int_values(delta: bool, value: i32) -> Msg {
+    dictionary(0, delta, batch(1, &[(1, 0)], &[&[], &value.to_le_bytes()]))
+}
+
+pub fn text_values(delta: bool, text: &[u8]) -> Msg {
+    dictionary(0, delta, batch(1, &[(1, 0)], &[&[], &i32s(&[0, text.len() as i32]), text]))
+}
+
+/// One row whose key is `key`.
+pub fn key(key: u8) -> Msg {
+    batch(1, &[(1, 0)], &[&[], &[key]])
+}
+
+pub fn i32s(values: &[i32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn message(
+    b: &mut FlatBufferBuilder<'_>,
+    kind: ipc::MessageHeader,
+    header: WIPOffset<UnionWIPOffset>,
+    body: usize,
+) -> Vec<u8> {
+    let version = ipc::MetadataVersion::V5;
+    let args = ipc::MessageArgs {
+        version,
+        header_type: kind,
+        header: Some(header),
+        bodyLength: body as i64,
+        custom_metadata: None,
+    };
+    let message = ipc::Message::create(b, &args);
+    b.finish(message, None);
+    b.finished_data().to_vec()
+}
+
+fn encoded<'a>(b: &mut FlatBufferBuilder<'a>, schema: &Schema) -> WIPOffset<ipc::Schema<'a>> {
+    let mut ids = DictionaryTracker::new(false);
+    IpcSchemaEncoder::new().with_dictionary_tracker(&mut ids).schema_to_fb_offset(b, schema)
+}
+
+fn schema_metadata(schema: &Schema) -> Vec<u8> {
+    let b = &mut FlatBufferBuilder::new();
+    let schema = encoded(b, schema);
+    message(b, ipc::MessageHeader::Schema, schema.as_union_value(), 0)
+}
+
+fn metadata(msg: &Msg) -> Vec<u8> {
+    let b = &mut FlatBufferBuilder::new();
+    let nodes: Vec<_> = msg.nodes.iter().map(|&(rows, nulls)| ipc::FieldNode::new(rows, nulls)).collect();
+    let buffers: Vec<_> = msg.buffers.iter().map(|&(at, len)| ipc::Buffer::new(at, len)).collect();
+    let codec = msg.codec.map(|codec| (codec, ipc::BodyCompressionMethod::BUFFER));
+    let args = ipc::RecordBatchArgs {
+        length: msg.rows,
+        nodes: Some(b.create_vector(&nodes)),
+        buffers: Some(b.create_vector(&buffers)),
+        compression: codec
+            .map(|(codec, method)| ipc::BodyCompression::create(b, &ipc::BodyCompressionArgs { codec, method })),
+        variadicBufferCounts: (!msg.variadics.is_empty()).then(|| b.create_vector(&msg.variadics)),
+    };
+    let batch = ipc::RecordBatch::create(b, &args);
+    let Some((id, is_delta)) = msg.dictionary else {
+        return message(b, ipc::MessageHeader::RecordBatch, batch.as_union_value(), msg.body.len());
+    };
+    let args = ipc::DictionaryBatchArgs { id, data: Some(batch), isDelta: is_delta };
+    let dictionary = ipc::DictionaryBatch::create(b, &args).as_union_value();
+    message(b, ipc::MessageHeader::DictionaryBatch, dictionary, msg.body.len())
+}
+
+fn put(out: &mut Vec<u8>, metadata: &[u8], body: &[u8]) -> ipc::Block {
+    let (at, len) = (out.len(), metadata.len().next_multiple_of(8));
+    out.extend(u32::MAX.to_le_bytes());
+    out.extend((len as i32).to_le_bytes());
+    out.extend(metadata);
+    out.resize(at + 8 + len, 0);
+    out.extend(body);
+    ipc::Block::new(at as i64, 8 + len as i32, body.len() as i64)
+}
+
+pub fn stream(schema: &Schema, messages: &[Msg]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(&mut out, &schema_metadata(schema), &[]);
+    for msg in messages {
+        put(&mut out, &metadata(msg), &msg.body);
+    }
+    out
+}
+
+/// A file whose footer lists its blocks as `change` leaves them.
+pub fn file(schema: &Schema, messages: &[Msg], change: impl Fn(&mut Vec<ipc::Block>)) -> Vec<u8> {
+    let mut out = b"ARROW1\0\0".to_vec();
+    put(&mut out, &schema_metadata(schema), &[]);
+    let (mut dictionaries, mut batches) = (Vec::new(), Vec::new());
+    for msg in messages {
+        let block = put(&mut out, &metadata(msg), &msg.body);
+        if msg.dictionary.is_some() { dictionaries.push(block) } else { batches.push(block) }
+    }
+    change(&mut batches);
+    let b = &mut FlatBufferBuilder::new();
+    let schema = encoded(b, schema);
+    let (dictionaries, batches) = (b.create_vector(&dictionaries), b.create_vector(&batches));
+    let args = ipc::FooterArgs {
+        version: ipc::MetadataVersion::V5,
+        schema: Some(schema),
+        dictionaries: Some(dictionaries),
+        recordBatches: Some(batches),
+        custom_metadata: None,
+    };
+    let footer = ipc::Footer::create(b, &args);
+    b.finish(footer, None);
+    out.extend(b.finished_data());
+    out.extend((b.finished_data().len() as i32).to_le_bytes());
+    out.extend(b"ARROW1");
+    out
+}

@@ -1,0 +1,348 @@
+//! Bugs that a review found, each as the smallest input that showed it.
+
+mod handmade;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int8Type;
+use arrow_array::*;
+use arrow_buffer::Buffer;
+use arrow_ipc as ipc;
+use arrow_schema::{DataType, Field, Schema, UnionFields};
+use arrowwood::*;
+use handmade::{Msg, batch, coded, dictionary, file, i32s, int_values, key, list_view, one, stream, text_values};
+
+fn opened(bytes: Vec<u8>) -> Dataset {
+    Open::new().bytes(Bytes::from(bytes)).unwrap()
+}
+
+fn misaligned(bytes: Vec<u8>) -> Dataset {
+    let shifted = [vec![0], bytes].concat();
+    Open::new().bytes(Bytes::from(Buffer::from_vec(shifted).slice(1))).unwrap()
+}
+
+fn single(array: ArrayRef) -> Dataset {
+    Dataset::try_from(vec![RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap()]).unwrap()
+}
+
+fn written(dataset: &Dataset, format: Format) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_to(dataset, &mut out, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
+    out
+}
+
+/// The values of the first column, or the first error.
+fn values(dataset: &Dataset) -> Result<Vec<serde_json::Value>> {
+    dataset.rows().map(|row| row?.get(0)?.to_json()).collect()
+}
+
+/// Every way to the values of the first column must refuse them, and none may hand them to arrow-rs.
+#[track_caller]
+fn refused(bytes: Vec<u8>, reason: &str) {
+    let dataset = opened(bytes.clone());
+    let errors = [
+        dataset.validate(|_, _| ()).unwrap_err(),
+        dataset.to_record_batches().find_map(|batch| batch.err()).unwrap(),
+        Open::new().validate(Validate::Full).bytes(Bytes::from(bytes)).unwrap_err(),
+    ];
+    errors.iter().for_each(|error| assert!(error.to_string().contains(reason), "{error}"));
+}
+
+#[track_caller]
+fn soon<T>(task: impl FnOnce() -> T) -> T {
+    let begin = Instant::now();
+    let done = task();
+    assert!(begin.elapsed() < Duration::from_secs(5), "took {:?}", begin.elapsed());
+    done
+}
+
+#[test]
+fn null_slots_are_checked_too() {
+    // arrow-rs reads the value of a null slot without a check: a wild view there was a read of wild memory.
+    let view = i32s(&[100, 0, 100_000_000, i32::MAX]);
+    let views = Msg { variadics: vec![0], ..batch(1, &[(1, 1)], &[&[0], &view]) };
+    refused(stream(&one(DataType::Utf8View), &[views]), "a view points outside");
+    let text = batch(1, &[(1, 1)], &[&[0], &i32s(&[0, 2]), &[0xff, 0xfe]]);
+    refused(stream(&one(DataType::Utf8), &[text]), "not UTF-8");
+    let lists = batch(1, &[(1, 1), (1, 0)], &[&[0], &i32s(&[1000]), &i32s(&[1000]), &[], &[1]]);
+    refused(stream(&one(list_view()), &[lists]), "a list's offset and size");
+}
+
+#[test]
+fn null_slots_of_deltas_are_checked_too() {
+    // Concatenating a dictionary with its delta followed wild views and lists in null slots, and panicked.
+    let view = i32s(&[100, 0, -1, 0, 0, 0, 0, 0]);
+    let views = Msg { variadics: vec![1], ..batch(2, &[(2, 1)], &[&[2], &view, b"xxxx"]) };
+    let lists = batch(2, &[(2, 1), (1, 0)], &[&[1], &i32s(&[0, 1000]), &i32s(&[1, 1000]), &[], &[1]]);
+    for (values, data_type) in [(views, DataType::Utf8View), (lists, list_view())] {
+        let messages = [dictionary(0, false, values.clone()), dictionary(0, true, values), key(0)];
+        refused(stream(&one(coded(data_type)), &messages), "dictionary 0");
+    }
+}
+
+#[test]
+fn a_writable_mapping_is_no_source() {
+    // Text that was checked once could be changed through a view of the same mapping, under a &str.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text.arrow");
+    write(&single(Arc::new(StringArray::from(vec!["a"]))), &path, &WriteOptions::default()).unwrap();
+    let error = Bytes::of_mapping(Mapping::open(&path, Mode::ReadWrite).unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(Bytes::of_mapping(Mapping::open(&path, Mode::Read).unwrap()).is_ok());
+}
+
+#[test]
+fn validate_checks_whatever_open_was_told() {
+    // With Validate::None, a later validate() found nothing wrong: values counted as checked.
+    let bytes = stream(&one(coded(DataType::Utf8)), &[text_values(false, &[0xff]), key(0)]);
+    let dataset = Open::new().validate(Validate::None).bytes(Bytes::from(bytes)).unwrap();
+    assert!(dataset.validate(|_, _| ()).unwrap_err().to_string().contains("not UTF-8"));
+}
+
+#[test]
+fn unchecked_values_do_not_make_the_writer_panic() {
+    // A list that leaves its child made the writer's slices panic.
+    let lists = DataType::List(Arc::new(Field::new("item", DataType::Int8, true)));
+    let bytes = stream(&one(lists), &[batch(1, &[(1, 0), (1, 0)], &[&[], &i32s(&[0, 1000]), &[], &[1]])]);
+    let dataset = Open::new().validate(Validate::None).bytes(Bytes::from(bytes)).unwrap();
+    let error = write_to(&dataset, &mut std::io::sink(), &WriteOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+}
+
+#[test]
+fn no_rows_have_the_offset_zero() {
+    // Offsets of no rows were handed on as found: too short, where arrow-rs panics, or pointing anywhere.
+    for offsets in [&[1, 2][..], &i32s(&[0x7fff_fff0])] {
+        let dataset = opened(stream(&one(DataType::Utf8), &[batch(0, &[(0, 0)], &[&[], offsets, &[]])]));
+        dataset.validate(|_, _| ()).unwrap();
+        let batch = dataset.to_record_batches().next().unwrap().unwrap();
+        assert_eq!(batch.column(0).as_string::<i32>().value_offsets(), [0]);
+    }
+}
+
+#[test]
+fn slices_cut_the_structs_inside() {
+    // Slices of fixed-size lists and sparse unions of structs moved the struct but not its fields: wrong rows.
+    let ints: ArrayRef = Arc::new(Int32Array::from_iter_values(0..8));
+    let structs: ArrayRef = Arc::new(StructArray::from(vec![(Arc::new(Field::new("x", DataType::Int32, true)), ints)]));
+    let item = Arc::new(Field::new("item", structs.data_type().clone(), true));
+    let fields = UnionFields::from_iter([(0, item.clone())]);
+    let lists: ArrayRef = Arc::new(FixedSizeListArray::new(item, 2, structs.clone(), None));
+    let union: ArrayRef = Arc::new(UnionArray::try_new(fields, vec![0; 8].into(), None, vec![structs]).unwrap());
+    for array in [lists, union] {
+        let dataset = single(array.clone());
+        let all = values(&dataset).unwrap();
+        let cut = dataset.slice(1, 3).unwrap();
+        let batch = cut.to_record_batches().next().unwrap().unwrap();
+        assert_eq!(batch.column(0), &array.slice(1, 3));
+        for other in [single(batch.column(0).clone()), opened(written(&cut, Format::File)), cut] {
+            assert_eq!(values(&other).unwrap(), all[1..4]);
+        }
+    }
+}
+
+#[test]
+fn misaligned_dictionaries_grow_and_merge() {
+    // arrow-rs panics where it concatenates buffers that are not aligned.
+    let schema = one(coded(DataType::Int32));
+    let grown = misaligned(stream(&schema, &[int_values(false, 5), int_values(true, 6), key(1)]));
+    assert_eq!(values(&grown).unwrap(), [6]);
+    let merged = misaligned(stream(&schema, &[int_values(false, 5), key(0), int_values(false, 6), key(0)]));
+    assert_eq!(values(&opened(written(&merged, Format::File))).unwrap(), [5, 6]);
+}
+
+#[test]
+fn strict_takes_misaligned_values_in_place() {
+    // Only arrow-rs needs values aligned; reading them one by one must not copy, nor be refused.
+    let bytes = [vec![0], written(&single(Arc::new(Int64Array::from(vec![1, 2]))), Format::File)].concat();
+    let dataset = Open::new().strict(true).bytes(Bytes::from(Buffer::from_vec(bytes).slice(1))).unwrap();
+    let before = dataset.footprint().copied;
+    assert_eq!(values(&dataset).unwrap(), [1, 2]);
+    assert_eq!(dataset.footprint().copied, before);
+}
+
+/// `n` batches of one row, each behind a delta with its value.
+fn deltas(n: i32) -> Vec<u8> {
+    let text = |i: i32| format!("value number {i}");
+    let pair = |i| [text_values(i > 0, text(i).as_bytes()), batch(1, &[(1, 0)], &[&[], &i32s(&[i])])];
+    let coded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    stream(&one(coded), &(0..n).flat_map(pair).collect::<Vec<_>>())
+}
+
+#[test]
+fn thousands_of_deltas_are_read() {
+    // A chain of deltas was followed by recursion (stack overflow), and put together anew for each batch (quadratic).
+    let dataset = opened(deltas(5000));
+    std::thread::scope(|scope| {
+        // Threads meet at the same batches.
+        let read = || soon(|| values(&dataset).unwrap());
+        let (first, second) = (scope.spawn(read), scope.spawn(read));
+        let found = first.join().unwrap();
+        assert_eq!((found.len(), found[4999].as_str()), (5000, Some("value number 4999")));
+        assert_eq!(found, second.join().unwrap());
+    });
+}
+
+#[test]
+fn thousands_of_deltas_are_written_as_such() {
+    // Each delta was written as a whole new dictionary: output and time grew with the square.
+    let bytes = deltas(2000);
+    for format in [Format::File, Format::Stream] {
+        let out = soon(|| written(&opened(bytes.clone()), format));
+        assert!(out.len() < 2 * bytes.len(), "{format:?}: {} bytes of {}", out.len(), bytes.len());
+        assert_eq!(values(&opened(out)).unwrap()[1999], "value number 1999");
+    }
+}
+
+#[test]
+fn dictionaries_without_common_values_are_merged_in_linear_time() {
+    // Merging looked at all values so far for each batch.
+    let array = |k: i32| {
+        let values = StringArray::from_iter_values((0..100).map(|i| format!("v{}", k * 100 + i)));
+        DictionaryArray::new(Int32Array::from_iter_values(0..100), Arc::new(values))
+    };
+    let batch = |k| RecordBatch::try_from_iter([("c", Arc::new(array(k)) as ArrayRef)]).unwrap();
+    let dataset = Dataset::try_from((0..2000).map(batch).collect::<Vec<_>>()).unwrap();
+    let back = opened(soon(|| written(&dataset, Format::File)));
+    assert_eq!(back.row(199_999).unwrap().get(0).unwrap().to_json().unwrap(), "v199999");
+}
+
+#[test]
+fn dictionary_states_take_linear_memory() {
+    // Each delta took a copy of the states of all dictionaries.
+    let k = 10_000;
+    let fields: Vec<_> = (0..k).map(|i| Field::new(format!("f{i}"), coded(DataType::Null), true)).collect();
+    let values = batch(1, &[(1, 0)], &[]);
+    let mut messages: Vec<_> = (0..k).map(|i| dictionary(i, false, values.clone())).collect();
+    (0..k).for_each(|_| messages.extend([dictionary(0, true, values.clone()), batch(1, &[], &[])]));
+    let dataset = opened(stream(&Schema::new(fields), &messages));
+    assert_eq!(soon(|| dataset.len().unwrap()), k as u64);
+}
+
+#[test]
+fn a_damaged_delta_leaves_the_rows_before_it() {
+    // All deltas of the stream were read with the first batch, so one damaged at the end took every row along.
+    let schema = one(coded(DataType::Utf8));
+    let messages = [text_values(false, b"a"), text_values(true, b"b"), key(1), text_values(true, &[0xff]), key(2)];
+    let dataset = opened(stream(&schema, &messages));
+    let value = |row| dataset.row(row).and_then(|row| row.get(0)?.to_json());
+    assert_eq!(value(0).unwrap(), "b");
+    assert!(value(1).is_err());
+}
+
+#[test]
+fn dictionaries_of_a_file_come_in_any_order() {
+    // A dictionary whose values are coded by another, later one was an error.
+    let inner = Field::new("x", coded(DataType::Int32), true);
+    let schema = one(coded(DataType::Struct(vec![inner].into())));
+    let outer = dictionary(1, false, batch(1, &[(1, 0), (1, 0)], &[&[], &[], &[0]]));
+    for messages in [[outer.clone(), int_values(false, 7), key(0)], [int_values(false, 7), outer, key(0)]] {
+        assert_eq!(values(&opened(file(&schema, &messages, |_| ()))).unwrap(), [serde_json::json!({ "x": 7 })]);
+    }
+}
+
+#[test]
+fn dates_that_print_alike_stay_apart() {
+    // Merged dictionaries were keyed by text: milliseconds of one day became one value.
+    let array = |at| DictionaryArray::new(Int8Array::from(vec![0]), Arc::new(Date64Array::from(vec![at])));
+    let batch = |at| RecordBatch::try_from_iter([("c", Arc::new(array(at)) as ArrayRef)]).unwrap();
+    let dataset = Dataset::try_from(vec![batch(0), batch(1000)]).unwrap();
+    let first = |batch: Result<RecordBatch>| {
+        let column = batch.unwrap().column(0).clone();
+        column.as_dictionary::<Int8Type>().downcast_dict::<Date64Array>().unwrap().into_iter().next().unwrap()
+    };
+    let back = opened(written(&dataset, Format::File));
+    assert_eq!(back.to_record_batches().map(first).collect::<Vec<_>>(), [Some(0), Some(1000)]);
+}
+
+#[test]
+fn counts_beyond_all_numbers_are_errors() {
+    // Sums of variadic counts, of values over deltas, and of rows over datasets overflowed.
+    let fields: Vec<_> = ["a", "b", "c"].map(|name| Field::new(name, DataType::Utf8View, true)).into();
+    let views = Msg { variadics: vec![i64::MAX; 3], ..batch(0, &[(0, 0); 3], &[&[][..]; 6]) };
+    assert!(opened(stream(&Schema::new(fields), &[views])).validate(|_, _| ()).is_err());
+    let nulls = |delta| dictionary(0, delta, batch(i64::MAX, &[(i64::MAX, 0)], &[]));
+    let messages = [nulls(false), nulls(true), nulls(true), key(0)];
+    assert!(values(&opened(stream(&one(coded(DataType::Null)), &messages))).is_err());
+    let rows = opened(stream(&Schema::empty(), &[batch(i64::MAX, &[], &[])]));
+    assert!(Dataset::concat(&[rows.clone(), rows.clone(), rows]).unwrap().len().is_err());
+}
+
+#[test]
+fn values_without_bytes_are_merged_without_memory() {
+    // Merging dictionaries of 2^60 nulls asked for memory by their number.
+    let nulls = |n| dictionary(0, false, batch(n, &[(n, 0)], &[]));
+    let messages = [nulls(1 << 60), key(0), nulls(1 << 59), key(0)];
+    let dataset = opened(stream(&one(coded(DataType::Null)), &messages));
+    let back = opened(soon(|| written(&dataset, Format::File)));
+    assert_eq!(values(&back).unwrap(), [serde_json::Value::Null, serde_json::Value::Null]);
+}
+
+#[test]
+fn bytes_of_damaged_offsets_are_counted_without_overflow() {
+    // The last offset minus the first was taken as it stood, negative too.
+    let offsets = [0i64.to_le_bytes(), (-1i64).to_le_bytes()].concat();
+    let dataset = opened(stream(&one(DataType::LargeUtf8), &[batch(1, &[(1, 0)], &[&[], &offsets, &[]])]));
+    assert_eq!(dataset.nbytes().unwrap(), 16);
+}
+
+#[test]
+fn concat_is_nullable_where_any_is() {
+    // The first schema counted: nulls of the second dataset were an error of arrow-rs.
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let first = Dataset::try_from(vec![RecordBatch::try_from_iter_with_nullable([("c", column, false)]).unwrap()]);
+    let both = Dataset::concat(&[first.unwrap(), single(Arc::new(Int64Array::from(vec![None])))]).unwrap();
+    assert!(both.schema().field(0).is_nullable());
+    assert_eq!(both.to_record_batches().map(|batch| batch.unwrap().num_rows()).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[test]
+fn an_empty_buffer_may_be_compressed_to_its_length() {
+    // Java writes the length 0 and nothing after it where there are no bytes; that was a damaged frame.
+    for codec in [ipc::CompressionType::ZSTD, ipc::CompressionType::LZ4_FRAME] {
+        let offsets = [&(-1i64).to_le_bytes()[..], &i32s(&[0, 0])].concat();
+        let text = Msg { codec: Some(codec), ..batch(1, &[(1, 0)], &[&[], &offsets, &[0; 8]]) };
+        assert_eq!(values(&opened(stream(&one(DataType::Utf8), &[text]))).unwrap(), [""]);
+    }
+}
+
+#[test]
+fn one_frame_is_not_decompressed_for_many_buffers() {
+    // Buffers that share a frame of 2 KB, 64 MiB of zeros each, took as many times the memory.
+    let frame = [(1i64 << 26).to_le_bytes().to_vec(), zstd::encode_all(&vec![0; 1 << 26][..], 1).unwrap()].concat();
+    let views = [(-1i64).to_le_bytes().to_vec(), vec![0; 16]].concat();
+    let codec = Some(ipc::CompressionType::ZSTD);
+    let mut bomb = Msg { variadics: vec![20], codec, ..batch(1, &[(1, 0)], &[&[], &views, &frame]) };
+    bomb.buffers.resize(22, bomb.buffers[2]);
+    let dataset = opened(stream(&one(DataType::BinaryView), &[bomb]));
+    assert!(values(&dataset).unwrap_err().to_string().contains("overlap"));
+    assert!(dataset.footprint().copied < 1 << 20);
+}
+
+#[test]
+fn blocks_of_a_footer_do_not_overlap() {
+    // A footer that lists two long blocks thousands of times made one small file hours of work.
+    let messages = [batch(1, &[(1, 0)], &[]), batch(1, &[(1, 0)], &[]), batch(1, &[(1, 0)], &[&[0; 400_000]])];
+    let bytes = file(&one(DataType::Null), &messages, |blocks| {
+        let end = blocks[2].offset() + i64::from(blocks[2].metaDataLength()) + blocks[2].bodyLength();
+        let long = |at: i64, end: i64| ipc::Block::new(at, (end - at) as i32, 0);
+        let two = [long(blocks[0].offset(), end - 8), long(blocks[1].offset(), end)];
+        *blocks = two.into_iter().cycle().take(8000).collect();
+    });
+    assert!(soon(|| opened(bytes).len()).is_err());
+}
+
+#[test]
+fn names_of_children_do_not_repeat_a_long_parent() {
+    // Every child had its parent's name in its own: a schema of 300 KB took 200 MB to list.
+    let fields: Vec<_> = (0..2000).map(|i| Field::new(format!("f{i}"), DataType::Int8, true)).collect();
+    let long = Field::new("x".repeat(100_000), DataType::Struct(fields.into()), true);
+    let msg = Msg { nodes: vec![(0, 0); 2001], buffers: vec![(0, 0); 4001], ..Msg::default() };
+    let bytes = stream(&Schema::new(vec![long]), &[msg]);
+    let messages = opened(bytes.clone()).messages().unwrap();
+    let nodes = &messages[1].nodes;
+    assert!(nodes.iter().map(|node| node.field.len()).sum::<usize>() < 10 * bytes.len() + (1 << 20));
+    assert!(nodes[2000].field.ends_with("f1999"));
+}
