@@ -5,15 +5,12 @@ use std::ops::Range;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
-use crate::dataset::{Dataset, Part};
+use crate::dataset::{Dataset, Footprint, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::layout;
 use crate::parallel;
 use crate::validate::is_trivial;
 use crate::value::{Value, value};
-
-/// What decoding one batch costs, in bytes that could be read meanwhile.
-const BYTES_PER_BATCH: usize = 1 << 13;
 
 /// One column of a dataset, over one or many batches.
 #[derive(Clone, Debug)]
@@ -100,17 +97,15 @@ impl Column {
         &'a self,
         work: impl Fn(&'a ArrayData, Range<usize>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        let parts = self.dataset.parts().collect::<Result<Vec<_>>>()?;
-        let rows = parts.iter().fold(0usize, |rows, part| rows.saturating_add(part.rows.len()));
         // Numbers that lie in place are not looked at; whether they do is only known afterwards.
         let seldom = if is_trivial(self.data_type()) { 8 } else { 1 };
-        let bytes = rows.saturating_mul(self.bytes_per_row()) / seldom;
-        let bytes = bytes.saturating_add(parts.len().saturating_mul(BYTES_PER_BATCH));
-        let of_part = |number: usize| {
-            let part: &Part<'a> = &parts[number];
-            work(part.checked(part.piece.columns[0])?, part.rows.clone())
-        };
-        parallel::try_map(parts.len(), bytes, of_part, || ())
+        // The number of rows would take a walk, which is better done while batches are decoded.
+        let Footprint { mapped, copied } = self.dataset.footprint();
+        let bytes = usize::try_from(mapped.saturating_add(copied)).unwrap_or(usize::MAX) / seldom;
+        let width = self.bytes_per_row();
+        let weight = |part: &Part<'a>| part.rows.len().saturating_mul(width) / seldom;
+        let of_part = |part: Part<'a>| work(part.checked(part.piece.columns[0])?, part.rows.clone());
+        parallel::try_map(self.dataset.parts(), bytes, weight, of_part, || ())
     }
 
     /// About how many bytes a row takes.

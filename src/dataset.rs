@@ -461,7 +461,8 @@ impl Dataset {
         // How many bytes there are is not known before; rows are, and few of them are not worth a thread.
         let bytes = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(4 * columns);
         let tick = || progress(done.load(Ordering::Relaxed) / columns as u64, total);
-        parallel::try_map(parts.len() * columns, bytes, check, tick)?;
+        let weight = |&job: &usize| parts[job / columns].rows.len().saturating_mul(4);
+        parallel::try_map((0..parts.len() * columns).map(Ok), bytes, weight, check, tick)?;
         progress(total, total);
         Ok(())
     }

@@ -4,96 +4,125 @@
 //! for ever. Starting a thread costs about 15 µs, so small work stays on the caller's.
 
 use std::convert::Infallible;
+use std::iter::Peekable;
 use std::num::NonZero;
-use std::ops::Range;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 
-/// Bytes of input that a further thread must have to be worth its start.
-const BYTES_PER_THREAD: usize = 1 << 20;
+/// Bytes of input that a further thread must have to be worth its start, and that a thread takes at once.
+const SHARE: usize = 1 << 20;
+/// Items that a thread takes at once when they are small.
+const ITEMS: usize = 64;
 
 /// `work(0) … work(jobs - 1)` in order of the jobs, done by as many threads as `bytes` of input are worth.
 pub(crate) fn map<T: Send>(jobs: usize, bytes: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    match try_map(jobs, bytes, |job| Ok::<T, Infallible>(work(job)), || ()) {
+    let weight = bytes / jobs.max(1);
+    match try_map((0..jobs).map(Ok::<_, Infallible>), bytes, |_| weight, |job| Ok(work(job)), || ()) {
         Ok(results) => results,
         Err(never) => match never {},
     }
 }
 
-/// As `map`, of work that can fail: the error is that of the first job that has one, and little is begun after it.
-/// `tick` is called on the caller's thread now and then.
-pub(crate) fn try_map<T: Send, E: Send>(
-    jobs: usize,
+/// `work` on each item, results in order, done by as many threads as `bytes` of input are worth, of which an item has
+/// about `weight`. The error is the first in order, and little is begun after it. `tick` is called on the caller's
+/// thread now and then.
+///
+/// Items are made as threads ask for them: finding batches goes on while others are decoded.
+pub(crate) fn try_map<I: Send, T: Send, E: Send>(
+    items: impl Iterator<Item = Result<I, E>> + Send,
     bytes: usize,
-    work: impl Fn(usize) -> Result<T, E> + Sync,
+    weight: impl Fn(&I) -> usize + Sync,
+    work: impl Fn(I) -> Result<T, E> + Sync,
     mut tick: impl FnMut(),
 ) -> Result<Vec<T>, E> {
-    let threads = (bytes / BYTES_PER_THREAD).clamp(1, available()).min(jobs.max(1));
+    let threads = (bytes / SHARE).clamp(1, available());
     if threads == 1 {
-        return (0..jobs).map(|job| work(job).inspect(|_| tick())).collect();
+        return items.map(|item| work(item?).inspect(|_| tick())).collect();
     }
-    let queue = Queue::new(jobs, threads);
-    let mut claims = thread::scope(|scope| {
-        let share = || queue.work_off(&work, || ());
+    let queue = Queue::new(items);
+    let first = queue.claim(&weight);
+    let threads = if queue.is_empty() { 1 } else { threads };
+    let mut done = thread::scope(|scope| {
+        let share = || queue.work_off(None, &weight, &work, || ());
         let others: Vec<_> =
             (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
-        let mut claims = queue.work_off(&work, &mut tick);
+        let mut done = queue.work_off(first, &weight, &work, &mut tick);
         for other in others {
             match other.join() {
-                Ok(done) => claims.extend(done),
+                Ok(more) => done.extend(more),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        claims
+        done
     });
-    claims.sort_unstable_by_key(|&(first, _)| first);
-    let mut results = Vec::with_capacity(claims.iter().map(|(_, done)| done.as_ref().map_or(0, Vec::len)).sum());
-    for (_, done) in claims {
+    done.sort_unstable_by_key(|&(number, _)| number);
+    let mut results = Vec::with_capacity(done.iter().map(|(_, done)| done.as_ref().map_or(0, Vec::len)).sum());
+    for (_, done) in done {
         results.extend(done?);
     }
     Ok(results)
 }
 
-/// The first job of a claim, and what came of its jobs.
-type Claim<T, E> = (usize, Result<Vec<T>, E>);
-
-/// Jobs that threads claim when they are done with what they had, so they finish together; whose thread did which job
-/// never shows in the results.
-struct Queue {
-    jobs: usize,
-    /// Jobs claimed at once: small ones would spend their time on the queue.
-    step: usize,
-    next: AtomicUsize,
+/// Items that threads take some of when they are done with what they had, so they finish together; which thread had
+/// which never shows in the results.
+struct Queue<I: Iterator> {
+    /// The items, and how often some were taken.
+    items: Mutex<(Peekable<I>, usize)>,
     failed: AtomicBool,
 }
 
-impl Queue {
-    fn new(jobs: usize, threads: usize) -> Queue {
-        let step = (jobs / threads / 16).clamp(1, 64);
-        Queue { jobs, step, next: AtomicUsize::new(0), failed: AtomicBool::new(false) }
+/// The number of a claim, and its items or what came of them.
+type Claim<C> = (usize, C);
+
+impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
+    fn new(items: Items) -> Queue<Items> {
+        Queue { items: Mutex::new((items.peekable(), 0)), failed: AtomicBool::new(false) }
     }
 
-    /// The next jobs; none after a failure. Claims before a failed one are worked off all the same, so the first error
-    /// does not depend on the threads.
-    fn claim(&self) -> Option<Range<usize>> {
+    fn lock(&self) -> MutexGuard<'_, (Peekable<Items>, usize)> {
+        // A panic of the items' maker ends the whole call.
+        self.items.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().0.peek().is_none()
+    }
+
+    /// The next items; none after a failure. Claims before the failed one are worked off all the same, so the first
+    /// error does not depend on the threads.
+    fn claim(&self, weight: impl Fn(&I) -> usize) -> Option<Claim<Vec<Result<I, E>>>> {
+        let mut queue = self.lock();
         if self.failed.load(Ordering::Relaxed) {
             return None;
         }
-        let start = self.next.fetch_add(self.step, Ordering::Relaxed);
-        (start < self.jobs).then(|| start..self.jobs.min(start + self.step))
+        let (mut claim, mut total) = (Vec::new(), 0usize);
+        while total < SHARE {
+            let Some(item) = queue.0.next() else { break };
+            total = total.saturating_add(item.as_ref().map_or(SHARE, &weight).max(SHARE / ITEMS));
+            claim.push(item);
+        }
+        queue.1 += 1;
+        (!claim.is_empty()).then_some((queue.1, claim))
     }
 
-    fn work_off<T, E>(&self, work: impl Fn(usize) -> Result<T, E>, mut tick: impl FnMut()) -> Vec<Claim<T, E>> {
-        let mut claims = Vec::new();
-        while let Some(jobs) = self.claim() {
-            let first = jobs.start;
-            let done: Result<Vec<T>, E> = jobs.map(&work).collect();
+    fn work_off<T>(
+        &self,
+        first: Option<Claim<Vec<Result<I, E>>>>,
+        weight: impl Fn(&I) -> usize,
+        work: impl Fn(I) -> Result<T, E>,
+        mut tick: impl FnMut(),
+    ) -> Vec<Claim<Result<Vec<T>, E>>> {
+        let mut all = Vec::new();
+        let mut next = first.or_else(|| self.claim(&weight));
+        while let Some((number, items)) = next {
+            let done: Result<Vec<T>, E> = items.into_iter().map(|item| work(item?)).collect();
             self.failed.fetch_or(done.is_err(), Ordering::Relaxed);
-            claims.push((first, done));
+            all.push((number, done));
             tick();
+            next = self.claim(&weight);
         }
-        claims
+        all
     }
 }
 
@@ -124,8 +153,10 @@ mod tests {
             for _ in 0..50 {
                 let mut ticks = 0;
                 let failing = |job| if job % 1000 >= 700 { Err(job) } else { Ok(job) };
-                assert_eq!(try_map(100_000, bytes, failing, || ticks += 1), Err(700));
-                assert!(ticks <= 1000);
+                assert_eq!(try_map((0..100_000).map(Ok), bytes, |_| 1, failing, || ticks += 1), Err(700));
+                let unmade = (0..100_000).map(|job| if job >= 500 { Err(job) } else { Ok(job) });
+                assert_eq!(try_map(unmade, bytes, |_| 1, failing, || ticks += 1), Err(500));
+                assert!(ticks <= 2000);
             }
         }
     }
