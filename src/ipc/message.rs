@@ -7,10 +7,12 @@
 //! (Arrow Columnar Format, *Encapsulated message format*.)
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::flat::{Table, Vector};
 use crate::buffer::Bytes;
 use crate::error::{Error, Result};
+use crate::parallel;
 
 /// MetadataVersion V5, as the number in Schema.fbs.
 pub(super) const V5: i16 = 4;
@@ -52,37 +54,123 @@ pub(crate) enum Found {
 }
 
 /// Reads small pieces of a file, several of which often come with one system call.
+///
+/// A walk over all messages is bound by how long each of those calls waits for memory. Messages of a file often stand
+/// at equal distances, so when two distances were equal, further pieces at the same distance are read by several threads
+/// at once. A wrong guess costs time and nothing else: what is read is still found by its offset.
 #[derive(Debug)]
 pub(crate) struct Window {
     at: usize,
     held: Vec<u8>,
     ahead: usize,
+    /// The largest piece that was asked for.
+    largest: usize,
+    /// Where the last two pieces were read.
+    last: [usize; 2],
+    /// Whether it is worth reading on: somebody wants all messages.
+    pub(crate) reads_on: bool,
+    guessed: Guessed,
 }
+
+/// Pieces of equal length, read at equal distances.
+#[derive(Debug, Default)]
+struct Guessed {
+    start: usize,
+    stride: usize,
+    piece: usize,
+    /// What each job has read.
+    data: Vec<Vec<u8>>,
+}
+
+/// The smallest and the largest piece that is read at once.
+const PIECE: (usize, usize) = (512, 16 << 10);
+/// Pieces that are read on at once, and those that each thread takes.
+const GUESSES: usize = 2048;
+const GUESSES_PER_JOB: usize = 64;
 
 impl Window {
     pub(crate) fn new() -> Window {
         // The first look takes in schema, dictionaries and the first batch of most files; later ones are isolated.
-        Window { at: 0, held: Vec::new(), ahead: 2048 }
+        Window {
+            at: 0,
+            held: Vec::new(),
+            ahead: 2048,
+            largest: 0,
+            last: [0; 2],
+            reads_on: false,
+            guessed: Guessed::default(),
+        }
     }
 
     /// The `len` bytes at `at`, or an error where the bytes end before.
     pub(crate) fn get(&mut self, bytes: &Bytes, at: usize, len: usize) -> Result<&[u8]> {
         let inside = at >= self.at && at.saturating_add(len) <= self.at + self.held.len();
-        if !inside {
-            let room = bytes.len().saturating_sub(at);
-            if len > room {
-                let size = bytes.len();
-                return Err(Error::invalid(format!(
-                    "truncated: {len} bytes of metadata at byte {at} end behind the {size} bytes there are"
-                )));
-            }
-            // Not kept on failure: half-filled bytes must not be found again.
-            let mut fresh = std::mem::take(&mut self.held);
-            fresh.resize(len.max(self.ahead).min(room), 0);
-            bytes.read_at(at, &mut fresh)?;
-            (self.at, self.held, self.ahead) = (at, fresh, 512);
+        if inside {
+            return Ok(&self.held[at - self.at..at - self.at + len]);
         }
-        Ok(&self.held[at - self.at..at - self.at + len])
+        if self.reads_on && self.guessed.find(at, len).is_none() {
+            self.guess(bytes, at);
+        }
+        if let Some((job, range)) = self.guessed.find(at, len) {
+            return Ok(&self.guessed.data[job][range]);
+        }
+        self.read(bytes, at, len)?;
+        Ok(&self.held[..len])
+    }
+
+    fn read(&mut self, bytes: &Bytes, at: usize, len: usize) -> Result<()> {
+        let room = bytes.len().saturating_sub(at);
+        if len > room {
+            let size = bytes.len();
+            return Err(Error::invalid(format!(
+                "truncated: {len} bytes of metadata at byte {at} end behind the {size} bytes there are"
+            )));
+        }
+        // Not kept on failure: half-filled bytes must not be found again.
+        let mut fresh = std::mem::take(&mut self.held);
+        fresh.resize(len.max(self.ahead).min(room), 0);
+        bytes.read_at(at, &mut fresh)?;
+        self.largest = self.largest.max(len);
+        self.ahead = self.largest.next_multiple_of(PIECE.0).clamp(PIECE.0, PIECE.1);
+        self.last = [self.last[1], at];
+        (self.at, self.held) = (at, fresh);
+        Ok(())
+    }
+
+    /// Reads on from `at`, if it is as far from the last piece as that was from the one before.
+    fn guess(&mut self, bytes: &Bytes, at: usize) {
+        let [before, last] = self.last;
+        let (stride, piece) = (at.saturating_sub(last), self.ahead);
+        if stride <= piece || last.saturating_sub(before) != stride {
+            return;
+        }
+        let count = (bytes.len().saturating_sub(at + piece) / stride).min(GUESSES);
+        let read = |job: usize| {
+            let mut data = vec![0; (count - job).min(GUESSES_PER_JOB) * piece];
+            let pieces = data.chunks_exact_mut(piece).enumerate();
+            let read = pieces.map(|(number, into)| bytes.read_at(at + (job + number) * stride, into));
+            read.collect::<Result<()>>().map(|()| data)
+        };
+        let jobs = count / GUESSES_PER_JOB;
+        let read = parallel::map(jobs, jobs << 20, |job| read(job * GUESSES_PER_JOB));
+        if let Ok(data) = read.into_iter().collect::<Result<Vec<_>>>() {
+            self.guessed = Guessed { start: at, stride, piece, data };
+            // The next guess begins where this one ends.
+            let end = at + jobs * GUESSES_PER_JOB * stride;
+            self.last = [end.saturating_sub(2 * stride), end.saturating_sub(stride)];
+        }
+    }
+}
+
+impl Guessed {
+    /// The job that read the `len` bytes at `at`, and where they are in what it read.
+    fn find(&self, at: usize, len: usize) -> Option<(usize, Range<usize>)> {
+        let behind = at.checked_sub(self.start)?;
+        let (number, offset) = (behind.checked_div(self.stride)?, behind % self.stride);
+        let start = number % GUESSES_PER_JOB * self.piece + offset;
+        let job = number / GUESSES_PER_JOB;
+        let fits = offset.checked_add(len)? <= self.piece && start + len <= self.data.get(job)?.len();
+        fits.then(|| (job, start..start + len))
     }
 }
 

@@ -366,7 +366,14 @@ impl Ipc {
 
     /// Walks to the end, so that every delta is known; an error on the way is left for whoever meets it.
     pub(super) fn walk_all(&self) {
-        let _ = self.walk_while(|_| true);
+        let _ = self.walk_to_end();
+    }
+
+    fn walk_to_end(&self) -> Result<u64> {
+        if !self.done.load(Ordering::Acquire) {
+            self.lock().window.reads_on = true;
+        }
+        self.walk_while(|_| true)
     }
 
     fn locate_error(&self, e: Error) -> Error {
@@ -576,6 +583,9 @@ impl Source for Ipc {
     }
 
     fn walk(&self, until: u64) -> Result<u64> {
+        if until == u64::MAX {
+            return self.walk_to_end();
+        }
         self.walk_while(|walk| walk.rows < until)
     }
 
