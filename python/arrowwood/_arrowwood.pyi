@@ -291,6 +291,9 @@ class Dataset:
     def nbytes(self) -> int:
         """Bytes that the rows take in their buffers, dictionaries apart."""
     @property
+    def left(self) -> list[str]:
+        """What ``open(..., partial=True)`` left behind the last whole batch, in words: one entry for each cut-off file."""
+    @property
     def mapped(self) -> Footprint:
         """Where the bytes are: mapped, resident, copied. The system is asked about every page."""
     @property

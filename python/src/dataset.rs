@@ -123,6 +123,12 @@ impl Dataset {
         Ok(py.detach(|| self.inner.nbytes())?)
     }
 
+    /// What ``open(..., partial=True)`` left behind the last whole batch, in words: one entry for each cut-off file.
+    #[getter]
+    fn left(&self, py: Python<'_>) -> Result<Vec<String>> {
+        Ok(py.detach(|| self.inner.left())?)
+    }
+
     /// Where the bytes are: mapped, resident, copied. The system is asked about every page.
     #[getter]
     fn mapped<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
