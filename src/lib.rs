@@ -1,7 +1,8 @@
 //! Arrowwood opens Apache Arrow data of any size **in place**, by memory mapping, in microseconds.
 //!
-//! In reading order: [`error`], [`map`] (files as memory), [`buffer`] (bytes with an owner), [`layout`] (which
-//! buffers a type has), [`value`] (one cell), [`validate`], [`column`] and [`dataset`], [`ipc`], [`open`].
+//! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `buffer` (bytes with an
+//! owner), `value` (one cell), `validate`, `column` and `dataset`, `meaning`, `display`, `csv`, `ipc`, `open`, `compute`,
+//! `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the picture.
 
 mod buffer;
 mod cdata;

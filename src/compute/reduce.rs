@@ -3,6 +3,7 @@
 use arrow_data::ArrayData;
 
 use super::blocks::{Blocks, Piece};
+use crate::buffer;
 use crate::buffer::slice;
 use crate::column::Column;
 use crate::error::Result;
@@ -31,8 +32,9 @@ impl Column {
         combine: impl Fn(R, R) -> R,
     ) -> Result<Option<R>> {
         let blocks = Blocks::of(self)?;
-        let arrays =
-            parallel::map(blocks.chunks().len(), blocks.bytes() / 8, |chunk| aligned(blocks.chunks()[chunk].array));
+        let arrays = parallel::map(blocks.chunks().len(), blocks.bytes() / 8, |chunk| {
+            buffer::aligned(blocks.chunks()[chunk].array.clone())
+        });
         let blocks = blocks.with_arrays(&arrays);
         let map = |Piece { array, rows, .. }: Piece<'_>| map(&slice(array, rows.start, rows.len()));
         let mut result = None;
@@ -43,11 +45,4 @@ impl Column {
         }
         Ok(result)
     }
-}
-
-/// The array with buffers where typed arrays want them.
-fn aligned(array: &ArrayData) -> ArrayData {
-    let mut array = array.clone();
-    array.align_buffers();
-    array
 }
