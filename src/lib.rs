@@ -18,6 +18,7 @@ mod map;
 mod meaning;
 mod open;
 mod parallel;
+mod table;
 mod validate;
 mod value;
 
@@ -35,4 +36,5 @@ pub use ipc::{
 pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
+pub use table::{Follow, Sync, Writer, WriterOptions, follow};
 pub use value::{Items, Members, Value};
