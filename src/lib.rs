@@ -36,5 +36,5 @@ pub use ipc::{
 pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
-pub use table::{Follow, Sync, Writer, WriterOptions, follow};
+pub use table::{Follow, Sync, Writer, WriterOptions, compact, follow};
 pub use value::{Items, Members, Value};

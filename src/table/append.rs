@@ -377,7 +377,8 @@ fn put_bits(into: &mut Growing, region: usize, at: u64, source: Option<(&[u8], u
             count
         }
     };
-    scratch[0] |= into.now.tails[region];
+    // The tail may hold bits of rows that were given up.
+    scratch[0] |= into.now.tails[region] & !(0xff << shift);
     let rest = (shift + count) % 8;
     let last = scratch.len() - 1;
     if rest > 0 {

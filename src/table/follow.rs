@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::format::{SEQUENCE, WAITING};
-use super::table::watched;
+use super::table::{can_grow, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::{Mapping, Mode};
@@ -32,8 +32,8 @@ pub struct Follow {
 /// # Errors
 /// `InvalidArgument` for a dataset that can't grow.
 pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) -> Result<Follow> {
-    if watched(dataset).is_none() {
-        return Err(Error::argument("only a whole table that can grow can be followed"));
+    if !can_grow(dataset) {
+        return Err(Error::argument("only a whole table can be followed"));
     }
     let dataset = dataset.refresh()?;
     let next = start.unwrap_or(dataset.first_row() + dataset.len()?);

@@ -6,6 +6,7 @@
 //! it), `follow`, `keeper` (the writer's thread), `writer`. `docs/format.md` has the bytes.
 
 mod append;
+mod compact;
 mod durable;
 mod entries;
 mod face;
@@ -15,12 +16,14 @@ mod format;
 mod growing;
 mod keeper;
 mod plan;
+mod rows;
 mod segment;
 mod sorted;
 #[allow(clippy::module_inception)]
 mod table;
 mod writer;
 
+pub use compact::compact;
 pub use follow::{Follow, follow};
 pub(crate) use table::open as open_table;
 pub use writer::{Sync, Writer, WriterOptions};

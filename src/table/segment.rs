@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use super::format::{HEADER, Header, PAGE, Record, SEQUENCE, WRITER, boot_id, record_len};
 use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
 use crate::buffer::{Bytes, Parts, slice};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::ipc::IpcSchema;
 use crate::map::{Mapping, Mode};
 use crate::validate;
@@ -243,15 +243,4 @@ fn frame(prefix: &[u8]) -> Option<usize> {
 pub(super) fn open(path: &Path) -> Result<Option<Segment>> {
     let mapping = Mapping::open(path, Mode::Read)?;
     Segment::open(mapping).map_err(|e| e.at(path))
-}
-
-impl Segment {
-    /// Whether the file is still as long as it was; a reader must not go on with one that was cut off.
-    pub fn check_len(&self) -> Result<()> {
-        let now = std::fs::metadata(self.path()).map_or(u64::MAX, |found| found.len());
-        match now < self.mapping.len() as u64 {
-            true => Err(Error::new(ErrorKind::FileChanged, "the segment was truncated while open").at(self.path())),
-            false => Ok(()),
-        }
-    }
 }

@@ -1,10 +1,14 @@
 //! The order of values, for columns that a table keeps sorted.
 
+use std::sync::Arc;
+
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Schema, TimeUnit};
 
+use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, ErrorKind, Result};
+use crate::layout::type_name;
 use crate::value::{Value, value};
 
 /// A value in a form that can be compared and kept.
@@ -84,4 +88,85 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
     let sorted = pairs.fold(true, |so_far, (&a, &b)| so_far & (i64::from_le_bytes(a) <= i64::from_le_bytes(b)));
     let ends = (i64::from_le_bytes(*words.first()?), i64::from_le_bytes(*words.last()?));
     sorted.then_some(ends)
+}
+
+impl Dataset {
+    /// The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included,
+    /// found by binary search. Integers stand for times in the column's unit as well.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the dataset is not of one table with `sorted_by`, and for values of another type.
+    pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
+        let column = self.sorted_column()?;
+        let bound = |value: &Value<'_>| {
+            let data_type = column.schema().field(0).data_type();
+            let of_type = || Error::argument(format!("between: {value} is no {}", type_name(data_type)));
+            comparable(data_type, value).ok_or_else(of_type)
+        };
+        let (low, high) = (bound(low)?, bound(high)?);
+        let from = column.partition_point(|key| *key < low)?;
+        let to = column.partition_point(|key| *key <= high)?;
+        self.slice(from, to.saturating_sub(from))
+    }
+
+    /// The column that the rows are sorted by, all of which must be of one table.
+    fn sorted_column(&self) -> Result<Dataset> {
+        let unsorted = || Error::argument("between works on a table that was made with sorted_by, or a part of one");
+        let first = self.pieces().first().ok_or_else(unsorted)?;
+        let number = first.source.sorted_by().ok_or_else(unsorted)?;
+        let mut next = first.source.first_row() + first.start;
+        for piece in self.pieces() {
+            let here = piece.source.first_row() + piece.start;
+            if piece.source.path() != first.source.path() || piece.source.sorted_by() != Some(number) || here != next {
+                return Err(unsorted());
+            }
+            next = here + piece.rows.map_or_else(|| piece.source.walk(u64::MAX), Ok)?;
+        }
+        let field = first.source.schema().fields()[number].clone();
+        let narrow = |piece: &Piece| Piece { columns: Arc::from([number]), ..piece.clone() };
+        let schema = Arc::new(Schema::new(vec![field]));
+        Ok(Dataset::of_pieces(schema, self.pieces().iter().map(narrow).collect()))
+    }
+
+    /// The first row of a dataset of one column whose key is not `before`.
+    fn partition_point(&self, before: impl Fn(&Key) -> bool) -> Result<u64> {
+        let (mut low, mut high) = (0, self.len()?);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let key = Key::of(&self.row(middle)?.get(0)?);
+            match key.is_some_and(|key| before(&key)) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok(low)
+    }
+}
+
+/// The key of a value that a column of the type may be compared with.
+fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
+    use DataType::*;
+    let number = matches!(value, Value::Int(_) | Value::UInt(_));
+    match (data_type, value) {
+        (Timestamp(own, _), Value::Timestamp(n, unit, _))
+        | (Duration(own), Value::Duration(n, unit))
+        | (Time32(own) | Time64(own), Value::Time(n, unit)) => scaled_down(*n, *unit, *own),
+        (Timestamp(..) | Duration(_) | Time32(_) | Time64(_), _) if number => Key::of(value),
+        (Date32, Value::Date(_)) => Key::of(value),
+        (Date64, Value::Date(days)) => Some(Key::Int(i128::from(*days))),
+        (Date32 | Date64, _) if number => Key::of(value),
+        (Float16 | Float32 | Float64, Value::Float32(_) | Value::Float64(_)) => Key::of(value),
+        (Float16 | Float32 | Float64, Value::Int(n)) => Some(Key::Float(*n as f64)),
+        (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => Key::of(value),
+        (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => Key::of(value),
+        (Decimal32(_, own) | Decimal64(_, own) | Decimal128(_, own) | Decimal256(_, own), Value::Decimal { scale, .. }) => {
+            (own == scale).then(|| Key::of(value))?
+        }
+        (own, _) if own.is_integer() && number => Key::of(value),
+        _ => None,
+    }
+}
+
+fn scaled_down(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<Key> {
+    super::rows::scaled(n, unit, own).map(Key::Int)
 }

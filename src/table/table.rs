@@ -94,6 +94,8 @@ enum Opened {
 struct History {
     table: Arc<Table>,
     entries: Vec<Arc<Entry>>,
+    /// Whether no live segment follows.
+    ended: bool,
 }
 
 /// The live segment as one commit has it.
@@ -112,7 +114,10 @@ pub(crate) fn open(folder: &Path, options: Options) -> Result<Option<Dataset>> {
     }
 }
 
-fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<&Live>) -> Result<Dataset> {
+/// What is known of a table from before: segments of its history, and the one that was live.
+type Before<'a> = (&'a Arc<Table>, Option<&'a History>, Option<&'a Arc<Segment>>);
+
+fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<Before<'_>>) -> Result<Dataset> {
     let last_start = chain.starts.last().copied().unwrap_or(0);
     let (live, dense) = match chain.last {
         Some((segment, record)) => (Some((Arc::new(segment), record)), None),
@@ -125,9 +130,9 @@ fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<&Live>
     };
     let table = before.map_or_else(
         || Arc::new(Table { folder: folder.to_path_buf(), schema, options, sorted_by }),
-        |live| live.table.clone(),
+        |(table, ..)| table.clone(),
     );
-    let known = before.and_then(|live| live.history.as_ref()).map_or(&[][..], |history| &history.entries);
+    let known = before.and_then(|(_, history, _)| history).map_or(&[][..], |history| &history.entries);
     let mut entries = Vec::with_capacity(chain.starts.len());
     for pair in chain.starts.windows(2) {
         entries.push(known_entry(known, pair[0], pair[1] - pair[0]));
@@ -137,9 +142,10 @@ fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<&Live>
         let rows = rows_of(&opened)?;
         entries.push(Arc::new(Entry { first_row: last_start, rows, opened }));
     }
-    let history = (!entries.is_empty()).then(|| Arc::new(History { table: table.clone(), entries }));
+    let history = (!entries.is_empty()).then(|| Arc::new(History { table: table.clone(), entries, ended: live.is_none() }));
     let live = live.map(|(segment, record)| {
-        let segment = before.map(|live| &live.snapshot.segment).filter(|s| s.header.first_row == last_start).unwrap_or(&segment).clone();
+        let known = before.and_then(|(_, _, live)| live).filter(|live| live.header.first_row == last_start);
+        let segment = known.cloned().unwrap_or(segment);
         Live { table: table.clone(), history: history.clone(), snapshot: Snapshot::new(segment, record) }
     });
     Ok(dataset(&table, history, live))
@@ -232,6 +238,16 @@ impl Entry {
 impl History {
     fn entry(&self, batch: usize) -> Result<&Entry> {
         self.entries.get(batch).map(Arc::as_ref).ok_or_else(|| Error::argument(format!("there is no batch {batch}")))
+    }
+
+    fn next_path(&self) -> PathBuf {
+        folder::path(&self.table.folder, self.entries.last().map_or(0, |last| last.first_row + last.rows))
+    }
+
+    fn refresh(&self) -> Result<Dataset> {
+        let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
+        let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
+        of_chain(&self.table.folder, self.table.options, chain, Some((&self.table, Some(self), None)))
     }
 
     fn start(&self) -> u64 {
@@ -414,7 +430,8 @@ impl Live {
         }
         let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
         let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
-        of_chain(&self.table.folder, self.table.options, chain, Some(self))
+        let before = (&self.table, self.history.as_deref(), Some(&self.snapshot.segment));
+        of_chain(&self.table.folder, self.table.options, chain, Some(before))
     }
 }
 
@@ -426,7 +443,7 @@ impl Dataset {
     /// `InvalidData` where a commit record is damaged.
     #[inline]
     pub fn refresh(&self) -> Result<Dataset> {
-        if self.pieces().iter().filter_map(growing).all(Live::is_newest) {
+        if self.pieces().iter().all(is_newest) {
             return Ok(self.clone());
         }
         self.refresh_pieces()
@@ -435,21 +452,22 @@ impl Dataset {
     fn refresh_pieces(&self) -> Result<Dataset> {
         let mut pieces: Vec<Piece> = Vec::new();
         for piece in self.pieces() {
-            let Some(live) = growing(piece) else {
-                pieces.push(piece.clone());
-                continue;
+            let newer = match (growing(piece), ended(piece)) {
+                (Some(live), _) => live.refresh()?,
+                (None, Some(history)) if !is_newest(piece) => history.refresh()?,
+                _ => {
+                    pieces.push(piece.clone());
+                    continue;
+                }
             };
-            let newer = live.refresh()?;
-            let is_history = |last: &Piece| {
-                let history = last.source.as_any().downcast_ref::<History>();
-                last.rows.is_none() && history.is_some_and(|history| Arc::ptr_eq(&history.table, &live.table))
+            let table = |piece: &Piece| {
+                let live = growing(piece).map(|live| Arc::as_ptr(&live.table));
+                live.or_else(|| whole_history(piece).map(|history| Arc::as_ptr(&history.table)))
             };
-            let replaced = pieces.pop_if(|last| is_history(last));
-            let start = replaced.as_ref().map_or(piece.start, |history| history.start);
-            for newer in newer.pieces() {
-                pieces.push(Piece { columns: piece.columns.clone(), ..newer.clone() });
-            }
-            debug_assert_eq!(start, 0);
+            // What was before the live segment comes anew with it.
+            pieces.pop_if(|last| whole_history(last).is_some() && table(last) == table(piece));
+            let columns = |newer: &Piece| Piece { columns: piece.columns.clone(), ..newer.clone() };
+            pieces.extend(newer.pieces().iter().map(columns));
         }
         Ok(Dataset::of_pieces(self.schema().clone(), pieces))
     }
@@ -461,9 +479,44 @@ impl Dataset {
     }
 }
 
+/// The segment of `dataset`, a table, that begins with row number `start`, as a dataset of its own.
+pub(super) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dataset> {
+    let mut found = None;
+    for piece in dataset.pieces() {
+        if let Some(history) = piece.source.as_any().downcast_ref::<History>()
+            && let Some(entry) = history.entries.iter().find(|entry| entry.first_row == start)
+        {
+            found = Some(History { table: history.table.clone(), entries: vec![entry.clone()], ended: false });
+        }
+        if let Some(live) = growing(piece).filter(|live| live.snapshot.segment.header.first_row == start) {
+            let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
+            return Ok(self::dataset(&live.table, None, Some(Live { table: live.table.clone(), history: None, snapshot })));
+        }
+    }
+    let history = found.ok_or_else(|| Error::argument(format!("no segment begins with row {start}")))?;
+    Ok(self::dataset(&history.table.clone(), Some(Arc::new(history)), None))
+}
+
 /// The live segment of a piece that goes to its end.
 fn growing(piece: &Piece) -> Option<&Live> {
     piece.source.as_any().downcast_ref::<Live>().filter(|_| piece.rows.is_none())
+}
+
+fn whole_history(piece: &Piece) -> Option<&History> {
+    piece.source.as_any().downcast_ref::<History>().filter(|_| piece.rows.is_none())
+}
+
+/// The segments of a piece that is a table without a live segment: all of it was compacted.
+fn ended(piece: &Piece) -> Option<&History> {
+    whole_history(piece).filter(|history| history.ended)
+}
+
+#[inline]
+fn is_newest(piece: &Piece) -> bool {
+    match growing(piece) {
+        Some(live) => live.is_newest(),
+        None => ended(piece).is_none_or(|history| !history.next_path().exists()),
+    }
 }
 
 /// See [`Dataset::first_row`].
@@ -475,4 +528,9 @@ pub(super) fn first_row(dataset: &Dataset) -> u64 {
 pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, u64, u64)> {
     let live = dataset.pieces().last().and_then(growing)?;
     Some((live.snapshot.segment.path(), live.snapshot.segment.header.live, live.snapshot.record.sequence))
+}
+
+/// Whether [`Dataset::refresh`] may find more rows at the end.
+pub(super) fn can_grow(dataset: &Dataset) -> bool {
+    dataset.pieces().last().is_some_and(|piece| growing(piece).is_some() || ended(piece).is_some())
 }

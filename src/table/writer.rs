@@ -65,13 +65,15 @@ impl Default for WriterOptions {
 #[derive(Debug)]
 pub struct Writer {
     folder: PathBuf,
-    plan: Arc<Plan>,
+    pub(super) plan: Arc<Plan>,
     /// The segment that grows and has a name, then those of rows that are not committed yet.
-    segments: Vec<Growing>,
-    entries: Vec<Entries>,
+    pub(super) segments: Vec<Growing>,
+    pub(super) entries: Vec<Entries>,
+    /// The keys of the row that is appended, kept to save allocations.
+    pub(super) row_keys: Vec<u32>,
     /// The newest value of the column that the table is sorted by: appended, and committed.
-    last: (Option<Key>, Option<Key>),
-    sorted_by: Option<usize>,
+    pub(super) last: (Option<Key>, Option<Key>),
+    pub(super) sorted_by: Option<usize>,
     segment_rows: u64,
     keeper: Keeper,
     sync: Sync,
@@ -144,7 +146,8 @@ impl Writer {
         let segments = vec![live];
         let (folder, sync) = (path.to_path_buf(), options.sync);
         let last = (None, None);
-        Ok(Writer { folder, plan, segments, entries, last, sorted_by, segment_rows, keeper, sync, broken: None, dropped: 0 })
+        let (row_keys, broken) = (Vec::new(), None);
+        Ok(Writer { folder, plan, segments, entries, row_keys, last, sorted_by, segment_rows, keeper, sync, broken, dropped: 0 })
     }
 
     fn reopen(path: &Path, chain: Chain, schema: Option<SchemaRef>, options: &WriterOptions, lock: Lock) -> Result<Writer> {
@@ -279,7 +282,7 @@ impl Writer {
     }
 
     /// Goes on in a new segment, with room for a row that needs `needed`.
-    fn roll(&mut self, needed: &[u64]) -> Result<()> {
+    pub(super) fn roll(&mut self, needed: &[u64]) -> Result<()> {
         let full = self.live();
         let rows = (2 * full.limits()[0]).min(self.segment_rows).max(1);
         let observed = |counter: usize| {
@@ -415,7 +418,7 @@ impl Writer {
     }
 
     #[inline]
-    fn check(&mut self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if !self.keeper.is_ours() {
             let message = "the writer belongs to the process that opened it, and this is a fork; open another table";
             return Err(Error::new(ErrorKind::Busy, message).at(&self.folder));
@@ -449,7 +452,7 @@ fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-fn take_lock(path: &Path) -> Result<Lock> {
+pub(super) fn take_lock(path: &Path) -> Result<Lock> {
     let lock = Lock::take(path).map_err(|e| Error::io("locking the folder", &e))?;
     lock.ok_or_else(|| {
         let writer = Chain::open(path).ok().flatten().and_then(|chain| chain.last).map(|(segment, _)| segment.writer());
