@@ -5,6 +5,7 @@ use arrow_schema::{DataType, TimeUnit};
 use arrowwood::{Value, type_name};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
 use crate::errors::{Failure, argument, wrong_type};
@@ -164,43 +165,40 @@ fn micros_of_day(given: &Bound<'_, PyAny>) -> PyResult<i64> {
     Ok(1_000_000 * seconds + part(intern!(py, "microsecond"))?)
 }
 
-fn micros_of_delta(given: &Bound<'_, PyAny>) -> PyResult<i64> {
+/// By way of the time since 1970, which Python works out, zone and all.
+fn datetime<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
+    static EPOCHS: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
     let py = given.py();
-    let part = |name| given.getattr(name)?.extract::<i64>();
-    Ok(1_000_000 * (86_400 * part(intern!(py, "days"))? + part(intern!(py, "seconds"))?)
-        + part(intern!(py, "microseconds"))?)
+    let [naive, utc] = EPOCHS.get_or_try_init(py, || epochs(py))?;
+    let zone = given.getattr(intern!(py, "tzinfo"))?;
+    let (epoch, zone) = if zone.is_none() { (naive, None) } else { (utc, Some("UTC")) };
+    Ok(match duration(&given.sub(epoch)?)? {
+        Value::Duration(since, unit) => Value::Timestamp(since, unit, zone),
+        nothing => nothing,
+    })
 }
 
-fn datetime<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
-    let py = given.py();
-    if given.get_type().name()?.to_str()? == "NaTType" {
-        return Ok(Value::Null);
-    }
-    let mut micros = 86_400_000_000 * days(given)? + micros_of_day(given)?;
-    let mut zone = None;
-    if !given.getattr(intern!(py, "tzinfo"))?.is_none() {
-        let offset = given.call_method0(intern!(py, "utcoffset"))?;
-        micros -= if offset.is_none() { 0 } else { micros_of_delta(&offset)? };
-        zone = (!offset.is_none()).then_some("UTC");
-    }
-    let (since, unit) = with_nanos(given, micros, intern!(py, "nanosecond"))?;
-    Ok(Value::Timestamp(since, unit, zone))
+fn epochs(py: Python<'_>) -> PyResult<[Py<PyAny>; 2]> {
+    let class = py.import("datetime")?.getattr("datetime")?;
+    let utc = py.import("datetime")?.getattr("timezone")?.getattr("utc")?;
+    Ok([class.call1((1970, 1, 1))?.unbind(), class.call1((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind()])
 }
 
 fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
-    let (length, unit) = with_nanos(given, micros_of_delta(given)?, intern!(given.py(), "nanoseconds"))?;
-    Ok(Value::Duration(length, unit))
-}
-
-/// In nanoseconds, if `given` is of one of pandas' classes and has any.
-fn with_nanos(given: &Bound<'_, PyAny>, micros: i64, name: &Bound<'_, PyString>) -> Result<(i64, TimeUnit), Problem> {
-    let nanos = match given.getattr_opt(name)? {
-        Some(nanos) => nanos.extract()?,
-        None => 0,
-    };
+    let py = given.py();
+    let part = |name| given.getattr(name)?.extract::<i64>();
+    // Those of pandas have a value for nothing, and nanoseconds.
+    let is_subclass = !given.get_type().is(class(py, &TIMEDELTA, "datetime", "timedelta")?);
+    if is_subclass && given.get_type().name()?.to_str()? == "NaTType" {
+        return Ok(Value::Null);
+    }
+    let seconds = 86_400 * part(intern!(py, "days"))? + part(intern!(py, "seconds"))?;
+    let micros = 1_000_000 * seconds + part(intern!(py, "microseconds"))?;
+    let nanos = if is_subclass { given.getattr_opt(intern!(py, "nanoseconds"))? } else { None };
+    let nanos = nanos.map_or(Ok(0), |nanos| nanos.extract())?;
     Ok(match micros.checked_mul(1_000).and_then(|most| most.checked_add(nanos)) {
-        Some(all) if nanos != 0 => (all, TimeUnit::Nanosecond),
-        _ => (micros, TimeUnit::Microsecond),
+        Some(all) if nanos != 0 => Value::Duration(all, TimeUnit::Nanosecond),
+        _ => Value::Duration(micros, TimeUnit::Microsecond),
     })
 }
 

@@ -54,7 +54,7 @@ impl Kind {
             return self.see_dict(dict);
         }
         match read(&DataType::Null, given)? {
-            Some(Value::Null) => Ok(()),
+            Some(value) if self.has(&value) => Ok(()),
             Some(value) => {
                 let merged = kind_of(&value, given)?.and_then(|kind| self.merged(kind));
                 *self = merged.ok_or_else(|| self.mismatch(given))?;
@@ -64,6 +64,22 @@ impl Kind {
                 Some(other) => self.see(&other),
                 None => Err(self.mismatch(given)),
             },
+        }
+    }
+
+    /// Whether `value` tells nothing new.
+    fn has(&self, value: &Value<'_>) -> bool {
+        use DataType::*;
+        match (self, value) {
+            (_, Value::Null)
+            | (Kind::Plain(Float64), Value::Float64(_))
+            | (Kind::Plain(Utf8), Value::Str(_))
+            | (Kind::Plain(Boolean), Value::Bool(_)) => true,
+            (Kind::Int { negative, .. }, Value::Int(number)) => *negative || *number >= 0,
+            (Kind::Plain(Timestamp(unit, zone)), Value::Timestamp(_, other, new)) => {
+                unit == other && zone.is_some() == new.is_some()
+            }
+            _ => false,
         }
     }
 

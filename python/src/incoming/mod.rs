@@ -240,7 +240,7 @@ impl Column<'_> {
             }
             Values::Numpy(array) => {
                 let array = numpy::in_zone(array, field.data_type())?;
-                self.cast(array.data_type(), &[array.clone()], field)
+                self.cast(array.data_type(), std::slice::from_ref(&array), field)
             }
             Values::Arrow(own, arrays) => self.cast(own.data_type(), arrays, field),
         }
