@@ -16,8 +16,9 @@ use crate::open::path_of;
 /// Write a table as an Arrow IPC file or stream.
 ///
 /// Args:
-///     data: a :class:`Dataset`, a data frame, anything else that exports Arrow data, a dict of columns (lists, NumPy
-///         arrays, Arrow arrays, series; anything that can be iterated), or rows as dicts.
+///     data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
+///         a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), or rows as
+///         dicts.
 ///     target: a path, which is replaced in one step when all is written, or an object with ``write(bytes)``.
 ///     schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
 ///         there, but for floats of less than 64 bits, which are rounded.

@@ -354,6 +354,23 @@ def test_what_is_no_table():
         written({"a": (1 // n for n in [1, 0])})
 
 
+def test_what_never_ends():
+    inner, whole = [], np.empty((), object)
+    inner.append(inner)
+    whole[()] = [whole]
+    for value in [inner, whole]:
+        with pytest.raises(aw.InvalidArgument, match="column 'x', row 1: .* nested"):
+            column([None, value])
+        with pytest.raises(TypeError, match="column 'x', row 0: expected int64"):
+            column([value], pa.list_(pa.int64()))
+    whole[()] = whole
+    for value in [whole, np.longdouble(1.5), np.complex64(1j)]:
+        with pytest.raises(TypeError, match="column 'x', row 0: expected"):
+            column([value])
+        with pytest.raises(TypeError, match="column 'x', row 0: expected float64"):
+            column([value], pa.float64())
+
+
 def test_mixed_types():
     for values, message in [
         ([1, "x"], "row 1: expected int64, got str 'x'"),

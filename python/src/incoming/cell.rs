@@ -246,12 +246,14 @@ pub fn plain<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny
     let py = given.py();
     let class = given.get_type();
     let (module, name) = (class.module()?, class.name()?);
-    Ok(match (module.to_str()?, name.to_str()?) {
+    let other = match (module.to_str()?, name.to_str()?) {
         ("uuid", "UUID") => Some(given.getattr("bytes")?),
         ("numpy", _) => given.getattr_opt("tolist")?.map(|method| method.call0()).transpose()?,
         ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().call1((given,))?),
         _ => None,
-    })
+    };
+    // Where NumPy knows nothing better it gives the same again.
+    Ok(other.filter(|other: &Bound<'_, PyAny>| !other.get_type().is(&class)))
 }
 
 // ---- a value as a cell ----

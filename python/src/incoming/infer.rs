@@ -11,6 +11,9 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use super::cell::{Misfit, Problem, plain, read};
 
+/// The deepest that values may be nested; one may even contain itself.
+const DEEPEST: usize = 64;
+
 /// What is known of a type from the values seen so far.
 #[derive(Clone, Debug)]
 pub enum Kind {
@@ -47,11 +50,18 @@ impl Kind {
 
     /// Takes note of a value.
     pub fn see(&mut self, given: &Bound<'_, PyAny>) -> Result<(), Problem> {
+        self.look(given, 0)
+    }
+
+    fn look(&mut self, given: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
+        if depth > DEEPEST {
+            return Err(Problem::Range(format!("the lists and dicts in it are nested more than {DEEPEST} deep")));
+        }
         if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
-            return self.see_list(given);
+            return self.see_list(given, depth);
         }
         if let Ok(dict) = given.cast::<PyDict>() {
-            return self.see_dict(dict);
+            return self.see_dict(dict, depth);
         }
         match read(&DataType::Null, given)? {
             Some(value) if self.has(&value) => Ok(()),
@@ -61,7 +71,7 @@ impl Kind {
                 Ok(())
             }
             None => match plain(given)? {
-                Some(other) => self.see(&other),
+                Some(other) => self.look(&other, depth),
                 None => Err(self.mismatch(given)),
             },
         }
@@ -91,15 +101,15 @@ impl Kind {
         }
     }
 
-    fn see_list(&mut self, list: &Bound<'_, PyAny>) -> Result<(), Problem> {
+    fn see_list(&mut self, list: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
         if let Kind::Unknown = self {
             *self = Kind::List(Box::new(Kind::Unknown));
         }
         let Kind::List(item) = self else { return Err(self.mismatch(list)) };
-        list.try_iter()?.try_for_each(|value| item.see(&value?))
+        list.try_iter()?.try_for_each(|value| item.look(&value?, depth + 1))
     }
 
-    fn see_dict(&mut self, dict: &Bound<'_, PyDict>) -> Result<(), Problem> {
+    fn see_dict(&mut self, dict: &Bound<'_, PyDict>, depth: usize) -> Result<(), Problem> {
         if let Kind::Unknown = self {
             *self = Kind::Struct(Vec::new());
         }
@@ -110,7 +120,7 @@ impl Kind {
             if at == members.len() {
                 members.push((key, Kind::Unknown));
             }
-            members[at].1.see(&value)?;
+            members[at].1.look(&value, depth + 1)?;
         }
         Ok(())
     }
