@@ -3,7 +3,7 @@
 //!
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
 //! protocol), `value` (one cell), `schema`, `dataset`, `column`,
-//! `exchange` (Arrow capsules), `open`, `write`, `csv`.
+//! `exchange` (Arrow capsules), `incoming` (Python's own tables), `open`, `write`, `csv`.
 
 mod column;
 mod csv;
@@ -12,6 +12,7 @@ mod dtype;
 mod errors;
 mod exchange;
 mod export;
+mod incoming;
 mod index;
 mod mapping;
 mod open;
