@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema, TimeUnit};
+use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 
 use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, ErrorKind, Result};
@@ -107,6 +107,12 @@ impl Dataset {
         let from = column.partition_point(|key| *key < low)?;
         let to = column.partition_point(|key| *key <= high)?;
         self.slice(from, to.saturating_sub(from))
+    }
+
+    /// The column that the rows are sorted by, where the dataset is a table that was made so, or a part of one.
+    pub fn sorted_by(&self) -> Option<FieldRef> {
+        let column = self.sorted_column().ok()?;
+        column.schema().fields().first().cloned()
     }
 
     /// The column that the rows are sorted by, all of which must be of one table.

@@ -443,10 +443,16 @@ impl Dataset {
     /// `InvalidData` where a commit record is damaged.
     #[inline]
     pub fn refresh(&self) -> Result<Dataset> {
-        if self.pieces().iter().all(is_newest) {
+        if self.is_newest() {
             return Ok(self.clone());
         }
         self.refresh_pieces()
+    }
+
+    /// Whether [`Dataset::refresh`] would find nothing new.
+    #[inline]
+    pub fn is_newest(&self) -> bool {
+        self.pieces().iter().all(is_newest)
     }
 
     fn refresh_pieces(&self) -> Result<Dataset> {
