@@ -112,7 +112,11 @@ impl Writer {
     }
 
     /// Does `work`, during which other Python threads run.
-    fn with<T: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut arrowwood::Writer) -> arrowwood::Result<T> + Send) -> Result<T> {
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut arrowwood::Writer) -> arrowwood::Result<T> + Send,
+    ) -> Result<T> {
         let done = py.detach(|| {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             inner.as_mut().map(work)

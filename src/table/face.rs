@@ -163,7 +163,14 @@ impl Face {
 
     /// Publishes `counters`, which commit `sequence` made visible. Only after `wait` has said zero, or when the caller
     /// accepts that a reader may lose a slot it has been looking at for long.
-    pub fn publish(&mut self, store: &Store, plan: &Plan, header: &Header, counters: &[u64], sequence: u64) -> io::Result<()> {
+    pub fn publish(
+        &mut self,
+        store: &Store,
+        plan: &Plan,
+        header: &Header,
+        counters: &[u64],
+        sequence: u64,
+    ) -> io::Result<()> {
         self.rested();
         let taken = self.free.pop().or_else(|| self.resting.pop_front().map(|(slot, _)| slot));
         let slot = taken.ok_or_else(|| io::Error::other("the ring of faces has no slots"))?;

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::entries::Entries;
 use super::face::{Face, Sizes};
-use super::format::{ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WAITING, WRITER, boot_id, record_len};
+use super::format::{
+    ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WAITING, WRITER, boot_id, record_len,
+};
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::ipc::{empty_metadata, schema_metadata};
@@ -276,7 +278,8 @@ impl Growing {
         let header = &self.shared.header;
         self.sequence += 1;
         let counters = std::mem::take(&mut self.now.counters);
-        let record = Record { sequence: self.sequence, sealed, provisional, boot: boot_id(), counters, ..Record::default() };
+        let record =
+            Record { sequence: self.sequence, sealed, provisional, boot: boot_id(), counters, ..Record::default() };
         record.encode(&mut self.record);
         self.now.counters = record.counters;
         self.shared.store.put(header.visible(self.sequence), &self.record);
@@ -313,7 +316,9 @@ fn last_durable(store: &Store, header: &Header) -> io::Result<Durable> {
     for number in 0..2 {
         let mut bytes = vec![0; record_len(header.limits.len())];
         store.read(header.durable(number), &mut bytes)?;
-        if let Some(Record { sequence, sealed, counters, .. }) = Record::decode(&bytes).filter(|r| r.sequence > last.sequence) {
+        if let Some(Record { sequence, sealed, counters, .. }) =
+            Record::decode(&bytes).filter(|r| r.sequence > last.sequence)
+        {
             last = Durable { number, sequence, sealed, counters };
         }
     }

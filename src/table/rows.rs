@@ -122,7 +122,8 @@ impl Writer {
             (Kind::Keys { number }, Some(_)) => {
                 let entries = keys.next().map_or(0, |&key| key as usize + 1);
                 let dictionary = &self.plan.dictionaries[number];
-                entries as u64 <= limits[dictionary.entries] && self.entries[number].bytes(entries) <= limits[dictionary.bytes]
+                entries as u64 <= limits[dictionary.entries]
+                    && self.entries[number].bytes(entries) <= limits[dictionary.bytes]
             }
             _ => true,
         })
@@ -135,7 +136,9 @@ impl Writer {
         let mut keys = keys.iter();
         for (node, value) in self.plan.columns.iter().zip(row) {
             match (node.kind, text_of(value)) {
-                (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => needed[counter] = text.len() as u64,
+                (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => {
+                    needed[counter] = text.len() as u64
+                }
                 (Kind::Keys { number }, Some(_)) => {
                     let entries = keys.next().map_or(0, |&key| key as usize + 1);
                     let dictionary = &self.plan.dictionaries[number];
@@ -179,7 +182,9 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
     let (name, data_type) = (node.field.name(), crate::layout::field_type_name(&node.field));
     let what = match value {
         Value::Null if !node.children.is_empty() => "null".into(),
-        Value::Null => return Error::argument(format!("column '{name}': null, and the column is declared without nulls")),
+        Value::Null => {
+            return Error::argument(format!("column '{name}': null, and the column is declared without nulls"));
+        }
         other => format!("{other}"),
     };
     if !node.children.is_empty() {
@@ -263,8 +268,10 @@ fn float(data_type: &DataType, x: f64) -> Option<([u8; WIDEST], usize)> {
 
 fn decimal(data_type: &DataType, digits: arrow_buffer::i256, scale: i8) -> Option<([u8; WIDEST], usize)> {
     use DataType::*;
-    let (Decimal32(precision, own) | Decimal64(precision, own) | Decimal128(precision, own) | Decimal256(precision, own)) =
-        data_type
+    let (Decimal32(precision, own)
+    | Decimal64(precision, own)
+    | Decimal128(precision, own)
+    | Decimal256(precision, own)) = data_type
     else {
         return None;
     };

@@ -67,7 +67,9 @@ pub(super) fn follow(name: &str, array: &ArrayData, last: Option<&Key>) -> Resul
             Error::new(ErrorKind::InvalidArgument, message)
         })?;
         if before.as_ref().is_some_and(|before| key < *before) {
-            let message = format!("column '{name}', row {row}: {found} is less than the row before, and the table is sorted by it");
+            let message = format!(
+                "column '{name}', row {row}: {found} is less than the row before, and the table is sorted by it"
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         before = Some(key);
@@ -165,9 +167,10 @@ fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
         (Float16 | Float32 | Float64, Value::Int(n)) => Some(Key::Float(*n as f64)),
         (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => Key::of(value),
         (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => Key::of(value),
-        (Decimal32(_, own) | Decimal64(_, own) | Decimal128(_, own) | Decimal256(_, own), Value::Decimal { scale, .. }) => {
-            (own == scale).then(|| Key::of(value))?
-        }
+        (
+            Decimal32(_, own) | Decimal64(_, own) | Decimal128(_, own) | Decimal256(_, own),
+            Value::Decimal { scale, .. },
+        ) => (own == scale).then(|| Key::of(value))?,
         (own, _) if own.is_integer() && number => Key::of(value),
         _ => None,
     }

@@ -147,10 +147,29 @@ impl Writer {
         let (folder, sync) = (path.to_path_buf(), options.sync);
         let last = (None, None);
         let (row_keys, broken) = (Vec::new(), None);
-        Ok(Writer { folder, plan, segments, entries, row_keys, last, sorted_by, segment_rows, keeper, sync, broken, dropped: 0 })
+        Ok(Writer {
+            folder,
+            plan,
+            segments,
+            entries,
+            row_keys,
+            last,
+            sorted_by,
+            segment_rows,
+            keeper,
+            sync,
+            broken,
+            dropped: 0,
+        })
     }
 
-    fn reopen(path: &Path, chain: Chain, schema: Option<SchemaRef>, options: &WriterOptions, lock: Lock) -> Result<Writer> {
+    fn reopen(
+        path: &Path,
+        chain: Chain,
+        schema: Option<SchemaRef>,
+        options: &WriterOptions,
+        lock: Lock,
+    ) -> Result<Writer> {
         let orphan = |row: &u64| std::fs::remove_file(folder::path(path, *row));
         chain.orphans.iter().try_for_each(orphan).map_err(|e| Error::io("removing an unfinished segment", &e))?;
         let dataset = super::table::open(path, Default::default())?
@@ -291,7 +310,11 @@ impl Writer {
         };
         let guess = |counter: usize| match dictionary_counter(&self.plan, counter) {
             _ if counter == 0 => rows,
-            Some(_) => (2 * needed[counter].max(full.now.counters[counter])).max(first_guess(&self.plan, counter, rows.min(FIRST_ROWS))),
+            Some(_) => (2 * needed[counter].max(full.now.counters[counter])).max(first_guess(
+                &self.plan,
+                counter,
+                rows.min(FIRST_ROWS),
+            )),
             None => observed(counter).max(needed[counter]),
         };
         let limits = self.plan.limits(guess);
@@ -558,7 +581,8 @@ fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
         let mut entries = Entries::default();
         let offsets: Vec<usize> = offsets.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw) as usize).collect();
         for pair in offsets.windows(2) {
-            let text = text.get(pair[0]..pair[1]).ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))?;
+            let text =
+                text.get(pair[0]..pair[1]).ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))?;
             entries.key(text);
         }
         match entries.len() as u64 == count {
