@@ -2,7 +2,8 @@
 //!
 //! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `buffer` (bytes with an
 //! owner), `value` (one cell), `validate`, `column` and `dataset`, `meaning`, `display`, `text` (values out of it), `sink`
-//! (arrays of them), `feed` (rows as they come), `csv`, `json`, `ipc`, `open`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the picture.
+//! (columns of them), `feed` (rows as they come), `csv`, `json`, `ipc`, `open`, `compute`, `cdata`. Each uses those
+//! before it and nothing behind it; `ARCHITECTURE.md` has the picture.
 
 mod buffer;
 mod cdata;
