@@ -61,6 +61,9 @@ impl CsvOptions {
 }
 
 /// Reads all of `input` into record batches.
+///
+/// # Errors
+/// As [`stream_csv`], but a schema may have been left out, and the header may name other columns.
 pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     options.check()?;
     let text = Text::read(input, options.delimiter)?;
@@ -121,11 +124,15 @@ impl Text {
         Ok(Text { end: bytes.len() - 1, bytes, delimiter, lines: 0 })
     }
 
+    /// Whole records, of which each but the last of all ends its line.
     fn after(lines: usize, mut bytes: Vec<u8>, delimiter: u8) -> Text {
         if lines == 0 {
             without_marks(&mut bytes);
         }
-        bytes.extend(b"\nx");
+        if !matches!(bytes.last(), Some(b'\n' | b'\r')) {
+            bytes.push(b'\n');
+        }
+        bytes.push(b'x');
         Text { end: bytes.len() - 1, bytes, delimiter, lines }
     }
 
@@ -396,7 +403,7 @@ impl Parser for Rows {
                 table.push(&rows, &mut full)?;
             }
         }
-        self.lines = text.line(text.end - 1) - 1;
+        self.lines = text.line(text.end) - 1;
         Ok(())
     }
 
