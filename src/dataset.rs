@@ -11,7 +11,7 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -71,6 +71,21 @@ pub(crate) trait Source: Debug + Send + Sync {
     }
 
     fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    /// The files behind the source, where there are several or `path` is a folder.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// The number of the source's first row in its table.
+    fn first_row(&self) -> u64 {
+        0
+    }
+
+    /// The column whose values never decrease.
+    fn sorted_by(&self) -> Option<usize> {
         None
     }
 
@@ -286,7 +301,7 @@ impl Dataset {
     }
 
     /// Each source once, however many pieces are of it.
-    fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
         let mut seen = HashSet::new();
         let sources = self.pieces.iter().map(|piece| &piece.source);
         sources.filter(move |source| seen.insert(Arc::as_ptr(source).cast::<()>()))

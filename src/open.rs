@@ -8,6 +8,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, Options, Validate};
 use crate::map::{Mapping, Mode};
+use crate::table::open_table;
 
 /// Opens the Arrow IPC file or stream at `path` in place. Metadata is read, no value is touched.
 ///
@@ -91,7 +92,10 @@ impl Open {
     }
 
     fn source(self, bytes: Bytes, path: Option<&Path>) -> Result<Dataset> {
-        let dataset = Dataset::of_source(Arc::new(Ipc::open(bytes, path, self.options)?));
+        self.validated(Dataset::of_source(Arc::new(Ipc::open(bytes, path, self.options)?)))
+    }
+
+    fn validated(self, dataset: Dataset) -> Result<Dataset> {
         if self.options.validate == Validate::Full {
             dataset.validate(|_, _| ())?;
         }
@@ -99,6 +103,9 @@ impl Open {
     }
 
     fn directory(self, path: &Path) -> Result<Dataset> {
+        if let Some(dataset) = open_table(path, self.options)? {
+            return self.validated(dataset);
+        }
         let pattern = path.join("*.arrow");
         let files = expand(&pattern).map_err(|_| {
             Error::new(

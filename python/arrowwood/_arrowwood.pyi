@@ -1,7 +1,8 @@
 """The compiled part of arrowwood, typed and documented."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Mapping as AbstractMapping
 from types import TracebackType
 from typing import IO, Any, Literal, Protocol, Self, TypeAlias, TypeVar, final, overload, type_check_only
 
@@ -56,6 +57,8 @@ class _ArrowSchema(Protocol):
     def __arrow_c_schema__(self) -> object: ...
 
 _ArrowData: TypeAlias = Dataset | _ArrowStream | _ArrowArray
+_ColumnData: TypeAlias = Iterable[Any] | Buffer | _ArrowStream | _ArrowArray
+_Table: TypeAlias = _ArrowData | AbstractMapping[str, _ColumnData] | Iterable[AbstractMapping[str, Any]]
 
 def open(
     source: _Path | Buffer | Sequence[_Path | Buffer],
@@ -127,23 +130,30 @@ def from_arrow(data: _ArrowData) -> Dataset:
     """
 
 def write(
-    data: _ArrowData,
+    data: _Table,
     target: _Path | IO[bytes],
     *,
+    schema: _ArrowSchema | None = None,
     format: Literal["file", "stream"] = "file",
     compression: Literal["lz4", "zstd"] | None = None,
     max_rows: int | None = None,
 ) -> None:
-    """Write Arrow data as an IPC file or stream.
+    """Write a table as an Arrow IPC file or stream.
 
     Args:
-        data: a :class:`Dataset`, or anything that exports Arrow data.
+        data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
+            a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), or rows as
+            dicts.
         target: a path, which is replaced in one step when all is written, or an object with ``write(bytes)``.
+        schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
+            there, but for floats of less than 64 bits, which are rounded.
         format: ``"file"``, with a footer for random access, or ``"stream"``.
         compression: the codec of the data; without one it can be opened in place.
         max_rows: the most rows of a record batch; larger ones are cut.
 
     Raises:
+        InvalidArgument, TypeError: a value does not fit its column; the message names column and row.
+        ColumnNotFound, SchemaMismatch: the schema lacks a column that `data` has, or the reverse.
         InvalidData: a value is damaged.
         IoError: of the operating system. What a file object raises is passed on as it is.
     """

@@ -19,6 +19,14 @@ impl Failure {
     pub fn is_row_out_of_range(&self) -> bool {
         matches!(self, Failure::Library(error) if error.kind() == ErrorKind::RowOutOfRange)
     }
+
+    /// The same failure, saying which column it is about where it is one of the library's.
+    pub fn in_column(self, name: &str) -> Failure {
+        match self {
+            Failure::Library(error) => error.context(format_args!("column '{name}'")).into(),
+            failure => failure,
+        }
+    }
 }
 
 impl From<Error> for Failure {

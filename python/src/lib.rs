@@ -3,7 +3,8 @@
 //!
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
 //! protocol), `value` (one cell), `schema`, `dataset`, `column`,
-//! `exchange` (Arrow capsules), `open`, `write`, `csv`.
+//! `exchange` (Arrow capsules), `incoming` (Python's own tables), `open`, `write`, `csv`, `writer` (growing tables),
+//! `follow`.
 
 mod column;
 mod csv;
@@ -12,12 +13,15 @@ mod dtype;
 mod errors;
 mod exchange;
 mod export;
+mod follow;
+mod incoming;
 mod index;
 mod mapping;
 mod open;
 mod schema;
 mod value;
 mod write;
+mod writer;
 
 /// The extension module.
 #[pyo3::pymodule]
@@ -37,6 +41,8 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::export::Values;
     #[pymodule_export]
+    use crate::follow::{Follow, follow};
+    #[pymodule_export]
     use crate::mapping::{Mapping, map};
     #[pymodule_export]
     use crate::open::open;
@@ -44,6 +50,8 @@ mod _arrowwood {
     use crate::schema::{Field, Schema};
     #[pymodule_export]
     use crate::write::write;
+    #[pymodule_export]
+    use crate::writer::{Writer, compact, writer};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name")]

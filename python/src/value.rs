@@ -242,17 +242,19 @@ fn offset_minutes(name: &str) -> Option<i32> {
 
 // ---- classes ----
 
-type Class = PyOnceLock<Py<PyType>>;
+/// A class that is looked up once.
+pub type Class = PyOnceLock<Py<PyType>>;
 
-static DATE: Class = Class::new();
-static TIME: Class = Class::new();
-static DATETIME: Class = Class::new();
-static TIMEDELTA: Class = Class::new();
-static DECIMAL: Class = Class::new();
+pub static DATE: Class = Class::new();
+pub static TIME: Class = Class::new();
+pub static DATETIME: Class = Class::new();
+pub static TIMEDELTA: Class = Class::new();
+pub static DECIMAL: Class = Class::new();
 static UUID: Class = Class::new();
 static INTERVAL: Class = Class::new();
 
-fn class<'py>(py: Python<'py>, kept: &'static Class, module: &str, name: &str) -> Result<&'py Bound<'py, PyType>> {
+/// The class called `name` of `module`.
+pub fn class<'py>(py: Python<'py>, kept: &'static Class, module: &str, name: &str) -> Result<&'py Bound<'py, PyType>> {
     Ok(kept.import(py, module, name)?)
 }
 

@@ -1,34 +1,43 @@
-//! `write`: a dataset, or anything that exports Arrow data, as an IPC file or stream.
+//! `write`: a dataset, or whatever else is a table, as an IPC file or stream.
 
 use std::io;
+use std::sync::Arc;
 
 use arrowwood::{Compression, Format, WriteOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{Result, argument};
-use crate::exchange::dataset_of;
+use crate::exchange::schema_of;
+use crate::incoming::dataset_from;
 use crate::index::count;
 use crate::open::path_of;
 
-/// Write Arrow data as an IPC file or stream.
+/// Write a table as an Arrow IPC file or stream.
 ///
 /// Args:
-///     data: a :class:`Dataset`, or anything that exports Arrow data.
+///     data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
+///         a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), or rows as
+///         dicts.
 ///     target: a path, which is replaced in one step when all is written, or an object with ``write(bytes)``.
+///     schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
+///         there, but for floats of less than 64 bits, which are rounded.
 ///     format: ``"file"``, with a footer for random access, or ``"stream"``.
 ///     compression: the codec of the data; without one it can be opened in place.
 ///     max_rows: the most rows of a record batch; larger ones are cut.
 ///
 /// Raises:
+///     InvalidArgument, TypeError: a value does not fit its column; the message names column and row.
+///     ColumnNotFound, SchemaMismatch: the schema lacks a column that `data` has, or the reverse.
 ///     InvalidData: a value is damaged.
 ///     IoError: of the operating system. What a file object raises is passed on as it is.
 #[pyfunction]
-#[pyo3(signature = (data, target, *, format = "file", compression = None, max_rows = None))]
+#[pyo3(signature = (data, target, *, schema = None, format = "file", compression = None, max_rows = None))]
 pub fn write(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     target: &Bound<'_, PyAny>,
+    schema: Option<&Bound<'_, PyAny>>,
     format: &str,
     compression: Option<&str>,
     max_rows: Option<i64>,
@@ -38,7 +47,7 @@ pub fn write(
         compression: compression.map(codec).transpose()?,
         max_rows: max_rows.map(|rows| count("max_rows", rows)).transpose()?,
     };
-    let dataset = dataset_of(data)?;
+    let dataset = dataset_from(data, schema.map(schema_of).transpose()?.map(Arc::new).as_ref())?;
     if !target.hasattr("write")?
         && let Some(path) = path_of(target)?
     {

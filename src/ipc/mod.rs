@@ -14,6 +14,7 @@ mod encode;
 mod flat;
 mod guess;
 mod message;
+mod metadata;
 mod read;
 mod schema;
 mod shelf;
@@ -23,7 +24,9 @@ mod write;
 
 pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
 pub use message::{Compression, Kind};
+pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub use read::Validate;
 pub(crate) use read::{Ipc, Options};
+pub(crate) use schema::{IpcSchema, Node};
 pub use stream::{StreamReader, read_stream};
 pub use write::{Format, WriteOptions, write, write_to};

@@ -11,6 +11,7 @@ use arrow_schema::{
 };
 
 use super::flat::Table;
+use super::message::{Header, Kind};
 use crate::error::{Error, Result};
 use crate::layout::{self, Layout, Role};
 
@@ -85,6 +86,15 @@ pub(crate) struct IpcSchema {
 }
 
 impl IpcSchema {
+    /// Parses the metadata of a Schema message.
+    pub(crate) fn of_metadata(metadata: &[u8]) -> Result<IpcSchema> {
+        let header = Header::parse(metadata)?;
+        match header.kind {
+            Kind::Schema => IpcSchema::parse(header.table, metadata.len()),
+            other => Err(Error::invalid(format!("expected a Schema message, got {other:?}"))),
+        }
+    }
+
     /// Parses the Schema table; `size` is the size of the metadata it stands in.
     pub(super) fn parse(table: Table<'_>, size: usize) -> Result<IpcSchema> {
         let mut budget = Budget { fields: size / 8, text: size.saturating_mul(4).saturating_add(1 << 20) };

@@ -10,14 +10,10 @@ use std::path::{Path, PathBuf};
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
-use arrow_ipc as fb;
-use arrow_ipc::convert::IpcSchemaEncoder;
-use arrow_ipc::writer::DictionaryTracker;
-use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
 use super::encode::Body;
-use super::flat::Table;
-use super::message::{Compression, Header};
+use super::message::Compression;
+use super::metadata::{self, BatchMetadata, Block};
 use super::read::MAGIC;
 use super::schema::IpcSchema;
 use super::unify::Dictionaries;
@@ -129,8 +125,8 @@ fn pieces(batch: &Dataset, max_rows: Option<u64>) -> Result<impl Iterator<Item =
 /// What the footer lists.
 #[derive(Default)]
 struct Blocks {
-    dictionaries: Vec<fb::Block>,
-    batches: Vec<fb::Block>,
+    dictionaries: Vec<Block>,
+    batches: Vec<Block>,
 }
 
 struct Output<'a, W: Write> {
@@ -148,11 +144,9 @@ impl<W: Write> Output<'_, W> {
 
     /// Writes the Schema message and reads it back, which gives every node its dictionary id.
     fn schema(&mut self, dataset: &Dataset) -> Result<IpcSchema> {
-        let mut builder = FlatBufferBuilder::new();
-        let schema = encode_schema(&mut builder, dataset);
-        let metadata = finish(builder, fb::MessageHeader::Schema, schema.as_union_value(), 0);
+        let metadata = metadata::schema_metadata(dataset.schema());
         self.message(&metadata, &[])?;
-        IpcSchema::parse(Header::parse(&metadata)?.table, metadata.len())
+        IpcSchema::of_metadata(&metadata)
     }
 
     fn batch(
@@ -189,19 +183,21 @@ impl<W: Write> Output<'_, W> {
         Ok(())
     }
 
-    fn record_batch(&mut self, rows: usize, body: &Body, dictionary: Option<(i64, bool)>) -> Result<fb::Block> {
+    fn record_batch(&mut self, rows: usize, body: &Body, dictionary: Option<(i64, bool)>) -> Result<Block> {
         let buffers = self.compressed(&body.buffers)?;
-        let mut builder = FlatBufferBuilder::new();
-        let batch = encode_batch(&mut builder, rows, body, &buffers, self.options.compression);
-        let length = body_length(&buffers);
-        let metadata = match dictionary {
-            None => finish(builder, fb::MessageHeader::RecordBatch, batch.as_union_value(), length),
-            Some((id, is_delta)) => {
-                let args = fb::DictionaryBatchArgs { id, data: Some(batch), isDelta: is_delta };
-                let dictionary = fb::DictionaryBatch::create(&mut builder, &args);
-                finish(builder, fb::MessageHeader::DictionaryBatch, dictionary.as_union_value(), length)
-            }
+        let starts = buffers.iter().scan(0, |next, buffer| {
+            let start = *next;
+            *next += buffer.len().next_multiple_of(ALIGNMENT) as i64;
+            Some(start)
+        });
+        let batch = BatchMetadata {
+            rows: rows as i64,
+            nodes: body.nodes.clone(),
+            buffers: starts.zip(&buffers).map(|(at, buffer)| (at, buffer.len() as i64)).collect(),
+            variadics: body.variadics.clone(),
+            body_length: buffers.iter().map(|buffer| buffer.len().next_multiple_of(ALIGNMENT) as i64).sum(),
         };
+        let metadata = metadata::batch_metadata(&batch, self.options.compression, dictionary);
         self.message(&metadata, &buffers)
     }
 
@@ -213,7 +209,7 @@ impl<W: Write> Output<'_, W> {
     }
 
     /// One encapsulated message, padded so that its body begins at a multiple of `ALIGNMENT`.
-    fn message(&mut self, metadata: &[u8], buffers: &[Buffer]) -> Result<fb::Block> {
+    fn message(&mut self, metadata: &[u8], buffers: &[Buffer]) -> Result<Block> {
         let (offset, prefix) = (self.at, 8);
         let body = (self.at + prefix + metadata.len()).next_multiple_of(ALIGNMENT);
         let padded = body - offset - prefix;
@@ -227,7 +223,7 @@ impl<W: Write> Output<'_, W> {
             self.put(buffer)?;
             self.put(&ZEROS[..buffer.len().next_multiple_of(ALIGNMENT) - buffer.len()])?;
         }
-        Ok(fb::Block::new(offset as i64, length + prefix as i32, (self.at - body) as i64))
+        Ok(Block::new(offset as i64, length + prefix as i32, (self.at - body) as i64))
     }
 
     /// The end-of-stream marker and, of a file, the footer.
@@ -235,7 +231,7 @@ impl<W: Write> Output<'_, W> {
         self.put(&u32::MAX.to_le_bytes())?;
         self.put(&[0; 4])?;
         if self.options.format == Format::File {
-            let footer = encode_footer(dataset, blocks);
+            let footer = metadata::footer(dataset.schema(), &blocks.dictionaries, &blocks.batches);
             let length = i32::try_from(footer.len()).map_err(|_| Error::unsupported("a footer of 2 GiB"))?;
             self.put(&footer)?;
             self.put(&length.to_le_bytes())?;
@@ -243,79 +239,4 @@ impl<W: Write> Output<'_, W> {
         }
         self.sink.flush().map_err(|e| Error::io("writing", &e))
     }
-}
-
-fn encode_schema<'a>(builder: &mut FlatBufferBuilder<'a>, dataset: &Dataset) -> WIPOffset<fb::Schema<'a>> {
-    let mut ids = DictionaryTracker::new(false);
-    IpcSchemaEncoder::new().with_dictionary_tracker(&mut ids).schema_to_fb_offset(builder, dataset.schema())
-}
-
-fn encode_batch<'a>(
-    builder: &mut FlatBufferBuilder<'a>,
-    rows: usize,
-    body: &Body,
-    buffers: &[Buffer],
-    compression: Option<Compression>,
-) -> WIPOffset<fb::RecordBatch<'a>> {
-    let nodes: Vec<_> = body.nodes.iter().map(|&(length, nulls)| fb::FieldNode::new(length, nulls)).collect();
-    let starts = buffers.iter().scan(0, |next, buffer| {
-        let start = *next;
-        *next += buffer.len().next_multiple_of(ALIGNMENT);
-        Some(start)
-    });
-    let places: Vec<_> =
-        starts.zip(buffers).map(|(at, buffer)| fb::Buffer::new(at as i64, buffer.len() as i64)).collect();
-    let codec = compression.map(|codec| match codec {
-        Compression::Lz4 => fb::CompressionType::LZ4_FRAME,
-        Compression::Zstd => fb::CompressionType::ZSTD,
-    });
-    let args = fb::RecordBatchArgs {
-        length: rows as i64,
-        nodes: Some(builder.create_vector(&nodes)),
-        buffers: Some(builder.create_vector(&places)),
-        compression: codec.map(|codec| {
-            let method = fb::BodyCompressionMethod::BUFFER;
-            fb::BodyCompression::create(builder, &fb::BodyCompressionArgs { codec, method })
-        }),
-        variadicBufferCounts: (!body.variadics.is_empty()).then(|| builder.create_vector(&body.variadics)),
-    };
-    fb::RecordBatch::create(builder, &args)
-}
-
-fn body_length(buffers: &[Buffer]) -> i64 {
-    buffers.iter().map(|buffer| buffer.len().next_multiple_of(ALIGNMENT) as i64).sum()
-}
-
-fn finish(
-    mut builder: FlatBufferBuilder<'_>,
-    header_type: fb::MessageHeader,
-    header: WIPOffset<UnionWIPOffset>,
-    body_length: i64,
-) -> Vec<u8> {
-    let args = fb::MessageArgs {
-        version: fb::MetadataVersion::V5,
-        header_type,
-        header: Some(header),
-        bodyLength: body_length,
-        custom_metadata: None,
-    };
-    let message = fb::Message::create(&mut builder, &args);
-    builder.finish(message, None);
-    builder.finished_data().to_vec()
-}
-
-fn encode_footer(dataset: &Dataset, blocks: &Blocks) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::new();
-    let schema = encode_schema(&mut builder, dataset);
-    let args = fb::FooterArgs {
-        version: fb::MetadataVersion::V5,
-        schema: Some(schema),
-        dictionaries: Some(builder.create_vector(&blocks.dictionaries)),
-        recordBatches: Some(builder.create_vector(&blocks.batches)),
-        custom_metadata: None,
-    };
-    let footer = fb::Footer::create(&mut builder, &args);
-    builder.finish(footer, None);
-    debug_assert!(Table::root(builder.finished_data()).is_ok());
-    builder.finished_data().to_vec()
 }

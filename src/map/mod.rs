@@ -14,15 +14,20 @@
 //! Metadata of a file is better read by [`Mapping::read_at`], which copies by pread(2): about 0.5 µs, where a first
 //! touch costs a page fault of 5 µs and more and makes the kernel map a whole folio around it.
 
+mod os;
+mod store;
 mod sys;
 mod view;
 
+pub(crate) use store::{Lock, Store, coarse_millis, remote};
 pub use view::{Element, View};
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -176,6 +181,29 @@ impl Mapping {
     /// ```
     pub fn view<T: Element>(&self, offset: usize, len: Option<usize>) -> Result<View<T>> {
         View::new(self.clone(), offset, len)
+    }
+
+    /// Copies bytes that are inside the mapping out of its pages.
+    pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
+        self.0.region.copy_out(offset, into);
+    }
+
+    /// The word at `offset`, aligned, with all that was stored before it was published (acquire).
+    #[inline]
+    pub(crate) fn load64(&self, offset: usize) -> u64 {
+        self.0.region.word64(offset).load(Ordering::Acquire)
+    }
+
+    /// Sleeps while the word at `asleep_on` is `expected`, for `timeout` at most. On a writable mapping the word at
+    /// `flag` is set first, so that the writer knows that somebody sleeps; see [`Store::wake`].
+    pub(crate) fn wait(&self, flag: usize, asleep_on: usize, expected: u32, timeout: Duration) {
+        if self.mode() == Mode::ReadWrite {
+            self.0.region.word32(flag).store(1, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+        }
+        if self.0.region.word32(asleep_on).load(Ordering::Acquire) == expected {
+            self.0.region.wait(asleep_on, expected, timeout);
+        }
     }
 
     fn failed(&self, doing: &str, error: &std::io::Error) -> Error {

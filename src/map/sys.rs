@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
 
 use super::Mode;
 
@@ -81,10 +83,71 @@ impl Region {
         assert!(offset <= self.len && from.len() <= self.len - offset, "copy_in past the mapping");
         // SAFETY: `offset + from.len() <= self.len`, asserted above.
         let into = unsafe { self.base.as_ptr().add(offset) };
-        // SAFETY: destination range inside a mapping that the only caller, `View::set`, has found writable; views hand
-        // out no references, so nothing in Rust relies on these bytes staying the same. `copy`, not
+        // SAFETY: destination range inside a mapping that the callers, `View::set` and `Store::put`, know to be writable;
+        // both hand out no references, so nothing in Rust relies on these bytes staying the same. `copy`, not
         // `copy_nonoverlapping`: `from` may itself have been made from mapped memory by a foreign caller.
         unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) };
+    }
+
+    /// The aligned 8-byte word at `offset`, which other processes may be storing to. Panics when it is not inside.
+    pub(super) fn word64(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset.checked_add(8).is_some_and(|end| end <= self.len), "no such word");
+        // SAFETY: 8 mapped bytes inside the range, asserted above, and aligned, since a mapping begins at a page. Every
+        // access to them in this crate is atomic while they can change, and the reference lives no longer than the range.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
+    }
+
+    /// The aligned 4-byte word at `offset`; see [`Region::word64`].
+    pub(super) fn word32(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset.checked_add(4).is_some_and(|end| end <= self.len), "no such word");
+        // SAFETY: as in `word64`, with 4 bytes.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) }
+    }
+
+    /// Sleeps until somebody wakes those who wait at `offset`, as long as the word there is `expected`, `timeout` at
+    /// most (futex(2)); may return early. Works on a read-only mapping.
+    pub(super) fn wait(&self, offset: usize, expected: u32, timeout: Duration) {
+        #[cfg(target_os = "linux")]
+        {
+            let time = libc::timespec {
+                tv_sec: timeout.as_secs().min(1 << 30) as libc::time_t,
+                tv_nsec: timeout.subsec_nanos().into(),
+            };
+            let word = self.word32(offset).as_ptr();
+            // SAFETY: `word` is mapped (see `word32`) and the time lives through the call; any answer is fine.
+            unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, expected, &raw const time) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        if self.word32(offset).load(std::sync::atomic::Ordering::Acquire) == expected {
+            std::thread::sleep(timeout.min(Duration::from_millis(1)));
+        }
+    }
+
+    /// Wakes all who [`wait`](Region::wait) at `offset`, in any process.
+    pub(super) fn wake(&self, offset: usize) {
+        #[cfg(target_os = "linux")]
+        {
+            let word = self.word32(offset).as_ptr();
+            // SAFETY: `word` is mapped (see `word32`); waking nobody is fine.
+            unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = offset;
+    }
+
+    /// Makes the pages of `len` bytes from `offset` on present and writable now, so that storing there is no fault.
+    /// A hint: where it is refused the pages come when they are first touched.
+    pub(super) fn populate(&self, offset: usize, len: usize) {
+        #[cfg(target_os = "linux")]
+        if offset.checked_add(len).is_some_and(|end| end <= self.len) {
+            let start = offset - offset % page_size();
+            // SAFETY: `start <= offset < self.len`, so the sum stays inside the mapped range.
+            let at = unsafe { self.base.as_ptr().add(start) };
+            // SAFETY: the range is mapped, its start a multiple of the page size; contents don't change.
+            unsafe { libc::madvise(at.cast(), len + (offset - start), libc::MADV_POPULATE_WRITE) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, len);
     }
 
     /// Asks in steps of 1 GiB, so that the answer, a byte for each page, stays small.

@@ -1,0 +1,108 @@
+"""Tables and columns of Python, NumPy and pandas, made ready for the compiled part."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+_EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__")
+_COARSE = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
+
+
+def table(given):
+    """`given`, or what stands for it: a pandas frame comes without its index, as columns where pyarrow is missing."""
+    if not (_is_pandas(given) and hasattr(given, "columns")):
+        return given
+    if _exports(given):
+        is_plain = type(given.index).__name__ == "RangeIndex"
+        return given if is_plain else given.reset_index(drop=True)
+    return {str(name): given.iloc[:, number] for number, name in enumerate(given.columns)}
+
+
+def column(name, given):
+    """A column as an object that exports Arrow data, a list of Python objects, or the parts of a NumPy array."""
+    if isinstance(given, list) or _exports(given):
+        return given
+    if isinstance(given, str | bytes | bytearray | Mapping):
+        raise TypeError(_expected(name, given))
+    if _is_pandas(given) and hasattr(given, "isna"):
+        return _parts(name, given.to_numpy(), np.asarray(given.isna()))
+    if isinstance(given, np.ma.MaskedArray):
+        return _parts(name, given.data, np.ma.getmaskarray(given))
+    if hasattr(given, "__array__") or _has_buffer(given):
+        return _parts(name, np.asarray(given), None)
+    try:
+        return list(iter(given))
+    except TypeError as problem:
+        raise TypeError(_expected(name, given)) from problem
+
+
+def scalar(given):
+    """What a NumPy scalar stands for: a Python object, or (number, unit) of a time; None for NaT."""
+    if given.dtype.kind not in "mM":
+        return given.item()
+    if np.isnat(given):
+        return None
+    kind, values, _, _ = _parts("value", given.reshape(1), None)
+    return kind, int(values[0])
+
+
+def _parts(name, array, nulls):
+    """(kind, contiguous values, which of them are null or None, width of a row or None), or a list of objects."""
+    if array.ndim == 0 or array.dtype.kind in "Vc" or array.dtype.itemsize > 8 and array.dtype.kind in "iuf":
+        raise TypeError(_expected(name, array))
+    if array.dtype.kind not in "biufmM" or array.ndim > 2 or (array.ndim == 2 and nulls is not None):
+        objects = array.tolist()
+        return objects if nulls is None else [None if null else value for value, null in zip(objects, nulls)]
+    width = array.shape[1] if array.ndim == 2 else None
+    kind, values = array.dtype.name, array.ravel()
+    if values.dtype.kind in "mM":
+        nat = np.isnat(values)
+        kind, values = _times(name, values, nat)
+        nulls = nat if nulls is None else nulls | nat
+    values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    nulls = np.ascontiguousarray(nulls, "bool") if nulls is not None and nulls.any() else None
+    return kind, values, nulls, width
+
+
+def _times(name, values, nat):
+    """Kind and numbers of times or lengths of time."""
+    letter = values.dtype.kind
+    unit, count = np.datetime_data(values.dtype)
+    wanted = "s" if letter == "m" and unit in ("W", "D") else _COARSE.get(unit, unit)
+    if wanted not in ("D", "s", "ms", "us", "ns") or (letter == "m" and unit in ("Y", "M")):
+        raise TypeError(f"column '{name}': expected times in units from years to nanoseconds, got {values.dtype}")
+    same = values.astype(f"{letter}8[{wanted}]")
+    if (unit, count) != (wanted, 1) and not (same.astype(values.dtype) == values)[~nat].all():
+        raise OverflowError(f"column '{name}': a value of {values.dtype} does not fit into 64 bits of {wanted}")
+    if wanted != "D":
+        return f"{'timestamp' if letter == 'M' else 'duration'}[{wanted}]", same.view("i8")
+    days = np.where(nat, 0, same.view("i8"))
+    if (days != days.astype("i4")).any():
+        raise OverflowError(f"column '{name}': a day does not fit into date32")
+    return "date32", days.astype("i4")
+
+
+def _is_pandas(given):
+    return type(given).__module__.partition(".")[0] == "pandas"
+
+
+def _exports(given):
+    """Whether it exports Arrow data; pandas needs pyarrow for that."""
+    if not any(hasattr(given, name) for name in _EXPORTS):
+        return False
+    try:
+        return not _is_pandas(given) or __import__("pyarrow") is not None
+    except ImportError:
+        return False
+
+
+def _has_buffer(given):
+    try:
+        return memoryview(given) is not None
+    except TypeError:
+        return False
+
+
+def _expected(name, given):
+    got = f"NumPy {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
+    return f"column '{name}': expected a list, a NumPy array of one or two dimensions, or Arrow data, got {got}"

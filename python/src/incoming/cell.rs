@@ -1,0 +1,397 @@
+//! One Python object as a value, and one value as a column of some type stores it.
+
+use arrow_buffer::i256;
+use arrow_schema::{DataType, TimeUnit};
+use arrowwood::{Value, type_name};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
+
+use crate::errors::{Failure, argument, wrong_type};
+use crate::value::{DATE, DATETIME, DECIMAL, TIME, TIMEDELTA, class};
+
+/// A value as a column stores it, so that nothing about its type is left to decide: times are numbers of the column's
+/// unit, decimals of its scale, and a number is in the range of its type.
+#[derive(Clone, Copy, Debug)]
+pub enum Cell<'a> {
+    Null,
+    Bool(bool),
+    /// Of signed integers, dates, times and durations.
+    I64(i64),
+    /// Of unsigned integers.
+    U64(u64),
+    /// Of floats of any width.
+    F64(f64),
+    /// Of decimals of any width.
+    Decimal(i256),
+    Str(&'a str),
+    Bytes(&'a [u8]),
+}
+
+/// Why a value is none of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// It is of another type.
+    Type,
+    /// It is too large, too long or too fine.
+    Range,
+}
+
+/// What is wrong with a value, before it is known where it stands.
+pub enum Problem {
+    Type(String),
+    Range(String),
+    Failed(Failure),
+}
+
+impl Problem {
+    /// That `given` is no value of `expected`.
+    pub fn misfit(misfit: Misfit, expected: &DataType, given: &Bound<'_, PyAny>) -> Problem {
+        let shown = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::cut(text, 40));
+        let class = given.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
+        let got = if given.is_none() { shown } else { format!("{class} {shown}") };
+        Problem::new(misfit, expected, &got)
+    }
+
+    /// That `got` is no value of `expected`.
+    pub fn new(misfit: Misfit, expected: &DataType, got: &str) -> Problem {
+        let expected = type_name(expected);
+        match misfit {
+            Misfit::Type => Problem::Type(format!("expected {expected}, got {got}")),
+            Misfit::Range => Problem::Range(format!("expected {expected}, got {got}, which does not fit into it")),
+        }
+    }
+
+    /// The error, with the place it is about.
+    pub fn at(self, column: &str, row: usize) -> Failure {
+        let place = |message| format!("column '{column}', row {row}: {message}");
+        match self {
+            Problem::Type(message) => wrong_type(place(message)),
+            Problem::Range(message) => argument(place(message)),
+            Problem::Failed(Failure::Library(error)) => error.context(format!("column '{column}', row {row}")).into(),
+            Problem::Failed(failure) => failure,
+        }
+    }
+}
+
+impl From<PyErr> for Problem {
+    fn from(error: PyErr) -> Problem {
+        Problem::Failed(error.into())
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Problem {
+        Problem::Failed(failure)
+    }
+}
+
+impl From<arrowwood::Error> for Problem {
+    fn from(error: arrowwood::Error) -> Problem {
+        Problem::Failed(error.into())
+    }
+}
+
+/// The cell of type `data_type`, not a nested one, that `given` is; `None` for what only [`plain`] can make one of.
+pub fn cell<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Cell<'a>>, Problem> {
+    let cell = read(data_type, given)?.map(|value| fit(data_type, &value)).transpose();
+    cell.map_err(|misfit| Problem::misfit(misfit, data_type, given))
+}
+
+// ---- a Python object as a value ----
+
+/// The value that `given` is, for a column of `data_type` if that is known; `None` for lists, dicts and whatever is not
+/// known.
+pub fn read<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, Problem> {
+    Ok(Some(if let Ok(number) = given.cast_exact::<PyFloat>() {
+        Value::Float64(number.value())
+    } else if let Ok(number) = given.cast_exact::<PyInt>() {
+        integer(number)?
+    } else if let Ok(text) = given.cast::<PyString>() {
+        Value::Str(text.to_str()?)
+    } else if given.is_none() {
+        Value::Null
+    } else if let Ok(flag) = given.cast_exact::<PyBool>() {
+        Value::Bool(flag.is_true())
+    } else if let Ok(bytes) = given.cast::<PyBytes>() {
+        Value::Bytes(bytes.as_bytes())
+    } else {
+        return read_other(data_type, given);
+    }))
+}
+
+fn integer<'a>(number: &Bound<'_, PyInt>) -> Result<Value<'a>, Problem> {
+    if let Ok(number) = number.extract() {
+        return Ok(Value::Int(number));
+    }
+    let wide = || number.extract().map(Value::UInt).or_else(|_| number.extract().map(Value::Int128));
+    wide().map_err(|_| Problem::Range(format!("{} does not fit into 128 bits", arrowwood::cut(number, 40))))
+}
+
+fn read_other<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Value<'a>>, Problem> {
+    let py = given.py();
+    let is = |kept, module, name| Ok::<_, Problem>(given.is_instance(class(py, kept, module, name)?)?);
+    Ok(Some(if is(&DATETIME, "datetime", "datetime")? {
+        datetime(given)?
+    } else if is(&DATE, "datetime", "date")? {
+        Value::Date(days(given)?)
+    } else if is(&TIME, "datetime", "time")? {
+        Value::Time(micros_of_day(given)?, TimeUnit::Microsecond)
+    } else if is(&TIMEDELTA, "datetime", "timedelta")? {
+        duration(given)?
+    } else if is(&DECIMAL, "decimal", "Decimal")? {
+        decimal(given)?
+    } else if let Ok(number) = given.cast::<PyFloat>() {
+        Value::Float64(number.value())
+    } else if let Ok(number) = given.cast::<PyInt>() {
+        integer(number)?
+    } else if given.get_type().name()?.to_str()? == "NAType" {
+        Value::Null
+    } else {
+        return numpy_time(data_type, given);
+    }))
+}
+
+fn days(given: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let day: i64 = given.call_method0(intern!(given.py(), "toordinal"))?.extract()?;
+    Ok(day - 719_163)
+}
+
+fn micros_of_day(given: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let py = given.py();
+    let part = |name| given.getattr(name)?.extract::<i64>();
+    let seconds = 3_600 * part(intern!(py, "hour"))? + 60 * part(intern!(py, "minute"))? + part(intern!(py, "second"))?;
+    Ok(1_000_000 * seconds + part(intern!(py, "microsecond"))?)
+}
+
+/// By way of the time since 1970, which Python works out, zone and all.
+fn datetime<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
+    static EPOCHS: PyOnceLock<[Py<PyAny>; 2]> = PyOnceLock::new();
+    let py = given.py();
+    let [naive, utc] = EPOCHS.get_or_try_init(py, || epochs(py))?;
+    let zone = given.getattr(intern!(py, "tzinfo"))?;
+    let (epoch, zone) = if zone.is_none() { (naive, None) } else { (utc, Some("UTC")) };
+    Ok(match duration(&given.sub(epoch)?)? {
+        Value::Duration(since, unit) => Value::Timestamp(since, unit, zone),
+        nothing => nothing,
+    })
+}
+
+fn epochs(py: Python<'_>) -> PyResult<[Py<PyAny>; 2]> {
+    let class = py.import("datetime")?.getattr("datetime")?;
+    let utc = py.import("datetime")?.getattr("timezone")?.getattr("utc")?;
+    Ok([class.call1((1970, 1, 1))?.unbind(), class.call1((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind()])
+}
+
+fn duration<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
+    let py = given.py();
+    let part = |name| given.getattr(name)?.extract::<i64>();
+    // Those of pandas have a value for nothing, and nanoseconds.
+    let is_subclass = !given.get_type().is(class(py, &TIMEDELTA, "datetime", "timedelta")?);
+    if is_subclass && given.get_type().name()?.to_str()? == "NaTType" {
+        return Ok(Value::Null);
+    }
+    let seconds = 86_400 * part(intern!(py, "days"))? + part(intern!(py, "seconds"))?;
+    let micros = 1_000_000 * seconds + part(intern!(py, "microseconds"))?;
+    let nanos = if is_subclass { given.getattr_opt(intern!(py, "nanoseconds"))? } else { None };
+    let nanos = nanos.map_or(Ok(0), |nanos| nanos.extract())?;
+    Ok(match micros.checked_mul(1_000).and_then(|most| most.checked_add(nanos)) {
+        Some(all) if nanos != 0 => Value::Duration(all, TimeUnit::Nanosecond),
+        _ => Value::Duration(micros, TimeUnit::Microsecond),
+    })
+}
+
+fn decimal<'a>(given: &Bound<'_, PyAny>) -> Result<Value<'a>, Problem> {
+    let unfit = || Problem::Range(format!("{given} is no number that a decimal of Arrow can hold"));
+    let (negative, figures, exponent): (u8, Vec<u8>, Bound<'_, PyAny>) =
+        given.call_method0(intern!(given.py(), "as_tuple"))?.extract()?;
+    let exponent: i32 = exponent.extract().map_err(|_| unfit())?;
+    let ten = i256::from_i128(10);
+    let step = |sum: i256, figure| sum.checked_mul(ten)?.checked_add(i256::from_i128(i128::from(figure)));
+    let mut digits = figures.into_iter().try_fold(i256::ZERO, step).ok_or_else(unfit)?;
+    if negative != 0 {
+        digits = digits.wrapping_neg();
+    }
+    if exponent > 0 {
+        let power = ten.checked_pow(exponent.unsigned_abs()).and_then(|power| digits.checked_mul(power));
+        return Ok(Value::Decimal { digits: power.ok_or_else(unfit)?, scale: 0 });
+    }
+    Ok(Value::Decimal { digits, scale: i8::try_from(-exponent).map_err(|_| unfit())? })
+}
+
+/// `numpy.datetime64` and `numpy.timedelta64`.
+fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Option<Value<'a>>, Problem> {
+    let py = given.py();
+    if !matches!(given.get_type().name()?.to_str()?, "datetime64" | "timedelta64") {
+        return Ok(None);
+    }
+    let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.call1((given,))?;
+    let Some((kind, number)) = parts.extract::<Option<(String, i64)>>()? else { return Ok(Some(Value::Null)) };
+    Ok(match super::numpy::data_type(&kind) {
+        Some(DataType::Date32) => Some(Value::Date(number)),
+        // NumPy knows no zones: an instant of a column that has one is in UTC.
+        Some(DataType::Timestamp(unit, _)) => {
+            let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_)));
+            Some(Value::Timestamp(number, unit, is_zoned.then_some("UTC")))
+        }
+        Some(DataType::Duration(unit)) => Some(Value::Duration(number, unit)),
+        _ => None,
+    })
+}
+
+/// What `given` stands for among Python's own classes, where it is none of them: scalars and arrays of NumPy, UUIDs,
+/// and what has the buffer protocol.
+pub fn plain<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = given.py();
+    let class = given.get_type();
+    let (module, name) = (class.module()?, class.name()?);
+    let other = match (module.to_str()?, name.to_str()?) {
+        ("uuid", "UUID") => Some(given.getattr("bytes")?),
+        ("numpy", _) => given.getattr_opt("tolist")?.map(|method| method.call0()).transpose()?,
+        ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().call1((given,))?),
+        _ => None,
+    };
+    // Where NumPy knows nothing better it gives the same again.
+    Ok(other.filter(|other: &Bound<'_, PyAny>| !other.get_type().is(&class)))
+}
+
+// ---- a value as a cell ----
+
+/// `value` as a column of `data_type`, not a nested one, stores it. Nothing is lost by it, but for floats of less than
+/// 64 bits, which are rounded.
+pub fn fit<'a>(data_type: &DataType, value: &Value<'a>) -> Result<Cell<'a>, Misfit> {
+    use DataType::*;
+    match (data_type, value) {
+        (_, Value::Null) => Ok(Cell::Null),
+        (Int64, Value::Int(number)) => Ok(Cell::I64(*number)),
+        (Float64, Value::Float64(number)) => Ok(Cell::F64(*number)),
+        (Boolean, Value::Bool(flag)) => Ok(Cell::Bool(*flag)),
+        (Utf8 | LargeUtf8 | Utf8View, Value::Str(text)) => Ok(Cell::Str(text)),
+        (Binary | LargeBinary | BinaryView, Value::Bytes(bytes)) => Ok(Cell::Bytes(bytes)),
+        (Binary | LargeBinary | BinaryView, Value::Uuid(bytes)) => Ok(Cell::Bytes(*bytes)),
+        (FixedSizeBinary(width), Value::Bytes(bytes)) if usize::try_from(*width) != Ok(bytes.len()) => {
+            Err(Misfit::Range)
+        }
+        (FixedSizeBinary(_), Value::Bytes(bytes)) => Ok(Cell::Bytes(bytes)),
+        (FixedSizeBinary(16), Value::Uuid(bytes)) => Ok(Cell::Bytes(*bytes)),
+        (Dictionary(_, values), _) => fit(values, value),
+        (Float16 | Float32 | Float64, _) => float(data_type, value),
+        (Decimal32(precision, scale), _) => scaled(value, *precision, *scale),
+        (Decimal64(precision, scale), _) => scaled(value, *precision, *scale),
+        (Decimal128(precision, scale), _) => scaled(value, *precision, *scale),
+        (Decimal256(precision, scale), _) => scaled(value, *precision, *scale),
+        (Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_), _) => time(data_type, value),
+        _ => whole(data_type, value),
+    }
+}
+
+/// The least and the most that an integer type holds.
+fn range(data_type: &DataType) -> Option<(i128, i128)> {
+    Some(match data_type {
+        DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
+        DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
+        DataType::UInt8 => (0, u8::MAX.into()),
+        DataType::UInt16 => (0, u16::MAX.into()),
+        DataType::UInt32 => (0, u32::MAX.into()),
+        DataType::UInt64 => (0, u64::MAX.into()),
+        _ => return None,
+    })
+}
+
+fn whole<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit> {
+    let (least, most) = range(data_type).ok_or(Misfit::Type)?;
+    let number = match value {
+        Value::Float64(number) => exact(*number)?,
+        Value::Float32(number) => exact((*number).into())?,
+        other => int(other).ok_or(Misfit::Type)?,
+    };
+    match number {
+        number if number < least || number > most => Err(Misfit::Range),
+        number if least == 0 => Ok(Cell::U64(number as u64)),
+        number => Ok(Cell::I64(number as i64)),
+    }
+}
+
+fn int(value: &Value<'_>) -> Option<i128> {
+    match value {
+        Value::Int(number) => Some((*number).into()),
+        Value::UInt(number) => Some((*number).into()),
+        Value::Int128(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// The integer that a float is.
+fn exact(number: f64) -> Result<i128, Misfit> {
+    let is_whole = number.fract() == 0.0 && number.abs() < 1e38;
+    if is_whole { Ok(number as i128) } else { Err(Misfit::Range) }
+}
+
+fn float<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit> {
+    let (number, whole) = match value {
+        Value::Float64(number) => (*number, None),
+        Value::Float32(number) => (f64::from(*number), None),
+        other => int(other).map(|whole| (whole as f64, Some(whole))).ok_or(Misfit::Type)?,
+    };
+    let stored = match data_type {
+        DataType::Float16 => half::f16::from_f64(number).to_f64(),
+        DataType::Float32 => (number as f32).into(),
+        _ => number,
+    };
+    let is_lost = stored.is_infinite() != number.is_infinite() || whole.is_some_and(|whole| stored as i128 != whole);
+    if is_lost { Err(Misfit::Range) } else { Ok(Cell::F64(stored)) }
+}
+
+fn scaled<'a>(value: &Value<'_>, precision: u8, scale: i8) -> Result<Cell<'a>, Misfit> {
+    let (digits, from) = match value {
+        Value::Decimal { digits, scale } => (*digits, *scale),
+        other => (i256::from_i128(int(other).ok_or(Misfit::Type)?), 0),
+    };
+    let power = |exponent: u32| i256::from_i128(10).checked_pow(exponent).ok_or(Misfit::Range);
+    let shift = i32::from(scale) - i32::from(from);
+    let factor = power(shift.unsigned_abs())?;
+    let digits = match shift < 0 {
+        false => digits.checked_mul(factor).ok_or(Misfit::Range)?,
+        true if digits.checked_rem(factor) == Some(i256::ZERO) => digits.wrapping_div(factor),
+        true => return Err(Misfit::Range),
+    };
+    let limit = power(precision.into())?;
+    if digits >= limit || digits <= limit.wrapping_neg() { Err(Misfit::Range) } else { Ok(Cell::Decimal(digits)) }
+}
+
+const DAY_NANOS: i128 = 86_400_000_000_000;
+
+fn nanos(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
+fn time<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit> {
+    use DataType::*;
+    // What one of the value's numbers is in nanoseconds, and one of the column's; zones must be there in both.
+    let (number, from, to) = match (data_type, value) {
+        (Date32, Value::Date(days)) => (*days, DAY_NANOS, DAY_NANOS),
+        (Date64, Value::Date(days)) => (*days, DAY_NANOS, nanos(TimeUnit::Millisecond)),
+        (Date32, Value::Timestamp(since, unit, None)) => (*since, nanos(*unit), DAY_NANOS),
+        (Time32(to) | Time64(to), Value::Time(since, unit)) => (*since, nanos(*unit), nanos(*to)),
+        (Timestamp(to, None), Value::Date(days)) => (*days, DAY_NANOS, nanos(*to)),
+        (Timestamp(to, zone), Value::Timestamp(since, unit, other)) if zone.is_some() == other.is_some() => {
+            (*since, nanos(*unit), nanos(*to))
+        }
+        (Duration(to), Value::Duration(length, unit)) => (*length, nanos(*unit), nanos(*to)),
+        _ => return Err(Misfit::Type),
+    };
+    let all = i128::from(number) * from;
+    let narrow = matches!(data_type, Date32 | Time32(_));
+    match i64::try_from(all / to) {
+        Ok(number) if all % to == 0 && !(narrow && i32::try_from(number).is_err()) => Ok(Cell::I64(number)),
+        _ => Err(Misfit::Range),
+    }
+}

@@ -1,0 +1,205 @@
+//! The type that fits Python values.
+
+use std::sync::Arc;
+
+use arrow_buffer::i256;
+use arrow_schema::{DataType, Field, TimeUnit};
+use arrowwood::Value;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use super::cell::{Misfit, Problem, plain, read};
+
+/// The deepest that values may be nested; one may even contain itself.
+const DEEPEST: usize = 64;
+
+/// What is known of a type from the values seen so far.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// Nothing but nulls.
+    Unknown,
+    Int {
+        /// Whether there was one below zero.
+        negative: bool,
+        /// Whether there was one that needs 64 bits without a sign.
+        large: bool,
+    },
+    /// The most digits before and behind the point.
+    Decimal(i32, i32),
+    List(Box<Kind>),
+    Struct(Vec<(String, Kind)>),
+    Plain(DataType),
+}
+
+impl Kind {
+    /// The type that fits all values seen.
+    pub fn data_type(&self) -> DataType {
+        match self {
+            Kind::Unknown => DataType::Null,
+            Kind::Int { large: true, .. } => DataType::UInt64,
+            Kind::Int { .. } => DataType::Int64,
+            Kind::Decimal(before, behind) => decimal(before + behind, *behind),
+            Kind::List(item) => DataType::List(Arc::new(Field::new("item", item.data_type(), true))),
+            Kind::Struct(members) => {
+                DataType::Struct(members.iter().map(|(name, kind)| Field::new(name, kind.data_type(), true)).collect())
+            }
+            Kind::Plain(data_type) => data_type.clone(),
+        }
+    }
+
+    /// Takes note of a value.
+    pub fn see(&mut self, given: &Bound<'_, PyAny>) -> Result<(), Problem> {
+        self.look(given, 0)
+    }
+
+    fn look(&mut self, given: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
+        if depth > DEEPEST {
+            return Err(Problem::Range(format!("the lists and dicts in it are nested more than {DEEPEST} deep")));
+        }
+        if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
+            return self.see_list(given, depth);
+        }
+        if let Ok(dict) = given.cast::<PyDict>() {
+            return self.see_dict(dict, depth);
+        }
+        match read(&DataType::Null, given)? {
+            Some(value) if self.has(&value) => Ok(()),
+            Some(value) => {
+                let merged = kind_of(&value, given)?.and_then(|kind| self.merged(kind));
+                *self = merged.ok_or_else(|| self.mismatch(given))?;
+                Ok(())
+            }
+            None => match plain(given)? {
+                Some(other) => self.look(&other, depth),
+                None => Err(self.mismatch(given)),
+            },
+        }
+    }
+
+    /// Whether `value` tells nothing new.
+    fn has(&self, value: &Value<'_>) -> bool {
+        use DataType::*;
+        match (self, value) {
+            (_, Value::Null)
+            | (Kind::Plain(Float64), Value::Float64(_))
+            | (Kind::Plain(Utf8), Value::Str(_))
+            | (Kind::Plain(Boolean), Value::Bool(_)) => true,
+            (Kind::Int { negative, .. }, Value::Int(number)) => *negative || *number >= 0,
+            (Kind::Plain(Timestamp(unit, zone)), Value::Timestamp(_, other, new)) => {
+                unit == other && zone.is_some() == new.is_some()
+            }
+            _ => false,
+        }
+    }
+
+    fn mismatch(&self, given: &Bound<'_, PyAny>) -> Problem {
+        let class = given.get_type().name().map_or_else(|_| "object".into(), |name| name.to_string());
+        match self {
+            Kind::Unknown => Problem::Type(format!("expected a value that Arrow has a type for, got {class}")),
+            known => Problem::misfit(Misfit::Type, &known.data_type(), given),
+        }
+    }
+
+    fn see_list(&mut self, list: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
+        if let Kind::Unknown = self {
+            *self = Kind::List(Box::new(Kind::Unknown));
+        }
+        let Kind::List(item) = self else { return Err(self.mismatch(list)) };
+        list.try_iter()?.try_for_each(|value| item.look(&value?, depth + 1))
+    }
+
+    fn see_dict(&mut self, dict: &Bound<'_, PyDict>, depth: usize) -> Result<(), Problem> {
+        if let Kind::Unknown = self {
+            *self = Kind::Struct(Vec::new());
+        }
+        let Kind::Struct(members) = self else { return Err(self.mismatch(dict)) };
+        for (key, value) in dict {
+            let key: String = key.extract()?;
+            let at = members.iter().position(|(name, _)| *name == key).unwrap_or(members.len());
+            if at == members.len() {
+                members.push((key, Kind::Unknown));
+            }
+            members[at].1.look(&value, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// What fits the values of `self` and of `other`.
+    fn merged(&self, other: Kind) -> Option<Kind> {
+        use DataType::*;
+        Some(match (self, other) {
+            (Kind::Unknown, other) => other,
+            (Kind::Int { negative, large }, Kind::Int { negative: other, large: more }) => {
+                let (negative, large) = (*negative || other, *large || more);
+                return (!(negative && large)).then_some(Kind::Int { negative, large });
+            }
+            (Kind::Int { .. }, Kind::Plain(Float64)) | (Kind::Plain(Float64), Kind::Int { .. }) => Kind::Plain(Float64),
+            (Kind::Decimal(before, behind), Kind::Decimal(a, b)) => Kind::Decimal(a.max(*before), b.max(*behind)),
+            (Kind::Plain(Timestamp(unit, zone)), Kind::Plain(Timestamp(other, new)))
+                if zone.is_some() == new.is_some() =>
+            {
+                Kind::Plain(Timestamp(finer(*unit, other), zone.clone()))
+            }
+            (Kind::Plain(Duration(unit)), Kind::Plain(Duration(other))) => Kind::Plain(Duration(finer(*unit, other))),
+            (Kind::Plain(one), Kind::Plain(other)) if *one == other => Kind::Plain(other),
+            _ => return None,
+        })
+    }
+}
+
+fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
+    // They stand in the order of their fineness.
+    if (one as u8) < (other as u8) { other } else { one }
+}
+
+fn decimal(precision: i32, scale: i32) -> DataType {
+    let (precision, scale) =
+        (u8::try_from(precision.max(1)).unwrap_or(u8::MAX), i8::try_from(scale).unwrap_or(i8::MAX));
+    if precision <= 38 {
+        DataType::Decimal128(precision, scale)
+    } else {
+        DataType::Decimal256(precision.min(76), scale)
+    }
+}
+
+fn kind_of(value: &Value<'_>, given: &Bound<'_, PyAny>) -> Result<Option<Kind>, Problem> {
+    use DataType::*;
+    Ok(Some(match value {
+        Value::Int(number) => Kind::Int { negative: *number < 0, large: false },
+        Value::UInt(_) => Kind::Int { negative: false, large: true },
+        Value::Int128(_) => return Err(Problem::misfit(Misfit::Range, &UInt64, given)),
+        Value::Decimal { digits, scale } => {
+            let figures = if *digits == i256::ZERO { 0 } else { digits.wrapping_abs().to_string().len() as i32 };
+            Kind::Decimal((figures - i32::from(*scale)).max(0), i32::from(*scale))
+        }
+        Value::Bool(_) => Kind::Plain(Boolean),
+        Value::Float64(_) => Kind::Plain(Float64),
+        Value::Str(_) => Kind::Plain(Utf8),
+        Value::Bytes(_) => Kind::Plain(Binary),
+        Value::Date(_) => Kind::Plain(Date32),
+        Value::Time(..) => Kind::Plain(Time64(TimeUnit::Microsecond)),
+        Value::Duration(_, unit) => Kind::Plain(Duration(*unit)),
+        Value::Timestamp(_, unit, None) => Kind::Plain(Timestamp(*unit, None)),
+        Value::Timestamp(_, unit, Some(_)) => Kind::Plain(Timestamp(*unit, Some(zone(given)?.into()))),
+        _ => return Ok(None),
+    }))
+}
+
+/// The name of a datetime's time zone: a place's, or its offset.
+fn zone(given: &Bound<'_, PyAny>) -> PyResult<String> {
+    let py = given.py();
+    let zone = given.getattr(intern!(py, "tzinfo"))?;
+    for name in ["key", "zone"] {
+        if let Some(name) = zone.getattr_opt(name)?
+            && let Ok(name) = name.extract()
+        {
+            return Ok(name);
+        }
+    }
+    let offset: f64 = given.call_method0("utcoffset")?.call_method0("total_seconds")?.extract()?;
+    let minutes = (offset / 60.0) as i64;
+    let sign = if minutes < 0 { '-' } else { '+' };
+    let (hours, rest) = (minutes.abs() / 60, minutes.abs() % 60);
+    Ok(if minutes == 0 { "UTC".into() } else { format!("{sign}{hours:02}:{rest:02}") })
+}

@@ -1,0 +1,322 @@
+//! What Python has for a table, as a dataset: Arrow data, a dict of columns, rows as dicts, a data frame.
+//!
+//! In reading order: `cell` (one value), `build` (values as an array), `infer` (the type of values), `numpy`.
+
+mod build;
+mod cell;
+mod infer;
+mod numpy;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrowwood::{Dataset, Error, ErrorKind, type_name};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
+
+use crate::errors::{Failure, Result, argument, wrong_type};
+use crate::exchange::{arrays_of, dataset_of, exports, no_column};
+use build::Builder;
+use cell::Problem;
+pub use cell::read;
+use infer::Kind;
+
+/// The dataset that `data` is: one of `schema`, whose columns it has by name, or of the types that its values have.
+pub fn dataset_from(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<Dataset> {
+    let table = helper(data.py(), "table")?.call1((data,))?;
+    if schema.is_none() && exports(&table)? {
+        return dataset_of(&table);
+    }
+    let mut given = table_of(&table)?;
+    let schema = match schema {
+        Some(schema) => {
+            given.arrange(schema)?;
+            schema.clone()
+        }
+        None => given.schema()?,
+    };
+    let columns = schema.fields().iter().zip(&given.columns).map(|(field, column)| column.arrays(field, given.rows));
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let batches = batches(&schema, &columns, given.rows)?;
+    Ok(Dataset::from_batches(schema, batches)?)
+}
+
+fn helper<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("arrowwood._incoming")?.getattr(name)
+}
+
+/// Columns as they came, of `rows` rows each.
+struct Table<'py> {
+    columns: Vec<Column<'py>>,
+    rows: usize,
+}
+
+struct Column<'py> {
+    name: String,
+    values: Values<'py>,
+}
+
+enum Values<'py> {
+    Arrow(Field, Vec<ArrayRef>),
+    Numpy(ArrayRef),
+    Objects(Vec<Bound<'py, PyAny>>),
+    Missing,
+}
+
+// ---- what there is ----
+
+fn table_of<'py>(data: &Bound<'py, PyAny>) -> Result<Table<'py>> {
+    if exports(data)? {
+        return table_of_dataset(&dataset_of(data)?);
+    }
+    if let Some(columns) = dict_of(data)? {
+        return table_of_columns(&columns);
+    }
+    match data.try_iter() {
+        Ok(rows) if !data.is_instance_of::<PyString>() => table_of_rows(rows),
+        _ => {
+            let got = data.get_type().name()?;
+            let wanted = "a dict of columns, a list of dicts, a data frame, or an object with __arrow_c_stream__ or \
+                          __arrow_c_array__";
+            Err(wrong_type(format!("expected {wanted}, got {got}")))
+        }
+    }
+}
+
+fn dict_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    if let Ok(dict) = data.cast::<PyDict>() {
+        return Ok(Some(dict.clone()));
+    }
+    let Ok(mapping) = data.cast::<PyMapping>() else { return Ok(None) };
+    let dict = PyDict::new(data.py());
+    dict.update(mapping)?;
+    Ok(Some(dict))
+}
+
+fn table_of_dataset<'py>(dataset: &Dataset) -> Result<Table<'py>> {
+    let batches = dataset.to_record_batches().collect::<Result<Vec<_>, _>>()?;
+    let column = |(number, field): (usize, &FieldRef)| {
+        let arrays = batches.iter().map(|batch| batch.column(number).clone()).collect();
+        Column { name: field.name().clone(), values: Values::Arrow(field.as_ref().clone(), arrays) }
+    };
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    Ok(Table { columns: dataset.schema().fields().iter().enumerate().map(column).collect(), rows })
+}
+
+fn table_of_columns<'py>(given: &Bound<'py, PyDict>) -> Result<Table<'py>> {
+    let column = helper(given.py(), "column")?;
+    let mut columns = Vec::with_capacity(given.len());
+    for (name, values) in given {
+        let name = name_of(&name)?;
+        let values = values_of(&column.call1((&name, values))?).map_err(|e| e.in_column(&name))?;
+        columns.push(Column { name, values });
+    }
+    let rows = columns.first().map_or(0, Column::len);
+    if columns.iter().any(|column| column.len() != rows) {
+        let lengths: Vec<_> = columns.iter().map(|column| format!("'{}' has {}", column.name, column.len())).collect();
+        return Err(argument(format!("the columns must have one number of rows: {}", lengths.join(", "))));
+    }
+    Ok(Table { columns, rows })
+}
+
+fn name_of(name: &Bound<'_, PyAny>) -> Result<String> {
+    name.extract().map_err(|_| wrong_type(format!("a column's name must be a str, got {name}")))
+}
+
+fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<Values<'py>> {
+    if let Ok(list) = given.cast::<PyList>() {
+        return Ok(Values::Objects(list.iter().collect()));
+    }
+    if given.is_instance_of::<PyTuple>() {
+        return Ok(Values::Numpy(numpy::array(given.extract()?)?));
+    }
+    arrays_of(given).map(|(field, arrays)| Values::Arrow(field, arrays))
+}
+
+/// Rows as columns: of each row's names, in the order in which they come up; where a row has none it is None.
+fn table_of_rows<'py>(given: impl Iterator<Item = PyResult<Bound<'py, PyAny>>>) -> Result<Table<'py>> {
+    let mut columns: Vec<(String, Vec<Bound<'py, PyAny>>)> = Vec::new();
+    let mut numbers = HashMap::new();
+    let mut rows = 0;
+    for row in given {
+        let row = row?;
+        let none = row.py().None().into_bound(row.py());
+        let Some(dict) = dict_of(&row)? else {
+            let got = row.get_type().name()?;
+            return Err(wrong_type(format!("row {rows}: expected a dict of the row's values by column, got {got}")));
+        };
+        for (name, value) in dict {
+            let text = name
+                .cast::<PyString>()
+                .map_err(|_| wrong_type(format!("row {rows}: a column's name must be a str, got {name}")))?;
+            let text = text.to_str()?;
+            let number = numbers.get(text).copied().unwrap_or(columns.len());
+            if number == columns.len() {
+                numbers.insert(text.to_owned(), number);
+                columns.push((text.to_owned(), Vec::new()));
+            }
+            columns[number].1.resize(rows, none.clone());
+            columns[number].1.push(value);
+        }
+        rows += 1;
+        crate::index::stop_on_signal(row.py(), rows as u64)?;
+    }
+    let pad = |(name, mut values): (String, Vec<Bound<'py, PyAny>>)| {
+        if let Some(none) = values.first().map(|value| value.py().None().into_bound(value.py())) {
+            values.resize(rows, none);
+        }
+        Column { name, values: Values::Objects(values) }
+    };
+    Ok(Table { columns: columns.into_iter().map(pad).collect(), rows })
+}
+
+// ---- what there is to be ----
+
+impl<'py> Table<'py> {
+    /// The schema that the values have.
+    fn schema(&self) -> Result<SchemaRef> {
+        let fields = self.columns.iter().map(Column::field).collect::<Result<Fields>>()?;
+        Ok(Arc::new(Schema::new(fields)))
+    }
+
+    /// Brings the columns into the order of `schema`; one that may be null need not be there.
+    fn arrange(&mut self, schema: &SchemaRef) -> Result<()> {
+        let is_nothing = self.rows == 0 && self.columns.is_empty();
+        let names: Vec<_> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let mut slots: Vec<_> = names.iter().map(|_| None).collect();
+        for column in self.columns.drain(..) {
+            let slot = names.iter().zip(&mut slots).find(|(name, slot)| **name == column.name && slot.is_none());
+            let (_, slot) = slot.ok_or_else(|| no_column(&column.name, &names))?;
+            *slot = Some(column);
+        }
+        for (field, slot) in schema.fields().iter().zip(slots) {
+            if slot.is_none() && !field.is_nullable() && !is_nothing {
+                let message = format!("column '{}' is missing, and it is not nullable", field.name());
+                return Err(Error::new(ErrorKind::SchemaMismatch, message).into());
+            }
+            let missing = || Column { name: field.name().clone(), values: Values::Missing };
+            self.columns.push(slot.unwrap_or_else(missing));
+        }
+        Ok(())
+    }
+}
+
+impl Column<'_> {
+    fn len(&self) -> usize {
+        match &self.values {
+            Values::Arrow(_, arrays) => arrays.iter().map(|array| array.len()).sum(),
+            Values::Numpy(array) => array.len(),
+            Values::Objects(objects) => objects.len(),
+            Values::Missing => 0,
+        }
+    }
+
+    /// Name and type that the values have.
+    fn field(&self) -> Result<FieldRef> {
+        let objects = match &self.values {
+            Values::Arrow(field, _) => return Ok(Arc::new(field.clone().with_name(&self.name))),
+            Values::Numpy(array) => return Ok(Arc::new(Field::new(&self.name, array.data_type().clone(), true))),
+            Values::Objects(objects) => &objects[..],
+            Values::Missing => &[],
+        };
+        let mut kind = Kind::Unknown;
+        for (row, object) in objects.iter().enumerate() {
+            kind.see(object).map_err(|problem| problem.at(&self.name, row))?;
+        }
+        Ok(Arc::new(Field::new(&self.name, kind.data_type(), true)))
+    }
+
+    /// The values as arrays of the type of `field`.
+    fn arrays(&self, field: &FieldRef, rows: usize) -> Result<Vec<ArrayRef>> {
+        match &self.values {
+            Values::Missing => Ok(vec![new_null_array(field.data_type(), rows)]),
+            Values::Objects(objects) => {
+                let mut builder = Builder::new(field).map_err(|e| e.in_column(&self.name))?;
+                for (row, object) in objects.iter().enumerate() {
+                    builder.push(object).map_err(|problem| problem.at(&self.name, row))?;
+                }
+                Ok(vec![builder.finish().map_err(|e| e.in_column(&self.name))?])
+            }
+            Values::Numpy(array) => {
+                let array = numpy::in_zone(array, field.data_type())?;
+                self.cast(array.data_type(), std::slice::from_ref(&array), field)
+            }
+            Values::Arrow(own, arrays) => self.cast(own.data_type(), arrays, field),
+        }
+    }
+
+    /// `arrays` as of the type of `field`: as they are, or value by value.
+    fn cast(&self, own: &DataType, arrays: &[ArrayRef], field: &FieldRef) -> Result<Vec<ArrayRef>> {
+        if own != field.data_type() {
+            return Ok(vec![converted(own, arrays, field)?]);
+        }
+        self.check_nulls(field, arrays)?;
+        Ok(arrays.to_vec())
+    }
+
+    fn check_nulls(&self, field: &FieldRef, arrays: &[ArrayRef]) -> Result<()> {
+        if field.is_nullable() {
+            return Ok(());
+        }
+        let nulls = arrays.iter().flat_map(|array| (0..array.len()).map(|row| array.is_null(row)));
+        match arrays.iter().any(|array| array.null_count() > 0) {
+            false => Ok(()),
+            true => {
+                let row = nulls.take_while(|is_null| !is_null).count();
+                let name = type_name(field.data_type());
+                Err(Problem::Range(format!("expected {name}, which is not nullable, got null")).at(&self.name, row))
+            }
+        }
+    }
+}
+
+/// `arrays` of another type as one of the type of `field`, value by value.
+fn converted(own: &DataType, arrays: &[ArrayRef], field: &FieldRef) -> Result<ArrayRef> {
+    let source = Arc::new(Schema::new(vec![Field::new(field.name(), own.clone(), true)]));
+    let batch = |array: &ArrayRef| RecordBatch::try_new(source.clone(), vec![array.clone()]).map_err(|e| broken(&e));
+    let batches = arrays.iter().map(batch).collect::<Result<Vec<_>>>()?;
+    let dataset = Dataset::from_batches(source.clone(), batches)?;
+    let column = dataset.column_at(0)?;
+    let mut builder = Builder::new(field).map_err(|e| e.in_column(field.name()))?;
+    for (row, value) in column.values().enumerate() {
+        builder.push_value(&value?).map_err(|problem| problem.at(field.name(), row))?;
+    }
+    builder.finish().map_err(|e| e.in_column(field.name()))
+}
+
+/// Batches that end where an array of any column ends.
+fn batches(schema: &SchemaRef, columns: &[Vec<ArrayRef>], rows: usize) -> Result<Vec<RecordBatch>> {
+    let ends = columns.iter().flat_map(|arrays| {
+        arrays.iter().scan(0, |end, array| {
+            *end += array.len();
+            Some(*end)
+        })
+    });
+    let ends: BTreeSet<usize> = ends.chain([rows]).filter(|end| *end > 0).collect();
+    let mut start = 0;
+    let batch = |end| {
+        let parts = columns.iter().map(|arrays| part(arrays, start, end)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(end - start));
+        start = end;
+        RecordBatch::try_new_with_options(schema.clone(), parts, &options).map_err(|e| broken(&e))
+    };
+    ends.into_iter().map(batch).collect()
+}
+
+/// Rows `start .. end`, which are inside of one array.
+fn part(arrays: &[ArrayRef], start: usize, end: usize) -> ArrayRef {
+    let mut first = 0;
+    for array in arrays {
+        if start < first + array.len() {
+            return array.slice(start - first, end - start);
+        }
+        first += array.len();
+    }
+    new_null_array(&DataType::Null, end - start)
+}
+
+fn broken(error: &arrow_schema::ArrowError) -> Failure {
+    argument(format!("making a record batch: {error}"))
+}

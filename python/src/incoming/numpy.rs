@@ -1,0 +1,99 @@
+//! The parts of a NumPy array as an Arrow array; numbers are used in place.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, make_array};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Field, TimeUnit};
+use pyo3::prelude::*;
+
+use crate::errors::{Result, argument, wrong_type};
+use crate::export::bytes_of;
+
+/// Kind, values, which of them are null, and the width of a row of two dimensions (`arrowwood/_incoming.py`).
+pub type Parts<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<usize>);
+
+/// The array that `parts` are.
+pub fn array((kind, values, nulls, width): Parts<'_>) -> Result<ArrayRef> {
+    let data_type =
+        data_type(&kind).ok_or_else(|| wrong_type(format!("NumPy arrays of {kind} cannot become Arrow")))?;
+    let values = whole(&values)?;
+    let nulls = nulls.map(|nulls| whole(&nulls)).transpose()?;
+    let nulls = nulls.map(|nulls| NullBuffer::new(flags(&nulls, |byte| byte == 0)));
+    let (len, buffer) = match data_type.primitive_width() {
+        Some(bytes) => (values.len() / bytes.max(1), values),
+        None => (values.len(), flags(&values, |byte| byte != 0).into_inner()),
+    };
+    let array = ArrayData::builder(data_type).len(len).nulls(nulls).add_buffer(buffer).align_buffers(true).build();
+    let array = array.map_err(|e| argument(format!("reading a NumPy array: {e}")))?;
+    match width {
+        Some(width) => rows(array, width),
+        None => Ok(make_array(array)),
+    }
+}
+
+/// `array` with the time zone of `data_type`, if that has one: NumPy knows no zones, and its times are in UTC.
+pub fn in_zone(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    match (array.data_type(), data_type) {
+        (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(zone))) => {
+            let zoned =
+                array.to_data().into_builder().data_type(DataType::Timestamp(*unit, Some(zone.clone()))).build();
+            Ok(make_array(zoned.map_err(|e| argument(format!("reading a NumPy array: {e}")))?))
+        }
+        _ => Ok(array.clone()),
+    }
+}
+
+fn rows(items: ArrayData, width: usize) -> Result<ArrayRef> {
+    let failed = || argument(format!("a NumPy array has {width} columns, which no list of Arrow can have"));
+    let size = i32::try_from(width).map_err(|_| failed())?;
+    let len = items.len().checked_div(width).ok_or_else(failed)?;
+    let item = Arc::new(Field::new("item", items.data_type().clone(), true));
+    let lists = ArrayData::builder(DataType::FixedSizeList(item, size)).len(len).add_child_data(items).build();
+    Ok(make_array(lists.map_err(|e| argument(format!("reading a NumPy array: {e}")))?))
+}
+
+fn whole(array: &Bound<'_, PyAny>) -> Result<Buffer> {
+    let bytes = bytes_of(array)?;
+    Ok(bytes.slice(0, bytes.len()).unwrap_or_default())
+}
+
+fn flags(bytes: &Buffer, is: impl Fn(u8) -> bool) -> BooleanBuffer {
+    BooleanBuffer::collect_bool(bytes.len(), |at| is(bytes[at]))
+}
+
+/// The type that a kind of NumPy's values has.
+pub fn data_type(kind: &str) -> Option<DataType> {
+    use DataType::*;
+    Some(match kind {
+        "bool" => Boolean,
+        "int8" => Int8,
+        "int16" => Int16,
+        "int32" => Int32,
+        "int64" => Int64,
+        "uint8" => UInt8,
+        "uint16" => UInt16,
+        "uint32" => UInt32,
+        "uint64" => UInt64,
+        "float16" => Float16,
+        "float32" => Float32,
+        "float64" => Float64,
+        "date32" => Date32,
+        other => match other.trim_end_matches(']').split_once('[')? {
+            ("timestamp", letters) => Timestamp(unit(letters)?, None),
+            ("duration", letters) => Duration(unit(letters)?),
+            _ => return None,
+        },
+    })
+}
+
+fn unit(letters: &str) -> Option<TimeUnit> {
+    Some(match letters {
+        "s" => TimeUnit::Second,
+        "ms" => TimeUnit::Millisecond,
+        "us" => TimeUnit::Microsecond,
+        "ns" => TimeUnit::Nanosecond,
+        _ => return None,
+    })
+}

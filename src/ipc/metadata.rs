@@ -1,0 +1,114 @@
+//! The metadata of messages and footers as flatbuffers (Message.fbs, File.fbs), for writing.
+
+use arrow_ipc as fb;
+use arrow_ipc::convert::IpcSchemaEncoder;
+use arrow_ipc::writer::DictionaryTracker;
+use arrow_schema::Schema;
+use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
+
+use super::flat::Table;
+use super::message::Compression;
+
+pub(crate) use arrow_ipc::Block;
+
+/// What a record batch or a dictionary batch says of its body.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BatchMetadata {
+    /// The number of rows.
+    pub rows: i64,
+    /// Length and null count of each field node.
+    pub nodes: Vec<(i64, i64)>,
+    /// Offset from the start of the body, and length, of each buffer.
+    pub buffers: Vec<(i64, i64)>,
+    /// The number of data buffers of each node of views.
+    pub variadics: Vec<i64>,
+    /// The length of the body.
+    pub body_length: i64,
+}
+
+/// The metadata of a Schema message.
+pub(crate) fn schema_metadata(schema: &Schema) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let encoded = encode_schema(&mut builder, schema);
+    finish(builder, fb::MessageHeader::Schema, Some(encoded.as_union_value()), 0)
+}
+
+/// The metadata of a message that holds nothing; a reader of streams can't go on behind it.
+pub(crate) fn empty_metadata() -> Vec<u8> {
+    finish(FlatBufferBuilder::new(), fb::MessageHeader::NONE, None, 0)
+}
+
+/// The metadata of a RecordBatch message or, with an id and whether it is a delta, of a DictionaryBatch message.
+pub(crate) fn batch_metadata(
+    batch: &BatchMetadata,
+    compression: Option<Compression>,
+    dictionary: Option<(i64, bool)>,
+) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let data = encode_batch(&mut builder, batch, compression);
+    let Some((id, is_delta)) = dictionary else {
+        return finish(builder, fb::MessageHeader::RecordBatch, Some(data.as_union_value()), batch.body_length);
+    };
+    let args = fb::DictionaryBatchArgs { id, data: Some(data), isDelta: is_delta };
+    let dictionary = fb::DictionaryBatch::create(&mut builder, &args);
+    finish(builder, fb::MessageHeader::DictionaryBatch, Some(dictionary.as_union_value()), batch.body_length)
+}
+
+/// The footer of a file.
+pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block]) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let schema = encode_schema(&mut builder, schema);
+    let args = fb::FooterArgs {
+        version: fb::MetadataVersion::V5,
+        schema: Some(schema),
+        dictionaries: Some(builder.create_vector(dictionaries)),
+        recordBatches: Some(builder.create_vector(batches)),
+        custom_metadata: None,
+    };
+    let footer = fb::Footer::create(&mut builder, &args);
+    builder.finish(footer, None);
+    debug_assert!(Table::root(builder.finished_data()).is_ok());
+    builder.finished_data().to_vec()
+}
+
+fn encode_schema<'a>(builder: &mut FlatBufferBuilder<'a>, schema: &Schema) -> WIPOffset<fb::Schema<'a>> {
+    let mut ids = DictionaryTracker::new(false);
+    IpcSchemaEncoder::new().with_dictionary_tracker(&mut ids).schema_to_fb_offset(builder, schema)
+}
+
+fn encode_batch<'a>(
+    builder: &mut FlatBufferBuilder<'a>,
+    batch: &BatchMetadata,
+    compression: Option<Compression>,
+) -> WIPOffset<fb::RecordBatch<'a>> {
+    let nodes: Vec<_> = batch.nodes.iter().map(|&(length, nulls)| fb::FieldNode::new(length, nulls)).collect();
+    let places: Vec<_> = batch.buffers.iter().map(|&(at, length)| fb::Buffer::new(at, length)).collect();
+    let codec = compression.map(|codec| match codec {
+        Compression::Lz4 => fb::CompressionType::LZ4_FRAME,
+        Compression::Zstd => fb::CompressionType::ZSTD,
+    });
+    let args = fb::RecordBatchArgs {
+        length: batch.rows,
+        nodes: Some(builder.create_vector(&nodes)),
+        buffers: Some(builder.create_vector(&places)),
+        compression: codec.map(|codec| {
+            let method = fb::BodyCompressionMethod::BUFFER;
+            fb::BodyCompression::create(builder, &fb::BodyCompressionArgs { codec, method })
+        }),
+        variadicBufferCounts: (!batch.variadics.is_empty()).then(|| builder.create_vector(&batch.variadics)),
+    };
+    fb::RecordBatch::create(builder, &args)
+}
+
+fn finish(
+    mut builder: FlatBufferBuilder<'_>,
+    header_type: fb::MessageHeader,
+    header: Option<WIPOffset<UnionWIPOffset>>,
+    body_length: i64,
+) -> Vec<u8> {
+    let version = fb::MetadataVersion::V5;
+    let args = fb::MessageArgs { version, header_type, header, bodyLength: body_length, custom_metadata: None };
+    let message = fb::Message::create(&mut builder, &args);
+    builder.finish(message, None);
+    builder.finished_data().to_vec()
+}

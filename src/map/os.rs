@@ -1,0 +1,150 @@
+//! System calls on files and folders that a growing table needs, each wrapped once.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Gives the bytes `offset .. offset + len` of `file` their blocks, so that storing into them through a mapping can't
+/// fail for want of space. False where the file system has no such call. What a failed call took is given back.
+pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
+    match fallocate(file, KEEP_SIZE, offset, len) {
+        Ok(()) => Ok(true),
+        Err(e) if is_unsupported(&e) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Gives blocks back; the bytes read as zeros from now on. Nothing happens where the file system has no such call.
+pub(super) fn release(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    match fallocate(file, PUNCH_HOLE | KEEP_SIZE, offset, len) {
+        Err(e) if !is_unsupported(&e) => Err(e),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(target_os = "linux")]
+const KEEP_SIZE: i32 = libc::FALLOC_FL_KEEP_SIZE;
+#[cfg(target_os = "linux")]
+const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE;
+#[cfg(not(target_os = "linux"))]
+const KEEP_SIZE: i32 = 1;
+#[cfg(not(target_os = "linux"))]
+const PUNCH_HOLE: i32 = 2;
+
+#[cfg(target_os = "linux")]
+fn fallocate(file: &File, mode: i32, offset: u64, len: u64) -> io::Result<()> {
+    let range = (libc::off_t::try_from(offset), libc::off_t::try_from(len));
+    let (Ok(offset), Ok(len)) = range else { return Err(io::Error::from_raw_os_error(libc::EFBIG)) };
+    // SAFETY: takes numbers only; the descriptor is open as long as `file` lives.
+    check(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, len) })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn fallocate(_file: &File, _mode: i32, _offset: u64, _len: u64) -> io::Result<()> {
+    Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+}
+
+/// A file in the folder `folder` that has no name yet. `None` where the file system has none such.
+#[cfg(target_os = "linux")]
+pub(super) fn unnamed(folder: &Path) -> io::Result<Option<File>> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let options = File::options().read(true).write(true).mode(0o644).custom_flags(libc::O_TMPFILE).open(folder);
+    match options {
+        Ok(file) => Ok(Some(file)),
+        Err(e) if is_unsupported(&e) || e.raw_os_error() == Some(libc::EISDIR) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn unnamed(_folder: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+/// Gives a file without a name the name `path`, in one step.
+pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
+    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let to = CString::new(path.as_os_str().as_bytes())?;
+    let (here, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
+    // SAFETY: both paths are strings that end in zero and live through the call.
+    check(unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) })
+}
+
+/// Takes the lock of `file` for as long as it stays open; false when somebody else has it (flock(2)).
+pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+    // SAFETY: takes numbers only; the descriptor is open as long as `file` lives.
+    match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// What kind of file system `folder` is on, where it is one on which mappings of several machines don't agree.
+#[cfg(target_os = "linux")]
+pub(super) fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
+    const REMOTE: [(u32, &str); 8] = [
+        (0x6969, "NFS"),
+        (0x517b, "SMB"),
+        (0xff53_4d42, "SMB"),
+        (0xfe53_4d42, "SMB"),
+        (0x6573_5546, "FUSE"),
+        (0x0102_1997, "9p"),
+        (0x5346_414f, "AFS"),
+        (0x00c3_6400, "Ceph"),
+    ];
+    let path = CString::new(folder.as_os_str().as_bytes())?;
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the path ends in zero, and `found` has room for the one structure the call writes.
+    check(unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) })?;
+    // SAFETY: statfs(2) has succeeded, so it has filled the structure.
+    let kind = unsafe { found.assume_init() }.f_type as u32;
+    Ok(REMOTE.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn remote(_folder: &Path) -> io::Result<Option<&'static str>> {
+    Ok(None)
+}
+
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+/// How many forks lie between this process and the one that asked first: a writer is of the process that made it.
+pub(super) fn forks() -> u64 {
+    extern "C" fn in_child() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handler only adds to an atomic, which is allowed between fork and exec. That registering it may
+        // fail for want of memory is accepted: then a forked writer is not noticed.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// Milliseconds of a clock that only goes forward, to within a few; the cheapest clock there is.
+pub(super) fn coarse_millis() -> u64 {
+    #[cfg(target_os = "linux")]
+    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a live timespec; a refused clock leaves it at zero.
+    unsafe { libc::clock_gettime(CLOCK, &raw mut now) };
+    (now.tv_sec as u64).wrapping_mul(1000).wrapping_add(now.tv_nsec as u64 / 1_000_000)
+}
+
+fn is_unsupported(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL))
+}
+
+fn check(answer: i32) -> io::Result<()> {
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,184 @@
+//! The file of a growing segment, as its one writer uses it: everything the writer does to a disk is here.
+//!
+//! Large pieces go by pwrite(2), which costs no page faults and reports a full disk as an error. Small ones are stored
+//! through a mapping of the whole file, but only where [`Store::prepare`] has reserved the blocks before: a store into
+//! space that isn't there would be SIGBUS.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{Ordering, fence};
+
+use super::{Mode, os, sys};
+
+/// A file of fixed size, sparse at first, written by one process.
+#[derive(Debug)]
+pub(crate) struct Store {
+    region: sys::Region,
+    file: File,
+    /// Where a file lies that can't be created without a name, until it is given its own.
+    part: Mutex<Option<PathBuf>>,
+}
+
+impl Store {
+    /// A new file of `len` zeros in `folder`, which nobody can see until it gets a name.
+    pub(crate) fn create(folder: &Path, len: u64) -> io::Result<Store> {
+        let (file, part) = match os::unnamed(folder)? {
+            Some(file) => (file, None),
+            None => named_part(folder)?,
+        };
+        file.set_len(len)?;
+        Store::new(file, part)
+    }
+
+    /// The file at `path`, to go on writing.
+    pub(crate) fn open(path: &Path) -> io::Result<Store> {
+        Store::new(File::options().read(true).write(true).open(path)?, None)
+    }
+
+    fn new(file: File, part: Option<PathBuf>) -> io::Result<Store> {
+        let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        let region = sys::Region::of_file(&file, len, Mode::ReadWrite)?;
+        Ok(Store { region, file, part: Mutex::new(part) })
+    }
+
+    /// Gives a new file its name.
+    pub(crate) fn name(&self, path: &Path) -> io::Result<()> {
+        let part = self.part.lock().map_or(None, |mut part| part.take());
+        match part {
+            None => os::name(&self.file, path),
+            Some(part) => std::fs::rename(part, path),
+        }
+    }
+
+    /// The size of the file in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.region.len() as u64
+    }
+
+    /// Writes `bytes` at `offset` (pwrite(2)).
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    /// Fills `into` with the bytes from `offset` on (pread(2)).
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(into, offset)
+    }
+
+    /// Stores `bytes` at `offset`, which `prepare` has made ready.
+    #[inline]
+    pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
+        self.region.copy_in(offset as usize, bytes);
+    }
+
+    /// Makes ready for `put`; false where the file system can't reserve space.
+    pub(crate) fn prepare(&self, offset: u64, len: u64) -> io::Result<bool> {
+        let ready = os::allocate(&self.file, offset, len)?;
+        if ready {
+            self.region.populate(offset as usize, len as usize);
+        }
+        Ok(ready)
+    }
+
+    /// Gives the blocks of a range back, which nobody looks at.
+    pub(crate) fn release(&self, offset: u64, len: u64) -> io::Result<()> {
+        os::release(&self.file, offset, len)
+    }
+
+    /// Stores a word that readers load with acquire: whoever sees it sees everything stored before.
+    #[inline]
+    pub(crate) fn publish64(&self, offset: u64, value: u64) {
+        self.region.word64(offset as usize).store(value, Ordering::Release);
+    }
+
+    /// As [`Store::publish64`].
+    pub(crate) fn publish32(&self, offset: u64, value: u32) {
+        self.region.word32(offset as usize).store(value, Ordering::Release);
+    }
+
+    /// The word at `offset`.
+    #[inline]
+    pub(crate) fn load64(&self, offset: u64) -> u64 {
+        self.region.word64(offset as usize).load(Ordering::Acquire)
+    }
+
+    /// The word at `offset`.
+    pub(crate) fn load32(&self, offset: u64) -> u32 {
+        self.region.word32(offset as usize).load(Ordering::Acquire)
+    }
+
+    /// Wakes those who sleep on the word at `asleep_on` if somebody has said so at `flag`.
+    #[inline]
+    pub(crate) fn wake(&self, flag: u64, asleep_on: u64) {
+        // Between the store of what is waited for and the look at the flag; the waiter does the same the other way.
+        fence(Ordering::SeqCst);
+        let flag = self.region.word32(flag as usize);
+        if flag.load(Ordering::Relaxed) != 0 {
+            flag.store(0, Ordering::Relaxed);
+            self.region.wake(asleep_on as usize);
+        }
+    }
+
+    /// Returns when everything written is on the disk (fdatasync(2)).
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Ok(Some(part)) = self.part.get_mut() {
+            // It never got its name; a failure to remove it can't be mended here.
+            let _ = std::fs::remove_file(part);
+        }
+    }
+}
+
+/// A file beside the folder, so that whoever lists the folder never sees it.
+fn named_part(folder: &Path) -> io::Result<(File, Option<PathBuf>)> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let hidden = format!(".{name}.{}.part", std::process::id());
+    let path = folder.parent().unwrap_or(Path::new(".")).join(hidden);
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+    Ok((file, Some(path)))
+}
+
+/// A folder that one process alone writes to, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    folder: File,
+    forks: u64,
+}
+
+impl Lock {
+    /// Takes the lock; `None` when another process has it.
+    pub(crate) fn take(path: &Path) -> io::Result<Option<Lock>> {
+        let folder = File::open(path)?;
+        Ok(os::try_lock(&folder)?.then(|| Lock { folder, forks: os::forks() }))
+    }
+
+    /// Whether this process is the one that took the lock, and no fork of it.
+    #[inline]
+    pub(crate) fn is_ours(&self) -> bool {
+        os::forks() == self.forks
+    }
+
+    /// Returns when names given and taken in the folder are on the disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.folder.sync_all()
+    }
+}
+
+/// What kind of file system `folder` is on, where it is one that mappings can't be relied on.
+pub(crate) fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
+    os::remote(folder)
+}
+
+/// Milliseconds of a clock that only goes forward, to within a few.
+#[inline]
+pub(crate) fn coarse_millis() -> u64 {
+    os::coarse_millis()
+}

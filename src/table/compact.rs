@@ -1,0 +1,103 @@
+//! Segments rewritten as dense Arrow files, and segments dropped.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use super::folder::{self, Chain};
+use super::growing::Growing;
+use super::plan::Plan;
+use super::table::{one_segment, open as open_table};
+use super::writer::{Writer, take_lock};
+use crate::dataset::Dataset;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::{IpcSchema, WriteOptions, schema_metadata, write_to};
+
+impl Writer {
+    /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
+    /// `progress` hears how many of how many are done. How many were rewritten.
+    ///
+    /// # Errors
+    /// `Io`; what was rewritten before stays so.
+    pub fn compact(&mut self, progress: impl FnMut(u64, u64)) -> Result<u64> {
+        self.check()?;
+        let live = self.segments[0].first_row();
+        compact_before(self.path(), live, progress)
+    }
+
+    /// Removes the segments that hold no row from number `row` on, but never the one that grows. Readers that have
+    /// opened them keep them. How many rows were removed.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn drop_before(&mut self, row: u64) -> Result<u64> {
+        self.check()?;
+        let starts = folder::list(self.path())?.unwrap_or_default();
+        let mut removed = 0;
+        for pair in starts.windows(2).take_while(|pair| pair[1] <= row) {
+            let path = folder::path(self.path(), pair[0]);
+            std::fs::remove_file(&path).map_err(|e| Error::io("removing a segment", &e).at(path))?;
+            removed += pair[1] - pair[0];
+        }
+        Ok(removed)
+    }
+}
+
+/// Rewrites all segments of the table at `path`, the last one too, as dense Arrow files: see [`Writer::compact`].
+///
+/// # Errors
+/// As [`Writer::compact`], and `Busy` while the table is being written.
+pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    let path = path.as_ref();
+    let _lock = take_lock(path).map_err(|e| e.at(path))?;
+    let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
+    let chain = Chain::open(path)?.ok_or_else(missing)?;
+    if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
+        // Those who watch the segment must learn that it has ended, so that they look for the next one.
+        let plan =
+            std::sync::Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&segment.plan.schema.schema))?)?);
+        let mut live = Growing::open(segment.path(), &plan, segment.header.clone(), record)?;
+        live.show(true, false);
+        live.shared.make_durable()?;
+    }
+    compact_before(path, u64::MAX, progress)
+}
+
+fn compact_before(path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
+    let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
+    let table = open_table(path, Default::default())?.ok_or_else(missing)?;
+    let starts: Vec<u64> = folder::list(path)?.unwrap_or_default().into_iter().filter(|&start| start < end).collect();
+    let mut done = 0;
+    for (number, &start) in starts.iter().enumerate() {
+        progress(number as u64, starts.len() as u64);
+        let file = folder::path(path, start);
+        if super::segment::open(&file)?.is_some() {
+            rewrite(&one_segment(&table, start)?, path, &file).map_err(|e| e.at(&file))?;
+            done += 1;
+        }
+    }
+    progress(starts.len() as u64, starts.len() as u64);
+    Ok(done)
+}
+
+/// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.
+fn rewrite(dataset: &Dataset, folder: &Path, place: &Path) -> Result<()> {
+    let (part, mut sink) = part_file(folder)?;
+    let written = write_to(dataset, &mut sink, &WriteOptions::default()).and_then(|()| {
+        sink.sync_all().map_err(|e| Error::io("syncing the dense segment", &e))?;
+        std::fs::rename(&part, place).map_err(|e| Error::io("replacing the segment", &e))
+    });
+    if written.is_err() {
+        // A failure to remove it can't be mended here.
+        let _ = std::fs::remove_file(&part);
+    }
+    written
+}
+
+fn part_file(folder: &Path) -> Result<(PathBuf, File)> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let hidden = format!(".{name}.{}.compact", std::process::id());
+    let beside = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let path = beside.join(hidden);
+    let file = File::create(&path).map_err(|e| Error::io("creating the dense segment beside the folder", &e))?;
+    Ok((path, file))
+}

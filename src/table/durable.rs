@@ -1,0 +1,78 @@
+//! What survives a crash of the machine: durable records, and how to fall back on them.
+//!
+//! A durable record carries a checksum of the bytes appended since the durable record before it, so record and data can
+//! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum says so,
+//! and the record before counts.
+
+use super::format::{Record, boot_id};
+use super::plan::Plan;
+use super::segment::Segment;
+use crate::error::{Error, Result};
+
+/// The checksum of the bytes that `to` has and `from` has not, buffer after buffer.
+pub(super) fn delta(
+    plan: &Plan,
+    from: &[u64],
+    to: &[u64],
+    mut copy: impl FnMut(usize, u64, &mut [u8]) -> Result<()>,
+) -> Result<u32> {
+    let mut crc = 0;
+    let mut chunk = vec![0; 1 << 16];
+    for (old, new) in plan.extents(from).into_iter().zip(plan.extents(to)) {
+        let mut at = match (old.bits, old.bytes) {
+            (Some(bits), _) => bits / 8,
+            // The first offset of all is 0 and was never appended.
+            (None, bytes) => bytes.min(new.bytes),
+        };
+        while at < new.bytes {
+            let len = (new.bytes - at).min(chunk.len() as u64);
+            let part = &mut chunk[..len as usize];
+            copy(new.region, at, part)?;
+            at += len;
+            if let Some(bits) = new.bits.filter(|bits| at == new.bytes && !bits.is_multiple_of(8)) {
+                part[len as usize - 1] &= !(0xff << (bits % 8));
+            }
+            crc = crc32c::crc32c_append(crc, part);
+        }
+    }
+    Ok(crc)
+}
+
+/// The newest commit that can be relied on when `visible` was made before the machine last started.
+pub(super) fn recover(segment: &Segment, visible: Record) -> Result<Record> {
+    let mut found: Vec<Record> = (0..2).filter_map(|number| segment.durable(number)).collect();
+    found.sort_by_key(|record| std::cmp::Reverse(record.sequence));
+    let zeros = vec![0; segment.header.limits.len()];
+    let before = |record: &Record| match record.previous {
+        0 => Some(zeros.clone()),
+        sequence => found.iter().find(|other| other.sequence == sequence).map(|other| other.counters.clone()),
+    };
+    let good = |record: &&Record| {
+        let is_sound = segment.check_record(record).is_ok();
+        // The other area may hold a newer record that was torn; then nothing says where the delta began, but a newer
+        // one is only begun when this one is on the disk.
+        let Some(before) = before(record) else { return is_sound };
+        is_sound && checksum(segment, &before, record).is_ok_and(|crc| crc == record.delta)
+    };
+    let best = found.iter().find(good).cloned();
+    let best = best.unwrap_or(Record { boot: boot_id(), counters: zeros.clone(), ..Record::default() });
+    let sequence = visible.sequence.max(best.sequence);
+    Ok(Record { sequence, ..best })
+}
+
+fn checksum(segment: &Segment, before: &[u64], record: &Record) -> Result<u32> {
+    let offset = |region: usize, at: u64| segment.header.regions[region].offset + at;
+    delta(&segment.plan, before, &record.counters, |region, at, into| {
+        segment.mapping.read_at(offset(region, at) as usize, into)
+    })
+}
+
+/// The rows that a crash of the machine has cost the segment.
+pub(super) fn dropped(segment: &Segment, kept: &Record) -> u64 {
+    let copy = |at: u64, into: &mut [u8]| {
+        segment.mapping.copy_out(at as usize, into);
+        Ok::<_, Error>(())
+    };
+    let visible = super::segment::visible(&segment.header, || segment.sequence(), copy);
+    visible.map_or(0, |visible| visible.rows().saturating_sub(kept.rows()))
+}

@@ -1,0 +1,342 @@
+//! The bytes of a segment that are not Arrow's: header and commit records, as `docs/format.md` draws them.
+//!
+//! ```text
+//! 0   "ARROW1\0\0"  Schema message  empty message        what Arrow readers expect in front
+//! C   header | live page | visible A | B | durable A | B  what Arrowwood alone looks at
+//! M   ring of metadata slots                             what footers point to
+//! B   buffers, each with room to grow                    the rows
+//! F   ring of footers | i32 length | "ARROW1"            the face that stock readers see
+//! ```
+//! Everything is little-endian. **Committed bytes never change; what changes is one record, and it changes atomically.**
+
+use crate::error::{Error, Result};
+
+/// The first bytes of the header.
+pub(super) const MAGIC: [u8; 8] = *b"ArrwWood";
+/// Files of another major version are refused; a newer minor version may have longer headers and records.
+pub(super) const MAJOR: u16 = 1;
+pub(super) const MINOR: u16 = 0;
+/// Control pages begin at multiples of this.
+pub(super) const PAGE: u64 = 4096;
+/// Buffers begin at multiples of this: whole pages on every system.
+pub(super) const ALIGNMENT: u64 = 65536;
+/// Slots of metadata, bodies and footers begin at multiples of this.
+pub(super) const LINE: u64 = 64;
+/// Faces in the ring.
+pub(super) const SLOTS: u64 = 128;
+/// What stands behind the footer's length.
+pub(super) const TAIL: &[u8; 6] = b"ARROW1";
+
+/// In the live page: the sequence of the newest visible commit; its low half is what waiting readers sleep on.
+pub(super) const SEQUENCE: u64 = 0;
+/// In the live page: set by readers that sleep.
+pub(super) const WAITING: u64 = 64;
+/// In the live page: the writer's process id.
+pub(super) const WRITER: u64 = 128;
+
+/// The fixed part of the header.
+pub(super) const HEADER: usize = 128;
+/// The fixed part of a record.
+pub(super) const RECORD: usize = 64;
+
+/// A buffer's place: where it begins and how many bytes it can hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Region {
+    pub offset: u64,
+    pub capacity: u64,
+}
+
+impl Region {
+    pub fn end(self) -> u64 {
+        self.offset.saturating_add(self.capacity)
+    }
+}
+
+/// What was fixed when the segment was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Header {
+    pub minor: u16,
+    /// The number of the segment's first row in the table.
+    pub first_row: u64,
+    /// The most rows the segment can hold.
+    pub capacity: u64,
+    /// Where the live page begins; the four records follow it.
+    pub live: u64,
+    /// The bytes from one record to the next.
+    pub record: u64,
+    pub ring: u64,
+    pub slot: u64,
+    pub slots: u32,
+    /// Where the footer's length stands; footers lie before it.
+    pub tail: u64,
+    pub footer: u64,
+    /// The column whose values never decrease.
+    pub sorted_by: Option<u32>,
+    /// The most rows that the table's segments have.
+    pub segment_rows: u64,
+    /// In the order of a record batch's buffers, then those of the dictionaries in the order of their fields.
+    pub regions: Vec<Region>,
+    /// The most that each counter of a record can reach.
+    pub limits: Vec<u64>,
+}
+
+impl Header {
+    /// The size of the file.
+    pub fn file_len(&self) -> u64 {
+        self.tail + 4 + TAIL.len() as u64
+    }
+
+    pub fn visible(&self, sequence: u64) -> u64 {
+        self.live + PAGE + (sequence & 1) * self.record
+    }
+
+    pub fn durable(&self, number: u64) -> u64 {
+        self.live + PAGE + (2 + (number & 1)) * self.record
+    }
+
+    pub fn encoded_len(regions: usize, counters: usize) -> usize {
+        HEADER + 16 * regions + 8 * counters
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let len = Header::encoded_len(self.regions.len(), self.limits.len());
+        let mut bytes = Vec::with_capacity(len);
+        bytes.extend(MAGIC);
+        bytes.extend(MAJOR.to_le_bytes());
+        bytes.extend(MINOR.to_le_bytes());
+        bytes.extend((len as u32).to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(self.slots.to_le_bytes());
+        for word in [self.first_row, self.capacity, self.live, self.record, self.ring, self.slot] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(self.tail.to_le_bytes());
+        bytes.extend(self.footer.to_le_bytes());
+        bytes.extend(self.file_len().to_le_bytes());
+        for count in [self.regions.len() as u32, self.limits.len() as u32, self.sorted_by.unwrap_or(u32::MAX), 0] {
+            bytes.extend(count.to_le_bytes());
+        }
+        bytes.extend(self.segment_rows.to_le_bytes());
+        bytes.resize(HEADER, 0);
+        for region in &self.regions {
+            bytes.extend(region.offset.to_le_bytes());
+            bytes.extend(region.capacity.to_le_bytes());
+        }
+        self.limits.iter().for_each(|limit| bytes.extend(limit.to_le_bytes()));
+        let crc = crc32c::crc32c(&bytes);
+        bytes[16..20].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The length of the header that begins with `fixed`, or an error when that is none of ours.
+    pub fn len_of(fixed: &[u8]) -> Result<usize> {
+        let word = Words(fixed);
+        if fixed.len() < HEADER || fixed[..8] != MAGIC {
+            return Err(Error::invalid("no growable segment: its header is missing"));
+        }
+        let major = word.u16(8);
+        if major != MAJOR {
+            return Err(Error::unsupported(format!(
+                "the segment has format version {major}, this version of arrowwood reads {MAJOR}; use a newer one"
+            )));
+        }
+        match word.u32(12) as usize {
+            len @ HEADER..=0x100_0000 => Ok(len),
+            len => Err(Error::invalid(format!("a header of {len} bytes"))),
+        }
+    }
+
+    /// Reads a header of the length that `len_of` gave.
+    pub fn decode(bytes: &[u8]) -> Result<Header> {
+        let (word, len) = (Words(bytes), Header::len_of(bytes)?);
+        let mut zeroed = bytes.to_vec();
+        zeroed[16..20].fill(0);
+        let (expected, got) = (word.u32(16), crc32c::crc32c(&zeroed));
+        if expected != got {
+            return Err(Error::invalid(format!("the header's checksum is {got:08x}, expected {expected:08x}")));
+        }
+        let (regions, counters) = (word.u32(96) as usize, word.u32(100) as usize);
+        if regions.max(counters) > len || Header::encoded_len(regions, counters) > len {
+            let message = format!("a header of {len} bytes can't list {regions} buffers and {counters} counters");
+            return Err(Error::invalid(message));
+        }
+        let region = |at: usize| Region { offset: word.u64(at), capacity: word.u64(at + 8) };
+        let header = Header {
+            minor: word.u16(10),
+            slots: word.u32(20),
+            first_row: word.u64(24),
+            capacity: word.u64(32),
+            live: word.u64(40),
+            record: word.u64(48),
+            ring: word.u64(56),
+            slot: word.u64(64),
+            tail: word.u64(72),
+            footer: word.u64(80),
+            sorted_by: Some(word.u32(104)).filter(|&column| column != u32::MAX),
+            segment_rows: word.u64(112),
+            regions: (0..regions).map(|i| region(HEADER + 16 * i)).collect(),
+            limits: (0..counters).map(|i| word.u64(HEADER + 16 * regions + 8 * i)).collect(),
+        };
+        header.check(word.u64(88))?;
+        Ok(header)
+    }
+
+    /// Whether all places lie inside the file, and the words that are loaded atomically are aligned.
+    fn check(&self, file_len: u64) -> Result<()> {
+        let ends = |start: u64, each: u64, count: u64| each.checked_mul(count).and_then(|len| start.checked_add(len));
+        let records = self.live.checked_add(PAGE).and_then(|start| ends(start, self.record, 4));
+        let footers = self.footer.checked_mul(self.slots.into());
+        let fits = records.is_some_and(|end| end <= self.tail)
+            && ends(self.ring, self.slot, self.slots.into()).is_some_and(|end| end <= self.tail)
+            && footers.is_some_and(|len| len <= self.tail)
+            && self.regions.iter().all(|region| region.offset.checked_add(region.capacity) <= Some(self.tail))
+            && self.tail.checked_add(10) == Some(file_len)
+            && self.live.is_multiple_of(PAGE)
+            && self.tail.is_multiple_of(LINE)
+            && self.record >= record_len(self.limits.len()) as u64
+            && self.record < 1 << 32
+            && !self.limits.is_empty()
+            && self.limits.iter().all(|&limit| limit < 1 << 48);
+        if fits { Ok(()) } else { Err(Error::invalid("the header's places don't fit its file")) }
+    }
+}
+
+/// The bytes of a record with `counters` counters.
+pub(super) fn record_len(counters: usize) -> usize {
+    RECORD + 8 * counters
+}
+
+/// One commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    pub sequence: u64,
+    pub sealed: bool,
+    /// Whether the commit counts only once the segment before has been sealed.
+    pub provisional: bool,
+    /// The boot of the machine in which it was made.
+    pub boot: [u8; 16],
+    /// Durable records: the sequence of the durable record before, 0 if none.
+    pub previous: u64,
+    /// Durable records: the checksum of the bytes appended since the durable record before.
+    pub delta: u32,
+    /// Rows, then what else grows: null counts, bytes of text, items of lists, entries of dictionaries.
+    pub counters: Vec<u64>,
+}
+
+const SEALED: u32 = 1;
+const PROVISIONAL: u32 = 2;
+
+impl Record {
+    pub fn rows(&self) -> u64 {
+        self.counters.first().copied().unwrap_or(0)
+    }
+
+    /// Writes the record over the start of `bytes`, which are long enough.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.clear();
+        bytes.extend(self.sequence.to_le_bytes());
+        let state = if self.sealed { SEALED } else { 0 } | if self.provisional { PROVISIONAL } else { 0 };
+        bytes.extend(state.to_le_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(self.boot);
+        bytes.extend(self.previous.to_le_bytes());
+        bytes.extend(self.delta.to_le_bytes());
+        bytes.resize(RECORD, 0);
+        self.counters.iter().for_each(|counter| bytes.extend(counter.to_le_bytes()));
+        let crc = crc32c::crc32c(bytes);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// `None` where the bytes are no whole record: torn, or never written.
+    pub fn decode(bytes: &[u8]) -> Option<Record> {
+        let word = Words(bytes);
+        if bytes.len() < RECORD + 8 || word.u64(0) == 0 {
+            return None;
+        }
+        let crc = crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &[0; 4]), &bytes[16..]);
+        if crc != word.u32(12) {
+            return None;
+        }
+        let state = word.u32(8);
+        Some(Record {
+            sequence: word.u64(0),
+            sealed: state & SEALED != 0,
+            provisional: state & PROVISIONAL != 0,
+            boot: bytes.get(16..32)?.try_into().ok()?,
+            previous: word.u64(32),
+            delta: word.u32(40),
+            counters: bytes[RECORD..].as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect(),
+        })
+    }
+}
+
+/// Little-endian words of bytes; 0 where there are none.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn take<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+    }
+
+    fn u16(&self, at: usize) -> u16 {
+        u16::from_le_bytes(self.take(at))
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.take(at))
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.take(at))
+    }
+}
+
+/// This boot of the machine, or zeros where the system doesn't say.
+pub(super) fn boot_id() -> [u8; 16] {
+    static BOOT: std::sync::OnceLock<[u8; 16]> = std::sync::OnceLock::new();
+    *BOOT.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+        u128::from_str_radix(&digits, 16).unwrap_or(0).to_be_bytes()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_headers_come_back() {
+        let record = Record { sequence: 7, sealed: true, boot: [3; 16], counters: vec![5, 1, 9], ..Record::default() };
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        assert_eq!(Record::decode(&bytes), Some(record));
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert_eq!(Record::decode(&damaged), None, "byte {at}");
+        }
+        let regions = vec![Region { offset: 65536, capacity: 1000 }; 3];
+        let header = Header {
+            capacity: 9,
+            live: 8192,
+            record: 4096,
+            ring: 32768,
+            slot: 64,
+            slots: 4,
+            tail: 131072,
+            footer: 128,
+            sorted_by: Some(2),
+            regions,
+            limits: vec![9; 2],
+            ..Header::default()
+        };
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes).unwrap(), header);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(Header::decode(&damaged).is_err(), "byte {at}");
+        }
+    }
+}

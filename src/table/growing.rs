@@ -1,0 +1,365 @@
+//! A segment as its writer holds it: how far it is filled, and what is committed of that.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::entries::Entries;
+use super::face::{Face, Sizes};
+use super::format::{
+    ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WAITING, WRITER, boot_id, record_len,
+};
+use super::plan::Plan;
+use crate::error::{Error, Result};
+use crate::ipc::{empty_metadata, schema_metadata};
+use crate::map::Store;
+
+/// Pieces from this many bytes on go by pwrite(2), smaller ones through the mapping.
+const LARGE: usize = 16 << 10;
+/// How much is made ready at once: at first, and at most.
+const STEPS: (u64, u64) = (64 << 10, 1 << 20);
+
+/// What the writer and the keeper of faces share of a segment.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub store: Store,
+    pub header: Header,
+    pub plan: Arc<Plan>,
+    face: Mutex<Face>,
+    durable: Mutex<Durable>,
+}
+
+/// The newest durable record.
+#[derive(Debug, Default)]
+struct Durable {
+    number: u64,
+    sequence: u64,
+    sealed: bool,
+    counters: Vec<u64>,
+}
+
+impl Shared {
+    pub fn face(&self) -> MutexGuard<'_, Face> {
+        // Publishing leaves the face as it was, or changed whole.
+        self.face.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The newest visible commit.
+    pub fn visible(&self) -> Result<Record> {
+        let sequence = || self.store.load64(self.header.live + SEQUENCE);
+        let copy = |at: u64, into: &mut [u8]| self.store.read(at, into).map_err(|e| Error::io("reading a commit", &e));
+        super::segment::visible(&self.header, sequence, copy)
+    }
+
+    /// Brings the newest commit to the disk, and returns its rows. Nothing to do costs nothing.
+    pub fn make_durable(&self) -> Result<u64> {
+        let mut last = self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let record = self.visible()?;
+        if record.counters == last.counters && record.sealed == last.sealed {
+            return Ok(record.rows());
+        }
+        self.write_durable(&mut last, record)
+    }
+
+    /// Says that all up to the newest durable record is on the disk, so that nobody has to look after a crash.
+    pub fn settle(&self) -> Result<()> {
+        let mut last = self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let record = self.visible()?;
+        self.write_durable(&mut last, record).map(drop)
+    }
+
+    fn write_durable(&self, last: &mut Durable, record: Record) -> Result<u64> {
+        let failed = |e: io::Error| Error::io("syncing rows to the disk", &e);
+        let zeros = vec![0; record.counters.len()];
+        let before = if last.sequence == 0 { &zeros } else { &last.counters };
+        let delta = super::durable::delta(&self.plan, before, &record.counters, |region, at, into| {
+            self.store.read(self.header.regions[region].offset + at, into).map_err(failed)
+        })?;
+        let (previous, sealed, sequence) = (last.sequence, record.sealed, record.sequence.max(last.sequence + 1));
+        let durable = Record { previous, delta, sequence, ..record };
+        let mut bytes = Vec::new();
+        durable.encode(&mut bytes);
+        self.store.write(self.header.durable(last.number + 1), &bytes).map_err(failed)?;
+        self.store.sync().map_err(failed)?;
+        let rows = durable.rows();
+        *last = Durable { number: last.number + 1, sequence, sealed, counters: durable.counters };
+        Ok(rows)
+    }
+
+    /// Publishes `counters` before their commit, whose number will be `sequence`.
+    pub fn publish_ahead(&self, counters: &[u64], sequence: u64) -> Result<()> {
+        let mut face = self.face();
+        std::thread::sleep(face.wait());
+        let published = face.publish(&self.store, &self.plan, &self.header, counters, sequence);
+        published.map_err(|e| Error::io("writing the footer for other readers", &e))
+    }
+
+    /// Publishes the face of the newest commit.
+    pub fn publish(&self) -> Result<()> {
+        let mut face = self.face();
+        let record = self.visible()?;
+        if record.sequence == face.shown {
+            return Ok(());
+        }
+        let published = face.publish(&self.store, &self.plan, &self.header, &record.counters, record.sequence);
+        published.map_err(|e| Error::io("writing the footer for other readers", &e))
+    }
+}
+
+/// How far a segment is filled.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mark {
+    pub counters: Vec<u64>,
+    /// The last byte of each bitmap, which the next row may share.
+    pub tails: Vec<u8>,
+}
+
+/// A segment that grows.
+#[derive(Debug)]
+pub(super) struct Growing {
+    pub shared: Arc<Shared>,
+    pub now: Mark,
+    pub committed: Mark,
+    pub sequence: u64,
+    /// The part of each region that is ready for stores through the mapping: from, to, and the next step.
+    ready: Vec<(u64, u64, u64)>,
+    /// Kept to save allocations.
+    pub scratch: Vec<u8>,
+    record: Vec<u8>,
+}
+
+/// What a new segment is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub first_row: u64,
+    pub limits: Vec<u64>,
+    pub sorted_by: Option<u32>,
+    pub segment_rows: u64,
+}
+
+impl Growing {
+    /// A new segment of no rows, complete but for its name.
+    pub fn create(folder: &Path, plan: &Arc<Plan>, shape: Shape, provisional: bool) -> Result<Growing> {
+        let sizes = Sizes::of(plan);
+        let (front, header) = lay_out(plan, shape, &sizes)?;
+        let made = Store::create(folder, header.file_len()).and_then(|store| {
+            let control = header.ring + header.slot * SLOTS;
+            store.write(0, &front)?;
+            if !store.prepare(0, control)? {
+                store.write(front.len() as u64, &vec![0; (control - front.len() as u64) as usize])?;
+            }
+            let footers = header.tail - header.footer * SLOTS;
+            if !store.prepare(footers, header.file_len() - footers)? {
+                store.write(footers, &vec![0; (header.tail + 4 - footers) as usize])?;
+            }
+            store.write(header.tail + 4, TAIL)?;
+            Ok(store)
+        });
+        let store = made.map_err(|e| Error::io("creating a segment", &e))?;
+        let face = Mutex::new(Face::new(sizes, &header));
+        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), face, durable: Mutex::default() });
+        growing.now.counters = vec![0; plan.counters];
+        growing.committed = growing.now.clone();
+        growing.show(false, provisional);
+        growing.shared.publish()?;
+        growing.note_writer();
+        Ok(growing)
+    }
+
+    /// The segment at `path`, to go on from `record`.
+    pub fn open(path: &Path, plan: &Arc<Plan>, header: Header, record: &Record) -> Result<Growing> {
+        let failed = |e: io::Error| Error::io("opening the segment to go on writing", &e);
+        let store = Store::open(path).map_err(failed)?;
+        let face = Mutex::new(Face::reopen(Sizes::of(plan), &header, &store).map_err(failed)?);
+        let durable = Mutex::new(last_durable(&store, &header).map_err(failed)?);
+        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), face, durable });
+        growing.now.counters = record.counters.clone();
+        growing.sequence = growing.shared.store.load64(growing.shared.header.live + SEQUENCE).max(record.sequence);
+        growing.read_tails().map_err(failed)?;
+        growing.committed = growing.now.clone();
+        growing.note_writer();
+        Ok(growing)
+    }
+
+    fn of(shared: Shared) -> Growing {
+        let ready = vec![(0, 0, STEPS.0); shared.plan.regions];
+        let mark = Mark { counters: Vec::new(), tails: vec![0; shared.plan.regions] };
+        let (now, committed) = (mark.clone(), mark);
+        let (scratch, record) = (Vec::new(), Vec::new());
+        Growing { shared: Arc::new(shared), now, committed, sequence: 0, ready, scratch, record }
+    }
+
+    fn note_writer(&self) {
+        self.shared.store.publish32(self.shared.header.live + WRITER, std::process::id());
+    }
+
+    /// The last bytes of the bitmaps, as the file has them.
+    fn read_tails(&mut self) -> io::Result<()> {
+        let shared = self.shared.clone();
+        for used in shared.plan.extents(&self.now.counters) {
+            let bits = used.bits.unwrap_or(0);
+            let mut last = [0];
+            if !bits.is_multiple_of(8) {
+                shared.store.read(shared.header.regions[used.region].offset + bits / 8, &mut last)?;
+            }
+            self.now.tails[used.region] = last[0] & !(0xff << (bits % 8));
+        }
+        Ok(())
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.now.counters[0]
+    }
+
+    pub fn first_row(&self) -> u64 {
+        self.shared.header.first_row
+    }
+
+    /// The row behind the last that is here, of the whole table.
+    pub fn end(&self) -> u64 {
+        self.first_row() + self.rows()
+    }
+
+    pub fn limits(&self) -> &[u64] {
+        &self.shared.header.limits
+    }
+
+    /// Writes `bytes` at byte `at` of region `region`, where they have room.
+    #[inline]
+    pub fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        let (from, to, _) = self.ready[region];
+        let start = self.shared.header.regions[region].offset;
+        if at >= from && at + bytes.len() as u64 <= to && bytes.len() < LARGE {
+            self.shared.store.put(start + at, bytes);
+            return Ok(());
+        }
+        self.put_slow(region, at, bytes).map_err(|e| Error::io("writing rows", &e))
+    }
+
+    fn put_slow(&mut self, region: usize, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let shared = &self.shared;
+        let place = shared.header.regions[region];
+        if bytes.len() as u64 > place.capacity.saturating_sub(at) {
+            return Err(io::Error::other("a buffer has no room for its rows"));
+        }
+        if bytes.len() >= LARGE {
+            return shared.store.write(place.offset + at, bytes);
+        }
+        let (_, _, step) = self.ready[region];
+        let from = at - at % PAGE;
+        let to = (from + step).min(place.capacity.next_multiple_of(PAGE)).max(at + bytes.len() as u64);
+        if !shared.store.prepare(place.offset + from, to - from)? {
+            return shared.store.write(place.offset + at, bytes);
+        }
+        self.ready[region] = (from, to, (2 * step).min(STEPS.1));
+        shared.store.put(place.offset + at, bytes);
+        Ok(())
+    }
+
+    /// Writes the dictionary's entries up to number `upto`, as far as they aren't there yet.
+    pub fn put_entries(&mut self, number: usize, entries: &Entries, upto: usize) -> Result<()> {
+        let dictionary = &self.shared.plan.clone().dictionaries[number];
+        let from = self.now.counters[dictionary.entries] as usize;
+        if from >= upto {
+            return Ok(());
+        }
+        let (text, ends) = entries.part(from..upto);
+        self.put(dictionary.region + 2, entries.bytes(from), text)?;
+        let offsets: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+        self.put(dictionary.region + 1, 4 * (from as u64 + 1), &offsets)?;
+        self.now.counters[dictionary.entries] = upto as u64;
+        self.now.counters[dictionary.bytes] = entries.bytes(upto);
+        Ok(())
+    }
+
+    /// Makes what is written visible. Readers in other processes see it as soon as this returns.
+    #[inline]
+    pub fn show(&mut self, sealed: bool, provisional: bool) {
+        let header = &self.shared.header;
+        self.sequence += 1;
+        let counters = std::mem::take(&mut self.now.counters);
+        let record =
+            Record { sequence: self.sequence, sealed, provisional, boot: boot_id(), counters, ..Record::default() };
+        record.encode(&mut self.record);
+        self.now.counters = record.counters;
+        self.shared.store.put(header.visible(self.sequence), &self.record);
+        self.shared.store.publish64(header.live + SEQUENCE, self.sequence);
+        self.shared.store.wake(header.live + WAITING, header.live + SEQUENCE);
+        self.committed.counters.copy_from_slice(&self.now.counters);
+        self.committed.tails.copy_from_slice(&self.now.tails);
+    }
+
+    /// Forgets what is not committed.
+    pub fn rollback(&mut self) {
+        self.now.clone_from(&self.committed);
+    }
+
+    /// Gives back the blocks that were made ready and not used, and all faces but the current one.
+    pub fn trim(&self) -> io::Result<()> {
+        let header = &self.shared.header;
+        let release = |from: u64, to: u64| {
+            let from = from.next_multiple_of(PAGE);
+            let to = to - to % PAGE;
+            if from < to { self.shared.store.release(from, to - from) } else { Ok(()) }
+        };
+        for used in self.shared.plan.extents(&self.now.counters) {
+            let region = header.regions[used.region];
+            let end = (region.offset + region.capacity).next_multiple_of(ALIGNMENT);
+            release(region.offset + used.bytes, end)?;
+        }
+        Ok(())
+    }
+}
+
+fn last_durable(store: &Store, header: &Header) -> io::Result<Durable> {
+    let mut last = Durable::default();
+    for number in 0..2 {
+        let mut bytes = vec![0; record_len(header.limits.len())];
+        store.read(header.durable(number), &mut bytes)?;
+        if let Some(Record { sequence, sealed, counters, .. }) =
+            Record::decode(&bytes).filter(|r| r.sequence > last.sequence)
+        {
+            last = Durable { number, sequence, sealed, counters };
+        }
+    }
+    Ok(last)
+}
+
+/// The front of the file up to the end of its header, and the header.
+fn lay_out(plan: &Plan, shape: Shape, sizes: &Sizes) -> Result<(Vec<u8>, Header)> {
+    let mut front = b"ARROW1\0\0".to_vec();
+    for metadata in [schema_metadata(&plan.schema.schema), empty_metadata()] {
+        let len = (8 + metadata.len()).next_multiple_of(8);
+        front.extend(u32::MAX.to_le_bytes());
+        front.extend((len as u32 - 8).to_le_bytes());
+        front.extend(&metadata);
+        front.resize(front.len().next_multiple_of(8), 0);
+    }
+    let start = (front.len() as u64).next_multiple_of(PAGE);
+    let encoded = Header::encoded_len(plan.regions, shape.limits.len()).max(HEADER) as u64;
+    let record = (record_len(plan.counters) as u64).next_multiple_of(PAGE);
+    let live = (start + encoded).next_multiple_of(PAGE);
+    let ring = live + PAGE + 4 * record;
+    let first = (ring + sizes.slot * SLOTS).next_multiple_of(ALIGNMENT);
+    let placed = plan.place(first, &shape.limits);
+    let (regions, end) = placed.ok_or_else(|| Error::argument("a segment of that many rows has no room in a file"))?;
+    let header = Header {
+        first_row: shape.first_row,
+        capacity: shape.limits[0],
+        live,
+        record,
+        ring,
+        slot: sizes.slot,
+        slots: SLOTS as u32,
+        tail: (end + sizes.footer * SLOTS).next_multiple_of(PAGE),
+        footer: sizes.footer,
+        sorted_by: shape.sorted_by,
+        segment_rows: shape.segment_rows,
+        regions,
+        limits: shape.limits,
+        ..Header::default()
+    };
+    front.resize(start as usize, 0);
+    front.extend(header.encode());
+    Ok((front, header))
+}

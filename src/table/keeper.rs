@@ -1,0 +1,192 @@
+//! The writer's companion thread: publishes faces that came faster than the ring has room for, and syncs now and then.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::format::SEQUENCE;
+use super::growing::Shared;
+use crate::error::{Error, Result};
+use crate::map::{Lock, coarse_millis};
+
+/// What writer and thread share.
+#[derive(Debug)]
+struct Inner {
+    lock: Lock,
+    /// Segments whose newest commit is not on the disk yet, the live one last.
+    segments: Mutex<Vec<Arc<Shared>>>,
+    /// When the face may be published next, in milliseconds of the coarse clock; 0 for at once.
+    next: AtomicU64,
+    idle: AtomicBool,
+    stop: AtomicBool,
+    every: Option<Duration>,
+    durable_rows: AtomicU64,
+    /// Whether names were given that are not on the disk yet.
+    names: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+/// The thread, and what it works on.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    inner: Arc<Inner>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Keeper {
+    /// Starts the thread, which keeps the lock of the folder as well.
+    pub fn start(lock: Lock, live: Arc<Shared>, every: Option<Duration>, durable_rows: u64) -> Result<Keeper> {
+        let inner = Arc::new(Inner {
+            lock,
+            segments: Mutex::new(vec![live]),
+            next: AtomicU64::new(0),
+            idle: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            every,
+            durable_rows: AtomicU64::new(durable_rows),
+            names: AtomicBool::new(true),
+            failure: Mutex::new(None),
+        });
+        let own = inner.clone();
+        let thread = std::thread::Builder::new().name("arrowwood-keeper".into()).spawn(move || own.run());
+        let thread = thread.map_err(|e| Error::io("starting the writer's thread", &e))?;
+        Ok(Keeper { inner, thread: Some(thread) })
+    }
+
+    /// Whether this process is the one that opened the writer.
+    #[inline]
+    pub fn is_ours(&self) -> bool {
+        self.inner.lock.is_ours()
+    }
+
+    pub fn durable_rows(&self) -> u64 {
+        self.inner.durable_rows.load(Ordering::Acquire)
+    }
+
+    /// Sees to it that the newest commit is published, now or a little later.
+    #[inline]
+    pub fn committed(&self, live: &Shared) {
+        if coarse_millis() >= self.inner.next.load(Ordering::Relaxed) {
+            self.inner.publish(live);
+        } else if self.inner.idle.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        self.inner.idle.store(false, Ordering::SeqCst);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Publishes the newest commit, waiting for a slot if need be.
+    pub fn publish_now(&self, live: &Shared) {
+        let wait = live.face().wait();
+        std::thread::sleep(wait);
+        self.inner.publish(live);
+    }
+
+    /// From now on `live` is the segment that grows.
+    pub fn rolled(&self, mut fresh: Vec<Arc<Shared>>) {
+        locked(&self.inner.segments).append(&mut fresh);
+        self.inner.names.store(true, Ordering::Release);
+        self.inner.next.store(0, Ordering::Relaxed);
+    }
+
+    /// Brings all that is committed to the disk.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    /// Calls `sync` of the writer's folder.
+    pub fn sync_names(&self) -> Result<()> {
+        self.inner.lock.sync().map_err(|e| Error::io("syncing the folder", &e))
+    }
+
+    /// What went wrong in the thread, once.
+    pub fn failure(&self) -> Option<Error> {
+        locked(&self.inner.failure).take()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let thread = self.thread.take();
+        if !self.is_ours() {
+            // After a fork the thread is not here.
+            return std::mem::forget(thread);
+        }
+        self.inner.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            // It doesn't panic, and if it did nothing could be done here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Inner {
+    fn run(&self) {
+        let mut synced = Instant::now();
+        while !self.stop.load(Ordering::SeqCst) {
+            let live = locked(&self.segments).last().cloned();
+            let Some(live) = live else { return };
+            if let Some(every) = self.every
+                && synced.elapsed() >= every
+            {
+                if let Err(e) = self.sync() {
+                    *locked(&self.failure) = Some(e);
+                    return;
+                }
+                synced = Instant::now();
+            }
+            let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(synced.elapsed()));
+            let shown = || live.face().shown == live.store.load64(live.header.live + SEQUENCE);
+            if !shown() {
+                let wait = live.face().wait();
+                match wait.is_zero() {
+                    true => self.publish(&live),
+                    false => std::thread::park_timeout(wait.max(Duration::from_millis(1)).min(rest)),
+                }
+                continue;
+            }
+            self.idle.store(true, Ordering::SeqCst);
+            // A commit between the look and the flag would go unnoticed.
+            let is_live = locked(&self.segments).last().is_some_and(|last| Arc::ptr_eq(last, &live));
+            if shown() && is_live && !self.stop.load(Ordering::SeqCst) {
+                std::thread::park_timeout(rest.min(Duration::from_secs(3600)));
+            }
+            self.idle.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn publish(&self, live: &Shared) {
+        if let Err(e) = live.publish() {
+            *locked(&self.failure) = Some(e);
+        }
+        let wait = live.face().wait();
+        let next = if wait.is_zero() { 0 } else { coarse_millis() + wait.as_millis() as u64 + 1 };
+        self.next.store(next, Ordering::Relaxed);
+    }
+
+    fn sync(&self) -> Result<()> {
+        let pending = locked(&self.segments).clone();
+        let mut rows = self.durable_rows.load(Ordering::Acquire);
+        for segment in &pending {
+            rows = rows.max(segment.header.first_row + segment.make_durable()?);
+        }
+        if self.names.swap(false, Ordering::AcqRel) {
+            self.lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
+        }
+        self.durable_rows.fetch_max(rows, Ordering::AcqRel);
+        let done = pending.len() - 1;
+        locked(&self.segments).drain(..done);
+        Ok(())
+    }
+}

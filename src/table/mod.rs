@@ -1,0 +1,29 @@
+//! Tables that grow: one process appends, any number of others read, and every segment is an Arrow file all the time.
+//!
+//! In reading order: `format` (bytes), `plan` (which buffers a schema has), `face` (what stock readers see), `segment`
+//! (a segment as its readers hold it), `durable` (what survives a crash), `entries` (dictionaries), `growing` (a segment
+//! as its writer holds it), `append`, `rows` (one row at a time), `sorted`, `folder`, `table` (a table as its readers see
+//! it), `follow`, `keeper` (the writer's thread), `writer`. `docs/format.md` has the bytes.
+
+mod append;
+mod compact;
+mod durable;
+mod entries;
+mod face;
+mod folder;
+mod follow;
+mod format;
+mod growing;
+mod keeper;
+mod plan;
+mod rows;
+mod segment;
+mod sorted;
+#[allow(clippy::module_inception)]
+mod table;
+mod writer;
+
+pub use compact::compact;
+pub use follow::{Follow, follow};
+pub(crate) use table::open as open_table;
+pub use writer::{Sync, Writer, WriterOptions};

@@ -1,0 +1,248 @@
+//! A growable segment as its readers hold it: mapped once, and arrays over what a commit says is there.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+
+use super::format::{HEADER, Header, PAGE, Record, SEQUENCE, WRITER, boot_id, record_len};
+use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
+use crate::buffer::{Bytes, Parts, slice};
+use crate::error::{Error, Result};
+use crate::ipc::IpcSchema;
+use crate::map::{Mapping, Mode};
+use crate::validate;
+
+/// How often a reader that meets a writer in the middle of two commits looks again.
+const PATIENCE: usize = 10_000;
+
+/// A segment in place.
+#[derive(Debug)]
+pub(super) struct Segment {
+    bytes: Bytes,
+    pub mapping: Mapping,
+    pub header: Header,
+    pub plan: Plan,
+    /// Rows of each column, and entries of each dictionary, whose values have been checked.
+    checked: Box<[AtomicU64]>,
+}
+
+/// The newest commit of a segment; `copy` fills bytes from an offset.
+pub(super) fn visible(
+    header: &Header,
+    sequence: impl Fn() -> u64,
+    copy: impl Fn(u64, &mut [u8]) -> Result<()>,
+) -> Result<Record> {
+    let mut bytes = vec![0; record_len(header.limits.len())];
+    for _ in 0..PATIENCE {
+        let current = sequence();
+        copy(header.visible(current), &mut bytes)?;
+        if let Some(record) = Record::decode(&bytes).filter(|record| record.sequence == current) {
+            return Ok(record);
+        }
+        std::hint::spin_loop();
+    }
+    Err(Error::invalid("the segment's commit record is damaged; `arrowwood check` says more"))
+}
+
+impl Segment {
+    /// Opens the segment in `mapping`; `None` where it is an Arrow file that doesn't grow.
+    pub fn open(mapping: Mapping) -> Result<Option<Segment>> {
+        let Some((schema, start)) = front(&mapping)? else { return Ok(None) };
+        let mut fixed = [0; HEADER];
+        mapping.read_at(start, &mut fixed)?;
+        let mut bytes = vec![0; Header::len_of(&fixed)?];
+        mapping.read_at(start, &mut bytes)?;
+        let header = Header::decode(&bytes)?;
+        let plan = Plan::new(IpcSchema::of_metadata(&schema)?)?;
+        let (counts, expected) = ((header.regions.len(), header.limits.len()), (plan.regions, plan.counters));
+        if counts != expected {
+            let message = format!("the header lists {counts:?} buffers and counters, the schema has {expected:?}");
+            return Err(Error::invalid(message));
+        }
+        if header.file_len() != mapping.len() as u64 {
+            let (expected, got) = (header.file_len(), mapping.len());
+            return Err(Error::invalid(format!("the segment has {got} bytes, expected {expected}; it was cut off")));
+        }
+        let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| AtomicU64::new(0)).collect();
+        Ok(Some(Segment { bytes: Bytes::of_mapping(mapping.clone())?, mapping, header, plan, checked }))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.mapping.path().unwrap_or(Path::new(""))
+    }
+
+    /// The sequence of the newest commit.
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        self.mapping.load64((self.header.live + SEQUENCE) as usize)
+    }
+
+    /// The process that last opened the segment for writing.
+    pub fn writer(&self) -> u32 {
+        self.mapping.load64((self.header.live + WRITER) as usize) as u32
+    }
+
+    /// The newest commit that counts: after a crash of the machine, the newest durable one.
+    pub fn newest(&self) -> Result<Record> {
+        let record = self.visible()?;
+        if record.boot == boot_id() {
+            return Ok(record);
+        }
+        super::durable::recover(self, record)
+    }
+
+    fn visible(&self) -> Result<Record> {
+        let copy = |at: u64, into: &mut [u8]| {
+            self.mapping.copy_out(at as usize, into);
+            Ok(())
+        };
+        let record = visible(&self.header, || self.sequence(), copy).map_err(|e| e.at(self.path()))?;
+        self.check_record(&record)?;
+        Ok(record)
+    }
+
+    /// Whether the record stays within the segment's limits, so that what it says can be looked at.
+    pub fn check_record(&self, record: &Record) -> Result<()> {
+        let within = record.counters.len() == self.header.limits.len()
+            && record.counters.iter().zip(&self.header.limits).all(|(count, limit)| count <= limit);
+        let fits = |used: &super::plan::Extent| used.bytes <= self.header.regions[used.region].capacity;
+        match within && self.plan.extents(&record.counters).iter().filter(|used| used.bytes > 8).all(fits) {
+            true => Ok(()),
+            false => Err(Error::invalid("the commit record goes beyond the segment's capacity").at(self.path())),
+        }
+    }
+
+    /// A durable record, as it stands.
+    pub fn durable(&self, number: u64) -> Option<Record> {
+        let mut bytes = vec![0; record_len(self.header.limits.len())];
+        self.mapping.read_at(self.header.durable(number) as usize, &mut bytes).ok()?;
+        Record::decode(&bytes)
+    }
+
+    /// Bytes `from .. to` of region `region`, in place.
+    pub fn part(&self, region: usize, from: u64, to: u64) -> Option<Buffer> {
+        let place = self.header.regions.get(region)?;
+        if to > place.capacity {
+            return None;
+        }
+        self.bytes.slice((place.offset + from) as usize, to.checked_sub(from)? as usize)
+    }
+
+    /// Column `number` as the record has it.
+    pub fn column(&self, number: usize, record: &Record) -> Result<ArrayData> {
+        let column = self.plan.columns.get(number).ok_or_else(|| Error::argument(format!("column {number}")))?;
+        self.array(column, record.rows(), &record.counters)
+    }
+
+    fn array(&self, node: &PlanNode, rows: u64, counters: &[u64]) -> Result<ArrayData> {
+        let past = || Error::invalid("a buffer ends behind its place").at(self.path());
+        let lengths = node.lengths(rows, counters).ok_or_else(past)?;
+        let mut buffers = Vec::with_capacity(3);
+        for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
+            buffers.push(self.part(node.region + number, 0, length).ok_or_else(past)?);
+        }
+        let validity = buffers.remove(0);
+        let validity = node.nulls.filter(|&counter| counters[counter] > 0).map(|c| (validity, counters[c] as usize));
+        let children = match node.kind {
+            Kind::Keys { number } => vec![self.dictionary(&self.plan.dictionaries[number], counters)?],
+            _ => {
+                let rows = node.child_rows(rows, counters).ok_or_else(past)?;
+                node.children.iter().map(|child| self.array(child, rows, counters)).collect::<Result<_>>()?
+            }
+        };
+        let data_type = node.field.data_type().clone();
+        Ok(Parts { data_type, len: rows as usize, validity, buffers, children }.assemble())
+    }
+
+    fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<ArrayData> {
+        let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+        let parts =
+            self.part(dictionary.region + 1, 0, 4 * (entries + 1)).zip(self.part(dictionary.region + 2, 0, bytes));
+        let (offsets, text) =
+            parts.ok_or_else(|| Error::invalid("a dictionary ends behind its place").at(self.path()))?;
+        let (data_type, buffers) = (dictionary.value_type.clone(), vec![offsets, text]);
+        Ok(Parts { data_type, len: entries as usize, validity: None, buffers, children: Vec::new() }.assemble())
+    }
+
+    /// Checks the values of a column up to the array's end, from where the last check ended: committed rows don't
+    /// change.
+    pub fn check(&self, number: usize, array: &ArrayData) -> Result<()> {
+        let (mut numbers, mut dictionaries) = (Vec::new(), Vec::new());
+        self.plan.columns[number].each(&mut |node| {
+            if let Kind::Keys { number } = node.kind {
+                numbers.push(number);
+            }
+        });
+        dictionaries_of(array, &mut dictionaries);
+        for (number, values) in numbers.into_iter().zip(dictionaries) {
+            let place = &self.checked[self.plan.columns.len() + number];
+            advance(place, values).map_err(|e| e.context("its dictionary"))?;
+        }
+        advance(&self.checked[number], array)
+    }
+
+    /// Bytes of the file that hold something.
+    pub fn used(&self, record: &Record) -> u64 {
+        self.plan.extents(&record.counters).iter().map(|used| used.bytes).sum()
+    }
+}
+
+/// The dictionaries of an array and its children, in the order of the fields.
+fn dictionaries_of<'a>(array: &'a ArrayData, found: &mut Vec<&'a ArrayData>) {
+    match array.data_type() {
+        DataType::Dictionary(..) => found.extend(array.child_data().first()),
+        _ => array.child_data().iter().for_each(|child| dictionaries_of(child, found)),
+    }
+}
+
+fn advance(place: &AtomicU64, array: &ArrayData) -> Result<()> {
+    let (from, to) = (place.load(Ordering::Acquire) as usize, array.len());
+    if from < to {
+        validate::check(&slice(array, from, to - from))?;
+        place.fetch_max(to as u64, Ordering::AcqRel);
+    }
+    Ok(())
+}
+
+/// The Schema message's metadata, and where the header would begin; `None` where nothing of ours follows the schema.
+fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
+    let mut start = [0; 16];
+    if mapping.len() < start.len() {
+        return Ok(None);
+    }
+    mapping.read_at(0, &mut start)?;
+    let Some(schema) = frame(&start[8..]).filter(|_| start[..6] == *b"ARROW1") else { return Ok(None) };
+    let mut second = [0; 8];
+    if mapping.len() < 16 + schema + 8 {
+        return Ok(None);
+    }
+    mapping.read_at(16 + schema, &mut second)?;
+    // An ordinary file has its first batch there, or its end.
+    let Some(empty) = frame(&second).filter(|&len| len > 0 && len < 256) else { return Ok(None) };
+    let header = (16 + schema + 8 + empty).next_multiple_of(PAGE as usize);
+    let mut magic = [0; 8];
+    if mapping.len() < header + HEADER {
+        return Ok(None);
+    }
+    mapping.read_at(header, &mut magic)?;
+    if magic != super::format::MAGIC {
+        return Ok(None);
+    }
+    let mut metadata = vec![0; schema];
+    mapping.read_at(16, &mut metadata)?;
+    Ok(Some((metadata, header)))
+}
+
+fn frame(prefix: &[u8]) -> Option<usize> {
+    let (marker, len) = (prefix.first_chunk::<4>()?, prefix.get(4..8)?.first_chunk()?);
+    usize::try_from(i32::from_le_bytes(*len)).ok().filter(|_| *marker == [0xff; 4])
+}
+
+/// Opens the segment at `path`.
+pub(super) fn open(path: &Path) -> Result<Option<Segment>> {
+    let mapping = Mapping::open(path, Mode::Read)?;
+    Segment::open(mapping).map_err(|e| e.at(path))
+}

@@ -1,0 +1,56 @@
+//! Growing tables: what is appended and committed is what readers see, ours and others.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::{Writer, WriterOptions, open};
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("ts", DataType::Int64, false),
+        Field::new("symbol", DataType::Utf8, false),
+        Field::new("price", DataType::Float64, true),
+    ]))
+}
+
+fn batch(rows: std::ops::Range<i64>) -> RecordBatch {
+    let columns: [ArrayRef; 3] = [
+        Arc::new(Int64Array::from_iter_values(rows.clone())),
+        Arc::new(StringArray::from_iter_values(rows.clone().map(|i| format!("s{}", i % 7)))),
+        Arc::new(Float64Array::from_iter(rows.map(|i| (i % 10 != 3).then_some(i as f64 * 0.5)))),
+    ];
+    RecordBatch::try_new(schema(), columns.to_vec()).unwrap()
+}
+
+#[test]
+fn committed_rows_are_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let options =
+        WriterOptions { dictionary: vec!["symbol".into()], sorted_by: Some("ts".into()), ..Default::default() };
+    let mut writer = Writer::open(&path, Some(schema()), &options).unwrap();
+    let mut snapshots = Vec::new();
+    let mut rows = 0;
+    let mut dataset = open(&path).unwrap();
+    for step in [1, 2, 5, 1000, 8, 7, 70_000, 3, 300_000, 1] {
+        writer.append(&batch(rows..rows + step)).unwrap();
+        assert_eq!(dataset.refresh().unwrap().len().unwrap(), rows as u64);
+        writer.commit().unwrap();
+        rows += step;
+        dataset = dataset.refresh().unwrap();
+        assert_eq!(dataset.len().unwrap(), rows as u64);
+        snapshots.push((rows, dataset.clone()));
+    }
+    drop(writer);
+    for (rows, dataset) in snapshots {
+        dataset.validate(|_, _| ()).unwrap();
+        for row in [0, rows / 2, rows - 1] {
+            let found = dataset.row(row as u64).unwrap();
+            assert_eq!(found.get(0).unwrap().to_string(), row.to_string());
+            assert_eq!(found.get(1).unwrap().to_string(), format!("s{}", row % 7));
+            let price = if row % 10 == 3 { "null".into() } else { format!("{:?}", row as f64 * 0.5) };
+            assert_eq!(found.get(2).unwrap().to_string(), price);
+        }
+    }
+}
