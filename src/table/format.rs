@@ -46,12 +46,6 @@ pub(super) struct Region {
     pub capacity: u64,
 }
 
-impl Region {
-    pub fn end(self) -> u64 {
-        self.offset.saturating_add(self.capacity)
-    }
-}
-
 /// What was fixed when the segment was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
@@ -243,6 +237,20 @@ impl Record {
         bytes.extend(self.delta.to_le_bytes());
         bytes.resize(RECORD, 0);
         self.counters.iter().for_each(|counter| bytes.extend(counter.to_le_bytes()));
+        let crc = crc32c::crc32c(bytes);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Writes another commit over the bytes of a record.
+    #[inline]
+    pub fn renew(bytes: &mut [u8], sequence: u64, sealed: bool, provisional: bool, counters: &[u64]) {
+        let state = if sealed { SEALED } else { 0 } | if provisional { PROVISIONAL } else { 0 };
+        bytes[..8].copy_from_slice(&sequence.to_le_bytes());
+        bytes[8..12].copy_from_slice(&state.to_le_bytes());
+        bytes[12..16].fill(0);
+        for (place, counter) in bytes[RECORD..].as_chunks_mut::<8>().0.iter_mut().zip(counters) {
+            *place = counter.to_le_bytes();
+        }
         let crc = crc32c::crc32c(bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }

@@ -86,8 +86,8 @@ impl Writer {
             let needed = self.row_needs(row, keys);
             self.roll(&needed)?;
         }
-        let plan = self.plan.clone();
-        let (Some(live), entries) = (self.segments.last_mut(), &self.entries) else { return Ok(()) };
+        let Writer { plan, segments, entries, .. } = self;
+        let Some(live) = segments.last_mut() else { return Ok(()) };
         let at = live.rows();
         let mut next_key = keys.iter();
         for (node, value) in plan.columns.iter().zip(row) {
@@ -173,9 +173,18 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
         (Kind::Fixed { width }, Value::Bytes(bytes)) => {
             bytes.len() == width && matches!(node.field.data_type(), DataType::FixedSizeBinary(_))
         }
+        (Kind::Fixed { .. }, Value::Int(_)) if is_signed_word(node.field.data_type()) => true,
+        (Kind::Fixed { .. }, Value::Float64(_)) if *node.field.data_type() == DataType::Float64 => true,
         (Kind::Fixed { .. }, value) => fixed(node.field.data_type(), value).is_some(),
         _ => false,
     }
+}
+
+/// Whether a signed integer of 64 bits is what the type stores.
+#[inline]
+fn is_signed_word(data_type: &DataType) -> bool {
+    use DataType::{Date64, Duration, Int64, Time64, Timestamp};
+    matches!(data_type, Int64 | Timestamp(..) | Date64 | Time64(_) | Duration(_))
 }
 
 fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
@@ -331,6 +340,10 @@ fn put_value(live: &mut Growing, node: &PlanNode, at: u64, value: &Value<'_>) ->
         put_bit(live, node, node.region, at, !matches!(value, Value::Null))?;
     }
     match node.kind {
+        Kind::Fixed { width: 8 } if matches!(value, Value::Int(_)) && is_signed_word(node.field.data_type()) => {
+            let Value::Int(n) = value else { return Ok(()) };
+            live.put(node.region + 1, 8 * at, &n.to_le_bytes())
+        }
         Kind::Fixed { width } => match (value, fixed(node.field.data_type(), value)) {
             (Value::Bytes(bytes), _) => live.put(node.region + 1, at * width as u64, bytes),
             (_, Some((bytes, _))) => live.put(node.region + 1, at * width as u64, &bytes[..width.min(WIDEST)]),

@@ -324,7 +324,10 @@ impl Writer {
         let (sorted_by, segment_rows) = (full.shared.header.sorted_by, self.segment_rows);
         let shape = Shape { first_row: full.end(), limits, sorted_by, segment_rows };
         let mut next = Growing::create(&self.folder, &self.plan, shape, true)?;
-        next.shared.store.sync().map_err(|e| Error::io("creating a segment", &e))?;
+        if self.sync != Sync::Never {
+            // A name on the disk without what makes the file a segment would be worse than neither.
+            next.shared.store.sync().map_err(|e| Error::io("creating a segment", &e))?;
+        }
         // Keys mean the same in all segments.
         for (number, entries) in self.entries.iter().enumerate() {
             let dictionary = &self.plan.dictionaries[number];
@@ -386,6 +389,7 @@ impl Writer {
         for done in self.segments.drain(..last) {
             // Blocks that stay taken cost space and nothing else.
             let _ = done.trim();
+            self.keeper.sealed(done.shared);
         }
         self.keeper.committed(&self.segments[0].shared);
         Ok(())
@@ -451,13 +455,13 @@ impl Writer {
             let message = "the writer belongs to the process that opened it, and this is a fork; open another table";
             return Err(Error::new(ErrorKind::Busy, message).at(&self.folder));
         }
-        match &self.broken {
-            None => Ok(()),
-            Some(why) => {
-                let message = format!("the writer can't go on: {why}; open the table anew");
-                Err(Error::new(ErrorKind::Closed, message).at(&self.folder))
-            }
-        }
+        let why = match (&self.broken, self.keeper.failure()) {
+            (None, None) => return Ok(()),
+            (Some(why), _) => why.clone(),
+            (None, Some(e)) => e.message().into(),
+        };
+        let message = format!("the writer can't go on: {why}; open the table anew");
+        Err(Error::new(ErrorKind::Closed, message).at(&self.folder))
     }
 }
 

@@ -144,7 +144,8 @@ fn rows(folder: &Path) {
         let mut writer = writer(folder);
         let start = Instant::now();
         for i in 0..COUNT {
-            let row = [Value::Int(i), Value::Str(SYMBOLS[i as usize % 5]), Value::Float64(i as f64), Value::Int(i % 1000)];
+            let row =
+                [Value::Int(i), Value::Str(SYMBOLS[i as usize % 5]), Value::Float64(i as f64), Value::Int(i % 1000)];
             writer.append_row(&row).expect("appended");
             writer.commit().expect("committed");
         }
@@ -325,7 +326,11 @@ fn scan(folder: &Path, millions: u64) {
     writer.close().expect("closed");
     let files: Vec<_> = std::fs::read_dir(&path).expect("segments").map(|entry| entry.expect("one").path()).collect();
     let ours: u64 = files.iter().map(|path| disk(path)).sum();
-    println!("bytes on disk                             {ours:>12}   dense file  {:>12}   ratio {:.4}", disk(&dense), ours as f64 / disk(&dense) as f64);
+    println!(
+        "bytes on disk                             {ours:>12}   dense file  {:>12}   ratio {:.4}",
+        disk(&dense),
+        ours as f64 / disk(&dense) as f64
+    );
     compact(&path, |_, _| ()).expect("compacted");
     std::fs::remove_file(dense).expect("removed");
 }
