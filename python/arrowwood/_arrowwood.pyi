@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as AbstractMapping
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, Protocol, Self, TypeAlias, TypeVar, final, overload, type_check_only
 
@@ -19,17 +20,22 @@ __all__ = [
     "Column",
     "Dataset",
     "Field",
+    "Follow",
     "Mapping",
     "Schema",
+    "Writer",
     "__version__",
     "_Values",
     "_run_cli",
+    "compact",
     "concat",
+    "follow",
     "from_arrow",
     "map",
     "open",
     "read_csv",
     "write",
+    "writer",
 ]
 
 __version__: str
@@ -304,6 +310,25 @@ class Dataset:
     def left(self) -> list[str]:
         """What ``open(..., partial=True)`` left behind the last whole batch, in words: one entry for each cut-off file."""
     @property
+    def first_row(self) -> int:
+        """The number of the first row in its table: rows keep their numbers when earlier ones are dropped."""
+    @property
+    def sorted_by(self) -> str | None:
+        """The name of the column that the table is sorted by, or ``None``."""
+    def refresh(self) -> Self:
+        """The dataset with the rows that were committed since: a newer one, or this one where there are none.
+
+        Slices, and data that does not grow, stay as they are. Older datasets stay valid.
+        """
+    def between(self, low: Any, high: Any) -> Dataset:
+        """The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included.
+
+        Found by binary search. Integers stand for times in the column's unit as well.
+
+        Raises:
+            InvalidArgument: the dataset is not of one table with ``sorted_by``, or a value is of another type.
+        """
+    @property
     def mapped(self) -> Footprint:
         """Where the bytes are: mapped, resident, copied. The system is asked about every page."""
     @property
@@ -448,3 +473,135 @@ class _Values:
 
 def _run_cli(arguments: list[str]) -> int:
     """Run the command line; the exit code."""
+
+@final
+class Writer:
+    """The single writer of a growing table, made by :func:`writer`.
+
+    Rows are appended, and seen by others when they are committed: all of them or none. Used with ``with``, it commits
+    at the end, and rolls back when there was an exception.
+    """
+
+    def append(self, data: Any) -> None:
+        """Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by the names of the columns.
+
+        Raises:
+            SchemaMismatch: a column is missing or of another type.
+            ColumnNotFound: the table has no column of that name.
+            InvalidArgument: a null where there are none, a value out of range, or a row out of order; the message names
+                column and row. In all these cases nothing was appended.
+        """
+    def append_row(self, **values: Any) -> None:
+        """Append one row; a column that is not named is null.
+
+        Raises:
+            InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+            ColumnNotFound: the table has no column of that name.
+        """
+    def commit(self, *, durable: bool = False) -> None:
+        """Make all appended rows visible to others, in one step; with `durable`, bring them to the disk as well.
+
+        Raises:
+            IoError: none of them is visible, or they could not be brought to the disk.
+        """
+    def sync(self) -> None:
+        """Bring all committed rows to the disk: they survive a power cut when this returns.
+
+        Raises:
+            IoError: after that nothing more can be written; open the table anew.
+        """
+    def rollback(self) -> None:
+        """Forget what was appended since the last commit."""
+    def close(self) -> None:
+        """Commit, sync, and let others write; does nothing when it was closed before."""
+    def compact(self) -> int:
+        """Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten."""
+    def drop_before(self, row: int) -> int:
+        """Remove the segments that hold no row from number `row` on; how many rows were removed.
+
+        Readers that have opened them keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
+        """
+    @property
+    def schema(self) -> Schema:
+        """Names and types of the columns."""
+    @property
+    def path(self) -> Path:
+        """The table's folder."""
+    @property
+    def is_closed(self) -> bool:
+        """Whether the writer was closed."""
+    @property
+    def rows(self) -> int:
+        """The number of the row behind the last one appended."""
+    @property
+    def committed_rows(self) -> int:
+        """The number of the row behind the last one that others can see."""
+    @property
+    def durable_rows(self) -> int:
+        """The number of the row behind the last one that would survive a power cut."""
+    @property
+    def dropped_rows(self) -> int:
+        """How many rows, committed but never synced, a crash of the machine has cost before this writer was opened."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class Follow:
+    """New rows of a table, dataset after dataset, made by :func:`follow`."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Dataset: ...
+    @property
+    def next_row(self) -> int:
+        """The number of the row behind the last that was handed out."""
+
+def writer(
+    path: _Path,
+    schema: Any = None,
+    *,
+    sync: Literal["never", "commit"] | float | None = None,
+    segment_rows: int | None = None,
+    dictionary: Sequence[str] | None = None,
+    sorted_by: str | None = None,
+    force: bool = False,
+) -> Writer:
+    """Open a growing table for writing, or make one.
+
+    Args:
+        path: the table's folder.
+        schema: names and types of the columns, anything with ``__arrow_c_schema__``; needed where there is no table
+            yet, compared where there is one.
+        sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
+            seconds.
+        segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
+        dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
+        sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
+        force: write on file systems on which mappings of several machines do not agree, such as NFS.
+
+    Raises:
+        Busy: another process writes the table; the message names it.
+        SchemaMismatch: the table has another schema; the message says which column differs.
+        NotFound: there is neither a table nor a schema.
+        Unsupported: a column's type cannot grow, or the file system is a network's.
+    """
+def compact(path: _Path) -> int:
+    """Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.
+
+    Raises:
+        Busy: the table is being written; use :meth:`Writer.compact`.
+        NotFound: there is no table.
+    """
+def follow(table: _Path | Dataset, start: int | None = None, timeout: float | None = None) -> Follow:
+    """Iterate over the new rows of a table as they come: each dataset holds what was committed since the one before.
+
+    Args:
+        table: a table's folder, or a dataset of one.
+        start: the number of the first row wanted; by default those that come from now on.
+        timeout: the seconds without new rows after which the iteration ends; by default it never does.
+
+    Raises:
+        InvalidArgument: the dataset is not a whole table.
+        NotFound: there is no table.
+    """

@@ -125,6 +125,9 @@ impl Writer {
     }
 
     fn row<'a>(&self, values: &'a [Bound<'_, PyAny>]) -> Result<Option<Vec<Value<'a>>>> {
+        if self.schema.fields().iter().any(|field| field.data_type().is_nested()) {
+            return Ok(None);
+        }
         let mut row = Vec::with_capacity(values.len());
         for (field, given) in self.schema.fields().iter().zip(values) {
             match read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))? {

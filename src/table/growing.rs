@@ -51,6 +51,12 @@ impl Shared {
         super::segment::visible(&self.header, sequence, copy)
     }
 
+    /// The rows of the newest durable record.
+    pub fn durable_rows(&self) -> u64 {
+        let last = self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        last.counters.first().copied().unwrap_or(0)
+    }
+
     /// Brings the newest commit to the disk, and returns its rows. Nothing to do costs nothing.
     pub fn make_durable(&self) -> Result<u64> {
         let mut last = self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

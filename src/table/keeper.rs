@@ -44,10 +44,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Keeper {
     /// Starts the thread, which keeps the lock of the folder as well.
-    pub fn start(lock: Lock, live: Arc<Shared>, every: Option<Duration>, durable_rows: u64) -> Result<Keeper> {
+    pub fn start(lock: Lock, segments: Vec<Arc<Shared>>, every: Option<Duration>) -> Result<Keeper> {
+        let durable_rows = segments.first().map_or(0, |first| first.header.first_row + first.durable_rows());
         let inner = Arc::new(Inner {
             lock,
-            segments: Mutex::new(vec![live]),
+            segments: Mutex::new(segments),
             next: AtomicU64::new(0),
             idle: AtomicBool::new(false),
             stop: AtomicBool::new(false),

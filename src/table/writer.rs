@@ -11,7 +11,7 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use super::append::{Incoming, arrays_of};
 use super::entries::Entries;
 use super::folder::{self, Chain};
-use super::growing::{Growing, Shape};
+use super::growing::{Growing, Shape, Shared};
 use super::keeper::Keeper;
 use super::plan::Plan;
 use super::sorted::{self, Key};
@@ -125,13 +125,13 @@ impl Writer {
         let shape = Shape { first_row: 0, limits, sorted_by: sorted_by.map(|c| c as u32), segment_rows };
         let live = first_segment(path, &plan, shape)?;
         let entries = plan.dictionaries.iter().map(|_| Entries::default()).collect();
-        Writer::start(path, plan, live, entries, options, lock)
+        Writer::start(path, plan, (Vec::new(), live), entries, options, lock)
     }
 
     fn start(
         path: &Path,
         plan: Arc<Plan>,
-        live: Growing,
+        (pending, live): (Vec<Arc<Shared>>, Growing),
         entries: Vec<Entries>,
         options: &WriterOptions,
         lock: Lock,
@@ -142,7 +142,8 @@ impl Writer {
         };
         let header = &live.shared.header;
         let (sorted_by, segment_rows) = (header.sorted_by.map(|column| column as usize), header.segment_rows);
-        let keeper = Keeper::start(lock, live.shared.clone(), every, header.first_row)?;
+        let pending = pending.into_iter().chain([live.shared.clone()]).collect();
+        let keeper = Keeper::start(lock, pending, every)?;
         let segments = vec![live];
         let (folder, sync) = (path.to_path_buf(), options.sync);
         let last = (None, None);
@@ -187,7 +188,8 @@ impl Writer {
             return Err(Error::argument(format!("the table was not made to be sorted by '{name}'")));
         }
         let entries = read_entries(&live)?;
-        let mut writer = Writer::start(path, plan, live, entries, options, lock)?;
+        let pending = not_durable(path, &chain, &plan)?;
+        let mut writer = Writer::start(path, plan, (pending, live), entries, options, lock)?;
         writer.dropped = dropped;
         if let Some(column) = writer.sorted_by.filter(|_| dataset.len().is_ok_and(|rows| rows > 0)) {
             let key = Key::of(&dataset.row_from_end(1)?.get(column)?);
@@ -571,6 +573,22 @@ fn live_segment(
     };
     let live = first_segment(path, plan, Shape { first_row, limits, sorted_by, segment_rows })?;
     Ok((live, 0))
+}
+
+/// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.
+fn not_durable(path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
+    let mut found = Vec::new();
+    let sealed = &chain.starts[..chain.starts.len().saturating_sub(1)];
+    for &start in sealed.iter().rev() {
+        let path = folder::path(path, start);
+        let Some(segment) = super::segment::open(&path)? else { break };
+        let record = segment.newest()?;
+        if (0..2).filter_map(|number| segment.durable(number)).any(|durable| durable.counters == record.counters) {
+            break;
+        }
+        found.insert(0, Growing::open(&path, plan, segment.header, &record)?.shared);
+    }
+    Ok(found)
 }
 
 /// The dictionaries of a segment, into memory.
