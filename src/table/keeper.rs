@@ -16,6 +16,8 @@ struct Inner {
     lock: Lock,
     /// Segments whose newest commit is not on the disk yet, the live one last.
     segments: Mutex<Vec<Arc<Shared>>>,
+    /// Held by the one that syncs: the writer, or the thread.
+    syncing: Mutex<()>,
     /// When the face may be published next, in milliseconds of the coarse clock; 0 for at once.
     next: AtomicU64,
     idle: AtomicBool,
@@ -44,6 +46,7 @@ impl Keeper {
         let inner = Arc::new(Inner {
             lock,
             segments: Mutex::new(vec![live]),
+            syncing: Mutex::new(()),
             next: AtomicU64::new(0),
             idle: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -176,6 +179,7 @@ impl Inner {
     }
 
     fn sync(&self) -> Result<()> {
+        let _alone = locked(&self.syncing);
         let pending = locked(&self.segments).clone();
         let mut rows = self.durable_rows.load(Ordering::Acquire);
         for segment in &pending {
