@@ -150,7 +150,7 @@ impl Inner {
                 synced = Instant::now();
             }
             let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(synced.elapsed()));
-            let shown = || live.face().shown == live.store.load64(live.header.live + SEQUENCE);
+            let shown = || live.face().shown >= live.store.load64(live.header.live + SEQUENCE);
             if !shown() {
                 let wait = live.face().wait();
                 match wait.is_zero() {
