@@ -43,7 +43,8 @@ interop: $(BIN)/python
 SECONDS ?= 60
 live: $(VENV)/test.done
 	ARROWWOOD_LIVE_SECONDS=$(SECONDS) cargo test --release --test live -- --nocapture --test-threads=1
-	$(BIN)/python tests/live/live.py --seconds $(SECONDS)
+	cargo build --release --example ticks
+	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
 
 # Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.

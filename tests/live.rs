@@ -90,7 +90,7 @@ fn child() {
     let (own, time) = (number(1), Duration::from_millis(number(5)));
     let (table, journal) = (Path::new("ticks"), Journal::open(Path::new("journal")));
     let Report { looks, rows } = match words[0] {
-        "write" => ticks::write(table, shape, &journal, own, time),
+        "write" => ticks::write(table, shape, &journal, own, time, |_| ()),
         "refresh" => ticks::read(table, &journal, own, Way::Refresh, time),
         "open" => ticks::read(table, &journal, own, Way::Open, time),
         "follow" => ticks::tail(table, &journal, own, time),

@@ -6,7 +6,7 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as arrow from 'apache-arrow';
 
-const PERIOD = 1 << 16;
+const PERIOD = 1 << 14;
 const START = 1_700_000_000_000_000;
 
 export async function live(folder, seconds) {

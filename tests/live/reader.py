@@ -1,6 +1,8 @@
 """Opens a table that is being written over and over with a stock reader, and checks every row: see live.py.
 
-`reader.py KIND FOLDER SECONDS` prints a line of JSON: opens, rows checked, what was wrong.
+`reader.py KIND FOLDER SECONDS [killed]` prints a line of JSON: opens, rows checked, what was wrong, and how often rows
+were gone: a writer that is killed while it begins a segment may have shown stock readers rows of the commit that it was
+about to make. No other writer may.
 """
 
 import json
@@ -26,7 +28,7 @@ class Reader:
         self.folder = Path(folder)
         self.expected = Expected()
         self.most = {}
-        self.opens = self.rows = self.wrong = 0
+        self.opens = self.rows = self.wrong = self.gone = 0
         self.complaints = []
 
     def complain(self, text):
@@ -38,11 +40,15 @@ class Reader:
         self.opens += 1
         self.rows += table.num_rows
         before = self.most.get(name, 0)
-        self.most[name] = max(before, table.num_rows)
+        self.most[name] = table.num_rows
         if table.num_rows < before:
-            return self.complain(f"{name}: {table.num_rows} rows after {before}")
+            self.lose(f"{name}: {table.num_rows} rows after {before}")
         if complaint := self.expected.complaint(table, start):
             self.complain(f"{name}, {table.num_rows} rows: {complaint}")
+
+    def lose(self, text):
+        self.gone += 1
+        self.complaints = (self.complaints + [text])[:5]
 
     def close(self):
         pass
@@ -157,11 +163,15 @@ def main():
     while time.monotonic() < deadline:
         try:
             reader.step()
+        except FileNotFoundError as e:
+            reader.lose(str(e))
         except Exception as e:  # Whatever a reader makes of it is what the test is about.
             reader.complain(f"{type(e).__name__}: {e}"[:300])
     reader.close()
-    figures = {"opens": reader.opens, "rows": reader.rows, "wrong": reader.wrong, "complaints": reader.complaints}
-    print(json.dumps({"reader": kind, **figures, "most": max(reader.most.values(), default=0)}))
+    if sys.argv[4:] != ["killed"]:
+        reader.wrong, reader.gone = reader.wrong + reader.gone, 0
+    names = ["opens", "rows", "wrong", "gone", "complaints"]
+    print(json.dumps({"reader": kind} | {name: getattr(reader, name) for name in names}))
 
 
 if __name__ == "__main__":

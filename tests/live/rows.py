@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
-PERIOD = 1 << 16
+PERIOD = 1 << 14
 START = 1_700_000_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SYMBOLS = pa.dictionary(pa.int32(), pa.string())

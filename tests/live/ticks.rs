@@ -14,7 +14,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, follow, open};
 
-const PERIOD: u64 = 1 << 16;
+const PERIOD: u64 = 1 << 14;
 const START: i64 = 1_700_000_000_000_000;
 /// A writer that is so many rows ahead of a reader waits for it.
 const AHEAD: u64 = 8 << 20;
@@ -192,8 +192,15 @@ pub struct Report {
     pub rows: u64,
 }
 
-/// Commits single rows and batches of random sizes at full speed.
-pub fn write(folder: &Path, shape: Shape, journal: &Journal, seed: u64, time: Duration) -> Report {
+/// Commits single rows and batches of random sizes at full speed. `opened` hears with how many rows it begins.
+pub fn write(
+    folder: &Path,
+    shape: Shape,
+    journal: &Journal,
+    seed: u64,
+    time: Duration,
+    opened: impl FnOnce(u64),
+) -> Report {
     let (rows, schema, deadline) = (Rows::new(), schema(shape), Instant::now() + time);
     let options = WriterOptions {
         sync: Sync::Every(Duration::from_millis(500)),
@@ -203,6 +210,7 @@ pub fn write(folder: &Path, shape: Shape, journal: &Journal, seed: u64, time: Du
         ..WriterOptions::default()
     };
     let mut writer = Writer::open(folder, Some(schema.clone()), &options).unwrap();
+    opened(writer.rows());
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (mut at, mut report, mut tidied) = (writer.rows(), Report::default(), Instant::now());
     while Instant::now() < deadline {

@@ -17,7 +17,7 @@ import (
 
 // The rows that tests/live/rows.py defines.
 const (
-	period = 1 << 16
+	period = 1 << 14
 	start  = 1_700_000_000_000_000
 )
 

@@ -27,7 +27,7 @@ import org.apache.arrow.vector.ipc.ArrowFileReader;
  * tests/live/rows.py defines.
  */
 final class Live {
-  private static final int PERIOD = 1 << 16;
+  private static final int PERIOD = 1 << 14;
   private static final long START = 1_700_000_000_000_000L;
 
   static void run(Path folder, double seconds) throws Exception {
