@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench interop check-all fuzz lint clean
+.PHONY: demo test test-rust test-python bench interop live check-all fuzz lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -37,6 +37,14 @@ interop: $(BIN)/python
 	$(BIN)/pip install --quiet pyarrow
 	cargo build --example samples
 	$(BIN)/python tests/interop/run.py --samples $(TARGET)/debug/examples/samples --folder $(TARGET)/interop $(PAGE)
+
+# Readers of all kinds at a table that is being written at full speed, $(SECONDS) each time, writers that are killed in
+# between: nobody may see anything but a prefix of its rows. The short tests do the same for two seconds.
+SECONDS ?= 60
+live: $(VENV)/test.done
+	ARROWWOOD_LIVE_SECONDS=$(SECONDS) cargo test --release --test live -- --nocapture --test-threads=1
+	cargo build --release --example ticks
+	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
 
 # Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.

@@ -54,3 +54,17 @@ fn committed_rows_are_read_back() {
         }
     }
 }
+
+#[test]
+fn a_table_without_rows_is_compacted_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let options = WriterOptions::default();
+    Writer::open(&path, Some(schema()), &options).unwrap().close().unwrap();
+    arrowwood::compact(&path, |_, _| ()).unwrap();
+    let dataset = open(&path).unwrap();
+    let mut writer = Writer::open(&path, None, &options).unwrap();
+    writer.append(&batch(0..3)).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(dataset.refresh().unwrap().len().unwrap(), 3);
+}

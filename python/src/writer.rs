@@ -131,8 +131,9 @@ impl Writer {
         let mut row = Vec::with_capacity(values.len());
         for (field, given) in self.schema.fields().iter().zip(values) {
             match read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))? {
-                Some(value) => row.push(value),
-                None => return Ok(None),
+                // A null list as well comes in a batch.
+                Some(value) if !field.data_type().is_nested() => row.push(value),
+                _ => return Ok(None),
             }
         }
         Ok(Some(row))

@@ -17,6 +17,8 @@ struct Inner {
     lock: Lock,
     /// Segments whose newest commit is not on the disk yet, the live one last.
     segments: Mutex<Vec<Arc<Shared>>>,
+    /// Held by the one that syncs: the writer, or the thread.
+    syncing: Mutex<()>,
     /// When the face may be published next, in milliseconds of the coarse clock; 0 for at once.
     next: AtomicU64,
     idle: AtomicBool,
@@ -49,6 +51,7 @@ impl Keeper {
         let inner = Arc::new(Inner {
             lock,
             segments: Mutex::new(segments),
+            syncing: Mutex::new(()),
             next: AtomicU64::new(0),
             idle: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -158,7 +161,7 @@ impl Inner {
             }
             let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(synced.elapsed()));
             let rest = rest.min(self.trim());
-            let shown = || live.face().shown == live.store.load64(live.header.live + SEQUENCE);
+            let shown = || live.face().shown >= live.store.load64(live.header.live + SEQUENCE);
             if !shown() {
                 let wait = live.face().wait();
                 match wait.is_zero() {
@@ -203,6 +206,7 @@ impl Inner {
     }
 
     fn sync(&self) -> Result<()> {
+        let _alone = locked(&self.syncing);
         let pending = locked(&self.segments).clone();
         let mut rows = self.durable_rows.load(Ordering::Acquire);
         for segment in &pending {

@@ -420,6 +420,11 @@ impl Live {
         self.snapshot.segment.sequence() == self.snapshot.record.sequence
     }
 
+    fn next_path(&self) -> PathBuf {
+        let Snapshot { segment, record, .. } = &self.snapshot;
+        folder::path(&self.table.folder, segment.header.first_row + record.rows())
+    }
+
     /// The pieces of the table as it is now.
     fn refresh(&self) -> Result<Dataset> {
         let Snapshot { segment, .. } = &self.snapshot;
@@ -525,6 +530,8 @@ fn ended(piece: &Piece) -> Option<&History> {
 #[inline]
 fn is_newest(piece: &Piece) -> bool {
     match growing(piece) {
+        // A sealed segment changes no more, but has a successor, or will have one.
+        Some(live) if live.snapshot.record.sealed => live.is_newest() && !live.next_path().exists(),
         Some(live) => live.is_newest(),
         None => ended(piece).is_none_or(|history| !history.next_path().exists()),
     }
@@ -537,7 +544,8 @@ pub(super) fn first_row(dataset: &Dataset) -> u64 {
 
 /// What a follower sleeps on: the live segment's mapping, where its live page is, and the sequence it has seen.
 pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, u64, u64)> {
-    let live = dataset.pieces().last().and_then(growing)?;
+    // Nobody is woken by one that is sealed.
+    let live = dataset.pieces().last().and_then(growing).filter(|live| !live.snapshot.record.sealed)?;
     Some((live.snapshot.segment.path(), live.snapshot.segment.header.live, live.snapshot.record.sequence))
 }
 

@@ -1,10 +1,11 @@
-// Reads and writes Arrow with Arrow JS for run.py: `read FOLDER` or `write FOLDER`.
+// Reads and writes Arrow with Arrow JS for run.py: `read FOLDER` or `write FOLDER`; `live` for tests/live/live.py.
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as arrow from 'apache-arrow';
 import * as zstd from 'fzstd';
 import lz4 from 'lz4js';
+import { live } from './live.mjs';
 
 const { DataType } = arrow;
 const UNITS = ['s', 'ms', 'us', 'ns'];
@@ -12,8 +13,9 @@ const UNITS = ['s', 'ms', 'us', 'ns'];
 arrow.compressionRegistry.set(arrow.CompressionType.LZ4_FRAME, { decode: data => lz4.decompress(data) });
 arrow.compressionRegistry.set(arrow.CompressionType.ZSTD, { decode: data => zstd.decompress(data) });
 
-const [what, folder] = process.argv.slice(2);
+const [what, folder, seconds] = process.argv.slice(2);
 if (what === 'write') writeBoth(folder);
+else if (what === 'live') await live(folder, Number(seconds));
 else readAll(folder);
 
 function readAll(folder) {

@@ -232,6 +232,10 @@ impl Column<'_> {
     fn arrays(&self, field: &FieldRef, rows: usize) -> Result<Vec<ArrayRef>> {
         match &self.values {
             Values::Missing => Ok(vec![new_null_array(field.data_type(), rows)]),
+            // Nulls are nulls of any type, also of those that no value can be made of.
+            Values::Objects(objects) if field.is_nullable() && objects.iter().all(|object| object.is_none()) => {
+                Ok(vec![new_null_array(field.data_type(), rows)])
+            }
             Values::Objects(objects) => {
                 let mut builder = Builder::new(field).map_err(|e| e.in_column(&self.name))?;
                 for (row, object) in objects.iter().enumerate() {

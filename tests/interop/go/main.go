@@ -1,4 +1,4 @@
-// Reads and writes Arrow with arrow-go for run.py: `read FOLDER` or `write FOLDER`.
+// Reads and writes Arrow with arrow-go for run.py: `read FOLDER` or `write FOLDER`; `live` for tests/live/live.py.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -16,8 +17,16 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 4 && os.Args[1] == "live" {
+		seconds, err := strconv.ParseFloat(os.Args[3], 64)
+		if err != nil {
+			panic(err)
+		}
+		live(os.Args[2], seconds)
+		return
+	}
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "read FOLDER, or write FOLDER")
+		fmt.Fprintln(os.Stderr, "read FOLDER, write FOLDER, or live FOLDER SECONDS")
 		os.Exit(2)
 	}
 	if os.Args[1] == "write" {

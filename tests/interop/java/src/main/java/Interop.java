@@ -16,10 +16,17 @@ import org.apache.arrow.vector.ipc.ArrowFileReader;
 import org.apache.arrow.vector.ipc.ArrowReader;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 
-/** Reads and writes Arrow with Arrow Java for run.py: {@code read FOLDER} or {@code write FOLDER}. */
+/**
+ * Reads and writes Arrow with Arrow Java for run.py: {@code read FOLDER} or {@code write FOLDER}; {@code live} for
+ * tests/live/live.py.
+ */
 public final class Interop {
   public static void main(String[] arguments) throws Exception {
     Path folder = Path.of(arguments[1]);
+    if (arguments[0].equals("live")) {
+      Live.run(folder, Double.parseDouble(arguments[2]));
+      return;
+    }
     if (arguments[0].equals("write")) {
       Writer.writeBoth(folder);
       return;

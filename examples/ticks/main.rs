@@ -1,0 +1,23 @@
+//! Writes a table at full speed for `tests/live/live.py`: `ticks FOLDER SECONDS JOURNAL SEED SEGMENT_ROWS`.
+
+use std::path::Path;
+use std::time::Duration;
+
+#[path = "../../tests/live/ticks.rs"]
+#[allow(dead_code, reason = "the readers are those of tests/live.rs")]
+mod ticks;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, seconds, journal, seed, segment_rows] = &words[..] else {
+        eprintln!("ticks FOLDER SECONDS JOURNAL SEED SEGMENT_ROWS");
+        std::process::exit(2);
+    };
+    let time = Duration::from_secs_f64(seconds.parse().unwrap());
+    let shape = ticks::Shape { segment_rows: segment_rows.parse().unwrap(), lists: true, keep: None };
+    let journal = ticks::Journal::open(Path::new(journal));
+    let opened = |rows: u64| println!("{{\"opened\": {rows}}}");
+    let report = ticks::write(Path::new(folder), shape, &journal, seed.parse().unwrap(), time, opened);
+    let (commits, rows, seconds) = (report.looks, report.rows, time.as_secs_f64());
+    println!("{{\"rows\": {rows}, \"commits\": {commits}, \"seconds\": {seconds}}}");
+}
