@@ -1,8 +1,8 @@
 //! Arrowwood opens Apache Arrow data of any size **in place**, by memory mapping, in microseconds.
 //!
-//! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `buffer` (bytes with an
-//! owner), `value` (one cell), `validate`, `column` and `dataset`, `meaning`, `display`, `csv`, `ipc`, `open`, `compute`,
-//! `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the picture.
+//! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `parse`
+//! (types out of text), `buffer` (bytes with an owner), `value` (one cell), `validate`, `column` and `dataset`,
+//! `meaning`, `display`, `csv`, `ipc`, `open`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the picture.
 
 mod buffer;
 mod cdata;
@@ -18,6 +18,7 @@ mod map;
 mod meaning;
 mod open;
 mod parallel;
+mod parse;
 mod table;
 mod validate;
 mod value;
@@ -36,5 +37,6 @@ pub use ipc::{
 pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
+pub use parse::{parse_schema, parse_type};
 pub use table::{Follow, Sync, Writer, WriterOptions, compact, follow};
 pub use value::{Items, Members, Value};

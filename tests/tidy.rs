@@ -10,6 +10,7 @@ const ORDER: &[&[&str]] = &[
     &["parallel"],
     &["map"],
     &["layout"],
+    &["parse"],
     &["buffer"],
     &["value"],
     &["validate"],
@@ -25,8 +26,14 @@ const ORDER: &[&[&str]] = &[
 ];
 
 /// Where `unsafe` may stand, and nowhere else.
-const FENCES: &[&str] =
-    &["src/map/sys.rs", "src/map/os.rs", "src/buffer.rs", "src/cdata.rs", "python/src/export.rs", "python/src/exchange.rs"];
+const FENCES: &[&str] = &[
+    "src/map/sys.rs",
+    "src/map/os.rs",
+    "src/buffer.rs",
+    "src/cdata.rs",
+    "python/src/export.rs",
+    "python/src/exchange.rs",
+];
 
 /// Lines beyond which a file of code (tests apart) is no longer read at one sitting.
 const LONGEST_FILE: usize = 750;
