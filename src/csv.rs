@@ -10,25 +10,20 @@
 //! An empty field is a null; in columns that are not text, so are `NA`, `N/A`, `null` and `NULL`. Blank lines are
 //! skipped, spaces are kept.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashSet, VecDeque};
 use std::fmt::Display;
 use std::io::Read;
-use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use arrow_array::builder::*;
-use arrow_array::cast::AsArray;
-use arrow_array::types::*;
-use arrow_array::{
-    Array, ArrayRef, DictionaryArray, Int32Array, OffsetSizeTrait, PrimitiveArray, RecordBatch, RecordBatchOptions,
-    downcast_integer,
-};
-use arrow_buffer::ArrowNativeType;
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
-use chrono::NaiveDate;
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use csv::{Position, ReaderBuilder, StringRecord};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+use crate::feed::{Incoming, Parser};
+use crate::sink::*;
+use crate::text::*;
 
 /// How to read a CSV file.
 #[derive(Clone, Debug)]
@@ -53,9 +48,7 @@ impl Default for CsvOptions {
 
 impl CsvOptions {
     fn check(&self) -> Result<()> {
-        if self.batch_rows == 0 {
-            return Err(Error::argument("reading CSV: expected batch_rows of 1 or more, got 0"));
-        }
+        check_batch_rows(self.batch_rows).map_err(reading)?;
         if !self.delimiter.is_ascii() || b"\"\r\n".contains(&self.delimiter) {
             let got = self.delimiter.escape_ascii();
             return Err(Error::argument(format!(
@@ -68,6 +61,9 @@ impl CsvOptions {
 }
 
 /// Reads all of `input` into record batches.
+///
+/// # Errors
+/// As [`stream_csv`], but a schema may have been left out, and the header may name other columns.
 pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     options.check()?;
     let text = Text::read(input, options.delimiter)?;
@@ -76,9 +72,34 @@ pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRe
         Some(schema) => schema.clone(),
         None => Arc::new(infer(&text, &header, options)?),
     };
-    let mut columns = columns(&schema, &header, options)?;
-    let lengths = fill(&text, &mut columns, options.batch_rows)?;
-    assemble(&schema, columns, &lengths)
+    let mut table = Table::new(&schema, &header, options)?;
+    let mut rows = text.rows()?;
+    while rows.next()? {
+        table.push(&rows, &mut Filling::cut)?;
+    }
+    table.columns.cut().and_then(|()| table.columns.assemble()).map_err(reading)
+}
+
+/// Reads rows of [`CsvOptions::schema`] from `input` as they come, in batches of at most [`CsvOptions::batch_rows`]
+/// rows. Rows are handed on when the batch is full, at the end, and when nothing more comes and the first of them has
+/// waited for `patience`, so that `input` may be the other end of `tail -f`.
+///
+/// The header must name the schema's columns and no others, in any order. In addition to what inference finds, values
+/// of type `Time32` and `Time64` are like `12:34:56.789`, of `Decimal32`, `Decimal64` and `Decimal128` like `-12.50` or
+/// `1e3`, of `Binary` hexadecimal digits; timestamps and times may also be whole numbers in the column's unit.
+///
+/// # Errors
+/// `InvalidArgument` without a schema, or with columns to dictionary-encode, which the schema is to tell; `Unsupported`
+/// for types that text can't be read as. Other errors are items: the last one.
+pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patience: Duration) -> Result<Incoming> {
+    options.check()?;
+    let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
+    let rows = Rows { options: options.clone(), schema: schema.clone(), table: None, lines: 0, place: Place::Mark };
+    Incoming::new(input, schema, Box::new(rows), "reading CSV", patience)
+}
+
+fn reading(e: Error) -> Error {
+    e.context("reading CSV")
 }
 
 // ---- rows ----
@@ -89,6 +110,8 @@ struct Text {
     bytes: Vec<u8>,
     end: usize,
     delimiter: u8,
+    /// The number of lines before the text.
+    lines: usize,
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -97,9 +120,20 @@ impl Text {
     fn read(input: impl Read, delimiter: u8) -> Result<Text> {
         let mut bytes = Vec::new();
         input.chain(&b"\nx"[..]).read_to_end(&mut bytes).map_err(|e| Error::io("reading CSV", &e))?;
-        let marks = bytes.chunks(3).take_while(|&chunk| chunk == BYTE_ORDER_MARK).count();
-        bytes.drain(..3 * marks);
-        Ok(Text { end: bytes.len() - 1, bytes, delimiter })
+        without_marks(&mut bytes);
+        Ok(Text { end: bytes.len() - 1, bytes, delimiter, lines: 0 })
+    }
+
+    /// Whole records, of which each but the last of all ends its line.
+    fn after(lines: usize, mut bytes: Vec<u8>, delimiter: u8) -> Text {
+        if lines == 0 {
+            without_marks(&mut bytes);
+        }
+        if !matches!(bytes.last(), Some(b'\n' | b'\r')) {
+            bytes.push(b'\n');
+        }
+        bytes.push(b'x');
+        Text { end: bytes.len() - 1, bytes, delimiter, lines }
     }
 
     fn records(&self) -> Records<'_> {
@@ -112,9 +146,7 @@ impl Text {
     fn header(&self) -> Result<StringRecord> {
         let mut records = self.records();
         if !records.next()? {
-            return Err(Error::invalid(
-                "reading CSV: expected a header with the names of the columns, got no text; add it",
-            ));
+            return Err(no_header());
         }
         let mut names = HashSet::new();
         for (i, name) in records.record.iter().enumerate() {
@@ -140,8 +172,17 @@ impl Text {
     fn line(&self, at: usize) -> usize {
         let before = &self.bytes[..at];
         let ends_line = |&i: &usize| before[i] == b'\n' || (before[i] == b'\r' && self.bytes[i + 1] != b'\n');
-        1 + (0..at).filter(ends_line).count()
+        self.lines + 1 + (0..at).filter(ends_line).count()
     }
+}
+
+fn without_marks(bytes: &mut Vec<u8>) {
+    let marks = bytes.chunks(3).take_while(|&chunk| chunk == BYTE_ORDER_MARK).count();
+    bytes.drain(..3 * marks);
+}
+
+fn no_header() -> Error {
+    Error::invalid("reading CSV: expected a header with the names of the columns, got no text; add it")
 }
 
 fn check_name(number: usize, name: &str, new: bool) -> Result<()> {
@@ -203,37 +244,6 @@ impl Records<'_> {
 
 // ---- inference ----
 
-/// The types a column may still have, a bit for each of [`candidate`]'s.
-type Kinds = u16;
-
-const BOOLEAN: Kinds = 1;
-const INT: Kinds = 1 << 1;
-const UINT: Kinds = 1 << 2;
-const FLOAT: Kinds = 1 << 3;
-const DATE: Kinds = 1 << 4;
-const MICROS: Kinds = 1 << 5;
-const NANOS: Kinds = 1 << 6;
-const UTC_MICROS: Kinds = 1 << 7;
-const UTC_NANOS: Kinds = 1 << 8;
-const TEXT: Kinds = 0;
-const UNSEEN: Kinds = Kinds::MAX;
-
-fn candidate(kinds: Kinds) -> DataType {
-    let utc = || Some("UTC".into());
-    match kinds {
-        UNSEEN | TEXT => DataType::Utf8,
-        _ if kinds & BOOLEAN != 0 => DataType::Boolean,
-        _ if kinds & INT != 0 => DataType::Int64,
-        _ if kinds & UINT != 0 => DataType::UInt64,
-        _ if kinds & FLOAT != 0 => DataType::Float64,
-        _ if kinds & DATE != 0 => DataType::Date32,
-        _ if kinds & MICROS != 0 => DataType::Timestamp(TimeUnit::Microsecond, None),
-        _ if kinds & NANOS != 0 => DataType::Timestamp(TimeUnit::Nanosecond, None),
-        _ if kinds & UTC_MICROS != 0 => DataType::Timestamp(TimeUnit::Microsecond, utc()),
-        _ => DataType::Timestamp(TimeUnit::Nanosecond, utc()),
-    }
-}
-
 fn infer(text: &Text, header: &StringRecord, options: &CsvOptions) -> Result<Schema> {
     let encoded = |name: &str| options.dictionary.iter().any(|listed| listed == name);
     let mut kinds: Vec<Kinds> = header.iter().map(|name| if encoded(name) { TEXT } else { UNSEEN }).collect();
@@ -247,503 +257,181 @@ fn infer(text: &Text, header: &StringRecord, options: &CsvOptions) -> Result<Sch
     Ok(Schema::new(fields.collect::<Fields>()))
 }
 
-fn narrow(kinds: &mut Kinds, value: &str) {
-    if *kinds != TEXT && !is_null(value) {
-        *kinds &= kinds_of(value);
-    }
-}
-
-fn is_null(value: &str) -> bool {
-    matches!(value, "" | "NA" | "N/A" | "null" | "NULL")
-}
-
-fn kinds_of(value: &str) -> Kinds {
-    match number_kinds(value) {
-        TEXT if boolean(value).is_some() => BOOLEAN,
-        TEXT if date(value).is_some() => DATE,
-        TEXT => Moment::parse(value).map_or(TEXT, |moment| moment.kinds()),
-        kinds => kinds,
-    }
-}
-
-fn number_kinds(value: &str) -> Kinds {
-    let digits = value.strip_prefix('-').unwrap_or(value).as_bytes();
-    let padded = digits.starts_with(b"0") && digits.get(1).is_some_and(u8::is_ascii_digit);
-    if padded || value.starts_with('+') {
-        TEXT
-    } else if digits.iter().all(u8::is_ascii_digit) {
-        integer_kinds(value)
-    } else {
-        float::<f64>(value).map_or(TEXT, |_| FLOAT)
-    }
-}
-
-fn integer_kinds(value: &str) -> Kinds {
-    let unsigned = value.parse::<u64>().map_or(TEXT, |_| UINT);
-    let exact = |value: i64| (value as f64) as i128 == i128::from(value);
-    match value.parse() {
-        Ok(value) if exact(value) => INT | FLOAT | unsigned,
-        Ok(_) => INT | unsigned,
-        Err(_) => unsigned,
-    }
-}
-
-// ---- values ----
-
-fn boolean(value: &str) -> Option<bool> {
-    match value {
-        "true" | "True" | "TRUE" => Some(true),
-        "false" | "False" | "FALSE" => Some(false),
-        _ => None,
-    }
-}
-
-fn parse<T: FromStr>(value: &str) -> Option<T> {
-    value.parse().ok()
-}
-
-/// Not for digits that are infinite as floats, such as `1e999`.
-fn float<T: FromStr + Copy + Into<f64>>(value: &str) -> Option<T> {
-    let number: T = value.parse().ok()?;
-    let overflow = number.into().is_infinite() && value.contains(|c: char| c.is_ascii_digit());
-    (!overflow).then_some(number)
-}
-
-/// Exactly `width` digits.
-fn digits(value: &str, width: usize) -> Option<u32> {
-    let plain = value.len() == width && value.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { value.parse().ok() } else { None }
-}
-
-/// Days since 1970.
-fn date(value: &str) -> Option<i32> {
-    iso_date(value).or_else(|| english_date(value))
-}
-
-fn iso_date(value: &str) -> Option<i32> {
-    let (year, rest) = value.split_at_checked(4)?;
-    let (month, day) = rest.strip_prefix('-')?.split_once('-')?;
-    days(year, digits(month, 2)?, digits(day, 2)?)
-}
-
-fn english_date(value: &str) -> Option<i32> {
-    let (first, rest) = value.split_once(' ')?;
-    let (second, year) = rest.split_once(' ')?;
-    match month(first) {
-        Some(month) => days(year, month, day(second.strip_suffix(',').unwrap_or(second))?),
-        None => days(year, month(second)?, day(first)?),
-    }
-}
-
-fn days(year: &str, month: u32, day: u32) -> Option<i32> {
-    let year = digits(year, 4).filter(|&year| year > 0)?;
-    let date = NaiveDate::from_ymd_opt(year as i32, month, day)?;
-    Some(date.to_epoch_days())
-}
-
-fn day(value: &str) -> Option<u32> {
-    digits(value, 1).or_else(|| digits(value, 2))
-}
-
-fn month(value: &str) -> Option<u32> {
-    let mut months = "January February March April May June July August September October November December".split(' ');
-    let is = |month: &str| value.eq_ignore_ascii_case(month) || value.eq_ignore_ascii_case(&month[..3]);
-    months.position(is).map(|index| index as u32 + 1)
-}
-
-/// A date and a time: UTC if the value had an `offset`, else by the clock of an unknown place.
-struct Moment {
-    seconds: i64,
-    nanos: i64,
-    offset: bool,
-}
-
-impl Moment {
-    fn parse(value: &str) -> Option<Moment> {
-        let (date, time) = value.split_at_checked(10)?;
-        let midnight = i64::from(iso_date(date)?) * 86_400;
-        let time = time.strip_prefix(['T', ' '])?;
-        let (clock, zone) = time.split_at(time.find(['Z', '+', '-']).unwrap_or(time.len()));
-        let (clock, fraction) = clock.split_once('.').map_or((clock, None), |(clock, rest)| (clock, Some(rest)));
-        let nanos = fraction.map_or(Some(0), nanoseconds)?;
-        Some(Moment {
-            seconds: midnight + clock_seconds(clock)? - zone_seconds(zone)?,
-            nanos,
-            offset: !zone.is_empty(),
-        })
-    }
-
-    /// Also for a date without a time.
-    fn parse_or_midnight(value: &str) -> Option<Moment> {
-        let midnight = || date(value).map(|days| Moment { seconds: i64::from(days) * 86_400, nanos: 0, offset: false });
-        Moment::parse(value).or_else(midnight)
-    }
-
-    fn kinds(&self) -> Kinds {
-        let (micros, nanos) = if self.offset { (UTC_MICROS, UTC_NANOS) } else { (MICROS, NANOS) };
-        let fits = |per_second, kind| self.count(per_second).map_or(TEXT, |_| kind);
-        fits(1_000_000, micros) | fits(1_000_000_000, nanos)
-    }
-
-    /// Since 1970, in units of which a second has so many; `None` where those do not hold it exactly.
-    fn count(&self, per_second: i64) -> Option<i64> {
-        let nanos_each = 1_000_000_000 / per_second;
-        let whole = self.nanos % nanos_each == 0;
-        let count = i128::from(self.seconds) * i128::from(per_second) + i128::from(self.nanos / nanos_each);
-        if whole { i64::try_from(count).ok() } else { None }
-    }
-}
-
-fn nanoseconds(fraction: &str) -> Option<i64> {
-    let number = digits(fraction, fraction.len().clamp(1, 9))?;
-    Some(i64::from(number) * 10_i64.pow(9 - fraction.len() as u32))
-}
-
-fn clock_seconds(clock: &str) -> Option<i64> {
-    let (hours, rest) = clock.split_once(':')?;
-    let (minutes, seconds) = rest.split_once(':')?;
-    let (hours, minutes, seconds) = (digits(hours, 2)?, digits(minutes, 2)?, digits(seconds, 2)?);
-    let valid = hours < 24 && minutes < 60 && seconds < 60;
-    valid.then_some(i64::from(hours * 3600 + minutes * 60 + seconds))
-}
-
-/// Seconds east of Greenwich for nothing, `Z`, `+05`, `+0530` and `+05:30`.
-fn zone_seconds(zone: &str) -> Option<i64> {
-    let Some(sign) = zone.chars().next().filter(|&sign| sign != 'Z') else {
-        return (zone.len() < 2).then_some(0);
-    };
-    let (hours, rest) = zone[1..].split_at_checked(2)?;
-    let minutes = if rest.is_empty() { 0 } else { digits(rest.strip_prefix(':').unwrap_or(rest), 2)? };
-    let hours = digits(hours, 2).filter(|&hours| hours < 24 && minutes < 60)?;
-    let seconds = i64::from(hours * 3600 + minutes * 60);
-    Some(if sign == '-' { -seconds } else { seconds })
-}
-
 // ---- columns ----
 
-struct Column {
-    field: Field,
-    source: usize,
-    sink: Box<dyn Sink>,
-    chunks: Vec<ArrayRef>,
+/// A header, and the columns that are read of the records below it.
+struct Table {
+    /// The number of fields.
+    width: usize,
+    /// Which field each column is.
+    sources: Vec<usize>,
+    columns: Filling<Box<dyn Sink>>,
 }
 
-fn columns(schema: &Schema, header: &StringRecord, options: &CsvOptions) -> Result<Vec<Column>> {
-    let names = schema.fields().iter().map(|field| field.name().as_str());
-    for name in &options.dictionary {
-        names
-            .clone()
-            .find(|listed| listed == name)
-            .ok_or_else(|| missing(name, "the option dictionary", names.clone()))?;
-    }
-    schema.fields().iter().map(|field| Column::new(field, header, options)).collect()
-}
-
-fn missing<'a>(name: &str, wanted_by: &str, names: impl Iterator<Item = &'a str>) -> Error {
-    let names: Vec<_> = names.take(20).map(|name| format!("`{}`", shorten(name))).collect();
-    let message = format!(
-        "reading CSV: expected a column `{}`, as {wanted_by} names it, got the columns {}; correct {wanted_by}",
-        shorten(name),
-        names.join(", ")
-    );
-    Error::new(ErrorKind::ColumnNotFound, message)
-}
-
-impl Column {
-    fn new(field: &Field, header: &StringRecord, options: &CsvOptions) -> Result<Column> {
-        let found = header.iter().position(|name| name == field.name());
-        let source = found.ok_or_else(|| missing(field.name(), "the schema", header.iter()))?;
-        let sink = if options.dictionary.contains(field.name()) { encoding_sink(field)? } else { sink(field)? };
-        Ok(Column { field: field.clone(), source, sink, chunks: Vec::new() })
-    }
-
-    fn push(&mut self, rows: &Records) -> Result<()> {
-        let value = rows.record.get(self.source).unwrap_or_default();
-        let null = if self.is_text() { value.is_empty() } else { is_null(value) };
-        let allowed = !null || self.field.is_nullable();
-        let pushed = allowed.then(|| self.sink.push((!null).then_some(value)));
-        pushed.flatten().ok_or_else(|| rows.error(self.refusal(value, null)))
-    }
-
-    fn is_text(&self) -> bool {
-        matches!(self.field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Dictionary(..))
-    }
-
-    fn refusal(&self, value: &str, null: bool) -> String {
-        let (name, data_type) = (self.field.name(), self.field.data_type());
-        let (expected, way_out) = match null {
-            false if self.is_text() => {
-                ("at most 2 GiB of text".to_string(), "read it as LargeUtf8 or use a smaller batch_rows")
-            }
-            true => (format!("{data_type} without nulls"), "correct the value or make the field nullable"),
-            false => (data_type.to_string(), "correct the value or read the column as Utf8"),
+impl Table {
+    fn new(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<Table> {
+        check_dictionary(&options.dictionary, schema).map_err(reading)?;
+        let source = |field: &FieldRef| {
+            let found = header.iter().position(|name| name == field.name());
+            found.ok_or_else(|| reading(missing(field.name(), "the schema", header.iter())))
         };
-        format!("expected {expected} in column `{}`, got {:?}; {way_out}", shorten(name), shorten(value))
+        let column = |field: &FieldRef| {
+            let sink = sink_of(field, &options.dictionary).map_err(reading)?;
+            Ok(Column::new(field.as_ref().clone(), sink))
+        };
+        let sources = schema.fields().iter().map(source).collect::<Result<_>>()?;
+        let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
+        Ok(Table { width: header.len(), sources, columns: Filling::new(schema.clone(), columns, options.batch_rows) })
     }
 
-    fn finish(mut self) -> Result<(Field, Vec<ArrayRef>)> {
-        let context = format!("reading CSV, column `{}`", shorten(self.field.name()));
-        self.sink.seal(self.field, self.chunks).map_err(|e| e.context(context))
-    }
-}
-
-/// Fields can be as long as the file; messages should not.
-fn shorten(value: &str) -> String {
-    let mut short: String = value.chars().take(60).collect();
-    if short.len() < value.len() {
-        short.push('…');
-    }
-    short
-}
-
-/// Parses all rows into the columns, and says how many rows each batch has.
-fn fill(text: &Text, columns: &mut [Column], batch_rows: usize) -> Result<Vec<usize>> {
-    let (mut lengths, mut length) = (Vec::new(), 0);
-    let mut rows = text.rows()?;
-    while rows.next()? {
-        columns.iter_mut().try_for_each(|column| column.push(&rows))?;
-        length += 1;
-        if length == batch_rows {
-            lengths.push(cut(columns, &mut length));
+    /// As `new`, for a header that names no other columns.
+    fn for_all(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<Table> {
+        let names = || schema.fields().iter().map(|field| field.name().as_str());
+        match header.iter().find(|&name| names().all(|known| known != name)) {
+            Some(name) => Err(reading(missing(name, "the header", names()))),
+            None => Table::new(schema, header, options),
         }
     }
-    if length > 0 {
-        lengths.push(cut(columns, &mut length));
-    }
-    Ok(lengths)
-}
 
-fn cut(columns: &mut [Column], length: &mut usize) -> usize {
-    for column in columns {
-        let chunk = column.sink.finish();
-        column.chunks.push(chunk);
-    }
-    std::mem::take(length)
-}
-
-fn assemble(schema: &Schema, columns: Vec<Column>, lengths: &[usize]) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let columns = columns.into_iter().map(Column::finish).collect::<Result<Vec<_>>>()?;
-    let (fields, chunks): (Vec<Field>, Vec<_>) = columns.into_iter().unzip();
-    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-    let batch = |(i, &length): (usize, &usize)| {
-        let arrays = chunks.iter().map(|chunks: &Vec<ArrayRef>| chunks[i].clone()).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(length));
-        RecordBatch::try_new_with_options(schema.clone(), arrays, &options)
-    };
-    let batches = lengths.iter().enumerate().map(batch).collect::<Result<_, _>>();
-    Ok((schema.clone(), batches.map_err(|e| Error::invalid(format!("reading CSV: {e}")))?))
-}
-
-// ---- sinks ----
-
-/// Collects the values of a column into arrays.
-trait Sink {
-    /// Appends a value, or a null for `None`; refuses with `None` what the type does not have.
-    fn push(&mut self, value: Option<&str>) -> Option<()>;
-
-    /// The values since the last call.
-    fn finish(&mut self) -> ArrayRef;
-
-    /// The final type and arrays, from all arrays there are.
-    fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
-        Ok((field, chunks))
+    /// Takes the next row in, and hands the columns to `full` when there are enough.
+    fn push(&mut self, rows: &Records, full: &mut impl FnMut(&mut Filling<Box<dyn Sink>>) -> Result<()>) -> Result<()> {
+        for (column, &source) in self.columns.columns.iter_mut().zip(&self.sources) {
+            push(column, rows.record.get(source).unwrap_or_default()).map_err(|refusal| rows.error(refusal))?;
+        }
+        if self.columns.count() { full(&mut self.columns).map_err(reading) } else { Ok(()) }
     }
 }
 
-fn sink(field: &Field) -> Result<Box<dyn Sink>> {
+fn push(column: &mut Column<Box<dyn Sink>>, value: &str) -> Result<(), String> {
+    let is_text = is_text(column.field.data_type());
+    let null = if is_text { value.is_empty() } else { is_null(value) };
+    let allowed = !null || column.field.is_nullable();
+    let pushed = allowed.then(|| column.sink.push((!null).then_some(value)));
+    pushed.flatten().ok_or_else(|| {
+        let (expected, way_out) = refusal(&column.field, null);
+        let name = shorten(column.field.name());
+        format!("expected {expected} in column `{name}`, got {:?}; {way_out}", shorten(value))
+    })
+}
+
+fn is_text(data_type: &DataType) -> bool {
     use DataType::*;
-    Ok(match field.data_type() {
-        Boolean => parsed(BooleanBuilder::new(), |builder, value| {
-            builder.append_option(optionally(value, boolean)?);
-            Some(())
-        }),
-        Int8 => primitives(Int8Builder::new(), parse),
-        Int16 => primitives(Int16Builder::new(), parse),
-        Int32 => primitives(Int32Builder::new(), parse),
-        Int64 => primitives(Int64Builder::new(), parse),
-        UInt8 => primitives(UInt8Builder::new(), parse),
-        UInt16 => primitives(UInt16Builder::new(), parse),
-        UInt32 => primitives(UInt32Builder::new(), parse),
-        UInt64 => primitives(UInt64Builder::new(), parse),
-        Float32 => primitives(Float32Builder::new(), float),
-        Float64 => primitives(Float64Builder::new(), float),
-        Date32 => primitives(Date32Builder::new(), date),
-        Date64 => primitives(Date64Builder::new(), |value| Some(i64::from(date(value)?) * 86_400_000)),
-        Timestamp(TimeUnit::Second, zone) => moments(TimestampSecondBuilder::new(), 1, zone),
-        Timestamp(TimeUnit::Millisecond, zone) => moments(TimestampMillisecondBuilder::new(), 1_000, zone),
-        Timestamp(TimeUnit::Microsecond, zone) => moments(TimestampMicrosecondBuilder::new(), 1_000_000, zone),
-        Timestamp(TimeUnit::Nanosecond, zone) => moments(TimestampNanosecondBuilder::new(), 1_000_000_000, zone),
-        Utf8 => parsed(StringBuilder::new(), append_text),
-        LargeUtf8 => parsed(LargeStringBuilder::new(), append_text),
-        Dictionary(key, value) if key.is_integer() && **value == Utf8 => Encoder::sink(Some(key.as_ref().clone())),
-        _ => return Err(unsupported(field)),
-    })
+    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Dictionary(..))
 }
 
-fn unsupported(field: &Field) -> Error {
-    Error::unsupported(format!(
-        "reading CSV: expected a type that CSV can be read as, got {} for column `{}`; read it as Utf8",
-        field.data_type(),
-        shorten(field.name())
-    ))
-}
-
-/// The sink of a field that the options list as dictionary-encoded; a schema's own choice of keys holds.
-fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
-    match field.data_type() {
-        DataType::Utf8 => Ok(Encoder::sink(None)),
-        DataType::Dictionary(..) => sink(field),
-        other => Err(Error::argument(format!(
-            "reading CSV: expected Utf8 for column `{}`, as the option dictionary names it, got {other} in the schema; correct either",
-            shorten(field.name())
-        ))),
-    }
-}
-
-/// A builder, and how to append a value to it.
-struct Parsed<B, F> {
-    builder: B,
-    append: F,
-}
-
-impl<B: ArrayBuilder, F: Fn(&mut B, Option<&str>) -> Option<()>> Sink for Parsed<B, F> {
-    fn push(&mut self, value: Option<&str>) -> Option<()> {
-        (self.append)(&mut self.builder, value)
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        self.builder.finish()
-    }
-}
-
-fn parsed<B: ArrayBuilder>(builder: B, append: impl Fn(&mut B, Option<&str>) -> Option<()> + 'static) -> Box<dyn Sink> {
-    Box::new(Parsed { builder, append })
-}
-
-/// `None` when there is a value and it does not parse.
-fn optionally<T>(value: Option<&str>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
-    value.map_or(Some(None), |value| parse(value).map(Some))
-}
-
-fn primitives<T: ArrowPrimitiveType>(
-    builder: PrimitiveBuilder<T>,
-    parse: impl Fn(&str) -> Option<T::Native> + 'static,
-) -> Box<dyn Sink> {
-    parsed(builder, move |builder, value| {
-        builder.append_option(optionally(value, &parse)?);
-        Some(())
-    })
-}
-
-fn moments<T: ArrowTimestampType>(
-    builder: PrimitiveBuilder<T>,
-    per_second: i64,
-    zone: &Option<Arc<str>>,
-) -> Box<dyn Sink> {
-    let zoned = zone.is_some();
-    let utc = matches!(zone.as_deref(), Some("UTC" | "Z" | "+00:00"));
-    let parse = move |value: &str| {
-        let moment = Moment::parse_or_midnight(value)?;
-        // An offset means nothing to a clock of no place, and without one a local time may be two moments or none.
-        let sound = if moment.offset { zoned } else { utc || !zoned };
-        if sound { moment.count(per_second) } else { None }
-    };
-    primitives(builder.with_timezone_opt(zone.clone()), parse)
-}
-
-fn append_text<O: OffsetSizeTrait>(builder: &mut GenericStringBuilder<O>, value: Option<&str>) -> Option<()> {
-    // The builder panics when its offsets overflow.
-    O::from_usize(builder.values_slice().len() + value.map_or(0, str::len))?;
-    builder.append_option(value);
-    Some(())
-}
-
-/// Numbers the distinct values in order of first appearance. Only the whole file tells how wide keys must be and what
-/// the dictionary is, so until it is sealed its arrays are just the numbers.
-struct Encoder {
-    key: Option<DataType>,
-    numbers: HashMap<Box<str>, i32>,
-    values: StringBuilder,
-    keys: PrimitiveBuilder<Int32Type>,
-}
-
-impl Encoder {
-    /// With keys of the type given, or the smallest that will do.
-    fn sink(key: Option<DataType>) -> Box<dyn Sink> {
-        let (values, keys) = (StringBuilder::new(), PrimitiveBuilder::new());
-        Box::new(Encoder { key, numbers: HashMap::new(), values, keys })
-    }
-
-    fn number(&mut self, value: &str) -> Option<i32> {
-        if let Some(&number) = self.numbers.get(value) {
-            return Some(number);
+/// What was expected instead, and the way out.
+fn refusal(field: &Field, null: bool) -> (String, &'static str) {
+    let data_type = field.data_type();
+    match null {
+        false if is_text(data_type) => {
+            ("at most 2 GiB of text".to_string(), "read it as LargeUtf8 or use a smaller batch_rows")
         }
-        let number = i32::try_from(self.numbers.len()).ok()?;
-        append_text(&mut self.values, Some(value))?;
-        self.numbers.insert(value.into(), number);
-        Some(number)
+        true => (format!("{data_type} without nulls"), "correct the value or make the field nullable"),
+        false => (data_type.to_string(), "correct the value or read the column as Utf8"),
     }
+}
 
-    fn smallest_key(&self) -> DataType {
-        match self.numbers.len() {
-            0..=0x80 => DataType::Int8,
-            0x81..=0x8000 => DataType::Int16,
-            _ => DataType::Int32,
+// ---- rows as they come ----
+
+/// The records of a text that comes in blocks.
+struct Rows {
+    options: CsvOptions,
+    schema: SchemaRef,
+    /// `None` before the header.
+    table: Option<Table>,
+    /// The lines that were parsed.
+    lines: usize,
+    place: Place,
+}
+
+/// Where the last byte of a block stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Before the header, in byte order marks.
+    Mark,
+    FieldStart,
+    Field,
+    Quoted,
+    /// Behind a quote in a quoted field, which ends it or begins another.
+    Quote,
+    /// Behind a carriage return, which a line feed may follow.
+    Return,
+}
+
+impl Place {
+    /// The place of `byte`, the next one.
+    fn next(self, byte: u8, delimiter: u8) -> Place {
+        use Place::*;
+        match (self, byte) {
+            (Quoted, b'"') => Quote,
+            (Quoted, _) | (Mark | FieldStart | Return | Quote, b'"') => Quoted,
+            (Mark, byte) if BYTE_ORDER_MARK.contains(&byte) => Mark,
+            (_, b'\n') => FieldStart,
+            (_, b'\r') => Return,
+            (_, byte) if byte == delimiter => FieldStart,
+            _ => Field,
         }
     }
 }
 
-impl Sink for Encoder {
-    fn push(&mut self, value: Option<&str>) -> Option<()> {
-        let number = value.map_or(Some(None), |value| self.number(value).map(Some))?;
-        self.keys.append_option(number);
-        Some(())
+impl Parser for Rows {
+    fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
+        let mut end = None;
+        for (i, &byte) in fresh.iter().enumerate() {
+            let place = self.place.next(byte, self.options.delimiter);
+            match (self.place, byte) {
+                (Place::Quoted, _) => {}
+                (_, b'\n') => end = Some(i + 1),
+                (Place::Return, _) => end = Some(i),
+                _ => {}
+            }
+            self.place = place;
+        }
+        end
     }
 
-    fn finish(&mut self) -> ArrayRef {
-        Arc::new(self.keys.finish())
+    fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
+        let text = Text::after(self.lines, records, self.options.delimiter);
+        let mut rows = text.records();
+        if self.table.is_none() && rows.next()? {
+            self.table = Some(Table::for_all(&self.schema, &text.header()?, &self.options)?);
+        }
+        if let Some(table) = &mut self.table {
+            rows.width = Some(table.width);
+            let mut full = |columns: &mut Filling<_>| columns.take().map(|batch| ready.extend(batch));
+            while rows.next()? {
+                table.push(&rows, &mut full)?;
+            }
+        }
+        self.lines = text.line(text.end) - 1;
+        Ok(())
     }
 
-    fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
-        let key = self.key.take().unwrap_or_else(|| self.smallest_key());
-        let values: ArrayRef = Arc::new(self.values.finish());
-        let encode = |keys: &ArrayRef| with_dictionary(&key, keys.as_primitive(), &values);
-        let chunks = chunks.iter().map(encode).collect::<Result<_>>()?;
-        let data_type = DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
-        Ok((field.with_data_type(data_type), chunks))
+    fn is_open(&self) -> bool {
+        self.table.as_ref().is_some_and(|table| table.columns.rows > 0)
     }
-}
 
-fn with_dictionary(key: &DataType, keys: &Int32Array, values: &ArrayRef) -> Result<ArrayRef> {
-    macro_rules! with_keys {
-        ($key:ty) => {
-            with_keys::<$key>(keys, values)
-        };
+    fn take(&mut self) -> Result<Option<RecordBatch>> {
+        self.table.as_mut().map_or(Ok(None), |table| table.columns.take()).map_err(reading)
     }
-    downcast_integer! {
-        key => (with_keys),
-        other => Err(Error::unsupported(format!("expected a dictionary with integer keys, got {other}; use Int32")))
-    }
-}
 
-fn with_keys<K: ArrowDictionaryKeyType>(keys: &Int32Array, values: &ArrayRef) -> Result<ArrayRef> {
-    let count = values.len();
-    K::Native::from_usize(count.saturating_sub(1)).ok_or_else(|| {
-        let key = K::DATA_TYPE;
-        Error::invalid(format!(
-            "expected as many distinct values as {key} keys can number, got {count}; use Int32 keys"
-        ))
-    })?;
-    let keys: PrimitiveArray<K> = keys.unary(|key| K::Native::usize_as(key as usize));
-    let array = DictionaryArray::try_new(keys, values.clone());
-    array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::invalid(e.to_string()))
+    fn end(&self) -> Result<()> {
+        self.table.as_ref().map(|_| ()).ok_or_else(no_header)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
     use DataType::*;
     use TimeUnit::*;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::*;
+    use arrow_array::{Array, ArrayRef};
+    use arrow_schema::TimeUnit;
+    use chrono::NaiveDate;
+    use std::collections::HashMap;
 
     fn options() -> CsvOptions {
         CsvOptions::default()

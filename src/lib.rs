@@ -1,8 +1,10 @@
 //! Arrowwood opens Apache Arrow data of any size **in place**, by memory mapping, in microseconds.
 //!
-//! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `parse`
-//! (types out of text), `buffer` (bytes with an owner), `value` (one cell), `validate`, `column` and `dataset`,
-//! `meaning`, `display`, `csv`, `ipc`, `open`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the picture.
+//! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `parse` (types out of
+//! text), `buffer` (bytes with an owner), `value` (one cell), `validate`, `column` and `dataset`, `meaning`, `display`,
+//! `text` (values out of it), `sink` (columns of them), `feed` (rows as they come), `csv`, `json`, `ipc`, `table` (those
+//! that grow), `open`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the
+//! picture.
 
 mod buffer;
 mod cdata;
@@ -12,18 +14,22 @@ mod csv;
 mod dataset;
 mod display;
 mod error;
+mod feed;
 mod ipc;
+mod json;
 pub mod layout;
 mod map;
 mod meaning;
 mod open;
 mod parallel;
 mod parse;
+mod sink;
 mod table;
+mod text;
 mod validate;
 mod value;
 
-pub use crate::csv::{CsvOptions, read_csv_from};
+pub use crate::csv::{CsvOptions, read_csv_from, stream_csv};
 pub use buffer::Bytes;
 pub use column::Column;
 pub use dataset::{Dataset, Footprint, Row};
@@ -31,9 +37,12 @@ pub use display::Preview;
 #[doc(hidden)]
 pub use display::{bytes_text, count_text, cut, plural};
 pub use error::{Error, ErrorKind, Result};
+pub use feed::Incoming;
 pub use ipc::{
-    BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, Validate, WriteOptions, write, write_to,
+    BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, WriteOptions,
+    read_stream, write, write_to,
 };
+pub use json::{JsonOptions, read_json_from, stream_json};
 pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};

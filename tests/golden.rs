@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Dataset, Format, Open, Value, WriteOptions, open, write};
+use arrowwood::{Dataset, Format, Open, Value, WriteOptions, open, read_stream, write};
 
 fn corpus() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/arrow-testing");
@@ -77,6 +77,36 @@ fn streams_and_files_hold_the_same() {
     }
 }
 
+/// Gives what it has bit by bit, as a pipe does.
+struct Dripping<'a>(&'a [u8]);
+
+impl std::io::Read for Dripping<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let len = into.len().min(self.0.len()).min(1 + self.0.len() % 97);
+        let (now, later) = self.0.split_at(len);
+        into[..len].copy_from_slice(now);
+        self.0 = later;
+        Ok(len)
+    }
+}
+
+#[test]
+fn streams_read_from_a_pipe_hold_the_same() {
+    for path in golden().into_iter().filter(|path| path.extension().is_some_and(|e| e == "stream")) {
+        let name = path.display();
+        let bytes = std::fs::read(&path).unwrap();
+        let stream = read_stream(Dripping(&bytes)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let schema = stream.schema().clone();
+        let batches = stream.collect::<Result<Vec<_>, _>>().unwrap_or_else(|e| panic!("{name}: {e}"));
+        let in_place = open(&path).unwrap();
+        assert_eq!(&schema, in_place.schema(), "{name}");
+        let expected = in_place.to_record_batches().collect::<Result<Vec<_>, _>>().unwrap();
+        assert_eq!(batches, expected, "{name}");
+        let read = Dataset::from_batches(schema, batches).unwrap();
+        assert_eq!(text(&read).unwrap(), text(&in_place).unwrap(), "{name}");
+    }
+}
+
 #[test]
 fn fuzzed_bytes_are_refused_or_read() {
     let mut found = Vec::new();
@@ -85,6 +115,9 @@ fn fuzzed_bytes_are_refused_or_read() {
         files(&corpus.join("fuzz-stream"), &mut found);
     }
     for path in found {
+        if let Ok(stream) = read_stream(&std::fs::read(&path).unwrap()[..]) {
+            let _ = stream.map_while(Result::ok).count();
+        }
         if let Ok(dataset) = open(&path) {
             let _ = dataset.to_string();
             let _ = dataset.validate(|_, _| ());

@@ -16,7 +16,7 @@ use arrow_array::types::Int8Type;
 use arrow_array::*;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field};
-use arrowwood::{Bytes, Compression, Dataset, Format, Open, WriteOptions, write_to};
+use arrowwood::{Bytes, Compression, Dataset, Format, Open, WriteOptions, read_stream, write_to};
 
 /// Per mutant, of the processor's time: a busy machine may make anything wait.
 const LONGEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
@@ -124,6 +124,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
 
 /// Asks everything there is to ask; what the answers are does not matter here.
 fn exercise(bytes: &[u8]) -> bool {
+    let _ = read_stream(bytes).map(|stream| stream.map_while(Result::ok).count());
     let Ok(dataset) = Open::new().bytes(Bytes::from(bytes.to_vec())) else { return false };
     let _ = dataset.to_string();
     let _ = dataset.messages().map(|messages| messages.iter().map(|m| m.to_json().to_string().len()).sum::<usize>());

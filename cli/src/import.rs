@@ -1,27 +1,31 @@
 //! `arrowwood import`.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Compression, CsvOptions, Dataset, Format, WriteOptions, read_csv_from, write, write_to};
+use arrowwood::{
+    Compression, CsvOptions, Dataset, Error, Format, JsonOptions, WriteOptions, read_csv_from, read_json_from, write,
+    write_to,
+};
 use clap::{Args, ValueEnum};
 
 use crate::shell::{Outcome, Progress, Stdout, is_stdin, reader, shown};
 
-/// Makes an Arrow file of CSV text. Types are found from all values.
+/// Makes an Arrow file of CSV text, or of JSON with one object on each line. Types are found from all values.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood import ticks.csv ticks.arrow --dictionary symbol")]
 pub(crate) struct Import {
-    /// The text, with the names of the columns in its first line; - is standard input.
-    #[arg(value_name = "CSV")]
-    csv: PathBuf,
+    /// The text: CSV with the names of the columns in its first line, or JSON lines, which end in .jsonl or .ndjson or
+    /// begin with a brace; - is standard input.
+    #[arg(value_name = "TEXT")]
+    text: PathBuf,
     /// The file to write; - is standard output, which gets a stream.
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// A text column to dictionary-encode; may be given again.
     #[arg(long, value_name = "COLUMN")]
     dictionary: Vec<String>,
-    /// The character between fields, or tab.
+    /// The character between fields of CSV, or tab.
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
     /// Write an IPC stream instead of a file.
@@ -49,7 +53,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
 impl Import {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         let options = self.options();
-        let dataset = self.read().map_err(|e| e.at(shown(&self.csv)))?;
+        let dataset = self.read().map_err(|e| e.at(shown(&self.text)))?;
         match is_stdin(&self.out) {
             true => write_to(&dataset, out, &WriteOptions { format: Format::Stream, ..options })?,
             false => write(&dataset, &self.out, &options)?,
@@ -58,10 +62,26 @@ impl Import {
     }
 
     fn read(&self) -> Outcome<Dataset> {
-        let mut options = CsvOptions::default();
-        (options.delimiter, options.dictionary) = (self.delimiter, self.dictionary.clone());
-        let (schema, batches) = read_csv_from(Watched::new(&self.csv)?, &options)?;
+        let mut text = BufReader::new(Watched::new(&self.text)?);
+        let dictionary = self.dictionary.clone();
+        let (schema, batches) = if self.is_json(&mut text)? {
+            let mut options = JsonOptions::default();
+            options.dictionary = dictionary;
+            read_json_from(text, &options)?
+        } else {
+            let mut options = CsvOptions::default();
+            (options.delimiter, options.dictionary) = (self.delimiter, dictionary);
+            read_csv_from(text, &options)?
+        };
         Ok(Dataset::from_batches(schema, batches)?)
+    }
+
+    fn is_json(&self, text: &mut impl BufRead) -> Outcome<bool> {
+        if let Some("jsonl" | "ndjson") = self.text.extension().and_then(|extension| extension.to_str()) {
+            return Ok(true);
+        }
+        let head = text.fill_buf().map_err(|e| Error::io("reading", &e))?;
+        Ok(head.trim_ascii_start().starts_with(b"{"))
     }
 
     fn options(&self) -> WriteOptions {

@@ -217,6 +217,27 @@ fn import_makes_files_and_streams_of_csv() {
 }
 
 #[test]
+fn import_takes_json_lines() {
+    let data = data();
+    let text = "{\"symbol\": \"A\", \"tags\": [1, 2]}\n{\"price\": 1.5, \"symbol\": \"B\"}\n";
+    for name in ["in.jsonl", "in.ndjson", "in.txt"] {
+        fs::write(data.path().join(name), text).unwrap();
+        printed(&run(&data, &["import", name, "out.arrow", "--dictionary", "symbol"]));
+        let schema = printed(&run(&data, &["schema", "out.arrow"]));
+        assert!(
+            schema.starts_with("symbol  dictionary<int8, utf8>\ntags    list<int64>\nprice   float64\n"),
+            "{schema}"
+        );
+    }
+    let streamed = run_with_input(&data, &["import", "-", "-"], text.as_bytes());
+    let lines = json_lines(&run_with_input(&data, &["cat", "--json", "-"], &streamed.stdout));
+    assert_eq!(lines[0], json!({"symbol": "A", "tags": [1, 2], "price": null}));
+    fs::write(data.path().join("bad.jsonl"), "{}\nnull\n").unwrap();
+    let failure = failed(&run(&data, &["import", "bad.jsonl", "out.arrow"]));
+    assert!(failure.contains("bad.jsonl") && failure.contains("line 2"), "{failure}");
+}
+
+#[test]
 fn csv_tells_null_from_empty_text() {
     let data = data();
     let of = |values: Vec<Option<&str>>| -> ArrayRef { Arc::new(StringArray::from(values)) };

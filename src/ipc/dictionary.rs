@@ -206,7 +206,8 @@ impl Chain {
     }
 }
 
-fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
+/// The arrays one behind the other. They must be aligned, and their values checked.
+pub(super) fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
     let mut whole = MutableArrayData::new(parts.iter().collect(), false, parts.first().map_or(0, ArrayData::len));
     for (number, part) in parts.iter().enumerate() {
         let extended = whole.try_extend(number, 0, part.len());

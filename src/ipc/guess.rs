@@ -54,7 +54,7 @@ fn text(head: &[u8]) -> Option<&'static str> {
     let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     match first {
-        Some(b'{' | b'[') => Some("JSON; convert it to Arrow first"),
+        Some(b'{' | b'[') => Some("JSON; if it is one object a line, turn it into Arrow with `arrowwood import`"),
         _ if line.iter().any(|byte| matches!(byte, b',' | b';' | b'\t')) => {
             Some("CSV; turn it into Arrow with `arrowwood import` or read_csv")
         }

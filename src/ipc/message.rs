@@ -19,7 +19,7 @@ pub(super) const V5: i16 = 4;
 /// The oldest version whose record batches have today's shape.
 const V4: i16 = 3;
 
-const CONTINUATION: u32 = u32::MAX;
+pub(super) const CONTINUATION: u32 = u32::MAX;
 
 /// Where a message stands in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

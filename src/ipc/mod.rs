@@ -3,7 +3,8 @@
 //! The code here sees [`Bytes`](crate::Bytes), never maps, so it reads a mapping, a `Vec` or a static alike. In
 //! reading order: `flat` (flatbuffers, every access checked), `message` (framing), `schema`, `body` (compression,
 //! byte order), `decode` (a column in place), `dictionary`, `read` (files and streams as sources of batches),
-//! `anatomy` (messages as data), `write`.
+//! `stream` (from a
+//! pipe), `anatomy` (messages as data), `write`.
 
 mod anatomy;
 mod body;
@@ -17,6 +18,7 @@ mod metadata;
 mod read;
 mod schema;
 mod shelf;
+mod stream;
 mod unify;
 mod write;
 
@@ -26,4 +28,5 @@ pub use read::Validate;
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub(crate) use read::{Ipc, Options};
 pub(crate) use schema::{IpcSchema, Node};
+pub use stream::{StreamReader, read_stream};
 pub use write::{Format, WriteOptions, write, write_to};

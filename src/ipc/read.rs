@@ -549,18 +549,18 @@ fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
     })
 }
 
-fn never_written(at: usize) -> Error {
+pub(super) fn never_written(at: usize) -> Error {
     Error::invalid(format!(
         "truncated: zeros at byte {at}, where a message or the end of the stream was expected; the writer did not finish"
     ))
 }
 
-fn unexpected(frame: Frame, expected: Kind, got: Kind) -> Error {
+pub(super) fn unexpected(frame: Frame, expected: Kind, got: Kind) -> Error {
     let (expected, got) = (expected.name(), got.name());
     Error::invalid(format!("the message at byte {} is a {got}, expected a {expected}", frame.offset))
 }
 
-fn at_message(e: Error, frame: Frame) -> Error {
+pub(super) fn at_message(e: Error, frame: Frame) -> Error {
     e.context(format_args!("the message at byte {}", frame.offset))
 }
 

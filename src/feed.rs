@@ -1,0 +1,386 @@
+//! Text that comes bit by bit, as batches of rows that are handed on when no more comes for a while.
+//!
+//! ```text
+//! a source ── read by a thread ──▶ blocks of bytes ── cut behind whole records ──▶ Parser ──▶ batches
+//! ```
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use crate::error::{Error, Result};
+
+/// Bytes that are read at once, and blocks of them that wait to be parsed.
+const BLOCK: usize = 256 << 10;
+const BLOCKS: usize = 4;
+
+/// What knows where records end, and what they hold.
+pub(crate) trait Parser: Send {
+    /// Where in `fresh`, the bytes that come next, the last record ends that ends in it.
+    fn whole(&mut self, fresh: &[u8]) -> Option<usize>;
+
+    /// Parses whole records, and puts batches that become full behind `ready`.
+    fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()>;
+
+    /// Whether there are rows that are in no batch yet.
+    fn is_open(&self) -> bool;
+
+    /// Those rows as a batch.
+    fn take(&mut self) -> Result<Option<RecordBatch>>;
+
+    /// That the text may end here.
+    fn end(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Record batches of the rows of a text, as they come: see [`stream_csv`](crate::stream_csv) and
+/// [`stream_json`](crate::stream_json).
+///
+/// A thread of its own reads the text. It ends with the text, or when more text comes after this was dropped.
+pub struct Incoming {
+    schema: SchemaRef,
+    parser: Box<dyn Parser>,
+    doing: &'static str,
+    blocks: Receiver<io::Result<Vec<u8>>>,
+    patience: Duration,
+    /// The beginning of a record whose end has not come.
+    begun: Vec<u8>,
+    ready: VecDeque<RecordBatch>,
+    /// When the first of the rows came that are in no batch yet.
+    since: Option<Instant>,
+    ended: bool,
+    error: Option<Error>,
+}
+
+enum Received {
+    Block(Vec<u8>),
+    Pause,
+    End,
+}
+
+impl Incoming {
+    pub(crate) fn new(
+        input: impl Read + Send + 'static,
+        schema: SchemaRef,
+        parser: Box<dyn Parser>,
+        doing: &'static str,
+        patience: Duration,
+    ) -> Result<Incoming> {
+        let (sender, blocks) = sync_channel(BLOCKS);
+        let spawned = thread::Builder::new().name("arrowwood-read".into()).spawn(move || send(input, &sender));
+        spawned.map_err(|e| Error::io("starting a thread", &e))?;
+        let (begun, ready) = (Vec::new(), VecDeque::new());
+        Ok(Incoming { schema, parser, doing, blocks, patience, begun, ready, since: None, ended: false, error: None })
+    }
+
+    /// The schema of all batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn step(&mut self) -> Result<()> {
+        match self.receive()? {
+            Received::Block(block) => return self.push(&block),
+            Received::Pause => {}
+            Received::End => {
+                self.ended = true;
+                let rest = std::mem::take(&mut self.begun);
+                self.parser.parse(rest, &mut self.ready)?;
+                self.parser.end()?;
+            }
+        }
+        self.hand_on()
+    }
+
+    /// What comes next. As long as there is more, nothing else matters; else rows do not wait longer than they may.
+    fn receive(&self) -> Result<Received> {
+        let received = match (self.blocks.try_recv(), self.since) {
+            (Ok(block), _) => Ok(block),
+            (Err(TryRecvError::Disconnected), _) => Err(RecvTimeoutError::Disconnected),
+            (Err(TryRecvError::Empty), None) => self.blocks.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            (Err(TryRecvError::Empty), Some(since)) => {
+                self.blocks.recv_timeout(self.patience.saturating_sub(since.elapsed()))
+            }
+        };
+        match received {
+            Ok(Ok(block)) if block.is_empty() => Ok(Received::End),
+            Ok(Ok(block)) => Ok(Received::Block(block)),
+            Ok(Err(e)) => Err(Error::io(self.doing, &e)),
+            Err(RecvTimeoutError::Timeout) => Ok(Received::Pause),
+            Err(RecvTimeoutError::Disconnected) => Err(Error::io(self.doing, &io::Error::other("its reader panicked"))),
+        }
+    }
+
+    fn push(&mut self, block: &[u8]) -> Result<()> {
+        let Some(end) = self.parser.whole(block) else {
+            self.begun.extend_from_slice(block);
+            return Ok(());
+        };
+        let (records, rest) = block.split_at(end);
+        self.begun.extend_from_slice(records);
+        let records = std::mem::replace(&mut self.begun, rest.to_vec());
+        self.parser.parse(records, &mut self.ready)?;
+        self.since = match (self.parser.is_open(), self.since) {
+            (false, _) => None,
+            (true, Some(since)) if self.ready.is_empty() => Some(since),
+            (true, _) => Some(Instant::now()),
+        };
+        Ok(())
+    }
+
+    fn hand_on(&mut self) -> Result<()> {
+        self.since = None;
+        self.ready.extend(self.parser.take()?);
+        Ok(())
+    }
+}
+
+impl Iterator for Incoming {
+    type Item = Result<RecordBatch>;
+
+    /// The next batch. An error is the last item; the rows before it come first.
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Some(Ok(batch));
+            }
+            if self.ended {
+                return self.error.take().map(Err);
+            }
+            if let Err(e) = self.step() {
+                (self.ended, self.error) = (true, Some(e));
+                // Another error would be about rows after the first.
+                let _ = self.hand_on();
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Incoming").field("schema", &self.schema).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+/// Sends what comes from `input`, an empty block for its end, until that, an error, or nobody wants more.
+fn send(mut input: impl Read, sender: &SyncSender<io::Result<Vec<u8>>>) {
+    let mut buffer = vec![0; BLOCK];
+    loop {
+        let block = match input.read(&mut buffer) {
+            Ok(len) => Ok(buffer.get(..len).unwrap_or_default().to_vec()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => Err(e),
+        };
+        let more = block.as_ref().is_ok_and(|block| !block.is_empty());
+        if sender.send(block).is_err() || !more {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CsvOptions, Dataset, ErrorKind, JsonOptions, read_csv_from, stream_csv, stream_json};
+    use arrow_schema::{DataType, Field, Schema};
+    use proptest::prelude::*;
+    use std::io::Write;
+    use std::sync::Arc;
+
+    const SOON: Duration = Duration::from_millis(30);
+    const NEVER: Duration = Duration::from_secs(3600);
+
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Utf8, true)]))
+    }
+
+    fn csv(batch_rows: usize) -> CsvOptions {
+        CsvOptions { schema: Some(schema()), batch_rows, ..CsvOptions::default() }
+    }
+
+    fn json(batch_rows: usize) -> JsonOptions {
+        JsonOptions { schema: Some(schema()), batch_rows, ..JsonOptions::default() }
+    }
+
+    fn rows(batch: &RecordBatch) -> Vec<String> {
+        let dataset = Dataset::try_from(vec![batch.clone()]).unwrap();
+        let cells = |row: crate::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string()).collect::<Vec<_>>();
+        dataset.rows().map(|row| cells(row.unwrap()).join("|")).collect()
+    }
+
+    /// All rows, and the error at the end if there is one.
+    fn all(incoming: Incoming) -> (Vec<String>, Option<Error>) {
+        let (mut found, mut error) = (Vec::new(), None);
+        for batch in incoming {
+            assert!(error.is_none());
+            match batch {
+                Ok(batch) => found.extend(rows(&batch)),
+                Err(e) => error = Some(e),
+            }
+        }
+        (found, error)
+    }
+
+    /// Gives pieces of `text` of the lengths in `cuts`, then the rest.
+    struct Pieces {
+        text: Vec<u8>,
+        cuts: Vec<usize>,
+    }
+
+    impl Read for Pieces {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let len = self.cuts.pop().unwrap_or(usize::MAX).clamp(1, buffer.len()).min(self.text.len());
+            let piece: Vec<u8> = self.text.drain(..len).collect();
+            buffer[..len].copy_from_slice(&piece);
+            Ok(len)
+        }
+    }
+
+    #[test]
+    fn a_source_that_pauses_hands_on_what_it_has() {
+        for is_csv in [true, false] {
+            let (input, mut output) = io::pipe().unwrap();
+            let mut incoming = match is_csv {
+                true => stream_csv(input, &csv(1000), SOON).unwrap(),
+                false => stream_json(input, &json(1000), SOON).unwrap(),
+            };
+            let line = |a: i64, b: &str| match is_csv {
+                true => format!("{a},{b}\n"),
+                false => format!("{{\"a\": {a}, \"b\": \"{b}\"}}\n"),
+            };
+            let mut next = || rows(&incoming.next().unwrap().unwrap());
+            let header = if is_csv { "a,b\n" } else { "\n" };
+            // The last line is half there.
+            let (half, rest) = (line(3, "z"), "");
+            let (half, other) = half.split_at(half.len() - 2);
+            write!(output, "{header}{}{}{half}{rest}", line(1, "x"), line(2, "y")).unwrap();
+            assert_eq!(next(), ["1|x", "2|y"]);
+            write!(output, "{other}").unwrap();
+            assert_eq!(next(), ["3|z"]);
+            write!(output, "{}", line(4, "end").trim_end()).unwrap();
+            drop(output);
+            assert_eq!(next(), ["4|end"]);
+            assert!(incoming.next().is_none() && incoming.next().is_none());
+        }
+    }
+
+    #[test]
+    fn rows_wait_no_longer_though_more_keep_coming() {
+        let (input, mut output) = io::pipe().unwrap();
+        let mut incoming = stream_json(input, &json(usize::MAX), SOON).unwrap();
+        let (stop, stopped) = sync_channel::<()>(0);
+        let writer = thread::spawn(move || {
+            while stopped.try_recv() == Err(TryRecvError::Empty) {
+                writeln!(output, "{{}}").unwrap();
+                thread::sleep(SOON / 10);
+            }
+        });
+        assert!(incoming.next().unwrap().unwrap().num_rows() > 0);
+        drop(stop);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn full_batches_do_not_wait() {
+        let (input, mut output) = io::pipe().unwrap();
+        let mut incoming = stream_csv(input, &csv(2), NEVER).unwrap();
+        output.write_all(b"b,a\nx,1\ny,2\nz,3\n").unwrap();
+        assert_eq!(rows(&incoming.next().unwrap().unwrap()), ["1|x", "2|y"]);
+        output.write_all(b"w,4\n").unwrap();
+        assert_eq!(rows(&incoming.next().unwrap().unwrap()), ["3|z", "4|w"]);
+    }
+
+    #[test]
+    fn the_rows_before_an_error_come_first() {
+        let text = "a,b\n1,x\n2,y\n\nz,3\n";
+        for cuts in [vec![], vec![1; 100], vec![11]] {
+            let pieces = Pieces { text: text.into(), cuts };
+            let (rows, error) = all(stream_csv(pieces, &csv(100), NEVER).unwrap());
+            let error = error.unwrap();
+            assert!(error.message().contains("line 5") && error.message().contains("\"z\""), "{error}");
+            assert_eq!(rows, ["1|x", "2|y"]);
+        }
+        // A lone carriage return ends a line, and may be the last byte of a block.
+        for cuts in [vec![], vec![1; 100], vec![5], vec![4]] {
+            let error = all(stream_csv(Pieces { text: "a,b\rz,1\r".into(), cuts }, &csv(1), NEVER).unwrap()).1;
+            assert!(error.unwrap().message().contains("line 2"));
+        }
+        let text = "{\"b\": \"x\"}\n\n{\"b\": \"y\", \"a\": true}\n{}";
+        for cuts in [vec![], vec![1; 100]] {
+            let (rows, error) = all(stream_json(Pieces { text: text.into(), cuts }, &json(100), NEVER).unwrap());
+            let error = error.unwrap();
+            assert!(error.message().contains("line 3, column `a`"), "{error}");
+            assert_eq!(rows, ["null|x"]);
+        }
+    }
+
+    #[test]
+    fn headers_name_the_columns_of_the_schema_and_no_others() {
+        let error = |text: &str| all(stream_csv(Pieces { text: text.into(), cuts: vec![] }, &csv(9), NEVER).unwrap()).1;
+        for (text, kind, part) in [
+            ("", ErrorKind::InvalidData, "header"),
+            ("\n\n", ErrorKind::InvalidData, "header"),
+            ("a\n", ErrorKind::ColumnNotFound, "`b`"),
+            ("a,b,c\n1,2,3\n", ErrorKind::ColumnNotFound, "`c`"),
+            ("a,b,a\n", ErrorKind::InvalidData, "`a` again"),
+            ("a,b\n1\n", ErrorKind::InvalidData, "line 2"),
+            ("a,b\n1,\"x\n", ErrorKind::InvalidData, "closing quote"),
+            ("a,b\n1,\"x", ErrorKind::InvalidData, "line 2"),
+        ] {
+            let error = error(text).unwrap();
+            assert!(error.kind() == kind && error.message().contains(part), "{text:?}: {error}");
+        }
+        assert!(error("\u{feff}\n\nb,a\n").is_none());
+        for options in [CsvOptions::default(), CsvOptions { dictionary: vec!["b".into()], ..csv(1) }, csv(0)] {
+            assert_eq!(stream_csv(io::empty(), &options, NEVER).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+    }
+
+    #[test]
+    fn a_source_that_fails_or_panics_is_an_error() {
+        struct Failing(bool);
+        impl Read for Failing {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                assert!(!self.0, "a panic that the test wants");
+                Err(io::Error::other("unplugged"))
+            }
+        }
+        for (panics, part) in [(false, "unplugged"), (true, "panicked")] {
+            let input = io::Cursor::new("{}\n").chain(Failing(panics));
+            let (rows, error) = all(stream_json(input, &json(9), NEVER).unwrap());
+            let error = error.unwrap();
+            assert!(error.kind() == ErrorKind::Io && error.message().contains(part), "{error}");
+            assert_eq!(rows.len(), 1);
+        }
+    }
+
+    proptest! {
+        /// However the text is cut, its rows are those of the whole.
+        #[test]
+        fn pieces_make_the_whole(
+            records in prop::collection::vec("(1|2|3|4|5|6|7|8|9|z),(|x|\"\"|\"[x,\r\n]{0,4}(\"\")?\"|x\"y)(\n|\r\n|\r|\n\n)", 0..12),
+            head in "(\u{feff})?(\n|\r)?\"?",
+            cuts in prop::collection::vec(1usize..9, 0..60),
+            batch_rows in 1usize..5,
+        ) {
+            let quote = if head.ends_with('"') { "\"" } else { "" };
+            let text = format!("{head}a{quote},b\n{}", records.concat());
+            let whole = read_csv_from(text.as_bytes(), &csv(100)).map(|(_, batches)| batches);
+            let pieces = Pieces { text: text.into(), cuts };
+            let (rows_got, error) = all(stream_csv(pieces, &csv(batch_rows), NEVER).unwrap());
+            match whole {
+                Ok(batches) => {
+                    prop_assert!(error.is_none(), "{:?}", error);
+                    prop_assert_eq!(rows_got, batches.iter().flat_map(rows).collect::<Vec<_>>());
+                }
+                Err(e) => prop_assert_eq!(e.message(), error.map_or(String::new(), |e| e.message().to_string())),
+            }
+        }
+    }
+}

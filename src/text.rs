@@ -1,0 +1,264 @@
+//! Values out of text, for CSV and JSON alike: which types a piece of text could have, and the value it is of one.
+
+use std::str::FromStr;
+
+use arrow_schema::{DataType, TimeUnit};
+use chrono::NaiveDate;
+
+// ---- kinds ----
+
+/// The types a column may still have, a bit for each of [`candidate`]'s.
+pub(crate) type Kinds = u16;
+
+pub(crate) const BOOLEAN: Kinds = 1;
+pub(crate) const INT: Kinds = 1 << 1;
+pub(crate) const UINT: Kinds = 1 << 2;
+pub(crate) const FLOAT: Kinds = 1 << 3;
+pub(crate) const DATE: Kinds = 1 << 4;
+pub(crate) const MICROS: Kinds = 1 << 5;
+pub(crate) const NANOS: Kinds = 1 << 6;
+pub(crate) const UTC_MICROS: Kinds = 1 << 7;
+pub(crate) const UTC_NANOS: Kinds = 1 << 8;
+pub(crate) const TEXT: Kinds = 0;
+pub(crate) const UNSEEN: Kinds = Kinds::MAX;
+
+pub(crate) fn candidate(kinds: Kinds) -> DataType {
+    let utc = || Some("UTC".into());
+    match kinds {
+        UNSEEN | TEXT => DataType::Utf8,
+        _ if kinds & BOOLEAN != 0 => DataType::Boolean,
+        _ if kinds & INT != 0 => DataType::Int64,
+        _ if kinds & UINT != 0 => DataType::UInt64,
+        _ if kinds & FLOAT != 0 => DataType::Float64,
+        _ if kinds & DATE != 0 => DataType::Date32,
+        _ if kinds & MICROS != 0 => DataType::Timestamp(TimeUnit::Microsecond, None),
+        _ if kinds & NANOS != 0 => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        _ if kinds & UTC_MICROS != 0 => DataType::Timestamp(TimeUnit::Microsecond, utc()),
+        _ => DataType::Timestamp(TimeUnit::Nanosecond, utc()),
+    }
+}
+
+pub(crate) fn narrow(kinds: &mut Kinds, value: &str) {
+    if *kinds != TEXT && !is_null(value) {
+        *kinds &= kinds_of(value);
+    }
+}
+
+pub(crate) fn is_null(value: &str) -> bool {
+    matches!(value, "" | "NA" | "N/A" | "null" | "NULL")
+}
+
+pub(crate) fn kinds_of(value: &str) -> Kinds {
+    match number_kinds(value) {
+        TEXT if boolean(value).is_some() => BOOLEAN,
+        TEXT if date(value).is_some() => DATE,
+        TEXT => Moment::parse(value).map_or(TEXT, |moment| moment.kinds()),
+        kinds => kinds,
+    }
+}
+
+pub(crate) fn number_kinds(value: &str) -> Kinds {
+    let digits = value.strip_prefix('-').unwrap_or(value).as_bytes();
+    let padded = digits.starts_with(b"0") && digits.get(1).is_some_and(u8::is_ascii_digit);
+    if padded || value.starts_with('+') {
+        TEXT
+    } else if digits.iter().all(u8::is_ascii_digit) {
+        integer_kinds(value)
+    } else {
+        float::<f64>(value).map_or(TEXT, |_| FLOAT)
+    }
+}
+
+fn integer_kinds(value: &str) -> Kinds {
+    let unsigned = value.parse::<u64>().map_or(TEXT, |_| UINT);
+    let exact = |value: i64| (value as f64) as i128 == i128::from(value);
+    match value.parse() {
+        Ok(value) if exact(value) => INT | FLOAT | unsigned,
+        Ok(_) => INT | unsigned,
+        Err(_) => unsigned,
+    }
+}
+
+// ---- values ----
+
+pub(crate) fn boolean(value: &str) -> Option<bool> {
+    match value {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    }
+}
+
+pub(crate) fn parse<T: FromStr>(value: &str) -> Option<T> {
+    value.parse().ok()
+}
+
+/// Not for digits that are infinite as floats, such as `1e999`.
+pub(crate) fn float<T: FromStr + Copy + Into<f64>>(value: &str) -> Option<T> {
+    let number: T = value.parse().ok()?;
+    let overflow = number.into().is_infinite() && value.contains(|c: char| c.is_ascii_digit());
+    (!overflow).then_some(number)
+}
+
+/// Exactly `width` digits.
+fn digits(value: &str, width: usize) -> Option<u32> {
+    let plain = value.len() == width && value.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { value.parse().ok() } else { None }
+}
+
+/// Days since 1970.
+pub(crate) fn date(value: &str) -> Option<i32> {
+    iso_date(value).or_else(|| english_date(value))
+}
+
+fn iso_date(value: &str) -> Option<i32> {
+    let (year, rest) = value.split_at_checked(4)?;
+    let (month, day) = rest.strip_prefix('-')?.split_once('-')?;
+    days(year, digits(month, 2)?, digits(day, 2)?)
+}
+
+fn english_date(value: &str) -> Option<i32> {
+    let (first, rest) = value.split_once(' ')?;
+    let (second, year) = rest.split_once(' ')?;
+    match month(first) {
+        Some(month) => days(year, month, day(second.strip_suffix(',').unwrap_or(second))?),
+        None => days(year, month(second)?, day(first)?),
+    }
+}
+
+fn days(year: &str, month: u32, day: u32) -> Option<i32> {
+    let year = digits(year, 4).filter(|&year| year > 0)?;
+    let date = NaiveDate::from_ymd_opt(year as i32, month, day)?;
+    Some(date.to_epoch_days())
+}
+
+fn day(value: &str) -> Option<u32> {
+    digits(value, 1).or_else(|| digits(value, 2))
+}
+
+fn month(value: &str) -> Option<u32> {
+    let mut months = "January February March April May June July August September October November December".split(' ');
+    let is = |month: &str| value.eq_ignore_ascii_case(month) || value.eq_ignore_ascii_case(&month[..3]);
+    months.position(is).map(|index| index as u32 + 1)
+}
+
+/// A date and a time: UTC if the value had an `offset`, else by the clock of an unknown place.
+pub(crate) struct Moment {
+    seconds: i64,
+    nanos: i64,
+    pub(crate) offset: bool,
+}
+
+impl Moment {
+    pub(crate) fn parse(value: &str) -> Option<Moment> {
+        let (date, time) = value.split_at_checked(10)?;
+        let midnight = i64::from(iso_date(date)?) * 86_400;
+        let time = time.strip_prefix(['T', ' '])?;
+        let (clock, zone) = time.split_at(time.find(['Z', '+', '-']).unwrap_or(time.len()));
+        let (clock, fraction) = clock.split_once('.').map_or((clock, None), |(clock, rest)| (clock, Some(rest)));
+        let nanos = fraction.map_or(Some(0), nanoseconds)?;
+        Some(Moment {
+            seconds: midnight + clock_seconds(clock)? - zone_seconds(zone)?,
+            nanos,
+            offset: !zone.is_empty(),
+        })
+    }
+
+    /// Also for a date without a time.
+    pub(crate) fn parse_or_midnight(value: &str) -> Option<Moment> {
+        let midnight = || date(value).map(|days| Moment { seconds: i64::from(days) * 86_400, nanos: 0, offset: false });
+        Moment::parse(value).or_else(midnight)
+    }
+
+    fn kinds(&self) -> Kinds {
+        let (micros, nanos) = if self.offset { (UTC_MICROS, UTC_NANOS) } else { (MICROS, NANOS) };
+        let fits = |per_second, kind| self.count(per_second).map_or(TEXT, |_| kind);
+        fits(1_000_000, micros) | fits(1_000_000_000, nanos)
+    }
+
+    /// Since 1970, in units of which a second has so many; `None` where those do not hold it exactly.
+    pub(crate) fn count(&self, per_second: i64) -> Option<i64> {
+        let nanos_each = 1_000_000_000 / per_second;
+        let whole = self.nanos % nanos_each == 0;
+        let count = i128::from(self.seconds) * i128::from(per_second) + i128::from(self.nanos / nanos_each);
+        if whole { i64::try_from(count).ok() } else { None }
+    }
+}
+
+fn nanoseconds(fraction: &str) -> Option<i64> {
+    let number = digits(fraction, fraction.len().clamp(1, 9))?;
+    Some(i64::from(number) * 10_i64.pow(9 - fraction.len() as u32))
+}
+
+fn clock_seconds(clock: &str) -> Option<i64> {
+    let (hours, rest) = clock.split_once(':')?;
+    let (minutes, seconds) = rest.split_once(':')?;
+    let (hours, minutes, seconds) = (digits(hours, 2)?, digits(minutes, 2)?, digits(seconds, 2)?);
+    let valid = hours < 24 && minutes < 60 && seconds < 60;
+    valid.then_some(i64::from(hours * 3600 + minutes * 60 + seconds))
+}
+
+/// Seconds east of Greenwich for nothing, `Z`, `+05`, `+0530` and `+05:30`.
+fn zone_seconds(zone: &str) -> Option<i64> {
+    let Some(sign) = zone.chars().next().filter(|&sign| sign != 'Z') else {
+        return (zone.len() < 2).then_some(0);
+    };
+    let (hours, rest) = zone[1..].split_at_checked(2)?;
+    let minutes = if rest.is_empty() { 0 } else { digits(rest.strip_prefix(':').unwrap_or(rest), 2)? };
+    let hours = digits(hours, 2).filter(|&hours| hours < 24 && minutes < 60)?;
+    let seconds = i64::from(hours * 3600 + minutes * 60);
+    Some(if sign == '-' { -seconds } else { seconds })
+}
+
+/// The time since midnight, in units of which a second has so many; `None` where those do not hold it exactly.
+pub(crate) fn time(value: &str, per_second: i64) -> Option<i64> {
+    let (clock, fraction) = value.split_once('.').map_or((value, None), |(clock, rest)| (clock, Some(rest)));
+    let nanos = fraction.map_or(Some(0), nanoseconds)?;
+    Moment { seconds: clock_seconds(clock)?, nanos, offset: false }.count(per_second)
+}
+
+/// The digits of a number of `precision` digits, `scale` of them behind the point; `None` where it is not one exactly.
+pub(crate) fn decimal(value: &str, precision: u8, scale: i8) -> Option<i128> {
+    let (mantissa, exponent) = match value.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i16>().ok()?),
+        None => (value, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.starts_with(['+', '-']) || !mantissa.contains(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    // "-.0" has no digits left.
+    let digits: i128 = match format!("{whole}{fraction}").as_str() {
+        "" | "-" | "+" => 0,
+        digits => digits.parse().ok()?,
+    };
+    let behind = i32::try_from(fraction.len()).ok()? - i32::from(exponent);
+    let shift = i32::from(scale) - behind;
+    let power = if digits == 0 { Some(1) } else { 10_i128.checked_pow(shift.unsigned_abs()) }?;
+    let scaled = match shift {
+        0.. => digits.checked_mul(power)?,
+        _ if digits % power == 0 => digits / power,
+        _ => return None,
+    };
+    let limit = 10_i128.checked_pow(precision.into())?;
+    (-limit < scaled && scaled < limit).then_some(scaled)
+}
+
+/// Bytes written as two hexadecimal digits each.
+pub(crate) fn bytes(value: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let (pairs, rest) = value.as_bytes().as_chunks::<2>();
+    let bytes =
+        pairs.iter().map(|&[high, low]| Some((digit(high)? * 16 + digit(low)?) as u8)).collect::<Option<_>>()?;
+    rest.is_empty().then_some(bytes)
+}
+
+/// Fields can be as long as the file; messages should not.
+pub(crate) fn shorten(value: &str) -> String {
+    let mut short: String = value.chars().take(60).collect();
+    if short.len() < value.len() {
+        short.push('…');
+    }
+    short
+}
