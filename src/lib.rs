@@ -47,5 +47,5 @@ pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use parse::{parse_schema, parse_type};
-pub use table::{Follow, Sync, Writer, WriterOptions, compact, follow};
+pub use table::{Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
 pub use value::{Items, Members, Value};

@@ -2,10 +2,14 @@
 
 use std::io::Write;
 
-use arrowwood::{Dataset, Row};
+use arrow_schema::SchemaRef;
+use arrowwood::{Dataset, Row, cut, field_type_name};
 use clap::Args;
 
 use crate::shell::{Outcome, Stdout, width};
+
+/// The most characters of a cell that is printed as it comes.
+const CELL: usize = 40;
 
 #[derive(Args)]
 pub(crate) struct Form {
@@ -26,9 +30,72 @@ pub(crate) fn print(dataset: &Dataset, form: &Form, out: &mut Stdout) -> Outcome
     }
 }
 
+/// Prints rows that come one dataset after the other, under one heading.
+pub(crate) struct Printer<'a> {
+    form: &'a Form,
+    /// How wide the columns of the table had to be so far, and whether they hold numbers, which stand to the right.
+    columns: Vec<(usize, bool)>,
+}
+
+impl Printer<'_> {
+    /// Prints the heading.
+    pub(crate) fn new<'a>(schema: &SchemaRef, form: &'a Form, out: &mut impl Write) -> Outcome<Printer<'a>> {
+        let columns = schema.fields().iter().map(|field| (0, field.data_type().is_numeric())).collect();
+        let mut printer = Printer { form, columns };
+        match form {
+            Form { csv: true, .. } => csv_names(schema, out)?,
+            Form { json: true, .. } => (),
+            _ => {
+                let names = schema.fields().iter().map(|field| cut(field.name(), CELL)).collect();
+                let types = schema.fields().iter().map(|field| cut(field_type_name(field), CELL)).collect();
+                printer.widen(&[&names, &types]);
+                printer.line(&names, out)?;
+                printer.line(&types, out)?;
+                printer.line(&printer.columns.iter().map(|&(width, _)| "─".repeat(width)).collect(), out)?;
+            }
+        }
+        Ok(printer)
+    }
+
+    pub(crate) fn print(&mut self, dataset: &Dataset, out: &mut impl Write) -> Outcome {
+        match self.form {
+            Form { csv: true, .. } => csv_rows(dataset, out),
+            Form { json: true, .. } => write_json(dataset, out),
+            _ => dataset.rows().try_for_each(|row| {
+                let cells = row?.iter().map(|(_, value)| Ok(cut(value?, CELL))).collect::<Outcome<Vec<_>>>()?;
+                self.widen(&[&cells]);
+                self.line(&cells, out)
+            }),
+        }
+    }
+
+    fn widen(&mut self, lines: &[&Vec<String>]) {
+        for cells in lines {
+            let widths = cells.iter().map(|cell| cell.chars().count());
+            self.columns.iter_mut().zip(widths).for_each(|((widest, _), width)| *widest = width.max(*widest));
+        }
+    }
+
+    fn line(&self, cells: &Vec<String>, out: &mut impl Write) -> Outcome {
+        let aligned = cells.iter().zip(&self.columns).map(|(cell, &(width, right))| match right {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:width$}"),
+        });
+        Ok(writeln!(out, "{}", aligned.collect::<Vec<_>>().join("  ").trim_end())?)
+    }
+}
+
 pub(crate) fn write_csv(dataset: &Dataset, out: &mut impl Write) -> Outcome {
-    let names = dataset.schema().fields().iter().map(|field| quoted(field.name()));
-    writeln!(out, "{}", names.collect::<Vec<_>>().join(","))?;
+    csv_names(dataset.schema(), out)?;
+    csv_rows(dataset, out)
+}
+
+fn csv_names(schema: &SchemaRef, out: &mut impl Write) -> Outcome {
+    let names = schema.fields().iter().map(|field| quoted(field.name()));
+    Ok(writeln!(out, "{}", names.collect::<Vec<_>>().join(","))?)
+}
+
+fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> Outcome {
     let mut line = String::new();
     for row in dataset.rows() {
         line.clear();
