@@ -10,6 +10,7 @@ mod head;
 mod import;
 mod input;
 mod inspect;
+mod live;
 mod rows;
 mod schema;
 mod shell;

@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, Row, cut, field_type_name};
 use clap::Args;
 
-use crate::shell::{Outcome, Stdout, width};
+use crate::shell::{Failure, Outcome, Stdout, width};
 
 /// The most characters of a cell that is printed as it comes.
 const CELL: usize = 40;
@@ -35,54 +35,60 @@ pub(crate) struct Printer<'a> {
     form: &'a Form,
     /// How wide the columns of the table had to be so far, and whether they hold numbers, which stand to the right.
     columns: Vec<(usize, bool)>,
+    begun: bool,
 }
 
 impl Printer<'_> {
-    /// Prints the heading.
-    pub(crate) fn new<'a>(schema: &SchemaRef, form: &'a Form, out: &mut impl Write) -> Outcome<Printer<'a>> {
+    pub(crate) fn new<'a>(schema: &SchemaRef, form: &'a Form) -> Printer<'a> {
         let columns = schema.fields().iter().map(|field| (0, field.data_type().is_numeric())).collect();
-        let mut printer = Printer { form, columns };
-        match form {
-            Form { csv: true, .. } => csv_names(schema, out)?,
-            Form { json: true, .. } => (),
-            _ => {
-                let names = schema.fields().iter().map(|field| cut(field.name(), CELL)).collect();
-                let types = schema.fields().iter().map(|field| cut(field_type_name(field), CELL)).collect();
-                printer.widen(&[&names, &types]);
-                printer.line(&names, out)?;
-                printer.line(&types, out)?;
-                printer.line(&printer.columns.iter().map(|&(width, _)| "─".repeat(width)).collect(), out)?;
-            }
-        }
-        Ok(printer)
+        Printer { form, columns, begun: false }
     }
 
     pub(crate) fn print(&mut self, dataset: &Dataset, out: &mut impl Write) -> Outcome {
+        let begun = std::mem::replace(&mut self.begun, true);
         match self.form {
-            Form { csv: true, .. } => csv_rows(dataset, out),
+            Form { csv: true, .. } if begun => csv_rows(dataset, out),
+            Form { csv: true, .. } => write_csv(dataset, out),
             Form { json: true, .. } => write_json(dataset, out),
-            _ => dataset.rows().try_for_each(|row| {
-                let cells = row?.iter().map(|(_, value)| Ok(cut(value?, CELL))).collect::<Outcome<Vec<_>>>()?;
-                self.widen(&[&cells]);
-                self.line(&cells, out)
-            }),
+            _ => self.table(dataset, begun, out),
         }
     }
 
-    fn widen(&mut self, lines: &[&Vec<String>]) {
-        for cells in lines {
-            let widths = cells.iter().map(|cell| cell.chars().count());
-            self.columns.iter_mut().zip(widths).for_each(|((widest, _), width)| *widest = width.max(*widest));
+    fn table(&mut self, dataset: &Dataset, begun: bool, out: &mut impl Write) -> Outcome {
+        let fields = dataset.schema().fields();
+        let names: Vec<String> = fields.iter().map(|field| cut(field.name(), CELL)).collect();
+        let types: Vec<String> = fields.iter().map(|field| cut(field_type_name(field), CELL)).collect();
+        // The heading is as wide as the first rows.
+        let first = if begun { dataset.head(0)? } else { dataset.head(100)? };
+        first.rows().try_for_each(|row| Ok::<_, Failure>(self.widen(&cells(&row?)?)))?;
+        if !begun {
+            [&names, &types].into_iter().for_each(|heading| self.widen(heading));
+            let rule = self.columns.iter().map(|&(width, _)| "─".repeat(width)).collect();
+            [names, types, rule].iter().try_for_each(|heading| self.line(heading, out))?;
         }
+        dataset.rows().try_for_each(|row| {
+            let cells = cells(&row?)?;
+            self.widen(&cells);
+            self.line(&cells, out)
+        })
     }
 
-    fn line(&self, cells: &Vec<String>, out: &mut impl Write) -> Outcome {
+    fn widen(&mut self, cells: &[String]) {
+        let widths = cells.iter().map(|cell| cell.chars().count());
+        self.columns.iter_mut().zip(widths).for_each(|((widest, _), width)| *widest = width.max(*widest));
+    }
+
+    fn line(&self, cells: &[String], out: &mut impl Write) -> Outcome {
         let aligned = cells.iter().zip(&self.columns).map(|(cell, &(width, right))| match right {
             true => format!("{cell:>width$}"),
             false => format!("{cell:width$}"),
         });
         Ok(writeln!(out, "{}", aligned.collect::<Vec<_>>().join("  ").trim_end())?)
     }
+}
+
+fn cells(row: &Row<'_>) -> Outcome<Vec<String>> {
+    row.iter().map(|(_, value)| Ok(cut(value?, CELL))).collect()
 }
 
 pub(crate) fn write_csv(dataset: &Dataset, out: &mut impl Write) -> Outcome {

@@ -40,8 +40,7 @@ impl Tail {
         let rows = table.len()?;
         let start = table.first_row() + rows - rows.min(self.rows);
         let newer = follow(&table, Some(start), None).map_err(|e| e.at(path))?;
-        let mut printer = Printer::new(table.schema(), &self.form, out)?;
-        out.flush()?;
+        let mut printer = Printer::new(table.schema(), &self.form);
         for rows in newer {
             printer.print(&rows?, out)?;
             out.flush()?;

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 
 use super::message::{BatchHeader, DictionaryHeader, Frame, Header, Kind, Window};
-use super::read::Ipc;
+use super::read::{Ipc, Options};
 use super::schema::{IpcSchema, Node, roles_of};
+use crate::buffer::Bytes;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::type_name;
+use crate::map::{Mapping, Mode};
 
 /// One message of an IPC file or stream.
 #[derive(Clone, Debug)]
@@ -88,16 +90,27 @@ pub struct BufferInfo {
 }
 
 impl Dataset {
-    /// The messages of the file or stream, in the order in which they stand there. All files of a dataset of several.
+    /// The messages of the file or stream, in the order in which they stand there. All files of a dataset of several; of
+    /// a table those that its files show to any Arrow reader at this moment.
     ///
     /// # Errors
     /// `Unsupported` for data that is in memory and so has no messages; `InvalidData` for a damaged file.
     pub fn messages(&self) -> Result<Vec<Message>> {
         let mut messages = Vec::new();
         for piece in self.pieces() {
-            let ipc = piece.source.as_any().downcast_ref::<Ipc>();
-            let ipc = ipc.ok_or_else(|| Error::new(ErrorKind::Unsupported, "arrays in memory have no messages"))?;
-            messages.extend(messages_of(ipc)?);
+            let (ipc, files) = (piece.source.as_any().downcast_ref::<Ipc>(), piece.source.files());
+            match ipc {
+                Some(ipc) => messages.extend(messages_of(ipc)?),
+                None if files.is_empty() => {
+                    return Err(Error::new(ErrorKind::Unsupported, "arrays in memory have no messages"));
+                }
+                None => {
+                    for file in files {
+                        let bytes = Bytes::of_mapping(Mapping::open(&file, Mode::Read)?)?;
+                        messages.extend(messages_of(&Ipc::open(bytes, Some(&file), Options::default())?)?);
+                    }
+                }
+            }
         }
         Ok(messages)
     }

@@ -416,7 +416,15 @@ impl Live {
     /// Whether nothing was committed since.
     #[inline]
     fn is_newest(&self) -> bool {
-        self.snapshot.segment.sequence() == self.snapshot.record.sequence
+        let Snapshot { segment, record, .. } = &self.snapshot;
+        segment.sequence() == record.sequence && !(record.sealed && self.next_path().exists())
+    }
+
+    /// Where rows go on when the segment is sealed. Compacting seals the last one, and replaces it: no word of it changes
+    /// any more.
+    fn next_path(&self) -> PathBuf {
+        let Snapshot { segment, record, .. } = &self.snapshot;
+        folder::path(&self.table.folder, segment.header.first_row + record.rows())
     }
 
     /// The pieces of the table as it is now.
@@ -526,7 +534,7 @@ pub(super) fn first_row(dataset: &Dataset) -> u64 {
 
 /// What a follower sleeps on: the live segment's mapping, where its live page is, and the sequence it has seen.
 pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, u64, u64)> {
-    let live = dataset.pieces().last().and_then(growing)?;
+    let live = dataset.pieces().last().and_then(growing).filter(|live| !live.snapshot.record.sealed)?;
     Some((live.snapshot.segment.path(), live.snapshot.segment.header.live, live.snapshot.record.sequence))
 }
 
