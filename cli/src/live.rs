@@ -15,8 +15,6 @@ use crate::shell::{Failure, Outcome, Stdout};
 /// Rows that the other process appends, and its rest between them.
 const ROWS: usize = 25;
 const REST: Duration = Duration::from_millis(100);
-/// When this many rows are there, others may look.
-const MIDDLE: u64 = 5;
 
 /// What other libraries make of the folder while it grows.
 const OTHERS: &str = r#"
@@ -49,19 +47,16 @@ pub(crate) fn show(folder: &Path, out: &mut Stdout) -> Outcome {
     out.flush()?;
     let coming = follow(&open(&table)?, None, Some(20 * REST))?;
     let mut writer = spawn(&table)?;
-    let mut others = None;
+    let others = look(&table);
     let mut followed = 0;
     for rows in coming {
         followed += print(&rows?, out)?;
         out.flush()?;
-        if followed >= MIDDLE && others.is_none() {
-            others = Some(look(&table));
-        }
         if followed >= ROWS as u64 {
             break;
         }
     }
-    let others = others.flatten().and_then(|child| child.wait_with_output().ok());
+    let others = others.and_then(|child| child.wait_with_output().ok());
     write!(out, "{}", String::from_utf8_lossy(&others.map_or(Vec::new(), |output| output.stdout)))?;
     let ended = writer.wait().map_err(|e| Error::io("waiting for the appending process", &e))?;
     match ended.success() {
