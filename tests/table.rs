@@ -27,7 +27,8 @@ fn batch(rows: std::ops::Range<i64>) -> RecordBatch {
 fn committed_rows_are_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ticks");
-    let options = WriterOptions { dictionary: vec!["symbol".into()], sorted_by: Some("ts".into()), ..Default::default() };
+    let options =
+        WriterOptions { dictionary: vec!["symbol".into()], sorted_by: Some("ts".into()), ..Default::default() };
     let mut writer = Writer::open(&path, Some(schema()), &options).unwrap();
     let mut snapshots = Vec::new();
     let mut rows = 0;

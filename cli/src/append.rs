@@ -21,7 +21,9 @@ use crate::shell::{Failure, Outcome, Progress, Stdout, shown};
 ///
 /// A file is appended whole or not at all. What comes through a pipe is committed as it comes, so that others see it.
 #[derive(Args)]
-#[command(after_help = "Example: tail -f ticks.jsonl | arrowwood append ticks -")]
+#[command(
+    after_help = "Example: arrowwood append ticks more.csv\nExample: tail -f ticks.jsonl | arrowwood append ticks"
+)]
 pub(crate) struct Append {
     /// What the inputs are; found from their names or first bytes otherwise.
     #[arg(long)]

@@ -5,23 +5,28 @@
 >>> ds["price"].mean()                   # at the speed of memory
 >>> ds[700_000_000]                      # a row, as a dict
 
-Two nouns: :class:`Dataset`, a table of rows made by :func:`open`, and :class:`Mapping`, a file as typed memory made by
-:func:`map`. Datasets pass to pyarrow, Polars, pandas, DataFusion and DuckDB without copying.
+Three nouns: :class:`Dataset`, a table of rows made by :func:`open`; :class:`Writer`, which appends to a growing table,
+made by :func:`writer`; and :class:`Mapping`, a file as typed memory made by :func:`map`. Datasets pass to pyarrow, Polars, pandas, DataFusion and DuckDB without copying.
 """
 
 from arrowwood._arrowwood import (
     Column,
     Dataset,
     Field,
+    Follow,
     Mapping,
     Schema,
+    Writer,
     __version__,
+    compact,
     concat,
+    follow,
     from_arrow,
     map,
     open,
     read_csv,
     write,
+    writer,
 )
 from arrowwood._errors import (
     Busy,
@@ -51,6 +56,7 @@ __all__ = [
     "Error",
     "Field",
     "FileChanged",
+    "Follow",
     "Footprint",
     "InvalidArgument",
     "InvalidData",
@@ -64,11 +70,15 @@ __all__ = [
     "Schema",
     "SchemaMismatch",
     "Unsupported",
+    "Writer",
     "__version__",
+    "compact",
     "concat",
+    "follow",
     "from_arrow",
     "map",
     "open",
     "read_csv",
     "write",
+    "writer",
 ]

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow_schema::FieldRef;
+use arrowwood::Value;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
@@ -10,6 +12,7 @@ use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 use crate::column::Column;
 use crate::errors::{Result, argument, import, wrong_type};
 use crate::exchange;
+use crate::incoming;
 use crate::index::{Index, bounds, count, from_end, index, position, stop_on_signal};
 use crate::schema::Schema;
 use crate::value::object;
@@ -81,6 +84,12 @@ impl Dataset {
     }
 }
 
+/// A bound of `between`, of the column `field`.
+fn bound<'a>(field: &FieldRef, given: &'a Bound<'_, PyAny>) -> Result<Value<'a>> {
+    let found = incoming::read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))?;
+    found.ok_or_else(|| argument(format!("between: {given} is no value of column '{}'", field.name())))
+}
+
 #[pymethods]
 impl Dataset {
     /// Names, types and metadata of the columns.
@@ -127,6 +136,42 @@ impl Dataset {
     #[getter]
     fn left(&self, py: Python<'_>) -> Result<Vec<String>> {
         Ok(py.detach(|| self.inner.left())?)
+    }
+
+    /// The number of the first row in its table: rows keep their numbers when earlier ones are dropped.
+    #[getter]
+    fn first_row(&self) -> u64 {
+        self.inner.first_row()
+    }
+
+    /// The name of the column that the table is sorted by, or ``None``.
+    #[getter]
+    fn sorted_by(&self) -> Option<String> {
+        self.inner.sorted_by().map(|field| field.name().clone())
+    }
+
+    /// The dataset with the rows that were committed since: a newer one, or this one where there are none.
+    ///
+    /// Slices, and data that does not grow, stay as they are. Older datasets stay valid.
+    fn refresh<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, Self>> {
+        let this = slf.get();
+        if this.inner.is_newest() {
+            return Ok(slf.clone());
+        }
+        Ok(Bound::new(slf.py(), this.with_rows(this.inner.refresh()?))?)
+    }
+
+    /// The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included.
+    ///
+    /// Found by binary search. Integers stand for times in the column's unit as well.
+    ///
+    /// Raises:
+    ///     InvalidArgument: the dataset is not of one table with ``sorted_by``, or a value is of another type.
+    fn between(&self, py: Python<'_>, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Dataset> {
+        let missing = || argument("between works on a table that was made with sorted_by, or a part of one");
+        let field = self.inner.sorted_by().ok_or_else(missing)?;
+        let (low, high) = (bound(&field, low)?, bound(&field, high)?);
+        Ok(self.with_rows(py.detach(|| self.inner.between(&low, &high))?))
     }
 
     /// Where the bytes are: mapped, resident, copied. The system is asked about every page.

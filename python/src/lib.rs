@@ -3,7 +3,8 @@
 //!
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
 //! protocol), `value` (one cell), `schema`, `dataset`, `column`,
-//! `exchange` (Arrow capsules), `incoming` (Python's own tables), `open`, `write`, `csv`.
+//! `exchange` (Arrow capsules), `incoming` (Python's own tables), `open`, `write`, `csv`, `writer` (growing tables),
+//! `follow`.
 
 mod column;
 mod csv;
@@ -12,6 +13,7 @@ mod dtype;
 mod errors;
 mod exchange;
 mod export;
+mod follow;
 mod incoming;
 mod index;
 mod mapping;
@@ -19,6 +21,7 @@ mod open;
 mod schema;
 mod value;
 mod write;
+mod writer;
 
 /// The extension module.
 #[pyo3::pymodule]
@@ -38,6 +41,8 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::export::Values;
     #[pymodule_export]
+    use crate::follow::{Follow, follow};
+    #[pymodule_export]
     use crate::mapping::{Mapping, map};
     #[pymodule_export]
     use crate::open::open;
@@ -45,6 +50,8 @@ mod _arrowwood {
     use crate::schema::{Field, Schema};
     #[pymodule_export]
     use crate::write::write;
+    #[pymodule_export]
+    use crate::writer::{Writer, compact, writer};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name")]

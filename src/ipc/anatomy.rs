@@ -97,9 +97,9 @@ impl Dataset {
     /// `Unsupported` for data that is in memory and so has no messages; `InvalidData` for a damaged file.
     pub fn messages(&self) -> Result<Vec<Message>> {
         let mut messages = Vec::new();
-        for piece in self.pieces() {
-            let (ipc, files) = (piece.source.as_any().downcast_ref::<Ipc>(), piece.source.files());
-            match ipc {
+        for source in self.sources() {
+            let files = source.files();
+            match source.as_any().downcast_ref::<Ipc>() {
                 Some(ipc) => messages.extend(messages_of(ipc)?),
                 None if files.is_empty() => {
                     return Err(Error::new(ErrorKind::Unsupported, "arrays in memory have no messages"));

@@ -24,8 +24,8 @@ mod write;
 
 pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
 pub use message::{Compression, Kind};
-pub use read::Validate;
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
+pub use read::Validate;
 pub(crate) use read::{Ipc, Options};
 pub(crate) use schema::{IpcSchema, Node};
 pub use stream::{StreamReader, read_stream};

@@ -704,7 +704,7 @@ impl Dataset {
     /// that is damaged or cut off, none where all was read. Walks to the end.
     pub fn left(&self) -> Result<Vec<String>> {
         self.len()?;
-        let sources = self.pieces().iter().filter_map(|piece| piece.source.as_any().downcast_ref::<Ipc>());
+        let sources = self.sources().filter_map(|source| source.as_any().downcast_ref::<Ipc>());
         Ok(sources.filter_map(|ipc| ipc.left.get().cloned()).collect())
     }
 }

@@ -53,11 +53,6 @@ impl Store {
         }
     }
 
-    /// The size of the file in bytes.
-    pub(crate) fn len(&self) -> u64 {
-        self.region.len() as u64
-    }
-
     /// Writes `bytes` at `offset` (pwrite(2)).
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
@@ -72,6 +67,11 @@ impl Store {
     #[inline]
     pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
         self.region.copy_in(offset as usize, bytes);
+    }
+
+    /// Makes sure that writing there can't fail for want of space; false where the file system can't.
+    pub(crate) fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
+        os::allocate(&self.file, offset, len)
     }
 
     /// Makes ready for `put`; false where the file system can't reserve space.

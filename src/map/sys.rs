@@ -79,6 +79,7 @@ impl Region {
     }
 
     /// Copies bytes into the region. Panics when they are not inside. The region must have been mapped writable.
+    #[inline]
     pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
         assert!(offset <= self.len && from.len() <= self.len - offset, "copy_in past the mapping");
         // SAFETY: `offset + from.len() <= self.len`, asserted above.
@@ -86,22 +87,30 @@ impl Region {
         // SAFETY: destination range inside a mapping that the callers, `View::set` and `Store::put`, know to be writable;
         // both hand out no references, so nothing in Rust relies on these bytes staying the same. `copy`, not
         // `copy_nonoverlapping`: `from` may itself have been made from mapped memory by a foreign caller.
-        unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) };
+        match from.first_chunk::<8>() {
+            // A single number is one store instead of a call.
+            Some(word) if from.len() == 8 => unsafe { into.cast::<[u8; 8]>().write_unaligned(*word) },
+            _ => unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) },
+        }
     }
 
     /// The aligned 8-byte word at `offset`, which other processes may be storing to. Panics when it is not inside.
     pub(super) fn word64(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset.checked_add(8).is_some_and(|end| end <= self.len), "no such word");
-        // SAFETY: 8 mapped bytes inside the range, asserted above, and aligned, since a mapping begins at a page. Every
-        // access to them in this crate is atomic while they can change, and the reference lives no longer than the range.
-        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
+        // SAFETY: `offset` is inside the range, asserted above.
+        let word = unsafe { self.base.as_ptr().add(offset) };
+        // SAFETY: 8 mapped bytes, asserted above, and aligned, since a mapping begins at a page. Every access to them in
+        // this crate is atomic while they can change, and the reference lives no longer than the range.
+        unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 
     /// The aligned 4-byte word at `offset`; see [`Region::word64`].
     pub(super) fn word32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset.checked_add(4).is_some_and(|end| end <= self.len), "no such word");
+        // SAFETY: `offset` is inside the range, asserted above.
+        let word = unsafe { self.base.as_ptr().add(offset) };
         // SAFETY: as in `word64`, with 4 bytes.
-        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(offset).cast()) }
+        unsafe { AtomicU32::from_ptr(word.cast()) }
     }
 
     /// Sleeps until somebody wakes those who wait at `offset`, as long as the word there is `expected`, `timeout` at

@@ -35,7 +35,13 @@ impl Incoming {
     ///
     /// # Errors
     /// `SchemaMismatch` naming the column, `InvalidArgument` naming column and row.
-    pub fn new(plan: &Plan, fields: &[FieldRef], arrays: &[ArrayData], rows: usize, entries: &mut [Entries]) -> Result<Incoming> {
+    pub fn new(
+        plan: &Plan,
+        fields: &[FieldRef],
+        arrays: &[ArrayData],
+        rows: usize,
+        entries: &mut [Entries],
+    ) -> Result<Incoming> {
         let mut matched = Vec::with_capacity(plan.columns.len());
         for node in &plan.columns {
             let name = node.field.name();
@@ -46,7 +52,9 @@ impl Incoming {
             check_nulls(node, array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
             matched.push(array.clone());
         }
-        if let Some(unknown) = fields.iter().find(|field| plan.columns.iter().all(|node| node.field.name() != field.name())) {
+        if let Some(unknown) =
+            fields.iter().find(|field| plan.columns.iter().all(|node| node.field.name() != field.name()))
+        {
             return Err(mismatch(format!("the table has no column '{}'", unknown.name())));
         }
         if fields.len() > plan.columns.len() {
@@ -62,20 +70,34 @@ impl Incoming {
     }
 
     /// Finds the keys of all texts that go into dictionaries.
-    fn gather(&mut self, node: &PlanNode, array: &ArrayData, rows: Range<usize>, entries: &mut [Entries]) -> Result<()> {
+    fn gather(
+        &mut self,
+        node: &PlanNode,
+        array: &ArrayData,
+        rows: Range<usize>,
+        entries: &mut [Entries],
+    ) -> Result<()> {
         if let Kind::Keys { number } = node.kind {
             let keys = keys_of(array, rows.clone(), &mut entries[number])?;
             self.keys[number] = (rows.start, keys);
             return Ok(());
         }
         let range = child_range(array, &rows)?;
-        node.children.iter().zip(array.child_data()).try_for_each(|(child, array)| {
-            self.gather(child, array, range.clone(), entries)
-        })
+        node.children
+            .iter()
+            .zip(array.child_data())
+            .try_for_each(|(child, array)| self.gather(child, array, range.clone(), entries))
     }
 
     /// How many rows from `from` on fit into a segment that is filled as `counters` say.
-    pub fn room(&self, plan: &Plan, from: usize, counters: &[u64], limits: &[u64], entries: &[Entries]) -> Result<usize> {
+    pub fn room(
+        &self,
+        plan: &Plan,
+        from: usize,
+        counters: &[u64],
+        limits: &[u64],
+        entries: &[Entries],
+    ) -> Result<usize> {
         let most = (self.rows - from).min(limits[0].saturating_sub(counters[0]) as usize);
         let fits = |rows: usize| -> Result<bool> {
             let needed = self.needs(plan, from..from + rows, counters, entries)?;
@@ -127,9 +149,10 @@ impl Incoming {
         if let Kind::List { counter, .. } = node.kind {
             needed[counter] += range.len() as u64;
         }
-        node.children.iter().zip(array.child_data()).try_for_each(|(child, array)| {
-            self.add_needs(plan, child, array, range.clone(), needed, entries)
-        })
+        node.children
+            .iter()
+            .zip(array.child_data())
+            .try_for_each(|(child, array)| self.add_needs(plan, child, array, range.clone(), needed, entries))
     }
 
     fn keys(&self, number: usize, rows: &Range<usize>) -> &[u32] {
@@ -187,9 +210,10 @@ impl Incoming {
             Kind::FixedList { .. } | Kind::Struct => (),
         }
         let (at, range) = (node.child_rows(at, &[]).unwrap_or(at), child_range(array, &rows)?);
-        node.children.iter().zip(array.child_data()).try_for_each(|(child, array)| {
-            self.write_node(child, at, array, range.clone(), into, entries)
-        })
+        node.children
+            .iter()
+            .zip(array.child_data())
+            .try_for_each(|(child, array)| self.write_node(child, at, array, range.clone(), into, entries))
     }
 }
 
@@ -312,9 +336,13 @@ fn text_width(data_type: &DataType) -> Option<usize> {
 fn text_len(array: &ArrayData, rows: Range<usize>, least: usize) -> Result<u64> {
     if let (Some(width), 0) = (text_width(array.data_type()), least) {
         let (from, to) = (offset_at(array, rows.start, width)?, offset_at(array, rows.end, width)?);
-        return to.checked_sub(from).map(|len| len as u64).ok_or_else(|| Error::invalid("text offsets are not in order"));
+        return to
+            .checked_sub(from)
+            .map(|len| len as u64)
+            .ok_or_else(|| Error::invalid("text offsets are not in order"));
     }
-    rows.map(|row| Ok(text_at(array, row)?.filter(|text| text.len() >= least).map_or(0, |text| text.len() as u64))).sum()
+    rows.map(|row| Ok(text_at(array, row)?.filter(|text| text.len() >= least).map_or(0, |text| text.len() as u64)))
+        .sum()
 }
 
 fn text_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
@@ -351,7 +379,13 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
 }
 
 /// Appends validity bits; the number of nulls among them.
-fn put_validity(into: &mut Growing, region: usize, at: u64, nulls: Option<&NullBuffer>, rows: &Range<usize>) -> Result<u64> {
+fn put_validity(
+    into: &mut Growing,
+    region: usize,
+    at: u64,
+    nulls: Option<&NullBuffer>,
+    rows: &Range<usize>,
+) -> Result<u64> {
     let source = nulls.map(|nulls| (nulls.validity(), nulls.offset() + rows.start));
     let set = put_bits(into, region, at, source, rows.len())?;
     Ok((rows.len() - set) as u64)
@@ -390,7 +424,14 @@ fn put_bits(into: &mut Growing, region: usize, at: u64, source: Option<(&[u8], u
     done.map(|()| set)
 }
 
-fn put_values(into: &mut Growing, region: usize, at: u64, array: &ArrayData, rows: &Range<usize>, width: usize) -> Result<()> {
+fn put_values(
+    into: &mut Growing,
+    region: usize,
+    at: u64,
+    array: &ArrayData,
+    rows: &Range<usize>,
+    width: usize,
+) -> Result<()> {
     let (from, to) = ((array.offset() + rows.start) * width, (array.offset() + rows.end) * width);
     let bytes = array.buffers().first().and_then(|values| values.get(from..to));
     put_large(into, region, at * width as u64, bytes.ok_or_else(|| Error::invalid("fewer values than rows"))?)
@@ -406,7 +447,12 @@ fn put_large(into: &mut Growing, region: usize, mut at: u64, bytes: &[u8]) -> Re
 }
 
 /// Appends numbers of `N` bytes from byte `at` of the region on.
-fn put_words<const N: usize>(into: &mut Growing, region: usize, mut at: u64, words: impl Iterator<Item = [u8; N]>) -> Result<()> {
+fn put_words<const N: usize>(
+    into: &mut Growing,
+    region: usize,
+    mut at: u64,
+    words: impl Iterator<Item = [u8; N]>,
+) -> Result<()> {
     let mut scratch = std::mem::take(&mut into.scratch);
     let mut words = words.peekable();
     let mut done = Ok(());
@@ -430,7 +476,8 @@ fn put_offsets(
     width: usize,
     base: u64,
 ) -> Result<()> {
-    let source = text_width(array.data_type()).unwrap_or(if matches!(array.data_type(), DataType::List(_)) { 4 } else { 8 });
+    let source =
+        text_width(array.data_type()).unwrap_or(if matches!(array.data_type(), DataType::List(_)) { 4 } else { 8 });
     let first = offset_at(array, rows.start, source)? as u64;
     let shift = base.wrapping_sub(first);
     let offsets = array.buffers().first().map_or(&[][..], |offsets| offsets.as_slice());
@@ -445,13 +492,20 @@ fn put_offsets(
     let start = (at + 1) * width as u64;
     let narrow = |raw: &[u8; 4]| u64::from(u32::from_le_bytes(*raw));
     let done = match (source, width) {
-        (4, 4) => put_words(into, region, start, offsets.as_chunks().0.iter().map(|o| (next(narrow(o)) as u32).to_le_bytes())),
+        (4, 4) => {
+            put_words(into, region, start, offsets.as_chunks().0.iter().map(|o| (next(narrow(o)) as u32).to_le_bytes()))
+        }
         (4, _) => put_words(into, region, start, offsets.as_chunks().0.iter().map(|o| next(narrow(o)).to_le_bytes())),
         (_, 4) => {
             let words = offsets.as_chunks().0.iter();
             put_words(into, region, start, words.map(|o| (next(u64::from_le_bytes(*o)) as u32).to_le_bytes()))
         }
-        _ => put_words(into, region, start, offsets.as_chunks().0.iter().map(|o| next(u64::from_le_bytes(*o)).to_le_bytes())),
+        _ => put_words(
+            into,
+            region,
+            start,
+            offsets.as_chunks().0.iter().map(|o| next(u64::from_le_bytes(*o)).to_le_bytes()),
+        ),
     };
     done?;
     if sorted { Ok(()) } else { Err(Error::invalid("offsets are not in order")) }
@@ -491,7 +545,14 @@ fn put_text(
     Ok(())
 }
 
-fn put_views(into: &mut Growing, node: &PlanNode, at: u64, array: &ArrayData, rows: &Range<usize>, counter: usize) -> Result<()> {
+fn put_views(
+    into: &mut Growing,
+    node: &PlanNode,
+    at: u64,
+    array: &ArrayData,
+    rows: &Range<usize>,
+    counter: usize,
+) -> Result<()> {
     let base = into.now.counters[counter];
     let (mut views, mut text) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows.clone() {

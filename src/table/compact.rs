@@ -58,7 +58,8 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
     }
     if let Some((segment, record)) = live {
         // Those who watch the segment must learn that it has ended, so that they look for the next one.
-        let plan = std::sync::Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&segment.plan.schema.schema))?)?);
+        let plan =
+            std::sync::Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&segment.plan.schema.schema))?)?);
         let mut live = Growing::open(segment.path(), &plan, segment.header.clone(), record)?;
         live.show(true, false);
         live.shared.make_durable()?;

@@ -76,7 +76,10 @@ mod tests {
         let keys: Vec<_> = (0..5000).map(|i| entries.key(&text(i)).unwrap() as usize).collect();
         assert!(keys.iter().enumerate().all(|(i, &key)| key == i % 1000));
         entries.truncate(10);
-        assert_eq!((entries.len(), entries.bytes(10), entries.key(b"9"), entries.key(b"77")), (10, 10, Some(9), Some(10)));
+        assert_eq!(
+            (entries.len(), entries.bytes(10), entries.key(b"9"), entries.key(b"77")),
+            (10, 10, Some(9), Some(10))
+        );
         assert_eq!(entries.part(9..11), (&b"977"[..], &[10, 12][..]));
     }
 }

@@ -15,7 +15,7 @@ use crate::ipc::{BatchMetadata, Block, batch_metadata, footer};
 use crate::map::Store;
 
 /// How long a slot rests.
-const REST: Duration = Duration::from_secs(1);
+pub(super) const REST: Duration = Duration::from_secs(1);
 /// When half of the slots are taken, faces come no faster than this, so that there is always one to take.
 const PACE: Duration = Duration::from_millis(2 * 1000 / SLOTS);
 /// Bytes behind each footer for the time when it was published.
@@ -163,7 +163,14 @@ impl Face {
 
     /// Publishes `counters`, which commit `sequence` made visible. Only after `wait` has said zero, or when the caller
     /// accepts that a reader may lose a slot it has been looking at for long.
-    pub fn publish(&mut self, store: &Store, plan: &Plan, header: &Header, counters: &[u64], sequence: u64) -> io::Result<()> {
+    pub fn publish(
+        &mut self,
+        store: &Store,
+        plan: &Plan,
+        header: &Header,
+        counters: &[u64],
+        sequence: u64,
+    ) -> io::Result<()> {
         self.rested();
         let taken = self.free.pop().or_else(|| self.resting.pop_front().map(|(slot, _)| slot));
         let slot = taken.ok_or_else(|| io::Error::other("the ring of faces has no slots"))?;
@@ -197,9 +204,17 @@ impl Face {
         store.write(header.tail - (slot + 1) * header.footer, &footer)
     }
 
-    /// The slot that is published, which must stay when all others are given back.
-    pub fn current(&self) -> Option<u64> {
-        self.current
+    /// The parts of the file that only faces other than the current one use.
+    pub fn unused(&self, header: &Header) -> [(u64, u64); 4] {
+        let current = self.current.unwrap_or(0);
+        let (slot, footer) = (header.ring + current * header.slot, header.tail - (current + 1) * header.footer);
+        let footers = header.tail - u64::from(header.slots) * header.footer;
+        [
+            (header.ring, slot),
+            (slot + header.slot, header.ring + u64::from(header.slots) * header.slot),
+            (footers, footer),
+            (footer + header.footer, header.tail),
+        ]
     }
 }
 

@@ -46,12 +46,6 @@ pub(super) struct Region {
     pub capacity: u64,
 }
 
-impl Region {
-    pub fn end(self) -> u64 {
-        self.offset.saturating_add(self.capacity)
-    }
-}
-
 /// What was fixed when the segment was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Header {
@@ -247,6 +241,20 @@ impl Record {
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }
 
+    /// Writes another commit over the bytes of a record.
+    #[inline]
+    pub fn renew(bytes: &mut [u8], sequence: u64, sealed: bool, provisional: bool, counters: &[u64]) {
+        let state = if sealed { SEALED } else { 0 } | if provisional { PROVISIONAL } else { 0 };
+        bytes[..8].copy_from_slice(&sequence.to_le_bytes());
+        bytes[8..12].copy_from_slice(&state.to_le_bytes());
+        bytes[12..16].fill(0);
+        for (place, counter) in bytes[RECORD..].as_chunks_mut::<8>().0.iter_mut().zip(counters) {
+            *place = counter.to_le_bytes();
+        }
+        let crc = crc32c::crc32c(bytes);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    }
+
     /// `None` where the bytes are no whole record: torn, or never written.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         let word = Words(bytes);
@@ -338,5 +346,83 @@ mod tests {
             damaged[at] ^= 1;
             assert!(Header::decode(&damaged).is_err(), "byte {at}");
         }
+    }
+
+    /// Offset, size and name of each field that a table of the page has, below the heading `title`.
+    fn fields_of_page(title: &str) -> Vec<(usize, usize, String)> {
+        let page = include_str!("../../docs/format.md");
+        let section = page.split(&format!("### {title}\n")).nth(1).unwrap();
+        let rows = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+        let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+        let fields =
+            cells.filter_map(|cells| Some((cells[1].parse().ok()?, cells[2].parse().ok()?, cells[3].replace('`', ""))));
+        fields.filter(|(_, _, name)| !name.is_empty()).collect()
+    }
+
+    #[test]
+    fn the_page_says_what_the_code_does() {
+        let header = Header {
+            minor: 0,
+            first_row: 24,
+            capacity: 32,
+            live: 40,
+            record: 48,
+            ring: 56,
+            slot: 64,
+            slots: 20,
+            tail: 72,
+            footer: 80,
+            sorted_by: Some(104),
+            segment_rows: 112,
+            regions: vec![Region { offset: 128, capacity: 136 }],
+            limits: vec![144; 3],
+        };
+        let bytes = header.encode();
+        let fields = fields_of_page("Header");
+        assert_eq!(fields.len(), 19, "{fields:?}");
+        for (at, size, name) in fields {
+            let mut wide = [0; 8];
+            wide[..size].copy_from_slice(&bytes[at..at + size]);
+            let expected = match &name[..] {
+                "magic" => u64::from_le_bytes(MAGIC),
+                "major" => MAJOR.into(),
+                "minor" => MINOR.into(),
+                "length" => bytes.len() as u64,
+                "crc" => {
+                    let zeroed = [&bytes[..16], &[0; 4], &bytes[20..]].concat();
+                    crc32c::crc32c(&zeroed).into()
+                }
+                "file" => header.tail + 10,
+                "buffers" => 1,
+                "counters" => 3,
+                _ => at as u64,
+            };
+            assert_eq!(u64::from_le_bytes(wide), expected, "{name}");
+        }
+        assert_eq!(bytes.len(), HEADER + 16 + 3 * 8);
+        let live: Vec<_> = fields_of_page("Live page").into_iter().map(|(at, _, name)| (at as u64, name)).collect();
+        let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer")];
+        assert_eq!(live, expected.map(|(at, name)| (at, name.to_string())));
+        let boot = *b"the boot's bytes";
+        let record =
+            Record { sequence: 5, sealed: true, provisional: true, boot, previous: 32, delta: 40, counters: vec![64] };
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        for (at, size, name) in fields_of_page("Record") {
+            let got = &bytes[at..at + size];
+            match &name[..] {
+                "sequence" => assert_eq!(got, 5u64.to_le_bytes()),
+                "state" => assert_eq!(got, 3u32.to_le_bytes()),
+                "crc" => assert_eq!(got, crc32c::crc32c(&[&bytes[..12], &[0; 4], &bytes[16..]].concat()).to_le_bytes()),
+                "boot" => assert_eq!(got, boot),
+                "previous" => assert_eq!(got, 32u64.to_le_bytes()),
+                "delta" => assert_eq!(got, 40u32.to_le_bytes()),
+                other => panic!("{other} is not tested"),
+            }
+        }
+        assert_eq!(bytes[RECORD..], 64u64.to_le_bytes());
+        let page = include_str!("../../docs/format.md");
+        let version = format!("Format version: **{MAJOR}.{MINOR}**");
+        assert!(page.contains(&version) && page.contains("multiple of 65,536") && ALIGNMENT == 65_536 && PAGE == 4096);
     }
 }

@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::entries::Entries;
 use super::face::{Face, Sizes};
-use super::format::{ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WAITING, WRITER, boot_id, record_len};
+use super::format::{
+    ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WAITING, WRITER, boot_id, record_len,
+};
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::ipc::{empty_metadata, schema_metadata};
 use crate::map::Store;
 
-/// Pieces from this many bytes on go by pwrite(2), smaller ones through the mapping.
-const LARGE: usize = 16 << 10;
+/// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
+const LARGE: usize = 1 << 10;
 /// How much is made ready at once: at first, and at most.
 const STEPS: (u64, u64) = (64 << 10, 1 << 20);
 
@@ -84,6 +86,18 @@ impl Shared {
         Ok(rows)
     }
 
+    /// Gives back what faces take that nobody looks at any more.
+    pub fn trim_faces(&self) -> io::Result<()> {
+        let unused = self.face().unused(&self.header);
+        unused.into_iter().try_for_each(|(from, to)| self.release(from, to))
+    }
+
+    /// Gives back the whole pages of a part of the file.
+    fn release(&self, from: u64, to: u64) -> io::Result<()> {
+        let (from, to) = (from.next_multiple_of(PAGE), to - to % PAGE);
+        if from < to { self.store.release(from, to - from) } else { Ok(()) }
+    }
+
     /// Publishes `counters` before their commit, whose number will be `sequence`.
     pub fn publish_ahead(&self, counters: &[u64], sequence: u64) -> Result<()> {
         let mut face = self.face();
@@ -143,11 +157,11 @@ impl Growing {
         let made = Store::create(folder, header.file_len()).and_then(|store| {
             let control = header.ring + header.slot * SLOTS;
             store.write(0, &front)?;
-            if !store.prepare(0, control)? {
+            if !store.prepare(0, header.ring)? || !store.reserve(header.ring, control - header.ring)? {
                 store.write(front.len() as u64, &vec![0; (control - front.len() as u64) as usize])?;
             }
             let footers = header.tail - header.footer * SLOTS;
-            if !store.prepare(footers, header.file_len() - footers)? {
+            if !store.reserve(footers, header.file_len() - footers)? {
                 store.write(footers, &vec![0; (header.tail + 4 - footers) as usize])?;
             }
             store.write(header.tail + 4, TAIL)?;
@@ -183,7 +197,10 @@ impl Growing {
         let ready = vec![(0, 0, STEPS.0); shared.plan.regions];
         let mark = Mark { counters: Vec::new(), tails: vec![0; shared.plan.regions] };
         let (now, committed) = (mark.clone(), mark);
-        let (scratch, record) = (Vec::new(), Vec::new());
+        let scratch = Vec::new();
+        let mut record = Vec::new();
+        let counters = vec![0; shared.plan.counters];
+        Record { boot: boot_id(), counters, ..Record::default() }.encode(&mut record);
         Growing { shared: Arc::new(shared), now, committed, sequence: 0, ready, scratch, record }
     }
 
@@ -227,7 +244,7 @@ impl Growing {
     pub fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()> {
         let (from, to, _) = self.ready[region];
         let start = self.shared.header.regions[region].offset;
-        if at >= from && at + bytes.len() as u64 <= to && bytes.len() < LARGE {
+        if at >= from && at + bytes.len() as u64 <= to && bytes.len() < 16 * LARGE {
             self.shared.store.put(start + at, bytes);
             return Ok(());
         }
@@ -256,11 +273,15 @@ impl Growing {
 
     /// Writes the dictionary's entries up to number `upto`, as far as they aren't there yet.
     pub fn put_entries(&mut self, number: usize, entries: &Entries, upto: usize) -> Result<()> {
-        let dictionary = &self.shared.plan.clone().dictionaries[number];
-        let from = self.now.counters[dictionary.entries] as usize;
-        if from >= upto {
+        if self.now.counters[self.shared.plan.dictionaries[number].entries] as usize >= upto {
             return Ok(());
         }
+        self.put_new_entries(number, entries, upto)
+    }
+
+    fn put_new_entries(&mut self, number: usize, entries: &Entries, upto: usize) -> Result<()> {
+        let dictionary = &self.shared.plan.clone().dictionaries[number];
+        let from = self.now.counters[dictionary.entries] as usize;
         let (text, ends) = entries.part(from..upto);
         self.put(dictionary.region + 2, entries.bytes(from), text)?;
         let offsets: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
@@ -275,10 +296,7 @@ impl Growing {
     pub fn show(&mut self, sealed: bool, provisional: bool) {
         let header = &self.shared.header;
         self.sequence += 1;
-        let counters = std::mem::take(&mut self.now.counters);
-        let record = Record { sequence: self.sequence, sealed, provisional, boot: boot_id(), counters, ..Record::default() };
-        record.encode(&mut self.record);
-        self.now.counters = record.counters;
+        Record::renew(&mut self.record, self.sequence, sealed, provisional, &self.now.counters);
         self.shared.store.put(header.visible(self.sequence), &self.record);
         self.shared.store.publish64(header.live + SEQUENCE, self.sequence);
         self.shared.store.wake(header.live + WAITING, header.live + SEQUENCE);
@@ -291,18 +309,13 @@ impl Growing {
         self.now.clone_from(&self.committed);
     }
 
-    /// Gives back the blocks that were made ready and not used, and all faces but the current one.
+    /// Gives back the blocks that were made ready and not used.
     pub fn trim(&self) -> io::Result<()> {
         let header = &self.shared.header;
-        let release = |from: u64, to: u64| {
-            let from = from.next_multiple_of(PAGE);
-            let to = to - to % PAGE;
-            if from < to { self.shared.store.release(from, to - from) } else { Ok(()) }
-        };
         for used in self.shared.plan.extents(&self.now.counters) {
             let region = header.regions[used.region];
             let end = (region.offset + region.capacity).next_multiple_of(ALIGNMENT);
-            release(region.offset + used.bytes, end)?;
+            self.shared.release(region.offset + used.bytes, end)?;
         }
         Ok(())
     }
@@ -313,7 +326,9 @@ fn last_durable(store: &Store, header: &Header) -> io::Result<Durable> {
     for number in 0..2 {
         let mut bytes = vec![0; record_len(header.limits.len())];
         store.read(header.durable(number), &mut bytes)?;
-        if let Some(Record { sequence, sealed, counters, .. }) = Record::decode(&bytes).filter(|r| r.sequence > last.sequence) {
+        if let Some(Record { sequence, sealed, counters, .. }) =
+            Record::decode(&bytes).filter(|r| r.sequence > last.sequence)
+        {
             last = Durable { number, sequence, sealed, counters };
         }
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::face::REST;
 use super::format::SEQUENCE;
 use super::growing::Shared;
 use crate::error::{Error, Result};
@@ -25,6 +26,9 @@ struct Inner {
     /// Whether names were given that are not on the disk yet.
     names: AtomicBool,
     failure: Mutex<Option<Error>>,
+    has_failed: AtomicBool,
+    /// Segments whose faces readers may still be looking at, and since when nobody begins to.
+    sealed: Mutex<Vec<(Instant, Arc<Shared>)>>,
 }
 
 /// The thread, and what it works on.
@@ -51,6 +55,8 @@ impl Keeper {
             durable_rows: AtomicU64::new(durable_rows),
             names: AtomicBool::new(true),
             failure: Mutex::new(None),
+            has_failed: AtomicBool::new(false),
+            sealed: Mutex::default(),
         });
         let own = inner.clone();
         let thread = std::thread::Builder::new().name("arrowwood-keeper".into()).spawn(move || own.run());
@@ -104,14 +110,18 @@ impl Keeper {
         self.inner.sync()
     }
 
-    /// Calls `sync` of the writer's folder.
-    pub fn sync_names(&self) -> Result<()> {
-        self.inner.lock.sync().map_err(|e| Error::io("syncing the folder", &e))
+    /// What went wrong in the thread, if anything did.
+    #[inline]
+    pub fn failure(&self) -> Option<Error> {
+        match self.inner.has_failed.load(Ordering::Relaxed) {
+            true => locked(&self.inner.failure).clone(),
+            false => None,
+        }
     }
 
-    /// What went wrong in the thread, once.
-    pub fn failure(&self) -> Option<Error> {
-        locked(&self.inner.failure).take()
+    /// Gives back, a second from now, what the faces of a sealed segment take.
+    pub fn sealed(&self, segment: Arc<Shared>) {
+        locked(&self.inner.sealed).push((Instant::now(), segment));
     }
 }
 
@@ -141,12 +151,12 @@ impl Inner {
                 && synced.elapsed() >= every
             {
                 if let Err(e) = self.sync() {
-                    *locked(&self.failure) = Some(e);
-                    return;
+                    return self.fail(e);
                 }
                 synced = Instant::now();
             }
             let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(synced.elapsed()));
+            let rest = rest.min(self.trim());
             let shown = || live.face().shown == live.store.load64(live.header.live + SEQUENCE);
             if !shown() {
                 let wait = live.face().wait();
@@ -166,9 +176,25 @@ impl Inner {
         }
     }
 
+    fn fail(&self, e: Error) {
+        locked(&self.failure).get_or_insert(e);
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Gives back the old faces of segments that were sealed a second ago; how long until the next one's turn.
+    fn trim(&self) -> Duration {
+        let mut sealed = locked(&self.sealed);
+        while sealed.first().is_some_and(|(since, _)| since.elapsed() >= REST) {
+            let (_, segment) = sealed.remove(0);
+            // Blocks that stay taken cost space and nothing else.
+            let _ = segment.trim_faces();
+        }
+        sealed.first().map_or(Duration::MAX, |(since, _)| REST.saturating_sub(since.elapsed()))
+    }
+
     fn publish(&self, live: &Shared) {
         if let Err(e) = live.publish() {
-            *locked(&self.failure) = Some(e);
+            self.fail(e);
         }
         let wait = live.face().wait();
         let next = if wait.is_zero() { 0 } else { coarse_millis() + wait.as_millis() as u64 + 1 };

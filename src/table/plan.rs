@@ -31,18 +31,32 @@ pub(super) struct PlanNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// `width` bytes per row.
-    Fixed { width: usize },
+    Fixed {
+        width: usize,
+    },
     Bits,
     /// Offsets of `width` bytes into text, whose bytes `counter` counts.
-    Bytes { width: usize, counter: usize },
+    Bytes {
+        width: usize,
+        counter: usize,
+    },
     /// Views into text, whose bytes `counter` counts.
-    Views { counter: usize },
+    Views {
+        counter: usize,
+    },
     /// Offsets of `width` bytes into the child, whose rows `counter` counts.
-    List { width: usize, counter: usize },
-    FixedList { size: u64 },
+    List {
+        width: usize,
+        counter: usize,
+    },
+    FixedList {
+        size: u64,
+    },
     Struct,
     /// 4-byte keys into dictionary number `number`.
-    Keys { number: usize },
+    Keys {
+        number: usize,
+    },
 }
 
 /// A dictionary of text; it has no nulls.

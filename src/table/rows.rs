@@ -86,8 +86,8 @@ impl Writer {
             let needed = self.row_needs(row, keys);
             self.roll(&needed)?;
         }
-        let plan = self.plan.clone();
-        let (Some(live), entries) = (self.segments.last_mut(), &self.entries) else { return Ok(()) };
+        let Writer { plan, segments, entries, .. } = self;
+        let Some(live) = segments.last_mut() else { return Ok(()) };
         let at = live.rows();
         let mut next_key = keys.iter();
         for (node, value) in plan.columns.iter().zip(row) {
@@ -122,7 +122,8 @@ impl Writer {
             (Kind::Keys { number }, Some(_)) => {
                 let entries = keys.next().map_or(0, |&key| key as usize + 1);
                 let dictionary = &self.plan.dictionaries[number];
-                entries as u64 <= limits[dictionary.entries] && self.entries[number].bytes(entries) <= limits[dictionary.bytes]
+                entries as u64 <= limits[dictionary.entries]
+                    && self.entries[number].bytes(entries) <= limits[dictionary.bytes]
             }
             _ => true,
         })
@@ -135,7 +136,9 @@ impl Writer {
         let mut keys = keys.iter();
         for (node, value) in self.plan.columns.iter().zip(row) {
             match (node.kind, text_of(value)) {
-                (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => needed[counter] = text.len() as u64,
+                (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => {
+                    needed[counter] = text.len() as u64
+                }
                 (Kind::Keys { number }, Some(_)) => {
                     let entries = keys.next().map_or(0, |&key| key as usize + 1);
                     let dictionary = &self.plan.dictionaries[number];
@@ -170,16 +173,27 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
         (Kind::Fixed { width }, Value::Bytes(bytes)) => {
             bytes.len() == width && matches!(node.field.data_type(), DataType::FixedSizeBinary(_))
         }
+        (Kind::Fixed { .. }, Value::Int(_)) if is_signed_word(node.field.data_type()) => true,
+        (Kind::Fixed { .. }, Value::Float64(_)) if *node.field.data_type() == DataType::Float64 => true,
         (Kind::Fixed { .. }, value) => fixed(node.field.data_type(), value).is_some(),
         _ => false,
     }
+}
+
+/// Whether a signed integer of 64 bits is what the type stores.
+#[inline]
+fn is_signed_word(data_type: &DataType) -> bool {
+    use DataType::{Date64, Duration, Int64, Time64, Timestamp};
+    matches!(data_type, Int64 | Timestamp(..) | Date64 | Time64(_) | Duration(_))
 }
 
 fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
     let (name, data_type) = (node.field.name(), crate::layout::field_type_name(&node.field));
     let what = match value {
         Value::Null if !node.children.is_empty() => "null".into(),
-        Value::Null => return Error::argument(format!("column '{name}': null, and the column is declared without nulls")),
+        Value::Null => {
+            return Error::argument(format!("column '{name}': null, and the column is declared without nulls"));
+        }
         other => format!("{other}"),
     };
     if !node.children.is_empty() {
@@ -263,8 +277,10 @@ fn float(data_type: &DataType, x: f64) -> Option<([u8; WIDEST], usize)> {
 
 fn decimal(data_type: &DataType, digits: arrow_buffer::i256, scale: i8) -> Option<([u8; WIDEST], usize)> {
     use DataType::*;
-    let (Decimal32(precision, own) | Decimal64(precision, own) | Decimal128(precision, own) | Decimal256(precision, own)) =
-        data_type
+    let (Decimal32(precision, own)
+    | Decimal64(precision, own)
+    | Decimal128(precision, own)
+    | Decimal256(precision, own)) = data_type
     else {
         return None;
     };
@@ -324,6 +340,10 @@ fn put_value(live: &mut Growing, node: &PlanNode, at: u64, value: &Value<'_>) ->
         put_bit(live, node, node.region, at, !matches!(value, Value::Null))?;
     }
     match node.kind {
+        Kind::Fixed { width: 8 } if matches!(value, Value::Int(_)) && is_signed_word(node.field.data_type()) => {
+            let Value::Int(n) = value else { return Ok(()) };
+            live.put(node.region + 1, 8 * at, &n.to_le_bytes())
+        }
         Kind::Fixed { width } => match (value, fixed(node.field.data_type(), value)) {
             (Value::Bytes(bytes), _) => live.put(node.region + 1, at * width as u64, bytes),
             (_, Some((bytes, _))) => live.put(node.region + 1, at * width as u64, &bytes[..width.min(WIDEST)]),

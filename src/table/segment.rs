@@ -159,8 +159,10 @@ impl Segment {
 
     fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<ArrayData> {
         let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
-        let parts = self.part(dictionary.region + 1, 0, 4 * (entries + 1)).zip(self.part(dictionary.region + 2, 0, bytes));
-        let (offsets, text) = parts.ok_or_else(|| Error::invalid("a dictionary ends behind its place").at(self.path()))?;
+        let parts =
+            self.part(dictionary.region + 1, 0, 4 * (entries + 1)).zip(self.part(dictionary.region + 2, 0, bytes));
+        let (offsets, text) =
+            parts.ok_or_else(|| Error::invalid("a dictionary ends behind its place").at(self.path()))?;
         let (data_type, buffers) = (dictionary.value_type.clone(), vec![offsets, text]);
         Ok(Parts { data_type, len: entries as usize, validity: None, buffers, children: Vec::new() }.assemble())
     }

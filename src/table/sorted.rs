@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema, TimeUnit};
+use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 
 use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, ErrorKind, Result};
@@ -67,7 +67,9 @@ pub(super) fn follow(name: &str, array: &ArrayData, last: Option<&Key>) -> Resul
             Error::new(ErrorKind::InvalidArgument, message)
         })?;
         if before.as_ref().is_some_and(|before| key < *before) {
-            let message = format!("column '{name}', row {row}: {found} is less than the row before, and the table is sorted by it");
+            let message = format!(
+                "column '{name}', row {row}: {found} is less than the row before, and the table is sorted by it"
+            );
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         before = Some(key);
@@ -107,6 +109,12 @@ impl Dataset {
         let from = column.partition_point(|key| *key < low)?;
         let to = column.partition_point(|key| *key <= high)?;
         self.slice(from, to.saturating_sub(from))
+    }
+
+    /// The column that the rows are sorted by, where the dataset is a table that was made so, or a part of one.
+    pub fn sorted_by(&self) -> Option<FieldRef> {
+        let column = self.sorted_column().ok()?;
+        column.schema().fields().first().cloned()
     }
 
     /// The column that the rows are sorted by, all of which must be of one table.
@@ -159,9 +167,10 @@ fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
         (Float16 | Float32 | Float64, Value::Int(n)) => Some(Key::Float(*n as f64)),
         (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => Key::of(value),
         (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => Key::of(value),
-        (Decimal32(_, own) | Decimal64(_, own) | Decimal128(_, own) | Decimal256(_, own), Value::Decimal { scale, .. }) => {
-            (own == scale).then(|| Key::of(value))?
-        }
+        (
+            Decimal32(_, own) | Decimal64(_, own) | Decimal128(_, own) | Decimal256(_, own),
+            Value::Decimal { scale, .. },
+        ) => (own == scale).then(|| Key::of(value))?,
         (own, _) if own.is_integer() && number => Key::of(value),
         _ => None,
     }

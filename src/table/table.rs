@@ -142,7 +142,8 @@ fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<Before
         let rows = rows_of(&opened)?;
         entries.push(Arc::new(Entry { first_row: last_start, rows, opened }));
     }
-    let history = (!entries.is_empty()).then(|| Arc::new(History { table: table.clone(), entries, ended: live.is_none() }));
+    let history =
+        (!entries.is_empty()).then(|| Arc::new(History { table: table.clone(), entries, ended: live.is_none() }));
     let live = live.map(|(segment, record)| {
         let known = before.and_then(|(_, _, live)| live).filter(|live| live.header.first_row == last_start);
         let segment = known.cloned().unwrap_or(segment);
@@ -451,10 +452,16 @@ impl Dataset {
     /// `InvalidData` where a commit record is damaged.
     #[inline]
     pub fn refresh(&self) -> Result<Dataset> {
-        if self.pieces().iter().all(is_newest) {
+        if self.is_newest() {
             return Ok(self.clone());
         }
         self.refresh_pieces()
+    }
+
+    /// Whether [`Dataset::refresh`] would find nothing new.
+    #[inline]
+    pub fn is_newest(&self) -> bool {
+        self.pieces().iter().all(is_newest)
     }
 
     fn refresh_pieces(&self) -> Result<Dataset> {
@@ -498,7 +505,11 @@ pub(super) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dataset> {
         }
         if let Some(live) = growing(piece).filter(|live| live.snapshot.segment.header.first_row == start) {
             let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
-            return Ok(self::dataset(&live.table, None, Some(Live { table: live.table.clone(), history: None, snapshot })));
+            return Ok(self::dataset(
+                &live.table,
+                None,
+                Some(Live { table: live.table.clone(), history: None, snapshot }),
+            ));
         }
     }
     let history = found.ok_or_else(|| Error::argument(format!("no segment begins with row {start}")))?;

@@ -147,10 +147,29 @@ impl Writer {
         let (folder, sync) = (path.to_path_buf(), options.sync);
         let last = (None, None);
         let (row_keys, broken) = (Vec::new(), None);
-        Ok(Writer { folder, plan, segments, entries, row_keys, last, sorted_by, segment_rows, keeper, sync, broken, dropped: 0 })
+        Ok(Writer {
+            folder,
+            plan,
+            segments,
+            entries,
+            row_keys,
+            last,
+            sorted_by,
+            segment_rows,
+            keeper,
+            sync,
+            broken,
+            dropped: 0,
+        })
     }
 
-    fn reopen(path: &Path, chain: Chain, schema: Option<SchemaRef>, options: &WriterOptions, lock: Lock) -> Result<Writer> {
+    fn reopen(
+        path: &Path,
+        chain: Chain,
+        schema: Option<SchemaRef>,
+        options: &WriterOptions,
+        lock: Lock,
+    ) -> Result<Writer> {
         let orphan = |row: &u64| std::fs::remove_file(folder::path(path, *row));
         chain.orphans.iter().try_for_each(orphan).map_err(|e| Error::io("removing an unfinished segment", &e))?;
         let dataset = super::table::open(path, Default::default())?
@@ -291,7 +310,11 @@ impl Writer {
         };
         let guess = |counter: usize| match dictionary_counter(&self.plan, counter) {
             _ if counter == 0 => rows,
-            Some(_) => (2 * needed[counter].max(full.now.counters[counter])).max(first_guess(&self.plan, counter, rows.min(FIRST_ROWS))),
+            Some(_) => (2 * needed[counter].max(full.now.counters[counter])).max(first_guess(
+                &self.plan,
+                counter,
+                rows.min(FIRST_ROWS),
+            )),
             None => observed(counter).max(needed[counter]),
         };
         let limits = self.plan.limits(guess);
@@ -301,7 +324,10 @@ impl Writer {
         let (sorted_by, segment_rows) = (full.shared.header.sorted_by, self.segment_rows);
         let shape = Shape { first_row: full.end(), limits, sorted_by, segment_rows };
         let mut next = Growing::create(&self.folder, &self.plan, shape, true)?;
-        next.shared.store.sync().map_err(|e| Error::io("creating a segment", &e))?;
+        if self.sync != Sync::Never {
+            // A name on the disk without what makes the file a segment would be worse than neither.
+            next.shared.store.sync().map_err(|e| Error::io("creating a segment", &e))?;
+        }
         // Keys mean the same in all segments.
         for (number, entries) in self.entries.iter().enumerate() {
             let dictionary = &self.plan.dictionaries[number];
@@ -334,6 +360,11 @@ impl Writer {
         if self.sync == Sync::Commit { self.sync() } else { Ok(()) }
     }
 
+    /// Whether a commit takes less than a microsecond or a few: no segment is full, and nothing is synced.
+    pub fn is_quick(&self) -> bool {
+        self.segments.len() == 1 && self.sync != Sync::Commit
+    }
+
     /// Commits rows that go over the end of a segment. What makes them visible is the sealing of the first segment: those
     /// behind it are marked as counting only then.
     fn commit_all(&mut self) -> Result<()> {
@@ -358,6 +389,7 @@ impl Writer {
         for done in self.segments.drain(..last) {
             // Blocks that stay taken cost space and nothing else.
             let _ = done.trim();
+            self.keeper.sealed(done.shared);
         }
         self.keeper.committed(&self.segments[0].shared);
         Ok(())
@@ -423,13 +455,13 @@ impl Writer {
             let message = "the writer belongs to the process that opened it, and this is a fork; open another table";
             return Err(Error::new(ErrorKind::Busy, message).at(&self.folder));
         }
-        match &self.broken {
-            None => Ok(()),
-            Some(why) => {
-                let message = format!("the writer can't go on: {why}; open the table anew");
-                Err(Error::new(ErrorKind::Closed, message).at(&self.folder))
-            }
-        }
+        let why = match (&self.broken, self.keeper.failure()) {
+            (None, None) => return Ok(()),
+            (Some(why), _) => why.clone(),
+            (None, Some(e)) => e.message().into(),
+        };
+        let message = format!("the writer can't go on: {why}; open the table anew");
+        Err(Error::new(ErrorKind::Closed, message).at(&self.folder))
     }
 }
 
@@ -561,7 +593,8 @@ fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
         let mut entries = Entries::default();
         let offsets: Vec<usize> = offsets.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw) as usize).collect();
         for pair in offsets.windows(2) {
-            let text = text.get(pair[0]..pair[1]).ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))?;
+            let text =
+                text.get(pair[0]..pair[1]).ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))?;
             entries.key(text);
         }
         match entries.len() as u64 == count {
