@@ -71,15 +71,16 @@ impl Append {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         let mut writer = self.reopen()?;
         let start = writer.as_ref().map_or(0, Writer::rows);
-        for path in &self.inputs {
-            let before = writer.as_ref().map_or(0, Writer::committed_rows);
+        let appended = self.inputs.iter().try_for_each(|path| {
+            let failed = |e: Failure, end: u64| e.about(shown(path)).after(end - start);
             let appended = self.append(path, &mut writer);
-            let rows = writer.as_ref().map_or(0, Writer::committed_rows) - before;
-            appended.map_err(|e| e.at(shown(path)).after(rows))?;
-        }
-        let Some(writer) = writer else { return Ok(()) };
+            appended.map_err(|e| failed(e, writer.as_ref().map_or(start, Writer::committed_rows)))
+        });
+        let Some(writer) = writer else { return appended };
         let (end, dropped) = (writer.rows(), writer.dropped_rows());
-        writer.close()?;
+        // What was appended before a failure stays, on the disk too; the failure is what is told.
+        let closed = writer.close();
+        appended.and_then(|()| Ok(closed?))?;
         self.report(start, end, dropped, out)
     }
 
@@ -117,8 +118,8 @@ impl Append {
     fn flow(&self, writer: &mut Writer, batches: Batches, patience: Duration) -> Outcome {
         let coming = coming(batches)?;
         let flowed = self.flow_on(writer, &coming, patience);
-        writer.commit()?;
-        flowed
+        let committed = writer.commit();
+        flowed.and_then(|()| Ok(committed?))
     }
 
     fn flow_on(&self, writer: &mut Writer, coming: &Coming, patience: Duration) -> Outcome {

@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, Row, cut, field_type_name};
 use clap::Args;
 
-use crate::shell::{Failure, Outcome, Stdout, width};
+use crate::shell::{Outcome, Stdout, width};
 
 /// The most characters of a cell that is printed as it comes.
 const CELL: usize = 40;
@@ -60,7 +60,9 @@ impl Printer<'_> {
         let types: Vec<String> = fields.iter().map(|field| cut(field_type_name(field), CELL)).collect();
         // The heading is as wide as the first rows.
         let first = if begun { dataset.head(0)? } else { dataset.head(100)? };
-        first.rows().try_for_each(|row| Ok::<_, Failure>(self.widen(&cells(&row?)?)))?;
+        for row in first.rows() {
+            self.widen(&cells(&row?)?);
+        }
         if !begun {
             [&names, &types].into_iter().for_each(|heading| self.widen(heading));
             let rule = self.columns.iter().map(|&(width, _)| "─".repeat(width)).collect();

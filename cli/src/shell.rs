@@ -24,6 +24,14 @@ impl Failure {
         Failure(self.0.clone().at(path))
     }
 
+    /// The failure with the input it is about, where it names none or something else.
+    pub(crate) fn about(self, input: &Path) -> Failure {
+        match self.0.path() {
+            Some(path) if path != input => Failure(self.0.context(input.display())),
+            _ => self.at(input),
+        }
+    }
+
     /// The failure of something that went on until `rows` rows were appended.
     pub(crate) fn after(self, rows: u64) -> Failure {
         match rows {

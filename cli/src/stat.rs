@@ -109,15 +109,20 @@ fn table_facts(table: &TableStat) -> Vec<(&'static str, String)> {
     let segments = format!("{}, {} of them dense", count_text(table.segments), count_text(table.dense));
     let last = if table.live { "the last one grows" } else { "none of them grows" };
     let writer = table.writer.map_or("none".into(), |pid| format!("process {pid}"));
-    vec![
+    let mut facts = vec![
         ("segments", format!("{segments}, {last}")),
         ("first row", format!("number {}", count_text(table.first_row))),
         ("on disk", format!("{}, with holes {}", bytes_text(table.disk), bytes_text(table.apparent))),
-        ("sorted by", table.sorted_by.as_ref().map_or("nothing".into(), |name| cut(name, 60))),
-        ("writer", writer),
-        ("commits", format!("up to number {}", count_text(table.sequence))),
-        ("durable", format!("rows before number {}", count_text(table.durable_end))),
-    ]
+    ];
+    if table.live {
+        facts.extend([
+            ("sorted by", table.sorted_by.as_ref().map_or("nothing".into(), |name| cut(name, 60))),
+            ("writer", writer),
+            ("commits", format!("up to number {}", count_text(table.sequence))),
+            ("durable", format!("rows before number {}", count_text(table.durable_end))),
+        ]);
+    }
+    facts
 }
 
 fn table_json(table: &TableStat) -> Json {

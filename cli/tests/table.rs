@@ -211,8 +211,9 @@ fn a_file_is_appended_whole_or_not_at_all() {
     fs::write(folder.path().join("good.csv"), "n,symbol,price\n1,A,1\n").unwrap();
     fs::write(folder.path().join("bad.csv"), "n,symbol,price\n2,A,1\nx,A,1\n").unwrap();
     let error = failed(&run(&folder, &["append", "ticks", "good.csv", "bad.csv"]));
-    assert!(error.contains("bad.csv: reading CSV, line 3"), "{error}");
+    assert!(error.contains("bad.csv: 1 row appended, then: reading CSV, line 3"), "{error}");
     assert_eq!(csv(&folder, "ticks"), "n,symbol,price\n0,A,0.5\n1,A,1.0\n");
+    assert_eq!(stat(&folder, "ticks")["table"]["durable_end"], 2);
     // What came through a pipe before an error stays.
     let error = failed(&run_with_input(&folder, &["append", "ticks"], b"{\"n\": 2}\n{\"n\": true}\n"));
     assert!(error.starts_with("arrowwood: standard input: 1 row appended, then: reading JSON lines"), "{error}");
@@ -221,7 +222,7 @@ fn a_file_is_appended_whole_or_not_at_all() {
     assert!(error.contains("n") && !error.contains("appended"), "{error}");
     fs::write(folder.path().join("other.arrow"), file(&[batch(0, 3)])).unwrap();
     let error = failed(&run(&folder, &["append", "ticks", "other.arrow"]));
-    assert!(error.contains("column 'symbol' of the table is missing"), "{error}");
+    assert!(error.contains("ticks: other.arrow: column 'symbol' of the table is missing"), "{error}");
     for args in [["--sync", "often"], ["--sync", "-1"], ["--commit-rows", "0"], ["--format", "xml"]] {
         assert_eq!(run(&folder, &[&["append", "ticks"][..], &args].concat()).status.code(), Some(2), "{args:?}");
     }
