@@ -1,9 +1,10 @@
 //! Arrowwood opens Apache Arrow data of any size **in place**, by memory mapping, in microseconds.
 //!
-//! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `buffer` (bytes with an
-//! owner), `value` (one cell), `validate`, `column` and `dataset`, `meaning`, `display`, `text` (values out of it), `sink`
-//! (columns of them), `feed` (rows as they come), `csv`, `json`, `ipc`, `open`, `compute`, `cdata`. Each uses those
-//! before it and nothing behind it; `ARCHITECTURE.md` has the picture.
+//! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `parse` (types out of
+//! text), `buffer` (bytes with an owner), `value` (one cell), `validate`, `column` and `dataset`, `meaning`, `display`,
+//! `text` (values out of it), `sink` (columns of them), `feed` (rows as they come), `csv`, `json`, `ipc`, `table` (those
+//! that grow), `open`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the
+//! picture.
 
 mod buffer;
 mod cdata;
@@ -21,6 +22,7 @@ mod map;
 mod meaning;
 mod open;
 mod parallel;
+mod parse;
 mod sink;
 mod table;
 mod text;
@@ -44,5 +46,6 @@ pub use json::{JsonOptions, read_json_from, stream_json};
 pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
-pub use table::{Follow, Sync, Writer, WriterOptions, compact, follow};
+pub use parse::{parse_schema, parse_type};
+pub use table::{Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
 pub use value::{Items, Members, Value};

@@ -10,6 +10,7 @@ const ORDER: &[&[&str]] = &[
     &["parallel"],
     &["map"],
     &["layout"],
+    &["parse"],
     &["buffer"],
     &["value"],
     &["validate"],

@@ -13,19 +13,27 @@ use arrow_array::{
 use arrowwood::{Dataset, Error, WriteOptions, bytes_text, open, write};
 use clap::Args;
 
+use crate::live;
 use crate::shell::{Failure, Outcome, Stdout, width};
 
-/// Makes a file of 5.6 million rows, opens it in place and sums a column.
+/// Makes a file of 5.6 million rows, opens it in place and sums a column; then follows a table that another process
+/// appends to.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood demo --keep .")]
 pub(crate) struct Demo {
     /// Leave the file in this directory.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Be the process that appends.
+    #[arg(long, value_name = "TABLE", hide = true)]
+    append: Option<PathBuf>,
 }
 
 impl Demo {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        if let Some(table) = &self.append {
+            return live::append(table, &SYMBOLS, &prices());
+        }
         let directory = match &self.keep {
             Some(directory) => Directory::kept(directory)?,
             None => Directory::temporary()?,
@@ -35,7 +43,8 @@ impl Demo {
         let ((), took) = timed(|| write(&dataset, &path, &WriteOptions::default()))?;
         let size = fs::metadata(&path).map_or(0, |data| data.len());
         writeln!(out, "wrote {}, {}, in {took:.1?}", path.display(), bytes_text(size))?;
-        show(&path, out)
+        show(&path, out)?;
+        live::show(&directory.path, out)
     }
 }
 

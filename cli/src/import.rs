@@ -42,7 +42,8 @@ enum Codec {
     Zstd,
 }
 
-fn delimiter(text: &str) -> Result<u8, String> {
+/// A delimiter on the command line.
+pub(crate) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() => Ok(*byte),

@@ -1,11 +1,16 @@
 //! The command line: one file for each verb, and [`run`].
 
+mod append;
 mod cat;
 mod check;
+mod compact;
+mod create;
 mod demo;
 mod head;
 mod import;
+mod input;
 mod inspect;
+mod live;
 mod rows;
 mod schema;
 mod shell;
@@ -21,7 +26,8 @@ use shell::{Outcome, Stdout};
 
 /// Looks into, checks and converts Apache Arrow data in place.
 ///
-/// PATH is an Arrow IPC file or stream, a glob, a directory of .arrow files, or - for standard input.
+/// PATH is an Arrow IPC file or stream, a glob, a directory of .arrow files, or - for standard input. TABLE is a folder of
+/// Arrow files the last of which grows: one process appends, any number of others read it.
 #[derive(Parser)]
 #[command(name = "arrowwood", bin_name = "arrowwood", version, arg_required_else_help = true)]
 struct Command {
@@ -39,6 +45,9 @@ enum Verb {
     Check(check::Check),
     Cat(cat::Cat),
     Import(import::Import),
+    Create(create::Create),
+    Append(append::Append),
+    Compact(compact::Compact),
     Demo(demo::Demo),
 }
 
@@ -54,6 +63,9 @@ impl Verb {
             Verb::Stat(stat) => stat.run(out),
             Verb::Cat(cat) => cat.run(out),
             Verb::Import(import) => import.run(out),
+            Verb::Create(create) => create.run(),
+            Verb::Append(append) => append.run(out),
+            Verb::Compact(compact) => compact.run(out),
             Verb::Demo(demo) => demo.run(out),
         }?;
         Ok(true)

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrowwood::{Bytes, Dataset, Error, Open};
+use arrowwood::{Bytes, Dataset, Error, Open, plural};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The result of a verb.
@@ -22,6 +22,22 @@ impl Failure {
     /// The failure with the path it is about, unless it names one.
     pub(crate) fn at(&self, path: &Path) -> Failure {
         Failure(self.0.clone().at(path))
+    }
+
+    /// The failure with the input it is about, where it names none or something else.
+    pub(crate) fn about(self, input: &Path) -> Failure {
+        match self.0.path() {
+            Some(path) if path != input => Failure(self.0.context(input.display())),
+            _ => self.at(input),
+        }
+    }
+
+    /// The failure of something that went on until `rows` rows were appended.
+    pub(crate) fn after(self, rows: u64) -> Failure {
+        match rows {
+            0 => self,
+            _ => Failure(self.0.context(format_args!("{} appended, then", plural(rows, "row", "rows")))),
+        }
     }
 
     /// The failure on one line, whatever the names in it.

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{Column, Dataset, ErrorKind, Footprint, Kind, Value, bytes_text, count_text, cut, type_name};
+use arrowwood::{
+    Column, Dataset, ErrorKind, Footprint, Kind, TableStat, Value, bytes_text, count_text, cut, table_stat, type_name,
+};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
 use crate::shell::{Outcome, Progress, Stdout, open, write_aligned};
 
-/// Prints rows, batches and sizes, and nulls, smallest and largest value of each column.
+/// Prints rows, batches and sizes, and nulls, smallest and largest value of each column; of a table also its files, how
+/// far it is on the disk, and who writes it.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood stat 'ticks/*.arrow'")]
 pub(crate) struct Stat {
@@ -33,7 +36,11 @@ struct Summary {
 impl Stat {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         let dataset = open(&self.paths)?;
-        let (facts, columns) = (Facts::of(&dataset)?, summaries(&dataset)?);
+        let table = match &self.paths[..] {
+            [path] => table_stat(path)?,
+            _ => None,
+        };
+        let (facts, columns) = (Facts { table, ..Facts::of(&dataset)? }, summaries(&dataset)?);
         if self.json {
             return Ok(writeln!(out, "{}", facts.json(&columns))?);
         }
@@ -54,6 +61,7 @@ struct Facts {
     /// File or stream, or both where files differ; so with compression.
     format: String,
     compression: String,
+    table: Option<TableStat>,
 }
 
 impl Facts {
@@ -65,7 +73,7 @@ impl Facts {
         let batches = messages.iter().filter(|message| message.kind == Kind::RecordBatch);
         let compression = distinct(batches.map(|batch| batch.compression.map_or("none", |codec| codec.name())));
         let (rows, batches, bytes) = (dataset.len()?, dataset.num_batches()? as u64, dataset.nbytes()?);
-        Ok(Facts { rows, batches, bytes, footprint: dataset.footprint(), format, compression })
+        Ok(Facts { rows, batches, bytes, footprint: dataset.footprint(), format, compression, table: None })
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
@@ -78,7 +86,8 @@ impl Facts {
             ("format", self.format.clone()),
             ("compression", self.compression.clone()),
         ];
-        facts.into_iter().map(|(name, fact)| vec![name.into(), fact]).collect()
+        let of_table = self.table.iter().flat_map(table_facts);
+        facts.into_iter().chain(of_table).map(|(name, fact)| vec![name.into(), fact]).collect()
     }
 
     fn json(&self, columns: &[Summary]) -> Json {
@@ -90,9 +99,47 @@ impl Facts {
             "copied": self.footprint.copied,
             "format": self.format,
             "compression": self.compression,
+            "table": self.table.as_ref().map(table_json),
             "columns": columns.iter().map(Summary::json).collect::<Vec<_>>(),
         })
     }
+}
+
+fn table_facts(table: &TableStat) -> Vec<(&'static str, String)> {
+    let segments = format!("{}, {} of them dense", count_text(table.segments), count_text(table.dense));
+    let last = if table.live { "the last one grows" } else { "none of them grows" };
+    let writer = table.writer.map_or("none".into(), |pid| format!("process {pid}"));
+    let mut facts = vec![
+        ("segments", format!("{segments}, {last}")),
+        ("first row", format!("number {}", count_text(table.first_row))),
+        ("on disk", format!("{}, with holes {}", bytes_text(table.disk), bytes_text(table.apparent))),
+    ];
+    if table.live {
+        facts.extend([
+            ("sorted by", table.sorted_by.as_ref().map_or("nothing".into(), |name| cut(name, 60))),
+            ("writer", writer),
+            ("commits", format!("up to number {}", count_text(table.sequence))),
+            ("durable", format!("rows before number {}", count_text(table.durable_end))),
+        ]);
+    }
+    facts
+}
+
+fn table_json(table: &TableStat) -> Json {
+    json!({
+        "segments": table.segments,
+        "dense": table.dense,
+        "live": table.live,
+        "first_row": table.first_row,
+        "end": table.end,
+        "durable_end": table.durable_end,
+        "sequence": table.sequence,
+        "writer": table.writer,
+        "disk": table.disk,
+        "apparent": table.apparent,
+        "sorted_by": table.sorted_by,
+        "segment_rows": table.segment_rows,
+    })
 }
 
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> String {

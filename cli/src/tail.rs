@@ -1,19 +1,24 @@
 //! `arrowwood tail`.
 
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
+use arrowwood::follow;
 use clap::Args;
 
-use crate::rows::{Form, print};
-use crate::shell::{Outcome, Stdout, open};
+use crate::rows::{Form, Printer, print};
+use crate::shell::{Failure, Outcome, Stdout, open, open_one};
 
-/// Prints the last rows.
+/// Prints the last rows, and with -f those that are appended to a table from then on.
 #[derive(Args)]
-#[command(after_help = "Example: arrowwood tail --csv ticks.arrow")]
+#[command(after_help = "Example: arrowwood tail --csv ticks.arrow\nExample: arrowwood tail -f ticks")]
 pub(crate) struct Tail {
     /// How many rows.
     #[arg(short = 'n', long, default_value_t = 10)]
     rows: u64,
+    /// Go on with the rows that are appended to the table, until interrupted.
+    #[arg(short, long)]
+    follow: bool,
     #[command(flatten)]
     form: Form,
     /// Files, globs or directories of one schema; - is standard input.
@@ -23,6 +28,23 @@ pub(crate) struct Tail {
 
 impl Tail {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
-        print(&open(&self.paths)?.tail(self.rows)?, &self.form, out)
+        match &self.paths[..] {
+            [table] if self.follow => self.follow(table, out),
+            _ if self.follow => Err(Failure::hint("one table can be followed at a time")),
+            paths => print(&open(paths)?.tail(self.rows)?, &self.form, out),
+        }
+    }
+
+    fn follow(&self, path: &Path, out: &mut Stdout) -> Outcome {
+        let table = open_one(path)?;
+        let rows = table.len()?;
+        let start = table.first_row() + rows - rows.min(self.rows);
+        let newer = follow(&table, Some(start), None).map_err(|e| e.at(path))?;
+        let mut printer = Printer::new(table.schema(), &self.form);
+        for rows in newer {
+            printer.print(&rows?, out)?;
+            out.flush()?;
+        }
+        Ok(())
     }
 }

@@ -256,6 +256,9 @@ fn demo_leaves_its_file_where_it_is_told() {
     assert!(text.contains("Dataset: 5,600,000 rows × 3 columns, 1 batch in made/stocks.arrow\n"), "{text}");
     assert!(text.contains("the sum of price is ") && text.contains("\nSchema at 8, "), "{text}");
     assert!(printed(&run(&data, &["check", "made/stocks.arrow"])).contains(": ok, "));
+    assert_eq!(text.matches("  seen after ").count(), 25, "{text}");
+    assert!(text.contains("\n25 rows, the sum of price is "), "{text}");
+    assert_eq!(printed(&run(&data, &["check", "made/ticks"])), "made/ticks: ok, 25 rows, 1 batch\n");
 }
 
 #[test]
@@ -275,7 +278,9 @@ fn failures_are_one_line_and_usage_errors_exit_with_2() {
 #[test]
 fn every_verb_has_help_with_an_example() {
     let data = data();
-    for verb in ["head", "tail", "schema", "inspect", "stat", "check", "cat", "import", "demo"] {
+    for verb in
+        ["head", "tail", "schema", "inspect", "stat", "check", "cat", "import", "create", "append", "compact", "demo"]
+    {
         let help = printed(&run(&data, &[verb, "--help"]));
         assert!(help.contains(&format!("Example: arrowwood {verb}")), "{help}");
     }

@@ -90,7 +90,8 @@ pub struct BufferInfo {
 }
 
 impl Dataset {
-    /// The messages of the file or stream, in the order in which they stand there. All files of a dataset of several.
+    /// The messages of the file or stream, in the order in which they stand there. All files of a dataset of several; of
+    /// a table those that its files show to any Arrow reader at this moment.
     ///
     /// # Errors
     /// `Unsupported` for data that is in memory and so has no messages; `InvalidData` for a damaged file.

@@ -51,12 +51,12 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
     let _lock = take_lock(path).map_err(|e| e.at(path))?;
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = Chain::open(path)?.ok_or_else(missing)?;
-    let growing = chain.last.as_ref().filter(|(_, record)| !record.sealed);
-    if let Some((segment, _)) = growing.filter(|(_, record)| record.rows() == 0) {
-        // It stays: the one that follows it would have its name.
+    let live = chain.last.as_ref().filter(|(_, record)| !record.sealed);
+    if let Some((segment, _)) = live.filter(|(_, record)| record.rows() == 0) {
+        // The next row begins where it does: there is no other name for a segment behind it.
         return compact_before(path, segment.header.first_row, progress);
     }
-    if let Some((segment, record)) = growing {
+    if let Some((segment, record)) = live {
         // Those who watch the segment must learn that it has ended, so that they look for the next one.
         let plan =
             std::sync::Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&segment.plan.schema.schema))?)?);

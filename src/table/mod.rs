@@ -3,7 +3,7 @@
 //! In reading order: `format` (bytes), `plan` (which buffers a schema has), `face` (what stock readers see), `segment`
 //! (a segment as its readers hold it), `durable` (what survives a crash), `entries` (dictionaries), `growing` (a segment
 //! as its writer holds it), `append`, `rows` (one row at a time), `sorted`, `folder`, `table` (a table as its readers see
-//! it), `follow`, `keeper` (the writer's thread), `writer`. `docs/format.md` has the bytes.
+//! it), `stat`, `follow`, `keeper` (the writer's thread), `writer`. `docs/format.md` has the bytes.
 
 mod append;
 mod compact;
@@ -19,11 +19,13 @@ mod plan;
 mod rows;
 mod segment;
 mod sorted;
+mod stat;
 #[allow(clippy::module_inception)]
 mod table;
 mod writer;
 
 pub use compact::compact;
 pub use follow::{Follow, follow};
+pub use stat::{TableStat, table_stat};
 pub(crate) use table::open as open_table;
 pub use writer::{Sync, Writer, WriterOptions};

@@ -417,9 +417,12 @@ impl Live {
     /// Whether nothing was committed since.
     #[inline]
     fn is_newest(&self) -> bool {
-        self.snapshot.segment.sequence() == self.snapshot.record.sequence
+        let Snapshot { segment, record, .. } = &self.snapshot;
+        segment.sequence() == record.sequence && !(record.sealed && self.next_path().exists())
     }
 
+    /// Where rows go on when the segment is sealed. Compacting seals the last one, and replaces it: no word of it changes
+    /// any more.
     fn next_path(&self) -> PathBuf {
         let Snapshot { segment, record, .. } = &self.snapshot;
         folder::path(&self.table.folder, segment.header.first_row + record.rows())
@@ -530,8 +533,6 @@ fn ended(piece: &Piece) -> Option<&History> {
 #[inline]
 fn is_newest(piece: &Piece) -> bool {
     match growing(piece) {
-        // A sealed segment changes no more, but has a successor, or will have one.
-        Some(live) if live.snapshot.record.sealed => live.is_newest() && !live.next_path().exists(),
         Some(live) => live.is_newest(),
         None => ended(piece).is_none_or(|history| !history.next_path().exists()),
     }

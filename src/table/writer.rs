@@ -487,7 +487,15 @@ fn refuse_remote(path: &Path, force: bool) -> Result<()> {
 }
 
 pub(super) fn take_lock(path: &Path) -> Result<Lock> {
-    let lock = Lock::take(path).map_err(|e| Error::io("locking the folder", &e))?;
+    let take = || Lock::take(path).map_err(|e| Error::io("locking the folder", &e));
+    let mut lock = take()?;
+    for _ in 0..20 {
+        // `table_stat` holds it for an instant.
+        if lock.is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+            lock = take()?;
+        }
+    }
     lock.ok_or_else(|| {
         let writer = Chain::open(path).ok().flatten().and_then(|chain| chain.last).map(|(segment, _)| segment.writer());
         let who = writer.map_or("another process".into(), |pid| format!("process {pid}"));

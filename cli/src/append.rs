@@ -1,0 +1,196 @@
+//! `arrowwood append`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrowwood::{Dataset, Error, ErrorKind, Sync, Writer, WriterOptions, count_text, plural};
+use clap::Args;
+use serde_json::json;
+
+use crate::create::{Making, growable, schema};
+use crate::import::delimiter;
+use crate::input::{Batches, Format, Input, Rows, is_file};
+use crate::shell::{Failure, Outcome, Progress, Stdout, shown};
+
+/// Appends rows to a table, which is made if there is none.
+///
+/// A file is appended whole or not at all. What comes through a pipe is committed as it comes, so that others see it.
+#[derive(Args)]
+#[command(
+    after_help = "Example: arrowwood append ticks more.csv\nExample: tail -f ticks.jsonl | arrowwood append ticks"
+)]
+pub(crate) struct Append {
+    /// What the inputs are; found from their names or first bytes otherwise.
+    #[arg(long)]
+    format: Option<Format>,
+    /// The character between fields of CSV, or tab.
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    delimiter: Option<u8>,
+    /// The columns of a new table, as `create` takes them. Without it they are found from the first input: text has to
+    /// be read to its end for that.
+    #[arg(long, value_name = "TEXT", value_parser = schema)]
+    schema: Option<SchemaRef>,
+    #[command(flatten)]
+    making: Making,
+    /// Commit what comes through a pipe after so many rows …
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    commit_rows: u64,
+    /// … or when the first of them has waited for so many milliseconds.
+    #[arg(long, value_name = "T", default_value_t = 100)]
+    commit_ms: u64,
+    /// When commits are brought to the disk, to survive a power cut: never (only at the end), commit (with each one), or
+    /// every so many seconds.
+    #[arg(long, value_name = "WHEN", default_value = "1", value_parser = sync)]
+    sync: Sync,
+    /// Print what was appended as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+    /// The table's folder.
+    #[arg(value_name = "TABLE")]
+    table: PathBuf,
+    /// What to append; - is standard input.
+    #[arg(value_name = "FILE", default_value = "-")]
+    inputs: Vec<PathBuf>,
+}
+
+fn sync(text: &str) -> Result<Sync, String> {
+    match (text, text.parse().ok().map(Duration::try_from_secs_f64)) {
+        ("never", _) => Ok(Sync::Never),
+        ("commit", _) => Ok(Sync::Commit),
+        (_, Some(Ok(every))) if !every.is_zero() => Ok(Sync::Every(every)),
+        _ => Err("never, commit, or a number of seconds is expected".into()),
+    }
+}
+
+impl Append {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        let mut writer = self.reopen()?;
+        let start = writer.as_ref().map_or(0, Writer::rows);
+        let appended = self.inputs.iter().try_for_each(|path| {
+            let failed = |e: Failure, end: u64| e.about(shown(path)).after(end - start);
+            let appended = self.append(path, &mut writer);
+            appended.map_err(|e| failed(e, writer.as_ref().map_or(start, Writer::committed_rows)))
+        });
+        let Some(writer) = writer else { return appended };
+        let (end, dropped) = (writer.rows(), writer.dropped_rows());
+        // What was appended before a failure stays, on the disk too; the failure is what is told.
+        let closed = writer.close();
+        appended.and_then(|()| Ok(closed?))?;
+        self.report(start, end, dropped, out)
+    }
+
+    fn options(&self) -> WriterOptions {
+        WriterOptions { sync: self.sync, ..self.making.options() }
+    }
+
+    /// The table, if there is one or its schema is known.
+    fn reopen(&self) -> Outcome<Option<Writer>> {
+        match Writer::open(&self.table, self.schema.clone(), &self.options()) {
+            Err(e) if e.kind() == ErrorKind::NotFound && self.schema.is_none() => Ok(None),
+            writer => Ok(Some(writer?)),
+        }
+    }
+
+    fn append(&self, path: &Path, writer: &mut Option<Writer>) -> Outcome {
+        let mut input = Input::open(path, self.format, self.delimiter)?;
+        if writer.is_none() {
+            let (schema, same) = input.with_schema()?;
+            input = same;
+            *writer = Some(Writer::open(&self.table, Some(growable(&schema)), &self.options())?);
+        }
+        let Some(writer) = writer else { return Ok(()) };
+        let patience = Duration::from_millis(self.commit_ms) / 2;
+        match input.rows(writer.schema(), usize::try_from(self.commit_rows).unwrap_or(usize::MAX), patience)? {
+            Rows::Whole(dataset) => whole(writer, &dataset, path),
+            Rows::Coming(batches) if is_file(path) => {
+                all_or_nothing(writer, |writer| batches.into_iter().try_for_each(|batch| Ok(writer.append(&batch?)?)))
+            }
+            Rows::Coming(batches) => self.flow(writer, batches, patience),
+        }
+    }
+
+    /// Appends what comes, and commits it in time. What came before an error stays.
+    fn flow(&self, writer: &mut Writer, batches: Batches, patience: Duration) -> Outcome {
+        let coming = coming(batches)?;
+        let flowed = self.flow_on(writer, &coming, patience);
+        let committed = writer.commit();
+        flowed.and_then(|()| Ok(committed?))
+    }
+
+    fn flow_on(&self, writer: &mut Writer, coming: &Coming, patience: Duration) -> Outcome {
+        let mut since: Option<Instant> = None;
+        loop {
+            let wait = since.map_or(Duration::MAX, |since| patience.saturating_sub(since.elapsed()));
+            match coming.recv_timeout(wait) {
+                Ok(Some(batch)) => writer.append(&batch?)?,
+                Ok(None) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => (),
+                Err(RecvTimeoutError::Disconnected) => return Err(Failure::hint("the reading thread has stopped")),
+            }
+            let first = *since.get_or_insert_with(Instant::now);
+            if writer.rows() - writer.committed_rows() >= self.commit_rows || first.elapsed() >= patience {
+                writer.commit()?;
+                since = None;
+            }
+        }
+    }
+
+    fn report(&self, start: u64, end: u64, dropped: u64, out: &mut Stdout) -> Outcome {
+        let name = self.table.display();
+        if self.json {
+            let facts = json!({"table": name.to_string(), "appended": end - start, "end": end, "dropped": dropped});
+            return Ok(writeln!(out, "{facts}")?);
+        }
+        let mut errors = std::io::stderr();
+        if dropped > 0 {
+            let lost = plural(dropped, "row", "rows");
+            writeln!(errors, "{name}: {lost} that had not been synced went with the machine's last crash")?;
+        }
+        let appended = plural(end - start, "row", "rows");
+        Ok(writeln!(errors, "{name}: {appended} appended, the next one is number {}", count_text(end))?)
+    }
+}
+
+fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path) -> Outcome {
+    let mut progress = Progress::new(format!("appending {}", shown(path).display()));
+    let total = dataset.len()?;
+    let mut done = 0;
+    all_or_nothing(writer, |writer| {
+        for batch in dataset.batches() {
+            progress.at(done, total);
+            let batch = batch?;
+            writer.append_dataset(&batch)?;
+            done += batch.len()?;
+        }
+        Ok(())
+    })
+}
+
+/// Commits what `append` appends, or forgets it if that fails.
+fn all_or_nothing(writer: &mut Writer, append: impl FnOnce(&mut Writer) -> Outcome) -> Outcome {
+    if let Err(e) = append(writer) {
+        writer.rollback();
+        return Err(e);
+    }
+    Ok(writer.commit()?)
+}
+
+/// Batches of a thread, and `None` at their end.
+type Coming = Receiver<Option<arrowwood::Result<RecordBatch>>>;
+
+/// Reads batches in a thread of its own, so that commits need not wait for them.
+fn coming(batches: Batches) -> Outcome<Coming> {
+    let (sender, coming) = sync_channel(4);
+    let read = move || {
+        // When the receiver has gone, nobody wants more.
+        let _ = batches.map(Some).chain([None]).try_for_each(|batch| sender.send(batch));
+    };
+    let spawned = thread::Builder::new().name("arrowwood-input".into()).spawn(read);
+    spawned.map_err(|e| Error::io("starting a thread", &e))?;
+    Ok(coming)
+}

@@ -1,0 +1,99 @@
+//! `arrowwood create`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::{Writer, WriterOptions, parse_schema};
+use clap::Args;
+
+use crate::shell::{Failure, Outcome, open_one};
+
+/// Makes a table: a folder of Arrow files, the last of which grows as rows are appended.
+#[derive(Args)]
+#[command(
+    after_help = "Example: arrowwood create ticks --schema 'ts: timestamp[us] not null, symbol: category, price: float'"
+)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    columns: Columns,
+    #[command(flatten)]
+    making: Making,
+    /// The folder to make.
+    #[arg(value_name = "TABLE")]
+    table: PathBuf,
+}
+
+/// Where the columns of a new table are from.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+struct Columns {
+    /// Its columns: a name and a type for each, and `not null` where there are no nulls.
+    #[arg(long, value_name = "TEXT", value_parser = schema)]
+    schema: Option<SchemaRef>,
+    /// A file whose columns it is to have.
+    #[arg(long, value_name = "PATH")]
+    like: Option<PathBuf>,
+}
+
+/// How a new table is made.
+#[derive(Args)]
+pub(crate) struct Making {
+    /// Text columns to dictionary-encode, in a new table.
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
+    dictionary: Vec<String>,
+    /// A column whose values never decrease; rows that come before the last one are refused.
+    #[arg(long, value_name = "COLUMN")]
+    sorted_by: Option<String>,
+    /// The most rows of one file of the table.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    segment_rows: Option<u64>,
+}
+
+impl Making {
+    pub(crate) fn options(&self) -> WriterOptions {
+        let (dictionary, sorted_by) = (self.dictionary.clone(), self.sorted_by.clone());
+        WriterOptions { dictionary, sorted_by, segment_rows: self.segment_rows, ..WriterOptions::default() }
+    }
+}
+
+/// A schema on the command line.
+pub(crate) fn schema(text: &str) -> Result<SchemaRef, String> {
+    parse_schema(text).map(Arc::new).map_err(|e| e.message().to_string())
+}
+
+impl Create {
+    pub(crate) fn run(&self) -> Outcome {
+        if is_taken(&self.table) {
+            let message = "something is there already; append to it if it is a table, or choose another name";
+            return Err(Failure::hint(message).at(&self.table));
+        }
+        let schema = match (&self.columns.schema, &self.columns.like) {
+            (Some(schema), _) => schema.clone(),
+            (None, Some(path)) => growable(open_one(path)?.schema()),
+            (None, None) => Arc::new(Schema::empty()),
+        };
+        Ok(Writer::open(&self.table, Some(schema), &self.making.options())?.close()?)
+    }
+}
+
+/// Whether a path is anything but an empty folder.
+fn is_taken(path: &Path) -> bool {
+    fs::read_dir(path).map_or(path.exists(), |mut entries| entries.next().is_some())
+}
+
+/// The schema with dictionaries of texts as tables have them.
+pub(crate) fn growable(schema: &SchemaRef) -> SchemaRef {
+    let column = |field: &Field| match field.data_type() {
+        DataType::Dictionary(_, values)
+            if matches!(**values, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) =>
+        {
+            let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+            field.clone().with_data_type(encoded)
+        }
+        _ => field.clone(),
+    };
+    let fields: Vec<Field> = schema.fields().iter().map(|field| column(field)).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}

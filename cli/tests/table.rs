@@ -1,0 +1,416 @@
+//! Tables on the command line, as their users work with them: several processes at a time.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use arrow_array::types::Int8Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int8Array, Int64Array, RecordBatch, StringArray};
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+/// Longer than anything here takes unless it never comes.
+const LONG: Duration = Duration::from_secs(60);
+const SCHEMA: &str = "n: int not null, symbol: category, price: float";
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn command(folder: &TempDir, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_arrowwood"));
+    command.args(args).current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(folder: &TempDir, args: &[&str]) -> Output {
+    command(folder, args).output().unwrap()
+}
+
+fn run_with_input(folder: &TempDir, args: &[&str], input: &[u8]) -> Output {
+    let mut child = command(folder, args).stdin(Stdio::piped()).spawn().unwrap();
+    // It may end before it has read all.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+/// What a run that succeeds prints, apart from what it appended.
+fn printed(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(err.is_empty() || err.lines().count() == 1 && err.contains(" appended, the next one is number "), "{err}");
+    out.into_owned()
+}
+
+/// The one line that a run prints which fails.
+fn failed(output: &Output) -> String {
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.starts_with("arrowwood: "), "{err}");
+    err
+}
+
+fn json_of(output: &Output) -> Json {
+    serde_json::from_str(&printed(output)).unwrap()
+}
+
+fn csv(folder: &TempDir, table: &str) -> String {
+    printed(&run(folder, &["cat", "--csv", table]))
+}
+
+/// A table of one row, with columns as in `SCHEMA`.
+fn table(name: &str) -> TempDir {
+    let folder = folder();
+    printed(&run(&folder, &["create", name, "--schema", SCHEMA]));
+    printed(&run_with_input(&folder, &["append", name], b"{\"n\": 0, \"symbol\": \"A\", \"price\": 0.5}\n"));
+    folder
+}
+
+/// Rows `from .. to` of a number and a dictionary.
+fn batch(from: i64, to: i64) -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(from..to));
+    let keys = Int8Array::from_iter_values((from..to).map(|i| (i % 3) as i8));
+    let texts = DictionaryArray::<Int8Type>::new(keys, Arc::new(StringArray::from(vec!["t0", "t1", "t2"])));
+    RecordBatch::try_from_iter([("n", numbers), ("text", Arc::new(texts) as ArrayRef)]).unwrap()
+}
+
+fn stream(batches: &[RecordBatch]) -> Vec<u8> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.into_inner().unwrap()
+}
+
+fn file(batches: &[RecordBatch]) -> Vec<u8> {
+    let mut writer = FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.into_inner().unwrap()
+}
+
+/// A process that is killed in the end, and the lines that it prints.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    fn new(mut command: Command) -> Running {
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Running { child, lines }
+    }
+
+    fn send(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn line(&self) -> String {
+        self.lines.recv_timeout(LONG).unwrap()
+    }
+
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.child.stdin.take());
+        let mut err = String::new();
+        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut err).unwrap();
+        (self.child.wait().unwrap().code(), err)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LONG, "{what} never came about");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn stat(folder: &TempDir, table: &str) -> Json {
+    json_of(&run(folder, &["stat", "--json", table]))
+}
+
+#[test]
+fn create_takes_a_schema_or_a_file() {
+    let folder = folder();
+    printed(&run(&folder, &["create", "ticks", "--schema", SCHEMA, "--sorted-by", "n", "--segment-rows", "100"]));
+    let schema = printed(&run(&folder, &["schema", "ticks"]));
+    assert_eq!(schema, "n       int64                    not null\nsymbol  dictionary<int32, utf8>\nprice   float64\n");
+    let stat = &stat(&folder, "ticks")["table"];
+    assert_eq!((&stat["sorted_by"], &stat["segment_rows"], &stat["live"]), (&json!("n"), &json!(100), &json!(true)));
+    let late = b"{\"n\": 5}\n{\"n\": 4}\n";
+    assert!(failed(&run_with_input(&folder, &["append", "ticks"], late)).contains("column 'n'"));
+
+    fs::write(folder.path().join("a.arrow"), file(&[batch(0, 5)])).unwrap();
+    printed(&run(&folder, &["create", "like", "--like", "a.arrow"]));
+    assert!(printed(&run(&folder, &["schema", "like"])).contains("text  dictionary<int32, utf8>"));
+    printed(&run(&folder, &["create", "coded", "--schema", "a: str, b: str, c: str", "--dictionary", "a,c"]));
+    assert_eq!(printed(&run(&folder, &["schema", "coded"])).matches("dictionary").count(), 2);
+
+    assert!(failed(&run(&folder, &["create", "ticks", "--schema", SCHEMA])).contains("ticks: something is there"));
+    assert!(failed(&run(&folder, &["create", "a.arrow", "--schema", SCHEMA])).contains("a.arrow: something is there"));
+    assert!(failed(&run(&folder, &["create", "x", "--like", "none.arrow"])).contains("none.arrow"));
+    for args in [
+        &["create", "x"][..],
+        &["create", "x", "--schema", "a: in"],
+        &["create", "x", "--schema", SCHEMA, "--like", "y"],
+    ] {
+        assert_eq!(run(&folder, args).status.code(), Some(2), "{args:?}");
+    }
+    assert!(!folder.path().join("x").exists());
+}
+
+#[test]
+fn append_takes_files_of_all_kinds() {
+    let folder = table("ticks");
+    fs::write(folder.path().join("a.csv"), "price,n,symbol\n1.5,1,B\n,2,\n").unwrap();
+    fs::write(folder.path().join("b.tsv"), "price\tn\tsymbol\n3\t3\tA\n").unwrap();
+    fs::write(folder.path().join("c.jsonl"), "{\"n\": 4, \"symbol\": \"C\"}\n\n{\"n\": 5}\n").unwrap();
+    let output = run(&folder, &["append", "--json", "ticks", "a.csv", "b.tsv", "c.jsonl"]);
+    assert_eq!(json_of(&output), json!({"table": "ticks", "appended": 5, "end": 6, "dropped": 0}));
+    let expected = "n,symbol,price\n0,A,0.5\n1,B,1.5\n2,,\n3,A,3.0\n4,C,\n5,,\n";
+    assert_eq!(csv(&folder, "ticks"), expected);
+    // A table can be appended to another, and makes it.
+    let output = run(&folder, &["append", "copy", "ticks", "--dictionary", "symbol"]);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "copy: 6 rows appended, the next one is number 6\n");
+    assert_eq!(csv(&folder, "copy"), expected);
+    // Types are found where there is no table.
+    printed(&run(&folder, &["append", "new", "a.csv", "c.jsonl", "--dictionary", "symbol"]));
+    assert_eq!(csv(&folder, "new"), "price,n,symbol\n1.5,1,B\n,2,\n,4,C\n,5,\n");
+}
+
+#[test]
+fn append_takes_arrow_data_from_files_and_pipes() {
+    let folder = folder();
+    fs::write(folder.path().join("a.arrow"), file(&[batch(0, 5), batch(5, 9)])).unwrap();
+    fs::write(folder.path().join("b"), stream(&[batch(9, 12)])).unwrap();
+    printed(&run(&folder, &["append", "t", "a.arrow", "b"]));
+    printed(&run_with_input(&folder, &["append", "t", "-"], &stream(&[batch(12, 20), batch(20, 21)])));
+    printed(&run_with_input(&folder, &["append", "t"], &file(&[batch(21, 30)])));
+    let rows: Vec<String> = csv(&folder, "t").lines().skip(1).map(String::from).collect();
+    assert_eq!(rows, (0..30).map(|i| format!("{i},t{}", i % 3)).collect::<Vec<_>>());
+    // A stream out of a pipe makes a table too.
+    printed(&run_with_input(&folder, &["append", "u", "--format", "ipc"], &stream(&[batch(0, 3)])));
+    assert_eq!(csv(&folder, "u").lines().count(), 4);
+}
+
+#[test]
+fn a_file_is_appended_whole_or_not_at_all() {
+    let folder = table("ticks");
+    fs::write(folder.path().join("good.csv"), "n,symbol,price\n1,A,1\n").unwrap();
+    fs::write(folder.path().join("bad.csv"), "n,symbol,price\n2,A,1\nx,A,1\n").unwrap();
+    let error = failed(&run(&folder, &["append", "ticks", "good.csv", "bad.csv"]));
+    assert!(error.contains("bad.csv: 1 row appended, then: reading CSV, line 3"), "{error}");
+    assert_eq!(csv(&folder, "ticks"), "n,symbol,price\n0,A,0.5\n1,A,1.0\n");
+    assert_eq!(stat(&folder, "ticks")["table"]["durable_end"], 2);
+    // What came through a pipe before an error stays.
+    let error = failed(&run_with_input(&folder, &["append", "ticks"], b"{\"n\": 2}\n{\"n\": true}\n"));
+    assert!(error.starts_with("arrowwood: standard input: 1 row appended, then: reading JSON lines"), "{error}");
+    assert_eq!(csv(&folder, "ticks").lines().count(), 4);
+    let error = failed(&run_with_input(&folder, &["append", "ticks"], b"{\"n\": null}\n"));
+    assert!(error.contains("n") && !error.contains("appended"), "{error}");
+    fs::write(folder.path().join("other.arrow"), file(&[batch(0, 3)])).unwrap();
+    let error = failed(&run(&folder, &["append", "ticks", "other.arrow"]));
+    assert!(error.contains("ticks: other.arrow: column 'symbol' of the table is missing"), "{error}");
+    for args in [["--sync", "often"], ["--sync", "-1"], ["--commit-rows", "0"], ["--format", "xml"]] {
+        assert_eq!(run(&folder, &[&["append", "ticks"][..], &args].concat()).status.code(), Some(2), "{args:?}");
+    }
+    assert!(failed(&run(&folder, &["append", "none"])).contains("--schema"));
+    assert!(!folder.path().join("none").exists());
+}
+
+#[test]
+fn rows_that_flow_in_are_seen_before_the_source_ends() {
+    let folder = table("ticks");
+    let tail = Running::new(command(&folder, &["tail", "-f", "--json", "ticks"]));
+    let n = |line: String| serde_json::from_str::<Json>(&line).unwrap()["n"].clone();
+    assert_eq!(n(tail.line()), 0);
+    let mut append = Running::new(command(&folder, &["append", "ticks", "-", "--commit-ms", "20"]));
+    for number in 1..6 {
+        append.send(&format!("{{\"n\": {number}, \"symbol\": \"S{number}\"}}\n"));
+        assert_eq!(n(tail.line()), number);
+        // One that opens the table now sees it too.
+        assert_eq!(csv(&folder, "ticks").lines().count() as i64, 2 + number);
+    }
+    let writer = &stat(&folder, "ticks")["table"]["writer"];
+    assert_eq!(*writer, append.child.id());
+    assert_eq!(append.end(), (Some(0), "ticks: 5 rows appended, the next one is number 6\n".into()));
+    assert_eq!(stat(&folder, "ticks")["table"]["writer"], Json::Null);
+    // CSV from another process, by rows and not by time.
+    let mut append =
+        Running::new(command(&folder, &["append", "ticks", "--commit-ms", "3600000", "--commit-rows", "2"]));
+    append.send("n,symbol,price\n6,A,1\n7,A,2\n");
+    assert_eq!((n(tail.line()), n(tail.line())), (json!(6), json!(7)));
+    append.send("8,A,3\n");
+    assert_eq!(append.end().0, Some(0));
+    assert_eq!(n(tail.line()), 8);
+}
+
+#[test]
+fn tail_follows_with_one_heading() {
+    let folder = table("ticks");
+    let mut tails: Vec<Running> = [&["tail", "-f", "ticks"][..], &["tail", "-f", "--csv", "-n0", "ticks"]]
+        .map(|args| Running::new(command(&folder, args)))
+        .into();
+    assert_eq!(
+        (0..4).map(|_| tails[0].line()).collect::<Vec<_>>(),
+        [
+            "    n  symbol                     price",
+            "int64  dictionary<int32, utf8>  float64",
+            "─────  ───────────────────────  ───────",
+            "    0  A                            0.5",
+        ]
+    );
+    // The other must be there, too, before rows come.
+    std::thread::sleep(Duration::from_millis(500));
+    for number in [1, 2] {
+        printed(&run_with_input(&folder, &["append", "ticks"], format!("{{\"n\": {number}}}").as_bytes()));
+        assert_eq!(tails[0].line(), format!("    {number}  null                        null"));
+    }
+    assert_eq!((0..3).map(|_| tails[1].line()).collect::<Vec<_>>(), ["n,symbol,price", "1,,", "2,,"]);
+    // Interrupted, it ends at once, as tail does.
+    let pid = tails[0].child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let status = tails[0].child.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2));
+    // When its reader leaves, the next row ends it.
+    let mut child = command(&folder, &["tail", "-f", "ticks"]).spawn().unwrap();
+    drop(child.stdout.take());
+    printed(&run_with_input(&folder, &["append", "ticks"], b"{\"n\": 3}"));
+    wait_until("the end of tail", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    fs::write(folder.path().join("a.arrow"), file(&[batch(0, 5)])).unwrap();
+    assert!(failed(&run(&folder, &["tail", "-f", "a.arrow"])).contains("a.arrow: only a whole table can be followed"));
+    assert!(failed(&run(&folder, &["tail", "-f", "ticks", "ticks"])).contains("one table"));
+}
+
+#[test]
+fn a_second_writer_is_refused() {
+    let folder = table("ticks");
+    let mut first = Running::new(command(&folder, &["append", "ticks"]));
+    first.send("{\"n\": 1}\n");
+    wait_until("the first row", || csv(&folder, "ticks").lines().count() == 3);
+    let pid = format!("ticks: the table is being written by process {}", first.child.id());
+    for args in [&["append", "ticks"][..], &["compact", "ticks"]] {
+        let error = failed(&run(&folder, args));
+        assert!(error.contains(&pid), "{error}");
+    }
+    assert_eq!(first.end().0, Some(0));
+    printed(&run_with_input(&folder, &["append", "ticks"], b"{\"n\": 2}"));
+}
+
+#[test]
+fn a_killed_appender_leaves_a_table_to_read_and_write() {
+    let folder = table("ticks");
+    for round in 0..3 {
+        let mut appender = Running::new(command(&folder, &["append", "ticks", "--commit-ms", "10"]));
+        let rows =
+            |number: usize| format!("{{\"n\": {number}, \"symbol\": \"S{}\", \"price\": {number}}}\n", number % 5);
+        let text: String = (0..1000).map(|i| rows(1 + 1000 * round + i)).collect();
+        appender.send(&text);
+        wait_until("all rows", || csv(&folder, "ticks").lines().count() == 2 + 1000 * (round + 1));
+        // Half a row, which nobody may ever see.
+        appender.send("{\"n\": 99");
+        appender.child.kill().unwrap();
+        appender.child.wait().unwrap();
+        let end = 1 + 1000 * (round + 1);
+        let checked = printed(&run(&folder, &["check", "ticks"]));
+        assert_eq!(checked, format!("ticks: ok, {} rows, 1 batch\n", text_of(end)));
+        assert_eq!(stat(&folder, "ticks")["table"]["writer"], Json::Null);
+        let last = printed(&run(&folder, &["tail", "-n1", "--csv", "ticks"]));
+        assert!(last.contains(&format!("\n{},S{},", end - 1, (end - 1) % 5)), "{last}");
+    }
+}
+
+/// 1234 as 1,234.
+fn text_of(number: usize) -> String {
+    format!("{},{:03}", number / 1000, number % 1000)
+}
+
+#[test]
+fn all_verbs_read_tables() {
+    let folder = folder();
+    printed(&run(
+        &folder,
+        &["create", "t", "--schema", "n: int not null, s: str", "--segment-rows", "10", "--sorted-by", "n"],
+    ));
+    let rows: String = (0..25).map(|n| format!("{{\"n\": {n}, \"s\": \"text {n}\"}}\n")).collect();
+    printed(&run_with_input(&folder, &["append", "t"], rows.as_bytes()));
+    assert_eq!(printed(&run(&folder, &["check", "t"])), "t: ok, 25 rows, 3 batches\n");
+    assert!(printed(&run(&folder, &["head", "-n1", "t"])).ends_with("    0  text 0\n"));
+    assert!(printed(&run(&folder, &["tail", "-n1", "t"])).ends_with("   24  text 24\n"));
+    assert_eq!(csv(&folder, "t").lines().count(), 26);
+    let copied = run_with_input(&folder, &["cat", "--csv", "-"], &run(&folder, &["cat", "t"]).stdout);
+    assert_eq!(printed(&copied), csv(&folder, "t"));
+    let kinds: Vec<Json> = printed(&run(&folder, &["inspect", "--json", "t"]))
+        .lines()
+        .map(|line| serde_json::from_str::<Json>(line).unwrap()["kind"].clone())
+        .collect();
+    assert_eq!(kinds, ["Schema", "RecordBatch", "Schema", "RecordBatch", "Schema", "RecordBatch"]);
+
+    let found = stat(&folder, "t");
+    assert_eq!((&found["rows"], &found["columns"][0]["max"]), (&json!(25), &json!(24)));
+    let stat = &found["table"];
+    for (fact, value) in [
+        ("segments", json!(3)),
+        ("dense", json!(0)),
+        ("live", json!(true)),
+        ("first_row", json!(0)),
+        ("end", json!(25)),
+        ("durable_end", json!(25)),
+        ("writer", Json::Null),
+        ("sorted_by", json!("n")),
+    ] {
+        assert_eq!(stat[fact], value, "{fact}: {stat}");
+    }
+    assert!(stat["disk"].as_u64() < stat["apparent"].as_u64() && stat["sequence"].as_u64() > Some(0), "{stat}");
+    let text = printed(&run(&folder, &["stat", "t"]));
+    for line in ["segments     3, 0 of them dense, the last one grows\n", "\nwriter       none\n", "\nsorted by    n\n"]
+    {
+        assert!(text.contains(line), "{text}");
+    }
+    fs::write(folder.path().join("a.arrow"), file(&[batch(0, 5)])).unwrap();
+    assert_eq!(json_of(&run(&folder, &["stat", "--json", "a.arrow"]))["table"], Json::Null);
+}
+
+#[test]
+fn compact_makes_dense_files_that_go_on() {
+    let folder = folder();
+    printed(&run(&folder, &["create", "t", "--schema", "n: int not null, s: category", "--segment-rows", "10"]));
+    let rows =
+        |from: u32, to: u32| (from..to).map(|n| format!("{{\"n\": {n}, \"s\": \"t{n}\"}}\n")).collect::<String>();
+    printed(&run_with_input(&folder, &["append", "t"], rows(0, 25).as_bytes()));
+    let before = csv(&folder, "t");
+    let tail = Running::new(command(&folder, &["tail", "-f", "--csv", "-n1", "t"]));
+    assert_eq!((tail.line(), tail.line()), ("n,s".into(), "24,t24".into()));
+    let text = printed(&run(&folder, &["compact", "t"]));
+    assert!(text.starts_with("t: 3 files rewritten, "), "{text}");
+    assert_eq!(csv(&folder, "t"), before);
+    let stat = stat(&folder, "t")["table"].clone();
+    assert_eq!((&stat["dense"], &stat["live"], &stat["end"]), (&json!(3), &json!(false), &json!(25)));
+    assert_eq!(printed(&run(&folder, &["check", "t"])), "t: ok, 25 rows, 3 batches\n");
+    assert_eq!(json_of(&run(&folder, &["compact", "--json", "t"]))["rewritten"], 0);
+    // Who follows goes on when rows do.
+    printed(&run_with_input(&folder, &["append", "t"], rows(25, 27).as_bytes()));
+    assert_eq!((tail.line(), tail.line()), ("25,t25".into(), "26,t26".into()));
+    assert_eq!(csv(&folder, "t"), before + "25,t25\n26,t26\n");
+    // Without a row there is nothing to make dense.
+    printed(&run(&folder, &["create", "empty", "--schema", "n: int"]));
+    assert_eq!(json_of(&run(&folder, &["compact", "--json", "empty"]))["rewritten"], 0);
+    printed(&run_with_input(&folder, &["append", "empty"], b"{\"n\": 1}"));
+    assert_eq!(csv(&folder, "empty"), "n\n1\n");
+    assert!(failed(&run(&folder, &["compact", "none"])).contains("none: "));
+    assert!(Path::new(&folder.path().join("t")).is_dir());
+}
