@@ -8,7 +8,6 @@ had committed is there, and a second one goes on.
 
 import argparse
 import importlib
-import itertools
 import statistics
 import subprocess
 import sys
@@ -29,10 +28,7 @@ SYMBOLS = ["MSFT", "AMZN", "IBM", "GOOG", "AAPL"]
 def append(path, rows, rest):
     """What the writing process does: a row, a commit, a rest."""
     with aw.writer(path) as w:
-        for number in itertools.count(w.rows):
-            if rows == 0:
-                return
-            rows -= 1
+        for number in range(w.rows, w.rows + rows):
             w.append_row(sent=time.time_ns(), symbol=SYMBOLS[number % 5], price=100 + number % 17 / 4)
             w.commit()
             time.sleep(rest)
@@ -77,7 +73,7 @@ def with_polars(path):
 def with_duckdb(path):
     duckdb = importlib.import_module("duckdb")
     ds = aw.open(path)
-    return duckdb.from_arrow(ds.to_arrow()).aggregate("count(*), last(price)").fetchone()
+    return duckdb.from_arrow(ds.to_arrow()).aggregate("count(*), last(price)").fetchall()[0]
 
 
 def others(path):
@@ -98,7 +94,7 @@ def title(text):
 def walk(path):
     title("Another process appends a row every 50 ms; this one follows it")
     aw.writer(path, SCHEMA, dictionary=["symbol"]).close()
-    process = writer(path, -1, 0.05)
+    process = writer(path, 1000, 0.05)  # more than it gets to
     follow(path, 0, 20)
 
     title("A snapshot stays as it was; refresh() finds what was committed since")
@@ -119,7 +115,7 @@ def walk(path):
     follow(path, rows, 5)
     process.wait()
 
-    title("Files of the table, after compacting an Arrow file like any other")
+    title("Compacted: an Arrow file like any other")
     aw.compact(path)
     for file in sorted(Path(path).iterdir()):
         print(f"{file.name}  {file.stat().st_size:,} bytes")
@@ -129,7 +125,7 @@ def walk(path):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--append", metavar="TABLE", help=argparse.SUPPRESS)
-    parser.add_argument("--rows", type=int, default=-1, help=argparse.SUPPRESS)
+    parser.add_argument("--rows", type=int, default=1000, help=argparse.SUPPRESS)
     parser.add_argument("--rest", type=float, default=0.05, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.append:
