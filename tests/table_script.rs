@@ -52,7 +52,8 @@ impl Places {
             ("header".into(), header..live),
             ("live page".into(), live..live + PAGE),
         ];
-        let mut masks = vec![live + 128..live + 132];
+        let writer = live + 128..live + 132;
+        let mut masks = vec![writer];
         for (number, name) in ["visible A", "visible B", "durable A", "durable B"].into_iter().enumerate() {
             let start = live + PAGE + number * record;
             places.push((name.into(), start..start + record));

@@ -182,7 +182,10 @@ impl Column {
     /// NumPy's name of the type, and the values and nulls (a byte for each row, if there are any) of each chunk.
     fn _parts<'py>(&self, py: Python<'py>) -> Result<(Option<String>, Vec<Part<'py>>)> {
         let Some(plain) = Plain::of(self.inner.data_type()) else { return Ok((None, Vec::new())) };
-        let chunks = py.detach(|| self.inner.chunks())?;
+        let chunks = py.detach(|| match self.inner.contiguous()? {
+            Some(whole) => Ok(vec![whole]),
+            None => self.inner.chunks(),
+        })?;
         let part = |chunk: &ArrayData| Ok((plain.values(chunk)?, nulls(py, chunk)));
         Ok((
             Some(plain.dtype.clone()),

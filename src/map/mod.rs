@@ -114,6 +114,17 @@ impl Mapping {
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, origin: None })))
     }
 
+    /// Parts of mapped files, byte ranges of whole pages but for the last one's end, as one mapping.
+    pub(crate) fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
+        let missing = || Error::argument("memory of no file can't be joined");
+        let mut files = Vec::with_capacity(parts.len());
+        for (mapping, offset, len) in parts {
+            files.push((mapping.0.origin.as_ref().map(|(file, _)| file).ok_or_else(missing)?, *offset, *len));
+        }
+        let region = sys::Region::joined(&files).map_err(|e| Error::io("mapping segments side by side", &e))?;
+        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, origin: None })))
+    }
+
     /// The number of bytes.
     pub fn len(&self) -> usize {
         self.0.region.len()

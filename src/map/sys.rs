@@ -49,6 +49,34 @@ impl Region {
         Ok(region)
     }
 
+    /// Maps parts of files, each of whole pages but the last, one behind the other.
+    pub(super) fn joined(parts: &[(&File, usize, usize)]) -> io::Result<Region> {
+        let page = page_size();
+        let len = parts.iter().try_fold(0usize, |sum, (_, _, len)| sum.checked_add(*len));
+        let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let whole = |(number, (_, offset, len)): (usize, &(&File, usize, usize))| {
+            offset.is_multiple_of(page) && *len > 0 && (len.is_multiple_of(page) || number + 1 == parts.len())
+        };
+        if !parts.iter().enumerate().all(whole) {
+            return Err(io::Error::other("parts that are joined are whole pages"));
+        }
+        let region = map(len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE, -1)?;
+        let mut at = 0;
+        for (file, offset, len) in parts {
+            // SAFETY: `at` is the sum of lengths before this one, so inside the region just reserved.
+            let place = unsafe { region.base.as_ptr().add(at) };
+            let (flags, offset) = (libc::MAP_SHARED | libc::MAP_FIXED, *offset as libc::off_t);
+            // SAFETY: replaces `len` bytes of our own reservation, from the start of a page on, that nobody has seen yet;
+            // a part's last page may be longer than the part, and is then the last of the region.
+            let base = unsafe { libc::mmap(place.cast(), *len, libc::PROT_READ, flags, file.as_raw_fd(), offset) };
+            if base == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            at += len;
+        }
+        Ok(region)
+    }
+
     /// The bytes of anonymous memory that nobody else has seen yet.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `base` starts `len` mapped, writable, zeroed bytes (`anonymous` is the one caller's origin), borrowed
@@ -84,14 +112,16 @@ impl Region {
         assert!(offset <= self.len && from.len() <= self.len - offset, "copy_in past the mapping");
         // SAFETY: `offset + from.len() <= self.len`, asserted above.
         let into = unsafe { self.base.as_ptr().add(offset) };
+        if let (Some(word), 8) = (from.first_chunk::<8>(), from.len()) {
+            // A single number is one store instead of a call.
+            // SAFETY: as below, of 8 bytes; an array of bytes needs no alignment.
+            unsafe { into.cast::<[u8; 8]>().write(*word) };
+            return;
+        }
         // SAFETY: destination range inside a mapping that the callers, `View::set` and `Store::put`, know to be writable;
         // both hand out no references, so nothing in Rust relies on these bytes staying the same. `copy`, not
         // `copy_nonoverlapping`: `from` may itself have been made from mapped memory by a foreign caller.
-        match from.first_chunk::<8>() {
-            // A single number is one store instead of a call.
-            Some(word) if from.len() == 8 => unsafe { into.cast::<[u8; 8]>().write_unaligned(*word) },
-            _ => unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) },
-        }
+        unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) };
     }
 
     /// The aligned 8-byte word at `offset`, which other processes may be storing to. Panics when it is not inside.

@@ -2,10 +2,15 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::Schema;
 
 use super::folder::{self, Chain};
+use super::format::{SEGMENT_ROWS, SORTED_BY};
 use super::growing::Growing;
 use super::plan::Plan;
+use super::segment::Segment;
 use super::table::{one_segment, open as open_table};
 use super::writer::{Writer, take_lock};
 use crate::dataset::Dataset;
@@ -58,8 +63,7 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
     }
     if let Some((segment, record)) = live {
         // Those who watch the segment must learn that it has ended, so that they look for the next one.
-        let plan =
-            std::sync::Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&segment.plan.schema.schema))?)?);
+        let plan = Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&segment.plan.schema.schema))?)?);
         let mut live = Growing::open(segment.path(), &plan, segment.header.clone(), record)?;
         live.show(true, false);
         live.shared.make_durable()?;
@@ -75,13 +79,26 @@ fn compact_before(path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> 
     for (number, &start) in starts.iter().enumerate() {
         progress(number as u64, starts.len() as u64);
         let file = folder::path(path, start);
-        if super::segment::open(&file)?.is_some() {
-            rewrite(&one_segment(&table, start)?, path, &file).map_err(|e| e.at(&file))?;
+        if let Some(segment) = super::segment::open(&file)? {
+            let dense = with_settings(one_segment(&table, start)?, segment);
+            rewrite(&dense, path, &file).map_err(|e| e.at(&file))?;
             done += 1;
         }
     }
     progress(starts.len() as u64, starts.len() as u64);
     Ok(done)
+}
+
+/// The table's settings, which stand in the headers of segments that grow, as metadata of the schema.
+fn with_settings(dataset: Dataset, segment: Segment) -> Dataset {
+    let schema = dataset.schema();
+    let mut metadata = schema.metadata().clone();
+    if let Some(column) = segment.header.sorted_by {
+        metadata.insert(SORTED_BY.into(), column.to_string());
+    }
+    metadata.insert(SEGMENT_ROWS.into(), segment.header.segment_rows.to_string());
+    let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
+    Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
 }
 
 /// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.

@@ -34,6 +34,10 @@ pub(super) const WAITING: u64 = 64;
 /// In the live page: the writer's process id.
 pub(super) const WRITER: u64 = 128;
 
+/// Keys of the schema's metadata by which a dense segment says what the header of one that grows says.
+pub(super) const SORTED_BY: &str = "arrowwood.sorted_by";
+pub(super) const SEGMENT_ROWS: &str = "arrowwood.segment_rows";
+
 /// The fixed part of the header.
 pub(super) const HEADER: usize = 128;
 /// The fixed part of a record.

@@ -3,10 +3,11 @@
 //! In reading order: `format` (bytes), `plan` (which buffers a schema has), `face` (what stock readers see), `segment`
 //! (a segment as its readers hold it), `durable` (what survives a crash), `entries` (dictionaries), `growing` (a segment
 //! as its writer holds it), `append`, `rows` (one row at a time), `sorted`, `folder`, `table` (a table as its readers see
-//! it), `stat`, `follow`, `keeper` (the writer's thread), `writer`. `docs/format.md` has the bytes.
+//! it), `stat`, `contiguous` (columns over several segments), `follow`, `keeper` (the writer's thread), `writer`. `docs/format.md` has the bytes.
 
 mod append;
 mod compact;
+mod contiguous;
 mod durable;
 mod entries;
 mod face;

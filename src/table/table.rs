@@ -15,7 +15,7 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::folder::{self, Chain};
-use super::format::Record;
+use super::format::{Record, SORTED_BY};
 use super::segment::{self, Segment};
 use crate::buffer::Bytes;
 use crate::dataset::{Dataset, Footprint, Piece, Source};
@@ -125,9 +125,10 @@ fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<Before
     };
     let (schema, sorted_by) = match (&live, &dense) {
         (Some((segment, _)), _) => (segment.plan.schema.schema.clone(), segment.header.sorted_by.map(|c| c as usize)),
-        (None, Some(ipc)) => (ipc.schema().clone(), None),
+        (None, Some(ipc)) => (ipc.schema().clone(), setting(ipc.schema(), SORTED_BY).map(|column| column as usize)),
         (None, None) => return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder)),
     };
+    let sorted_by = sorted_by.filter(|&column| column < schema.fields().len());
     let table = before.map_or_else(
         || Arc::new(Table { folder: folder.to_path_buf(), schema, options, sorted_by }),
         |(table, ..)| table.clone(),
@@ -150,6 +151,11 @@ fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<Before
         Live { table: table.clone(), history: history.clone(), snapshot: Snapshot::new(segment, record) }
     });
     Ok(dataset(&table, history, live))
+}
+
+/// A setting of the table that a dense segment carries in its schema's metadata.
+pub(super) fn setting(schema: &SchemaRef, key: &str) -> Option<u64> {
+    schema.metadata().get(key)?.parse().ok()
 }
 
 fn known_entry(known: &[Arc<Entry>], first_row: u64, rows: u64) -> Arc<Entry> {
@@ -411,6 +417,20 @@ impl Source for Live {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// The segment that batch `batch` of a source is, where it is one of a table, and its rows.
+pub(super) fn segment_of(source: &dyn Source, batch: usize) -> Result<Option<(&Segment, u64)>> {
+    let any = source.as_any();
+    let snapshot = match (any.downcast_ref::<Live>(), any.downcast_ref::<History>()) {
+        (Some(live), _) => &live.snapshot,
+        (None, Some(history)) => match history.entry(batch)?.open(&history.table)? {
+            Opened::Growable(snapshot) => snapshot,
+            Opened::Dense(_) => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    Ok(Some((&snapshot.segment, snapshot.record.rows())))
 }
 
 impl Live {

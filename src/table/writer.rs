@@ -11,6 +11,7 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use super::append::{Incoming, arrays_of};
 use super::entries::Entries;
 use super::folder::{self, Chain};
+use super::format::{SEGMENT_ROWS, SORTED_BY};
 use super::growing::{Growing, Shape, Shared};
 use super::keeper::Keeper;
 use super::plan::Plan;
@@ -175,7 +176,7 @@ impl Writer {
         chain.orphans.iter().try_for_each(orphan).map_err(|e| Error::io("removing an unfinished segment", &e))?;
         let dataset = super::table::open(path, Default::default())?
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
-        let there = dataset.schema().clone();
+        let there = without_settings(dataset.schema());
         if let Some(difference) = schema.as_deref().and_then(|schema| difference(&there, schema)) {
             let message = format!("the table's schema and the given one differ: {difference}");
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
@@ -571,16 +572,22 @@ fn live_segment(
     }
     let first_row = super::table::first_row(dataset) + dataset.len()?;
     let header = chain.last.as_ref().map(|(segment, _)| &segment.header);
-    let given = options.segment_rows.or(header.map(|header| header.segment_rows));
+    let kept = super::table::setting(dataset.schema(), SEGMENT_ROWS);
+    let given = options.segment_rows.or(header.map(|header| header.segment_rows)).or(kept);
     let segment_rows = given.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
     let rows = FIRST_ROWS.min(segment_rows);
     let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
-    let sorted_by = match &options.sorted_by {
-        Some(name) => Some(sorted_column(dataset.schema(), name)? as u32),
-        None => header.and_then(|header| header.sorted_by),
-    };
+    let known = dataset.sorted_by();
+    let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?.map(|c| c as u32);
     let live = first_segment(path, plan, Shape { first_row, limits, sorted_by, segment_rows })?;
     Ok((live, 0))
+}
+
+/// The schema as it was given when the table was made.
+fn without_settings(schema: &SchemaRef) -> SchemaRef {
+    let mut metadata = schema.metadata().clone();
+    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS);
+    Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }
 
 /// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.

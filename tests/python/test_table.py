@@ -172,7 +172,7 @@ def test_reopened_tables_go_on(path):
 
 
 def test_compact_and_drop_while_readers_go_on(path):
-    with aw.writer(path, SCHEMA, segment_rows=50, dictionary=["symbol"]) as writer:
+    with aw.writer(path, SCHEMA, segment_rows=50, dictionary=["symbol"], sorted_by="ts") as writer:
         writer.append(table(0, 230))
         writer.commit()
         before, follower = aw.open(path), aw.follow(path, start=0, timeout=0.05)
@@ -192,8 +192,11 @@ def test_compact_and_drop_while_readers_go_on(path):
     assert aw.compact(path) > 0 and aw.compact(path) == 0
     assert aw.open(path).to_pylist() == stock(path) == rows(100, 400)
     opened = aw.open(path)
+    assert opened.sorted_by == "ts"
     with aw.writer(path) as writer:
         assert writer.rows == 400
+        with pytest.raises(aw.InvalidArgument, match="'ts', row 0"):
+            writer.append(rows(5, 6))
         writer.append(rows(400, 410))
     assert opened.refresh().to_pylist() == rows(100, 410)
 
@@ -427,3 +430,33 @@ def test_a_stream_reader_gets_an_error(path):
     data = next(path.iterdir()).read_bytes()
     with pytest.raises((pa.ArrowInvalid, OSError)):
         pa.ipc.open_stream(data[8:]).read_all()
+
+
+def test_columns_over_full_segments_are_one_array(path):
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False), ("x", pa.float32()), ("text", pa.string())])
+    count = 600_000
+    numbers = np.arange(count)
+    batch = pa.table({"n": numbers, "x": numbers.astype("float32"), "text": numbers.astype(str)}, schema)
+    with aw.writer(path, schema) as writer:
+        writer.append(batch)
+        writer.commit()
+        found = aw.open(path)
+        assert found.num_batches == 4
+        for name, dtype in [("n", "int64"), ("x", "float32")]:
+            values = found[name].to_numpy(copy=False)
+            assert values.dtype == dtype and (values == numbers).all()
+            assert (found[name][70_000:500_000].to_numpy(copy=False) == numbers[70_000:500_000]).all()
+        writer.append(batch.slice(0, 1))
+        writer.commit()
+        assert (values == numbers).all()
+        assert found.refresh()["n"].to_numpy(copy=False)[-1] == 0
+        writer.append_row(n=1, x=None, text="")
+        writer.commit()
+        newest = found.refresh()
+        assert newest["n"].to_numpy(copy=False)[-1] == 1
+        with pytest.raises(aw.CopyNeeded):
+            newest["x"].to_numpy(copy=False)
+        assert np.isnan(newest["x"].to_numpy()[-1])
+    assert aw.compact(path) == 4
+    with pytest.raises(aw.CopyNeeded):
+        aw.open(path)["n"].to_numpy(copy=False)
