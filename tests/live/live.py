@@ -171,6 +171,7 @@ def show(said):
         # A kill can cost a reader its rows in one segment, and the segment behind.
         wrong += gone > 2 * said.get("kills", {"opens": 0})["opens"]
         rest = f", {gone} times rows were gone after a kill" if gone else ""
+        rest += f", {figures['refused']} times it refused to read" if figures.get("refused") else ""
         print(f"  {name:16} {figures['opens']:>8,} opens {figures['rows']:>14,} rows {wrong:>6} wrong{rest}")
         for complaint in figures["complaints"] if wrong or gone else []:
             print(f"    {complaint}")
