@@ -171,7 +171,9 @@ def main():
             reader.step()
         except FileNotFoundError as e:
             reader.lose(str(e))
-        except Exception as e:  # Whatever a reader makes of it is what the test is about.
+        except KeyboardInterrupt:
+            raise
+        except BaseException as e:  # Whatever a reader makes of it is what the test is about, a panic of Rust's too.
             if reader.REFUSES and reader.REFUSES in str(e):
                 reader.refused += 1
             else:
