@@ -114,7 +114,11 @@ impl Open {
             )
             .at(path)
         })?;
-        self.paths(&files)
+        // If they came since the first look they are the first segments of a table.
+        match open_table(path, self.options)? {
+            Some(dataset) => self.validated(dataset),
+            None => self.paths(&files),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What each step does to the bytes of a table: scripts in `tests/table`, lines that begin with `>`, and under each a dump
+//! What each step does to the bytes of a table: scripts in `tests/table`, lines that begin with `>`, under each a dump
 //! of what it changed. `UPDATE_GOLDEN=1 cargo test --test table_script` writes the dumps anew.
 //!
 //! `..` stands for a byte that stayed as it was, `##` for one that differs from run to run: process and boot ids, times,

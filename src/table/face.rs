@@ -172,7 +172,7 @@ impl Face {
         sequence: u64,
     ) -> io::Result<()> {
         self.rested();
-        let taken = self.free.pop().or_else(|| self.resting.pop_front().map(|(slot, _)| slot));
+        let taken = self.take().or_else(|| self.resting.pop_front().map(|(slot, _)| slot));
         let slot = taken.ok_or_else(|| io::Error::other("the ring of faces has no slots"))?;
         if let Err(e) = self.write(store, plan, header, counters, slot) {
             self.free.push(slot);
@@ -183,6 +183,14 @@ impl Face {
         self.resting.extend(self.current.replace(slot).map(|before| (before, now)));
         (self.last, self.shown) = (Some(now), sequence);
         Ok(())
+    }
+
+    /// The free slot below the current one, or the last of all when there is none: Polars reads the footer's length twice,
+    /// and refuses the file if the second is greater, so lengths seldom grow.
+    fn take(&mut self) -> Option<u64> {
+        let below = |slot: u64| self.current.is_none_or(|current| slot < current);
+        let (number, _) = self.free.iter().enumerate().max_by_key(|&(_, &slot)| (below(slot), slot))?;
+        Some(self.free.swap_remove(number))
     }
 
     fn write(&self, store: &Store, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> io::Result<()> {

@@ -181,12 +181,16 @@ impl Plan {
         }
         let mut regions = vec![Region::default(); self.regions];
         let mut next = start;
-        for last in [false, true] {
-            for (region, &(size, is_text)) in regions.iter_mut().zip(&sizes) {
-                if size > 0 && is_text == last {
-                    *region = Region { offset: next, capacity: size };
-                    next = next.checked_add(size)?.checked_next_multiple_of(ALIGNMENT)?;
-                }
+        // Dictionaries first: who copies the body of one would copy what lies before it as well. Text last: it has the most
+        // room to spare.
+        let columns = self.dictionaries.first().map_or(self.regions, |dictionary| dictionary.region);
+        let sizes = &sizes;
+        let part = |is_text: bool| (0..columns).filter(move |&region| sizes[region].1 == is_text);
+        for region in (columns..self.regions).chain(part(false)).chain(part(true)) {
+            let size = sizes[region].0;
+            if size > 0 {
+                regions[region] = Region { offset: next, capacity: size };
+                next = next.checked_add(size)?.checked_next_multiple_of(ALIGNMENT)?;
             }
         }
         (next < 1 << 62).then_some((regions, next))

@@ -56,7 +56,9 @@ SCENARIOS = {
         "segments of 4,096 rows", ["pyarrow-mapped", "pyarrow-copying", "pyarrow-dataset", "polars"], SMALL
     ),
     "engines": Scenario("segments of 4,096 rows", ["datafusion", "duckdb", "go", "java", "js"], SMALL),
-    "large": Scenario("segments that double from 65,536 rows", ["pyarrow-mapped", "polars", "datafusion", "go"], LARGE),
+    # Without DataFusion: it reads the footer of a file while it is busy with the one before, which takes seconds here, and
+    # a face rests for one. Then it panics: the body is longer than the footer said.
+    "large": Scenario("segments that double from 65,536 rows", ["pyarrow-mapped", "polars", "go"], LARGE),
     "killed": Scenario(
         "the writer is killed again and again", ["pyarrow-mapped", "pyarrow-dataset"], SMALL, killed=True
     ),
@@ -171,6 +173,7 @@ def show(said):
         # A kill can cost a reader its rows in one segment, and the segment behind.
         wrong += gone > 2 * said.get("kills", {"opens": 0})["opens"]
         rest = f", {gone} times rows were gone after a kill" if gone else ""
+        rest += f", {figures['refused']} times it refused to read" if figures.get("refused") else ""
         print(f"  {name:16} {figures['opens']:>8,} opens {figures['rows']:>14,} rows {wrong:>6} wrong{rest}")
         for complaint in figures["complaints"] if wrong or gone else []:
             print(f"    {complaint}")
