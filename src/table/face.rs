@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::format::{Header, LINE, SLOTS};
+use super::format::{Header, LINE, Region, SLOTS};
 use super::plan::{Kind, Plan, PlanNode};
 use crate::ipc::{BatchMetadata, Block, batch_metadata, footer};
 use crate::map::Store;
@@ -18,6 +18,8 @@ use crate::map::Store;
 pub(super) const REST: Duration = Duration::from_secs(1);
 /// When half of the slots are taken, faces come no faster than this, so that there is always one to take.
 const PACE: Duration = Duration::from_millis(2 * 1000 / SLOTS);
+/// How often the end of a body moves while a buffer is filled.
+const STEPS: u64 = 16;
 /// Bytes behind each footer for the time when it was published.
 const STAMP: usize = 8;
 
@@ -33,7 +35,8 @@ pub(super) struct Sizes {
 impl Sizes {
     pub fn of(plan: &Plan) -> Sizes {
         // Zeros are left out of a flatbuffer, so the largest message is one without any.
-        let (regions, counters) = (vec![1 << 40; plan.regions], vec![1 << 30; plan.counters]);
+        let region = Region { offset: 1 << 40, capacity: 1 << 40 };
+        let (regions, counters) = (vec![region; plan.regions], vec![1 << 30; plan.counters]);
         let batches = std::iter::once(batch(plan, &regions, 1, &counters));
         let dictionaries = (0..plan.dictionaries.len()).map(|number| dictionary(plan, number, &regions, 1, &counters));
         let messages: Vec<u64> = batches.chain(dictionaries).map(|(metadata, _)| framed_len(&metadata)).collect();
@@ -59,48 +62,54 @@ fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
 }
 
 /// The metadata of the record batch whose body begins at byte `base` of the file, and the body's length.
-fn batch(plan: &Plan, starts: &[u64], base: u64, counters: &[u64]) -> (Vec<u8>, i64) {
+fn batch(plan: &Plan, regions: &[Region], base: u64, counters: &[u64]) -> (Vec<u8>, i64) {
     let mut said = BatchMetadata { rows: counters[0] as i64, ..BatchMetadata::default() };
     for column in &plan.columns {
-        describe(column, counters[0], starts, base, counters, &mut said);
+        describe(column, counters[0], regions, base, counters, &mut said);
     }
     (batch_metadata(&said, None, None), said.body_length)
 }
 
-fn describe(node: &PlanNode, rows: u64, starts: &[u64], base: u64, counters: &[u64], said: &mut BatchMetadata) {
+fn describe(node: &PlanNode, rows: u64, regions: &[Region], base: u64, counters: &[u64], said: &mut BatchMetadata) {
     said.nodes.push((rows as i64, node.nulls.map_or(0, |counter| counters[counter] as i64)));
     let lengths = node.lengths(rows, counters).unwrap_or_default();
     for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
-        add_buffer(said, starts[node.region + number], base, length);
+        add_buffer(said, regions[node.region + number], base, length);
     }
     if let Kind::Views { .. } = node.kind {
         said.variadics.push(1);
     }
     let rows = node.child_rows(rows, counters).unwrap_or(0);
-    node.children.iter().for_each(|child| describe(child, rows, starts, base, counters, said));
+    node.children.iter().for_each(|child| describe(child, rows, regions, base, counters, said));
 }
 
-fn dictionary(plan: &Plan, number: usize, starts: &[u64], base: u64, counters: &[u64]) -> (Vec<u8>, i64) {
+fn dictionary(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> (Vec<u8>, i64) {
     let dictionary = &plan.dictionaries[number];
     let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
     let mut said = BatchMetadata { rows: entries as i64, nodes: vec![(entries as i64, 0)], ..BatchMetadata::default() };
-    add_buffer(&mut said, 0, base, 0);
-    add_buffer(&mut said, starts[dictionary.region + 1], base, 4 * (entries + 1));
-    add_buffer(&mut said, starts[dictionary.region + 2], base, bytes);
+    add_buffer(&mut said, Region::default(), base, 0);
+    add_buffer(&mut said, regions[dictionary.region + 1], base, 4 * (entries + 1));
+    add_buffer(&mut said, regions[dictionary.region + 2], base, bytes);
     (batch_metadata(&said, None, Some((dictionary.id, false))), said.body_length)
 }
 
-fn add_buffer(said: &mut BatchMetadata, start: u64, base: u64, length: u64) {
-    let at = if length == 0 { 0 } else { start - base };
-    said.buffers.push((at as i64, length as i64));
-    said.body_length = said.body_length.max((at + length).next_multiple_of(LINE) as i64);
+fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) {
+    if length == 0 {
+        return said.buffers.push((0, 0));
+    }
+    said.buffers.push(((region.offset - base) as i64, length as i64));
+    // The body's end moves in steps: some readers take it from the footer and the buffers from the message, which may be
+    // a newer one when they were slow.
+    let step = (region.capacity / STEPS).next_multiple_of(LINE).max(LINE);
+    let end = length.next_multiple_of(step).min(region.capacity.next_multiple_of(LINE));
+    said.body_length = said.body_length.max((region.offset - base + end) as i64);
 }
 
 /// Which slots are free, and what is published.
 #[derive(Debug)]
 pub(super) struct Face {
     sizes: Sizes,
-    starts: Vec<u64>,
+    regions: Vec<Region>,
     free: Vec<u64>,
     /// Slots and when they were retired, oldest first.
     resting: VecDeque<(u64, Instant)>,
@@ -113,9 +122,9 @@ pub(super) struct Face {
 impl Face {
     /// The face of a new segment; nothing is published yet.
     pub fn new(sizes: Sizes, header: &Header) -> Face {
-        let starts = header.regions.iter().map(|region| region.offset).collect();
+        let regions = header.regions.clone();
         let free = (0..header.slots.into()).rev().collect();
-        Face { sizes, starts, free, resting: VecDeque::new(), current: None, last: None, shown: 0 }
+        Face { sizes, regions, free, resting: VecDeque::new(), current: None, last: None, shown: 0 }
     }
 
     /// The face of a segment that another process may have published a moment ago.
@@ -199,8 +208,8 @@ impl Face {
         for (number, &len) in self.sizes.messages.iter().enumerate() {
             let at = start + bytes.len() as u64;
             let (metadata, body_length) = match number.checked_sub(1) {
-                None => batch(plan, &self.starts, at + len, counters),
-                Some(number) => dictionary(plan, number, &self.starts, at + len, counters),
+                None => batch(plan, &self.regions, at + len, counters),
+                Some(number) => dictionary(plan, number, &self.regions, at + len, counters),
             };
             blocks.push(Block::new(at as i64, len as i32, body_length));
             bytes.extend(framed(&metadata, len));

@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import arrowwood as aw
@@ -281,7 +281,7 @@ REFUSED = [
     (pa.struct([("a", pa.int8())]), [{"a": 1, "b": 2}], TypeError, "row 0: expected struct<a: int8>, got a dict with 'b'"),
     (pa.struct([("a", pa.int8())]), [[1]], TypeError, "row 0: expected struct<a: int8>"),
     (pa.struct([pa.field("a", pa.int8(), False)]), [{}], aw.InvalidArgument, "row 0: .*'a'.*not nullable"),
-    (pa.month_day_nano_interval(), [None], aw.Unsupported, "column 'x': making interval"),
+    (pa.month_day_nano_interval(), [1], aw.Unsupported, "column 'x': making interval"),
 ]
 
 
@@ -434,4 +434,8 @@ def test_any_values_as_pyarrow_has_them(data):
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(SCALARS).flatmap(lambda pair: st.lists(st.none() | pair[1], max_size=12)))
 def test_any_values_inferred_as_pyarrow_does(values):
-    assert column(values) == pa.array(values)
+    try:
+        expected = pa.array(values)
+    except OverflowError:  # an integer beyond 64 bits, which pyarrow infers no type for
+        assume(False)
+    assert column(values) == expected
