@@ -196,7 +196,7 @@ impl Incoming {
                 let keys = self.keys(number, &rows);
                 let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
                 into.put_entries(number, &entries[number], most.min(entries[number].len()))?;
-                put_words(into, node.region + 1, 4 * at, keys.iter().map(|key| key.to_le_bytes()))?;
+                put_words(into, node.region + 1, 4 * at, keys, |key| key.to_le_bytes())?;
             }
             Kind::List { width, counter } => {
                 let (base, range) = (into.now.counters[counter], child_range(array, &rows)?);
@@ -446,20 +446,22 @@ fn put_large(into: &mut Growing, region: usize, mut at: u64, bytes: &[u8]) -> Re
     Ok(())
 }
 
-/// Appends numbers of `N` bytes from byte `at` of the region on.
-fn put_words<const N: usize>(
+/// Appends numbers of `N` bytes from byte `at` of the region on: `make` of each of `source`.
+fn put_words<T, const N: usize>(
     into: &mut Growing,
     region: usize,
     mut at: u64,
-    words: impl Iterator<Item = [u8; N]>,
+    source: &[T],
+    mut make: impl FnMut(&T) -> [u8; N],
 ) -> Result<()> {
     let mut scratch = std::mem::take(&mut into.scratch);
-    let mut words = words.peekable();
     let mut done = Ok(());
-    while done.is_ok() && words.peek().is_some() {
-        scratch.clear();
-        words.by_ref().take(CHUNK / N).for_each(|word| scratch.extend_from_slice(&word));
-        done = into.put(region, at, &scratch);
+    for chunk in source.chunks(CHUNK / N) {
+        scratch.resize(N * chunk.len(), 0);
+        for (word, item) in scratch.as_chunks_mut::<N>().0.iter_mut().zip(chunk) {
+            *word = make(item);
+        }
+        done = done.and_then(|()| into.put(region, at, &scratch));
         at += scratch.len() as u64;
     }
     into.scratch = scratch;
@@ -483,31 +485,22 @@ fn put_offsets(
     let offsets = array.buffers().first().map_or(&[][..], |offsets| offsets.as_slice());
     let range = (array.offset() + rows.start + 1) * source..(array.offset() + rows.end + 1) * source;
     let offsets = offsets.get(range).unwrap_or_default();
+    let start = (at + 1) * width as u64;
     let (mut last, mut sorted) = (first, true);
     let mut next = |offset: u64| {
         sorted &= offset >= last;
         last = offset;
         offset.wrapping_add(shift)
     };
-    let start = (at + 1) * width as u64;
     let narrow = |raw: &[u8; 4]| u64::from(u32::from_le_bytes(*raw));
-    let done = match (source, width) {
-        (4, 4) => {
-            put_words(into, region, start, offsets.as_chunks().0.iter().map(|o| (next(narrow(o)) as u32).to_le_bytes()))
-        }
-        (4, _) => put_words(into, region, start, offsets.as_chunks().0.iter().map(|o| next(narrow(o)).to_le_bytes())),
-        (_, 4) => {
-            let words = offsets.as_chunks().0.iter();
-            put_words(into, region, start, words.map(|o| (next(u64::from_le_bytes(*o)) as u32).to_le_bytes()))
-        }
-        _ => put_words(
-            into,
-            region,
-            start,
-            offsets.as_chunks().0.iter().map(|o| next(u64::from_le_bytes(*o)).to_le_bytes()),
-        ),
-    };
-    done?;
+    let wide = |raw: &[u8; 8]| u64::from_le_bytes(*raw);
+    let (fours, eights) = (offsets.as_chunks().0, offsets.as_chunks().0);
+    match (source, width) {
+        (4, 4) => put_words(into, region, start, fours, |raw| (next(narrow(raw)) as u32).to_le_bytes())?,
+        (4, _) => put_words(into, region, start, fours, |raw| next(narrow(raw)).to_le_bytes())?,
+        (_, 4) => put_words(into, region, start, eights, |raw| (next(wide(raw)) as u32).to_le_bytes())?,
+        _ => put_words(into, region, start, eights, |raw| next(wide(raw)).to_le_bytes())?,
+    }
     if sorted { Ok(()) } else { Err(Error::invalid("offsets are not in order")) }
 }
 
@@ -537,8 +530,8 @@ fn put_text(
     }
     let start = (at + 1) * width as u64;
     match width {
-        4 => put_words(into, node.region + 1, start, ends.iter().map(|&end| (end as u32).to_le_bytes()))?,
-        _ => put_words(into, node.region + 1, start, ends.iter().map(|end| end.to_le_bytes()))?,
+        4 => put_words(into, node.region + 1, start, &ends, |&end: &u64| (end as u32).to_le_bytes())?,
+        _ => put_words(into, node.region + 1, start, &ends, |end: &u64| end.to_le_bytes())?,
     }
     put_large(into, node.region + 2, base, &text)?;
     into.now.counters[counter] = base + text.len() as u64;
@@ -562,7 +555,7 @@ fn put_views(
             text.extend_from_slice(value);
         }
     }
-    put_words(into, node.region + 1, 16 * at, views.into_iter())?;
+    put_words(into, node.region + 1, 16 * at, &views, |view: &[u8; 16]| *view)?;
     put_large(into, node.region + 2, base, &text)?;
     into.now.counters[counter] = base + text.len() as u64;
     Ok(())

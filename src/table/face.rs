@@ -153,15 +153,20 @@ impl Face {
         Ok(face)
     }
 
-    /// How long until the next face may be published.
+    /// How long until the next face may be published, so that there are slots left for those that can't wait.
     pub fn wait(&mut self) -> Duration {
-        self.rested();
+        let slot = self.wait_for_slot();
         if self.free.len() as u64 > SLOTS / 2 {
             return Duration::ZERO;
         }
-        let pace = self.last.map_or(Duration::ZERO, |last| PACE.saturating_sub(last.elapsed()));
-        let rest = self.resting.front().filter(|_| self.free.is_empty());
-        pace.max(rest.map_or(Duration::ZERO, |(_, since)| REST.saturating_sub(since.elapsed())))
+        slot.max(self.last.map_or(Duration::ZERO, |last| PACE.saturating_sub(last.elapsed())))
+    }
+
+    /// How long until there is any slot that has rested.
+    pub fn wait_for_slot(&mut self) -> Duration {
+        self.rested();
+        let first = self.resting.front().filter(|_| self.free.is_empty());
+        first.map_or(Duration::ZERO, |(_, since)| REST.saturating_sub(since.elapsed()))
     }
 
     fn rested(&mut self) {

@@ -97,7 +97,7 @@ impl Keeper {
 
     /// Publishes the newest commit, waiting for a slot if need be.
     pub fn publish_now(&self, live: &Shared) {
-        let wait = live.face().wait();
+        let wait = live.face().wait_for_slot();
         std::thread::sleep(wait);
         self.inner.publish(live);
     }
