@@ -62,7 +62,7 @@ VIEWS = pa.string_view(), pa.binary_view()
 
 
 def layout(schema, counters):
-    """What `counters` say of a segment: its columns as nodes, its dictionaries, and the parts of all buffers in order."""
+    """What `counters` say: the columns as nodes, the entries of the dictionaries, and the parts of all buffers."""
     parts, dictionaries, counts = [], [], iter(counters)
 
     def node(t, n, nullable):
@@ -257,14 +257,19 @@ class Table:
 
     def _go_on(self, live):
         """Add the segments behind the one called `live` as far as each begins where the one before is sealed."""
-        ahead = [Segment(os.path.join(self.path, f"{name:020}.arrow")) for name in self._names() if name > live]
-        # The last one first: what is behind a provisional one's back is at least as new.
+        try:
+            ahead = [Segment(os.path.join(self.path, f"{name:020}.arrow")) for name in self._names() if name > live]
+        except FileNotFoundError:                   # dropped since it was listed
+            return self._go_on(live)
+        # The last one first: when one says it is no longer provisional, the one before it is sealed already. So all of
+        # them can be held to what the page asks of provisional and of recovered ones.
         for segment in [*self.segments[-1:], *ahead][::-1]:
             segment.refresh()
         for segment in ahead:
             if self.segments and not (self.segments[-1].sealed and self.end == segment.name):
                 break
             self.segments.append(segment)
+        return None
 
     def _names(self):
         names = (name.removesuffix(".arrow") for name in os.listdir(self.path) if name.endswith(".arrow"))
