@@ -1,0 +1,290 @@
+"""A reader of growing tables, written from docs/format.md alone: nothing of Arrowwood is used here.
+
+pyarrow parses the schema and holds the arrays. The rest is in this file: header, records, checksums, the chain of
+segments, and what counts after a crash.
+
+    table = open_table("ticks")
+    table.rows()                # a list of dicts
+    table.refresh()             # whether there is more than before; one load of 8 bytes if there is not
+    table.rows(start=1000)      # those from row 1000 on
+"""
+
+import mmap
+import os
+import struct
+import uuid
+from collections import namedtuple
+
+import pyarrow as pa
+
+SEALED = 1
+HEADER = struct.Struct("<8sHHIII9Q4I2Q")
+RECORD = struct.Struct("<QII16sQI20x")
+
+Header = namedtuple("Header", "magic major minor length crc slots first_row capacity live record ring slot tail footer "
+                              "file buffers counters sorted_by zero segment_rows zero2")
+Record = namedtuple("Record", "sequence state crc boot previous delta counters")
+# What a buffer holds: `kind` is "bits", "offsets" or "values"; `width` bits of each of `n` elements.
+Part = namedtuple("Part", "kind n width")
+# A field, or the entries of a dictionary: of `n` elements, with its own buffers at `parts`.
+Node = namedtuple("Node", "type n nulls parts nullable children")
+
+
+class Malformed(Exception):
+    """The file is not what the page says."""
+
+
+def _crc_table():
+    table = list(range(256))
+    for _ in range(8):
+        table = [c >> 1 ^ (0x82F63B78 if c & 1 else 0) for c in table]
+    return table
+
+
+_TABLE = _crc_table()
+
+
+def crc32c(data, crc=0):
+    """The CRC-32C of `data`, going on from `crc`, that of the bytes before."""
+    crc ^= 0xFFFFFFFF
+    for byte in bytes(data):
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def boot_id():
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return uuid.UUID(file.read().strip()).bytes
+
+
+BYTES = {pa.string(): 32, pa.binary(): 32, pa.large_string(): 64, pa.large_binary(): 64}       # width of their offsets
+VIEWS = pa.string_view(), pa.binary_view()
+
+
+def layout(schema, counters):
+    """What `counters` say: the columns as nodes, the entries of the dictionaries, and the parts of all buffers."""
+    parts, dictionaries, counts = [], [], iter(counters)
+
+    def node(t, n, nullable):
+        nulls, first = next(counts) if nullable else 0, len(parts)
+        parts.append(Part("bits", n if nullable else 0, 1))
+        if pa.types.is_struct(t):
+            below = [(child, n) for child in t]
+        elif pa.types.is_fixed_size_list(t):
+            below = [(t.value_field, n * t.list_size)]
+        elif pa.types.is_list(t) or pa.types.is_large_list(t):
+            parts.append(Part("offsets", n + 1, 64 if pa.types.is_large_list(t) else 32))
+            below = [(t.value_field, next(counts))]
+        else:
+            below = []
+            if t in BYTES:
+                parts.append(Part("offsets", n + 1, BYTES[t]))
+                parts.append(Part("values", next(counts), 8))
+            elif t in VIEWS:
+                parts.append(Part("values", n, 128))
+                parts.append(Part("values", next(counts), 8))
+            elif pa.types.is_dictionary(t):
+                parts.append(Part("values", n, t.index_type.bit_width))
+                dictionaries.append(t)
+            else:
+                parts.append(Part("bits" if t.bit_width == 1 else "values", n, t.bit_width))
+        last = len(parts)
+        children = [node(field.type, m, field.nullable) for field, m in below]
+        return Node(t, n, nulls, range(first, last), nullable, children)
+
+    rows = next(counts)
+    columns = [node(field.type, rows, field.nullable) for field in schema]
+    entries = [node(t.value_type, next(counts), False) for t in dictionaries]
+    return columns, entries, parts
+
+
+def size(part):
+    return (part.n * part.width + 7) // 8
+
+
+class Segment:
+    """One file. `record` is what counts of it, None if nothing does; `sequence` the number it was read at."""
+
+    def __init__(self, path):
+        self.name = int(os.path.basename(path).removesuffix(".arrow"))
+        with open(path, "rb") as file:
+            self.map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        self.bytes, self.sequence, self.record, self.dense = memoryview(self.map), 0, None, None
+        schema, at = self._frame(8)
+        empty, at = self._frame(at)
+        start = (at + 4095) // 4096 * 4096
+        if not len(empty) or self.bytes[start:start + 8] != b"ArrwWood":
+            with pa.ipc.open_file(pa.py_buffer(self.map)) as file:
+                self.dense = file.read_all()
+            return
+        self.schema = pa.ipc.read_schema(pa.py_buffer(schema))
+        self.header = h = Header._make(HEADER.unpack_from(self.bytes, start))
+        if h.major != 1:
+            raise Malformed(f"format version {h.major}.{h.minor}")
+        raw = bytearray(self.bytes[start:start + h.length])
+        raw[16:20] = bytes(4)
+        if h.length < 128 + 16 * h.buffers + 8 * h.counters or crc32c(raw) != h.crc:
+            raise Malformed("the header's checksum is wrong")
+        if h.file != len(self.bytes) or h.first_row != self.name:
+            raise Malformed("the header doesn't fit the file")
+        self.buffers = list(struct.iter_unpack("<QQ", raw[128:128 + 16 * h.buffers]))
+        self.limits = struct.unpack_from(f"<{h.counters}Q", raw, 128 + 16 * h.buffers)
+        if any(at + capacity > h.file for at, capacity in self.buffers):
+            raise Malformed("a buffer ends behind the file")
+        # A view of 8-byte words copies one of them in one go.
+        self.word = self.bytes[h.live:h.live + 8].cast("Q")
+
+    def _frame(self, at):
+        """The framed message at an offset (empty at the end of a stream, or if it is none), and where it ends."""
+        marker, length = struct.unpack_from("<Ii", self.bytes, at)
+        end = at + 8 + (length if marker == 0xFFFFFFFF else 0)
+        return self.bytes[at:end] if end > at + 8 else b"", end
+
+    # ---- records
+
+    def record_at(self, place):
+        """Record `place` of the four (visible 0 and 1, durable 2 and 3), None if it is not whole."""
+        h = self.header
+        at = h.live + 4096 + place * h.record
+        raw = bytearray(self.bytes[at:at + 64 + 8 * h.counters])
+        record = Record(*RECORD.unpack_from(raw), struct.unpack_from(f"<{h.counters}Q", raw, 64))
+        raw[12:16] = bytes(4)
+        return record if record.sequence and crc32c(raw) == record.crc else None
+
+    def visible(self):
+        """The newest visible record, None if it is not whole."""
+        while True:
+            self.sequence = self.word[0]
+            record = self.record_at(self.sequence % 2)
+            if record and record.sequence == self.sequence:
+                return record
+            if self.word[0] == self.sequence:       # no writer was at work meanwhile: it is not there
+                return None
+
+    def durable(self):
+        """The newest durable record whose delta is on the disk, None if there is none."""
+        records = sorted(filter(None, map(self.record_at, (2, 3))), key=lambda r: -r.sequence)
+        nothing = Record(0, 0, 0, b"", 0, 0, (0,) * self.header.counters)
+        for record in records:
+            base = next((r for r in [*records, nothing] if r.sequence == record.previous), None)
+            # With the record before overwritten, a newer one had been begun: this one was on the disk.
+            if self.parts(record) and (base is None or self.delta(base, record) == record.delta):
+                return record
+        return None
+
+    def parts(self, record):
+        """What the buffers hold; checked to be within their limits."""
+        parts = layout(self.schema, record.counters)[2]
+        for count, limit in zip(record.counters, self.limits, strict=True):
+            if count > limit:
+                raise Malformed("a counter is above its limit")
+        for part, (_, capacity) in zip(parts, self.buffers, strict=True):
+            if size(part) > capacity:
+                raise Malformed("a buffer is longer than its capacity")
+        return parts
+
+    def delta(self, base, record):
+        """The checksum of the bytes that `record` has and `base` has not."""
+        crc = 0
+        for (at, _), old, new in zip(self.buffers, self.parts(base), self.parts(record), strict=True):
+            start = old.n // 8 if new.kind == "bits" else size(old)
+            data = bytearray(self.bytes[at + start:at + size(new)])
+            if new.kind == "bits" and new.n % 8:
+                data[-1] &= (1 << new.n % 8) - 1
+            crc = crc32c(data, crc)
+        return crc
+
+    def refresh(self):
+        """Take the newest record, if `sequence` changed."""
+        if self.dense is None and (self.sequence == 0 or self.sequence != self.word[0]):
+            record = self.visible()
+            self.record = record if record and record.boot == boot_id() else self.durable()
+
+    # ---- what the record says
+
+    @property
+    def rows(self):
+        if self.dense is not None:
+            return self.dense.num_rows
+        return self.record.counters[0] if self.record else 0
+
+    @property
+    def end(self):
+        return self.name + self.rows
+
+    @property
+    def sealed(self):
+        return self.dense is not None or bool(self.record and self.record.state & SEALED)
+
+    def table(self):
+        """The rows as a pyarrow table, in place."""
+        if self.dense is not None:
+            return self.dense
+        if self.record is None:
+            return self.schema.empty_table()
+        columns, entries, _ = layout(self.schema, self.record.counters)
+        buffers = [pa.py_buffer(self.bytes[at:at + size(part)])
+                   for (at, _), part in zip(self.buffers, self.parts(self.record), strict=True)]
+        entries = iter(entries)
+
+        def array(node):
+            own = [buffers[i] for i in node.parts]
+            if not node.nullable:
+                own[0] = None
+            if pa.types.is_dictionary(node.type):
+                keys = pa.Array.from_buffers(node.type.index_type, node.n, own, node.nulls)
+                return pa.DictionaryArray.from_arrays(keys, array(next(entries)), ordered=node.type.ordered)
+            return pa.Array.from_buffers(node.type, node.n, own, node.nulls, children=[array(c) for c in node.children])
+
+        return pa.Table.from_arrays([array(node) for node in columns], schema=self.schema)
+
+
+class Table:
+    """The segments of a folder that count."""
+
+    def __init__(self, path):
+        self.path, self.segments = path, []
+        self.refresh()
+
+    def refresh(self):
+        """See what is new; whether there is anything. While the live segment goes on, this looks at nothing else."""
+        before = self.end
+        if self.segments:
+            self.segments[-1].refresh()
+        if not self.segments or self.segments[-1].sealed:
+            self._go_on(self.segments[-1].name if self.segments else -1)
+        return self.end != before
+
+    def _go_on(self, live):
+        """Add the segments behind the one called `live` as far as each begins where the one before is sealed."""
+        try:
+            ahead = [Segment(os.path.join(self.path, f"{name:020}.arrow")) for name in self._names() if name > live]
+        except FileNotFoundError:                   # dropped since it was listed
+            return self._go_on(live)
+        # The last one first: when one says it is no longer provisional, the one before it is sealed already. So all of
+        # them can be held to what the page asks of provisional and of recovered ones.
+        for segment in [*self.segments[-1:], *ahead][::-1]:
+            segment.refresh()
+        for segment in ahead:
+            if self.segments and not (self.segments[-1].sealed and self.end == segment.name):
+                break
+            self.segments.append(segment)
+        return None
+
+    def _names(self):
+        names = (name.removesuffix(".arrow") for name in os.listdir(self.path) if name.endswith(".arrow"))
+        return sorted(int(name) for name in names if len(name) == 20 and name.isdecimal())
+
+    @property
+    def end(self):
+        """The number of the row behind the last one."""
+        return self.segments[-1].end if self.segments else 0
+
+    def rows(self, start=0):
+        """The rows from number `start` on, as dicts."""
+        return [row for segment in self.segments if segment.end > start
+                for row in segment.table().slice(max(0, start - segment.name)).to_pylist()]
+
+
+def open_table(path):
+    return Table(path)
