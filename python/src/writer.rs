@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyBool, PyDict, PyList, PyString};
 
 use crate::errors::{Failure, Result, argument};
 use crate::exchange::{no_column, schema_of};
@@ -73,7 +73,7 @@ pub fn writer(
 }
 
 fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
-    let wrong = || argument(format!("sync must be 'never', 'commit' or a number of seconds, got {sync}"));
+    let wrong = || argument(format!("sync must be 'never', 'commit' or a number of seconds above 0, got {sync}"));
     if let Ok(name) = sync.cast::<PyString>() {
         return match name.to_str()? {
             "never" => Ok(Sync::Never),
@@ -82,6 +82,9 @@ fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
         };
     }
     let seconds = sync.extract::<f64>().map_err(|_| wrong())?;
+    if seconds == 0.0 || sync.is_instance_of::<PyBool>() {
+        return Err(wrong());
+    }
     Ok(Sync::Every(Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?))
 }
 

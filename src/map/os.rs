@@ -86,6 +86,12 @@ pub(super) fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
+/// Gives the lock of `file` back, whoever else has it by a fork.
+pub(super) fn unlock(file: &File) {
+    // SAFETY: takes numbers only; the descriptor is open as long as `file` lives. There is nothing to do about a failure.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+}
+
 /// What kind of file system `folder` is on, where it is one on which mappings of several machines don't agree.
 #[cfg(target_os = "linux")]
 pub(super) fn remote(folder: &Path) -> io::Result<Option<&'static str>> {

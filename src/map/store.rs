@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::{Mode, os, sys};
 
@@ -20,6 +20,7 @@ pub(crate) struct Store {
     file: File,
     /// Where a file lies that can't be created without a name, until it is given its own.
     part: Mutex<Option<PathBuf>>,
+    forks: u64,
 }
 
 impl Store {
@@ -41,7 +42,7 @@ impl Store {
     fn new(file: File, part: Option<PathBuf>) -> io::Result<Store> {
         let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         let region = sys::Region::of_file(&file, len, Mode::ReadWrite)?;
-        Ok(Store { region, file, part: Mutex::new(part) })
+        Ok(Store { region, file, part: Mutex::new(part), forks: os::forks() })
     }
 
     /// Gives a new file its name.
@@ -51,6 +52,13 @@ impl Store {
             None => os::name(&self.file, path),
             Some(part) => std::fs::rename(part, path),
         }
+    }
+
+    /// Gives a new file the name of one that is there, in one step.
+    pub(crate) fn replace(&self, path: &Path) -> io::Result<()> {
+        let beside = part_name(path.parent().unwrap_or(Path::new(".")));
+        self.name(&beside)?;
+        std::fs::rename(beside, path)
     }
 
     /// Writes `bytes` at `offset` (pwrite(2)).
@@ -130,7 +138,8 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if let Ok(Some(part)) = self.part.get_mut() {
+        let is_ours = self.forks == os::forks();
+        if let Ok(Some(part)) = self.part.get_mut().map(|part| part.take().filter(|_| is_ours)) {
             // It never got its name; a failure to remove it can't be mended here.
             let _ = std::fs::remove_file(part);
         }
@@ -139,11 +148,16 @@ impl Drop for Store {
 
 /// A file beside the folder, so that whoever lists the folder never sees it.
 fn named_part(folder: &Path) -> io::Result<(File, Option<PathBuf>)> {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let hidden = format!(".{name}.{}.part", std::process::id());
-    let path = folder.parent().unwrap_or(Path::new(".")).join(hidden);
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+    let path = part_name(folder);
+    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
     Ok((file, Some(path)))
+}
+
+fn part_name(folder: &Path) -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let (name, number) =
+        (folder.file_name().unwrap_or_default().to_string_lossy(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{}.{number}.part", std::process::id()))
 }
 
 /// A folder that one process alone writes to, as long as this lives.
@@ -169,6 +183,15 @@ impl Lock {
     /// Returns when names given and taken in the folder are on the disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.folder.sync_all()
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // A fork has the same lock, and would keep it.
+            os::unlock(&self.folder);
+        }
     }
 }
 

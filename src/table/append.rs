@@ -279,7 +279,12 @@ fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result
         return Err(Error::argument(format!("row {row}: null, and '{name}' is declared without nulls")));
     }
     // Below a null anything may stand.
-    if node.nulls.is_some() { Ok(()) } else { check_child_nulls(node, array, &rows) }
+    let has_child_nulls =
+        array.child_data().iter().any(|child| child.null_count() > 0 || !child.child_data().is_empty());
+    if node.children.is_empty() || !has_child_nulls {
+        return Ok(());
+    }
+    rows.filter(|&row| nulls.is_valid(row)).try_for_each(|row| check_child_nulls(node, array, &(row..row + 1)))
 }
 
 fn check_child_nulls(node: &PlanNode, array: &ArrayData, rows: &Range<usize>) -> Result<()> {

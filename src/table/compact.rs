@@ -52,10 +52,12 @@ impl Writer {
 /// # Errors
 /// As [`Writer::compact`], and `Busy` while the table is being written.
 pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    let path = path.as_ref();
+    let path = &std::fs::canonicalize(&path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
     let _lock = take_lock(path).map_err(|e| e.at(path))?;
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = Chain::open(path)?.ok_or_else(missing)?;
+    let orphan = |row: &u64| std::fs::remove_file(folder::path(path, *row));
+    chain.orphans.iter().try_for_each(orphan).map_err(|e| Error::io("removing an unfinished segment", &e))?;
     let live = chain.last.as_ref().filter(|(_, record)| !record.sealed);
     if let Some((segment, _)) = live.filter(|(_, record)| record.rows() == 0) {
         // The next row begins where it does: there is no other name for a segment behind it.
@@ -93,6 +95,7 @@ fn compact_before(path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> 
 fn with_settings(dataset: Dataset, segment: Segment) -> Dataset {
     let schema = dataset.schema();
     let mut metadata = schema.metadata().clone();
+    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS);
     if let Some(column) = segment.header.sorted_by {
         metadata.insert(SORTED_BY.into(), column.to_string());
     }

@@ -4,7 +4,7 @@
 //! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum says so,
 //! and the record before counts.
 
-use super::format::{Record, boot_id};
+use super::format::Record;
 use super::plan::Plan;
 use super::segment::Segment;
 use crate::error::{Error, Result};
@@ -38,8 +38,9 @@ pub(super) fn delta(
     Ok(crc)
 }
 
-/// The newest commit that can be relied on when `visible` was made before the machine last started.
-pub(super) fn recover(segment: &Segment, visible: Record) -> Result<Record> {
+/// The newest commit that can be relied on when the newest visible one, of number `visible`, was made before the machine
+/// last started. It gets a number behind all that there are.
+pub(super) fn recover(segment: &Segment, visible: u64) -> Result<Record> {
     let mut found: Vec<Record> = (0..2).filter_map(|number| segment.durable(number)).collect();
     found.sort_by_key(|record| std::cmp::Reverse(record.sequence));
     let zeros = vec![0; segment.header.limits.len()];
@@ -55,8 +56,8 @@ pub(super) fn recover(segment: &Segment, visible: Record) -> Result<Record> {
         is_sound && checksum(segment, &before, record).is_ok_and(|crc| crc == record.delta)
     };
     let best = found.iter().find(good).cloned();
-    let best = best.unwrap_or(Record { boot: boot_id(), counters: zeros.clone(), ..Record::default() });
-    let sequence = visible.sequence.max(best.sequence);
+    let best = best.unwrap_or(Record { counters: zeros.clone(), ..Record::default() });
+    let sequence = found.iter().map(|record| record.sequence).fold(visible, u64::max);
     Ok(Record { sequence, ..best })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::Record;
+use super::format::{Record, boot_id};
 use super::segment::{self, Segment};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -46,40 +46,45 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Finds the last segment that counts. One that is marked provisional counts only if the one before it was sealed.
+    /// Finds the last segment that counts. One that is marked provisional, or that was written before the machine last
+    /// started, counts only if the one before it reaches up to it.
     pub fn open(folder: &Path) -> Result<Option<Chain>> {
         let Some(starts) = list(folder)? else { return Ok(None) };
-        let path = |row: u64| folder.join(name(row));
         let mut kept = starts.len();
-        let (mut last, mut provisional) = (None, 0);
-        while kept > 0 {
-            let Some(segment) = segment::open(&path(starts[kept - 1]))? else { break };
-            let record = segment.newest()?;
-            let is_provisional = record.provisional && kept > 1;
-            let ends_there = record.sealed && starts.get(kept) == Some(&(starts[kept - 1] + record.rows()));
-            if provisional > 0 && !is_provisional && ends_there {
-                kept += provisional;
-                break;
-            }
-            last = Some((segment, record));
-            if !is_provisional {
-                break;
+        let last = loop {
+            let Some((segment, record)) = open_last(&path(folder, starts[kept - 1]))? else { break None };
+            let is_doubtful = record.provisional || record.boot != boot_id();
+            if kept == 1 || !is_doubtful || is_reached(folder, &starts[..kept])? {
+                break Some((segment, record));
             }
             kept -= 1;
-            provisional += 1;
-        }
-        if let Some(&start) = starts.get(kept.wrapping_sub(1))
-            && last.as_ref().is_none_or(|(segment, _)| segment.header.first_row != start)
-        {
-            last = open_last(&path(start))?;
-        }
+        };
         let orphans = starts[kept..].to_vec();
         Ok(Some(Chain { starts: starts[..kept].to_vec(), orphans, last }))
     }
 }
 
+/// Whether the segments before the last of `starts` are sealed and end where the next one begins, back to one that does
+/// not hang on others itself. Segments become durable in order, so one that is, and is sealed, needs no look behind it.
+fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
+    for pair in starts.windows(2).rev() {
+        let Some((_, before)) = open_last(&path(folder, pair[0]))? else { return Ok(true) };
+        if !before.sealed || pair[0] + before.rows() != pair[1] {
+            return Ok(false);
+        }
+        if !before.provisional {
+            return Ok(true);
+        }
+    }
+    Ok(true)
+}
+
 fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {
     let Some(segment) = segment::open(path)? else { return Ok(None) };
+    if Some(segment.header.first_row) != path.file_name().and_then(|name| first_row(name.to_str()?)) {
+        let message = format!("the segment begins with row {}, which is not its name", segment.header.first_row);
+        return Err(Error::invalid(message).at(path));
+    }
     let record = segment.newest()?;
     Ok(Some((segment, record)))
 }

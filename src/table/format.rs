@@ -179,6 +179,19 @@ impl Header {
         Ok(header)
     }
 
+    /// Whether the buffers lie between `start` and the footers, one behind the other in some order, on pages of their own.
+    fn are_regions_between(&self, start: u64) -> bool {
+        let end = self.tail.saturating_sub(self.footer.saturating_mul(self.slots.into()));
+        let mut regions: Vec<_> = self.regions.iter().filter(|region| region.capacity > 0).collect();
+        regions.sort_by_key(|region| region.offset);
+        let mut next = start;
+        regions.iter().all(|region| {
+            let fits = region.offset >= next && region.offset.is_multiple_of(PAGE);
+            next = region.offset.saturating_add(region.capacity);
+            fits && next <= end
+        })
+    }
+
     /// Whether all places lie inside the file, and the words that are loaded atomically are aligned.
     fn check(&self, file_len: u64) -> Result<()> {
         let ends = |start: u64, each: u64, count: u64| each.checked_mul(count).and_then(|len| start.checked_add(len));
@@ -188,6 +201,9 @@ impl Header {
             && ends(self.ring, self.slot, self.slots.into()).is_some_and(|end| end <= self.tail)
             && footers.is_some_and(|len| len <= self.tail)
             && self.regions.iter().all(|region| region.offset.checked_add(region.capacity) <= Some(self.tail))
+            && records.is_some_and(|end| end <= self.ring)
+            && ends(self.ring, self.slot, self.slots.into()).is_some_and(|end| self.are_regions_between(end))
+            && self.first_row < 1 << 62
             && self.tail.checked_add(10) == Some(file_len)
             && self.live.is_multiple_of(PAGE)
             && self.tail.is_multiple_of(LINE)
@@ -328,7 +344,7 @@ mod tests {
             damaged[at] ^= 1;
             assert_eq!(Record::decode(&damaged), None, "byte {at}");
         }
-        let regions = vec![Region { offset: 65536, capacity: 1000 }; 3];
+        let regions = [65536, 131072, 196608].map(|offset| Region { offset, capacity: 1000 }).to_vec();
         let header = Header {
             capacity: 9,
             live: 8192,
@@ -336,7 +352,7 @@ mod tests {
             ring: 32768,
             slot: 64,
             slots: 4,
-            tail: 131072,
+            tail: 262144,
             footer: 128,
             sorted_by: Some(2),
             regions,

@@ -197,8 +197,17 @@ impl Growing {
     pub fn open(path: &Path, plan: &Arc<Plan>, header: Header, record: &Record) -> Result<Growing> {
         let failed = |e: io::Error| Error::io("opening the segment to go on writing", &e);
         let store = Store::open(path).map_err(failed)?;
-        let face = Mutex::new(Face::reopen(Sizes::of(plan), &header, &store).map_err(failed)?);
-        let durable = Mutex::new(last_durable(&store, &header).map_err(failed)?);
+        let sizes = Sizes::of(plan);
+        if header.slots < 2 || header.slot < sizes.slot || header.footer < sizes.footer {
+            return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
+        }
+        // A copy may have holes where this one had none, and a store into a hole fails by a signal when the disk is full.
+        let (control, footers) =
+            (header.ring + header.slot * u64::from(header.slots), u64::from(header.slots) * header.footer);
+        store.reserve(0, control).map_err(failed)?;
+        store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
+        let face = Mutex::new(Face::reopen(sizes, &header, &store).map_err(failed)?);
+        let durable = Mutex::new(last_durable(&store, &header, &record.counters).map_err(failed)?);
         let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), face, durable });
         growing.now.counters = record.counters.clone();
         growing.sequence = growing.shared.store.load64(growing.shared.header.live + SEQUENCE).max(record.sequence);
@@ -346,13 +355,15 @@ impl Growing {
     }
 }
 
-fn last_durable(store: &Store, header: &Header) -> io::Result<Durable> {
+/// The newest durable record of rows that are there: one beyond them was torn.
+fn last_durable(store: &Store, header: &Header, counters: &[u64]) -> io::Result<Durable> {
     let mut last = Durable::default();
+    let is_within = |found: &[u64]| found.len() == counters.len() && found.iter().zip(counters).all(|(a, b)| a <= b);
     for number in 0..2 {
         let mut bytes = vec![0; record_len(header.limits.len())];
         store.read(header.durable(number), &mut bytes)?;
         if let Some(Record { sequence, sealed, counters, .. }) =
-            Record::decode(&bytes).filter(|r| r.sequence > last.sequence)
+            Record::decode(&bytes).filter(|record| record.sequence > last.sequence && is_within(&record.counters))
         {
             last = Durable { number, sequence, sealed, counters };
         }

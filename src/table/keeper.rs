@@ -102,6 +102,14 @@ impl Keeper {
         self.inner.publish(live);
     }
 
+    /// The live segment, which was empty, made room for another one.
+    pub fn replaced(&self, live: Arc<Shared>) {
+        let mut segments = locked(&self.inner.segments);
+        segments.pop();
+        segments.push(live);
+        self.inner.names.store(true, Ordering::Release);
+    }
+
     /// From now on `live` is the segment that grows.
     pub fn rolled(&self, mut fresh: Vec<Arc<Shared>>) {
         locked(&self.inner.segments).append(&mut fresh);

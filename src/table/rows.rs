@@ -5,7 +5,7 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use super::append::view;
 use super::growing::Growing;
 use super::plan::{Kind, PlanNode};
-use super::sorted::Key;
+use super::sorted::{Key, comparable};
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::Value;
@@ -62,7 +62,7 @@ impl Writer {
             }
         }
         let Some(column) = self.sorted_by else { return Ok(None) };
-        let key = Key::of(&row[column]);
+        let key = comparable(columns[column].field.data_type(), &row[column]);
         match &key {
             Some(key) if self.last.0.as_ref().is_none_or(|last| last <= key) => Ok(Some(key.clone())),
             _ => Err(Error::argument(format!(
@@ -204,7 +204,7 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
 
 /// The bytes of a fixed-width value, first ones first, and how many they are.
 #[inline]
-fn fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WIDEST], usize)> {
+pub(super) fn fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WIDEST], usize)> {
     use DataType::*;
     let number = match value {
         Value::Float64(x) => return float(data_type, *x),

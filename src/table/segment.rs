@@ -87,11 +87,24 @@ impl Segment {
 
     /// The newest commit that counts: after a crash of the machine, the newest durable one.
     pub fn newest(&self) -> Result<Record> {
-        let record = self.visible()?;
-        if record.boot == boot_id() {
-            return Ok(record);
+        match self.visible() {
+            Ok(record) if record.boot == boot_id() => Ok(record),
+            Ok(record) => super::durable::recover(self, record.sequence),
+            // The pages of sequence and records reach the disk, or a copy, in any order: then the commit before counts.
+            Err(_) => match self.other_visible() {
+                Some(record) => Ok(record),
+                None => super::durable::recover(self, self.sequence()),
+            },
         }
-        super::durable::recover(self, record)
+    }
+
+    /// A whole visible record of this boot, where the newest one is not whole.
+    fn other_visible(&self) -> Option<Record> {
+        let records = (0..2).filter_map(|number| self.record_at(self.header.visible(number)));
+        let sound = records.filter(|record| record.boot == boot_id() && self.check_record(record).is_ok());
+        let record = sound.max_by_key(|record| record.sequence)?;
+        let sequence = record.sequence.max(self.sequence());
+        Some(Record { sequence, ..record })
     }
 
     fn visible(&self) -> Result<Record> {
@@ -117,8 +130,12 @@ impl Segment {
 
     /// A durable record, as it stands.
     pub fn durable(&self, number: u64) -> Option<Record> {
+        self.record_at(self.header.durable(number))
+    }
+
+    fn record_at(&self, offset: u64) -> Option<Record> {
         let mut bytes = vec![0; record_len(self.header.limits.len())];
-        self.mapping.read_at(self.header.durable(number) as usize, &mut bytes).ok()?;
+        self.mapping.read_at(offset as usize, &mut bytes).ok()?;
         Record::decode(&bytes)
     }
 

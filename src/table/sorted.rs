@@ -79,8 +79,9 @@ pub(super) fn follow(name: &str, array: &ArrayData, last: Option<&Key>) -> Resul
 
 /// First and last of 64-bit numbers without nulls that never decrease; `None` where that's not what they are.
 fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
-    use DataType::{Date64, Duration, Int64, Time64, Timestamp};
-    let is_signed = matches!(array.data_type(), Int64 | Timestamp(..) | Date64 | Time64(_) | Duration(_));
+    use DataType::{Duration, Int64, Time64, Timestamp};
+    // A date64 counts as its day.
+    let is_signed = matches!(array.data_type(), Int64 | Timestamp(..) | Time64(_) | Duration(_));
     if !is_signed || array.null_count() > 0 {
         return None;
     }
@@ -152,7 +153,7 @@ impl Dataset {
 }
 
 /// The key of a value that a column of the type may be compared with.
-fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
+pub(super) fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
     use DataType::*;
     let number = matches!(value, Value::Int(_) | Value::UInt(_));
     match (data_type, value) {
@@ -162,15 +163,12 @@ fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
         (Timestamp(..) | Duration(_) | Time32(_) | Time64(_), _) if number => Key::of(value),
         (Date32, Value::Date(_)) => Key::of(value),
         (Date64, Value::Date(days)) => Some(Key::Int(i128::from(*days))),
-        (Date32 | Date64, _) if number => Key::of(value),
-        (Float16 | Float32 | Float64, Value::Float32(_) | Value::Float64(_)) => Key::of(value),
-        (Float16 | Float32 | Float64, Value::Int(n)) => Some(Key::Float(*n as f64)),
+        (Date64, Value::Int(millis)) => Some(Key::Int(millis.div_euclid(86_400_000).into())),
+        (Date32, _) if number => Key::of(value),
+        (Float16 | Float32 | Float64, _) => stored_float(data_type, value),
         (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => Key::of(value),
         (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => Key::of(value),
-        (
-            Decimal32(_, own) | Decimal64(_, own) | Decimal128(_, own) | Decimal256(_, own),
-            Value::Decimal { scale, .. },
-        ) => (own == scale).then(|| Key::of(value))?,
+        (own, _) if own.is_decimal() => super::rows::fixed(own, value).map(|(raw, width)| stored_decimal(raw, width)),
         (own, _) if own.is_integer() && number => Key::of(value),
         _ => None,
     }
@@ -178,4 +176,22 @@ fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
 
 fn scaled_down(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<Key> {
     super::rows::scaled(n, unit, own).map(Key::Int)
+}
+
+/// The float as the column stores it.
+fn stored_float(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
+    let (raw, _) = super::rows::fixed(data_type, value)?;
+    let x = match data_type {
+        DataType::Float16 => half::f16::from_le_bytes([raw[0], raw[1]]).to_f64(),
+        DataType::Float32 => f32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]).into(),
+        _ => f64::from_le_bytes(*raw.first_chunk()?),
+    };
+    (!x.is_nan()).then_some(Key::Float(x))
+}
+
+/// The digits of a decimal of `width` bytes.
+fn stored_decimal(mut raw: [u8; 32], width: usize) -> Key {
+    let sign = if raw[width.clamp(1, 32) - 1] >= 0x80 { 0xff } else { 0 };
+    raw[width.min(32)..].fill(sign);
+    Key::Decimal(i256::from_le_bytes(raw))
 }

@@ -108,6 +108,8 @@ struct Live {
 
 /// Opens the table in `folder`; `None` where there is none.
 pub(crate) fn open(folder: &Path, options: Options) -> Result<Option<Dataset>> {
+    // The process may go to another folder.
+    let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's folder", &e))?;
     match Chain::open(folder)? {
         Some(chain) => Ok(Some(of_chain(folder, options, chain, None)?)),
         None => Ok(None),
@@ -199,6 +201,11 @@ impl Entry {
             None => Opened::Dense(Box::new(open_dense(&path, table.options)?)),
         };
         let opened = match opened {
+            Opened::Growable(Snapshot { segment, .. }) if segment.header.first_row != self.first_row => {
+                let message =
+                    format!("the segment begins with row {}, which is not its name", segment.header.first_row);
+                return Err(Error::invalid(message).at(&path));
+            }
             // Rows that a later segment follows are committed, whether or not this one says that it is sealed.
             Opened::Growable(Snapshot { segment, .. }) => {
                 let record = segment.newest()?;

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use super::append::{Incoming, arrays_of};
 use super::entries::Entries;
 use super::folder::{self, Chain};
-use super::format::{SEGMENT_ROWS, SORTED_BY};
+use super::format::{SEGMENT_ROWS, SORTED_BY, boot_id};
 use super::growing::{Growing, Shape, Shared};
 use super::keeper::Keeper;
 use super::plan::Plan;
@@ -96,6 +96,11 @@ impl Writer {
 
     fn open_at(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
         let schema = schema.map(|schema| with_dictionaries(&schema, &options.dictionary)).transpose()?;
+        if let Some(schema) = &schema {
+            refuse_twins(schema)?;
+            // What can't grow leaves no folder behind.
+            Plan::new(IpcSchema::of_metadata(&schema_metadata(schema))?)?;
+        }
         if !path.exists() {
             if schema.is_none() {
                 let message = "there is no table, and no schema to make one; give a schema";
@@ -106,6 +111,8 @@ impl Writer {
         if !path.is_dir() {
             return Err(Error::argument("a table is a folder, and this is a file; choose another path"));
         }
+        // The process may go to another folder, and the path may be a link.
+        let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
         refuse_remote(path, options.force)?;
         let lock = take_lock(path)?;
         match Chain::open(path)? {
@@ -117,7 +124,7 @@ impl Writer {
 
     fn create(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions, lock: Lock) -> Result<Writer> {
         let missing = || Error::new(ErrorKind::NotFound, "there is no table, and no schema to make one; give a schema");
-        let schema = schema.ok_or_else(missing)?;
+        let schema = without_settings(&schema.ok_or_else(missing)?);
         let plan = Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&schema))?)?);
         let sorted_by = options.sorted_by.as_deref().map(|name| sorted_column(&schema, name)).transpose()?;
         let segment_rows = options.segment_rows.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
@@ -138,7 +145,7 @@ impl Writer {
         lock: Lock,
     ) -> Result<Writer> {
         let every = match options.sync {
-            Sync::Every(every) => Some(every),
+            Sync::Every(every) => Some(every.max(Duration::from_millis(1))),
             _ => None,
         };
         let header = &live.shared.header;
@@ -309,7 +316,7 @@ impl Writer {
         let rows = (2 * full.limits()[0]).min(self.segment_rows).max(1);
         let observed = |counter: usize| {
             let per_row = full.now.counters[counter] as f64 / full.rows().max(1) as f64;
-            (per_row * rows as f64 * 1.25) as u64 + (64 << 10)
+            ((per_row * rows as f64 * 1.25) as u64).min(1 << 34) + (64 << 10)
         };
         let guess = |counter: usize| match dictionary_counter(&self.plan, counter) {
             _ if counter == 0 => rows,
@@ -326,6 +333,9 @@ impl Writer {
         }
         let (sorted_by, segment_rows) = (full.shared.header.sorted_by, self.segment_rows);
         let shape = Shape { first_row: full.end(), limits, sorted_by, segment_rows };
+        if full.rows() == 0 {
+            return self.replace_empty(shape);
+        }
         let mut next = Growing::create(&self.folder, &self.plan, shape, true)?;
         if self.sync != Sync::Never {
             // A name on the disk without what makes the file a segment would be worse than neither.
@@ -338,6 +348,25 @@ impl Writer {
             next.put_entries(number, entries, there)?;
         }
         next.committed = next.now.clone();
+        self.segments.push(next);
+        Ok(())
+    }
+
+    /// A segment that holds nothing makes room for a larger one, which begins with the same row and so has its name.
+    fn replace_empty(&mut self, shape: Shape) -> Result<()> {
+        let is_named = self.segments.len() == 1;
+        let next = Growing::create(&self.folder, &self.plan, shape, !is_named)?;
+        if is_named {
+            let path = folder::path(&self.folder, next.first_row());
+            let named = next.shared.store.sync().and_then(|()| next.shared.store.replace(&path));
+            named.map_err(|e| Error::io("replacing an empty segment", &e).at(&path))?;
+            self.keeper.replaced(next.shared.clone());
+        }
+        if let Some(mut empty) = self.segments.pop().filter(|_| is_named) {
+            // Who watches it learns that it has ended.
+            empty.rollback();
+            empty.show(true, false);
+        }
         self.segments.push(next);
         Ok(())
     }
@@ -382,6 +411,9 @@ impl Writer {
         let named = self.name_all();
         if let Err(e) = named {
             self.broken = Some(format!("a segment could not be given its name ({})", e.message()));
+            // Other readers must not keep seeing what was not committed. If that fails too, the first error says enough.
+            let first = &self.segments[0];
+            let _ = first.shared.publish_ahead(&first.committed.counters, first.sequence);
             return Err(e);
         }
         self.segments[0].show(true, false);
@@ -504,6 +536,16 @@ pub(super) fn take_lock(path: &Path) -> Result<Lock> {
     })
 }
 
+fn refuse_twins(schema: &Schema) -> Result<()> {
+    let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
+    match names.iter().enumerate().find(|(number, name)| names[..*number].contains(name)) {
+        Some((_, name)) => {
+            Err(Error::argument(format!("two columns are called '{name}', and rows are matched by name")))
+        }
+        None => Ok(()),
+    }
+}
+
 fn with_dictionaries(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
     let mut fields: Vec<FieldRef> = schema.fields().to_vec();
     for name in names {
@@ -598,6 +640,9 @@ fn not_durable(path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<S
         let path = folder::path(path, start);
         let Some(segment) = super::segment::open(&path)? else { break };
         let record = segment.newest()?;
+        if record.boot != boot_id() {
+            break;
+        }
         if (0..2).filter_map(|number| segment.durable(number)).any(|durable| durable.counters == record.counters) {
             break;
         }

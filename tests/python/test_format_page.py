@@ -385,7 +385,6 @@ def test_another_boot_breaks_the_chain(tmp_path, steps, end):
 
 
 @LOST_ENDS
-@pytest.mark.xfail(strict=True, reason="a segment that lost its end is taken to have all rows up to the next name")
 def test_another_boot_breaks_the_chain_for_all(tmp_path, steps, end):
     path = lost_end(tmp_path / "table", steps)
     assert agree(path) == rows_of(0, end)
@@ -419,7 +418,6 @@ def test_another_boot_and_no_whole_visible_record(tmp_path, lost):
 
 
 @LOST_RECORDS
-@pytest.mark.xfail(strict=True, reason="a visible record that did not reach the disk whole is an error")
 def test_another_boot_and_no_whole_visible_record_for_all(tmp_path, lost):
     path = lost_record(tmp_path / "table", lost)
     assert agree(path) == rows_of(0, 25)

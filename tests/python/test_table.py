@@ -460,3 +460,171 @@ def test_columns_over_full_segments_are_one_array(path):
     assert aw.compact(path) == 4
     with pytest.raises(aw.CopyNeeded):
         aw.open(path)["n"].to_numpy(copy=False)
+
+
+# ---- found by a review ----
+
+
+def test_a_first_row_larger_than_the_first_segment(path):
+    schema = pa.schema([("s", pa.string()), ("items", pa.list_(pa.int64()))])
+    large = "x" * 6_000_000
+    with aw.writer(path, schema) as writer:
+        early = aw.open(path)
+        writer.append([{"s": large, "items": list(range(9_000_000))}])
+        writer.commit()
+        assert len(early.refresh()) == 1
+        writer.append([{"s": "y", "items": []}])
+    assert [len(text) for text in aw.open(path)["s"].to_pylist()] == [6_000_000, 1]
+    with aw.writer(path) as writer:
+        writer.append([{"s": large * 2, "items": None}])
+    assert len(aw.open(path)) == 3 and len(aw.open(path)[0]["items"]) == 9_000_000
+
+
+def test_a_first_row_larger_than_the_first_segment_one_by_one(path):
+    with aw.writer(path, pa.schema([("s", pa.string())])) as writer:
+        writer.append_row(s="x" * 5_000_000)
+        writer.append_row(s="y")
+        writer.commit()
+        assert [len(row["s"]) for row in stock(path)] == [5_000_000, 1]
+
+
+def test_a_writer_stays_in_its_folder(tmp_path, monkeypatch):
+    for name in ["a", "b"]:
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        with aw.writer("ticks", SCHEMA, segment_rows=4) as writer:
+            writer.append(table(0, 3))
+    monkeypatch.chdir(tmp_path / "a")
+    reader = aw.open("ticks")
+    with aw.writer("ticks", segment_rows=4) as writer:
+        monkeypatch.chdir(tmp_path / "b")
+        writer.append(table(3, 30))
+    assert reader.refresh().to_pylist() == aw.open(tmp_path / "a" / "ticks").to_pylist() == rows(0, 30)
+    assert aw.open(tmp_path / "b" / "ticks").to_pylist() == rows(0, 3)
+
+
+def test_a_null_below_a_value_is_refused_where_there_are_none(path):
+    kind = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+    items = pa.list_(pa.field("item", pa.int64(), nullable=False))
+    with aw.writer(path, pa.schema([("s", kind), ("l", items)])) as writer:
+        struct = pa.StructArray.from_arrays([pa.array([None, None, 9])], fields=[pa.field("a", pa.int64())], mask=pa.array([True, False, False]))
+        lists = pa.array([None, [1], []], pa.list_(pa.int64()))
+        with pytest.raises((aw.InvalidArgument, TypeError), match="row 1"):
+            writer.append(pa.table({"s": struct, "l": lists}))
+        fine = pa.StructArray.from_arrays([pa.array([None, 8, 9])], fields=[pa.field("a", pa.int64())], mask=pa.array([True, False, False]))
+        writer.append(pa.table({"s": fine, "l": lists}))
+    assert aw.open(path)["s"].to_pylist() == [None, {"a": 8}, {"a": 9}]
+
+
+def test_columns_of_one_name_are_refused(path):
+    with pytest.raises(aw.InvalidArgument, match="two columns are called 'a'"):
+        aw.writer(path, pa.schema([("a", pa.int64()), ("a", pa.int64())]))
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.decimal128(10, 4), [decimal.Decimal("1.5"), decimal.Decimal("1.25"), decimal.Decimal("2")]),
+        (pa.float64(), [100, 1.5, 200]),
+        (pa.float32(), [1.1, 1.0, 1.2]),
+        (pa.duration("ns"), [dt.timedelta(seconds=10), dt.timedelta(seconds=1), dt.timedelta(seconds=11)]),
+        (pa.date64(), [dt.date(2020, 1, 6), dt.date(2020, 1, 2), dt.date(2020, 1, 7)]),
+        (pa.timestamp("s"), [dt.datetime(2020, 1, 6), dt.datetime(2020, 1, 2), dt.datetime(2020, 1, 7)]),
+        (pa.time32("s"), [dt.time(2), dt.time(1), dt.time(3)]),
+        (pa.uint64(), [2**63 + 5, 7, 2**63 + 6]),
+        (pa.string(), ["b", "a", "c"]),
+    ],
+)
+def test_order_is_kept_however_rows_come(path, kind, values):
+    first, less, more = values
+    one = lambda value: pa.table({"x": pa.array([value], kind)})
+    with aw.writer(path, pa.schema([("x", kind)]), sorted_by="x") as writer:
+        for append in [lambda value: writer.append_row(x=value), lambda value: writer.append(one(value))]:
+            writer.append_row(x=first)
+            with pytest.raises(aw.InvalidArgument):
+                append(less)
+            append(first)
+            append(more)
+            writer.rollback()
+            writer.append(one(first))
+            with pytest.raises(aw.InvalidArgument):
+                append(less)
+            append(more)
+            writer.rollback()
+        writer.append(one(first))
+    with aw.writer(path) as writer:
+        with pytest.raises(aw.InvalidArgument):
+            writer.append(one(less))
+        with pytest.raises(aw.InvalidArgument):
+            writer.append_row(x=less)
+        writer.append_row(x=more)
+    assert len(aw.open(path).between(first, first)) == 1
+    assert len(aw.open(path).between(less, first)) == 1
+
+
+def test_a_child_of_a_fork_does_not_keep_the_lock(path):
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork")
+    writer = aw.writer(path, SCHEMA)
+    child = os.fork()
+    if child == 0:
+        time.sleep(20)
+        os._exit(0)
+    try:
+        writer.close()
+        aw.writer(path).close()
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def test_odd_times_between_syncs_are_refused(path):
+    for sync in [0, False, True, -1, float("nan")]:
+        with pytest.raises(aw.InvalidArgument, match="sync must be"):
+            aw.writer(path, SCHEMA, sync=sync)
+
+
+def test_settings_of_another_table_are_not_taken_over(path, tmp_path):
+    with aw.writer(path, SCHEMA, sorted_by="ts") as writer:
+        writer.append(table(0, 5))
+    aw.compact(path)
+    with aw.writer(tmp_path / "other", aw.open(path).schema) as writer:
+        writer.append(pa.concat_tables([table(3, 5), table(0, 2)]))
+    aw.compact(tmp_path / "other")
+    assert aw.open(tmp_path / "other").sorted_by is None
+
+
+def test_a_link_to_a_table(path, tmp_path):
+    with aw.writer(path, SCHEMA, segment_rows=10) as writer:
+        writer.append(table(0, 25))
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "here").symlink_to(path)
+    assert aw.compact(tmp_path / "links" / "here") == 3
+    assert aw.open(tmp_path / "links" / "here").to_pylist() == rows(0, 25)
+
+
+def test_a_copy_of_a_table_that_is_being_written_opens(path, tmp_path):
+    import shutil
+
+    with aw.writer(path, pa.schema([("n", pa.int64())])) as writer:
+        stop = threading.Event()
+
+        def write():
+            n = 0
+            while not stop.is_set():
+                writer.append_row(n=n)
+                writer.commit()
+                n += 1
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            for i in range(10):
+                shutil.copytree(path, tmp_path / f"copy{i}")
+        finally:
+            stop.set()
+            thread.join()
+    for i in range(10):
+        found = aw.open(tmp_path / f"copy{i}")["n"].to_pylist()
+        assert found == list(range(len(found)))
