@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString};
 
+use crate::dataset::Dataset;
 use crate::errors::{Failure, Result, argument};
-use crate::exchange::{no_column, schema_of};
+use crate::exchange::{dataset_of, exports, no_column, schema_of};
 use crate::incoming::{dataset_from, read};
 use crate::index::count;
 use crate::schema::Schema;
@@ -127,6 +129,20 @@ impl Writer {
         Ok(done.ok_or_else(|| self.closed())??)
     }
 
+    /// `data` as rows of the table's types.
+    fn dataset(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
+        // The index of a pandas frame is no column, and only `dataset_from` knows.
+        if !exports(data)? || data.hasattr(intern!(py, "iloc"))? {
+            return dataset_from(data, Some(&self.schema));
+        }
+        // A stream can be taken once.
+        let given = dataset_of(data)?;
+        match given.schema().fields() == self.schema.fields() {
+            true => Ok(given),
+            false => dataset_from(Bound::new(py, Dataset::new(given))?.as_any(), Some(&self.schema)),
+        }
+    }
+
     fn row<'a>(&self, values: &'a [Bound<'_, PyAny>]) -> Result<Option<Vec<Value<'a>>>> {
         if self.schema.fields().iter().any(|field| field.data_type().is_nested()) {
             return Ok(None);
@@ -169,7 +185,7 @@ impl Writer {
     ///     InvalidArgument: a null where there are none, a value out of range, or a row out of order; the message names
     ///         column and row. In all these cases nothing was appended.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
-        let dataset = dataset_from(data, Some(&self.schema))?;
+        let dataset = self.dataset(py, data)?;
         self.with(py, |writer| writer.append_dataset(&dataset))
     }
 

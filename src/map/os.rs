@@ -135,18 +135,6 @@ pub(super) fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Milliseconds of a clock that only goes forward, to within a few; the cheapest clock there is.
-pub(super) fn coarse_millis() -> u64 {
-    #[cfg(target_os = "linux")]
-    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
-    #[cfg(not(target_os = "linux"))]
-    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a live timespec; a refused clock leaves it at zero.
-    unsafe { libc::clock_gettime(CLOCK, &raw mut now) };
-    (now.tv_sec as u64).wrapping_mul(1000).wrapping_add(now.tv_nsec as u64 / 1_000_000)
-}
-
 fn is_unsupported(e: &io::Error) -> bool {
     matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL))
 }

@@ -199,9 +199,3 @@ impl Drop for Lock {
 pub(crate) fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
     os::remote(folder)
 }
-
-/// Milliseconds of a clock that only goes forward, to within a few.
-#[inline]
-pub(crate) fn coarse_millis() -> u64 {
-    os::coarse_millis()
-}

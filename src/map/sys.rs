@@ -118,6 +118,11 @@ impl Region {
             unsafe { into.cast::<[u8; 8]>().write(*word) };
             return;
         }
+        if let (Some(word), 4) = (from.first_chunk::<4>(), from.len()) {
+            // SAFETY: as below, of 4 bytes; an array of bytes needs no alignment.
+            unsafe { into.cast::<[u8; 4]>().write(*word) };
+            return;
+        }
         // SAFETY: destination range inside a mapping that the callers, `View::set` and `Store::put`, know to be writable;
         // both hand out no references, so nothing in Rust relies on these bytes staying the same. `copy`, not
         // `copy_nonoverlapping`: `from` may itself have been made from mapped memory by a foreign caller.

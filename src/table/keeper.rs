@@ -9,7 +9,7 @@ use super::face::REST;
 use super::format::SEQUENCE;
 use super::growing::Shared;
 use crate::error::{Error, Result};
-use crate::map::{Lock, coarse_millis};
+use crate::map::Lock;
 
 /// What writer and thread share.
 #[derive(Debug)]
@@ -19,8 +19,8 @@ struct Inner {
     segments: Mutex<Vec<Arc<Shared>>>,
     /// Held by the one that syncs: the writer, or the thread.
     syncing: Mutex<()>,
-    /// When the face may be published next, in milliseconds of the coarse clock; 0 for at once.
-    next: AtomicU64,
+    /// Whether the writer publishes its next commit itself; else the thread does when it's time.
+    may_publish: AtomicBool,
     idle: AtomicBool,
     stop: AtomicBool,
     every: Option<Duration>,
@@ -52,7 +52,7 @@ impl Keeper {
             lock,
             segments: Mutex::new(segments),
             syncing: Mutex::new(()),
-            next: AtomicU64::new(0),
+            may_publish: AtomicBool::new(true),
             idle: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             every,
@@ -81,7 +81,7 @@ impl Keeper {
     /// Sees to it that the newest commit is published, now or a little later.
     #[inline]
     pub fn committed(&self, live: &Shared) {
-        if coarse_millis() >= self.inner.next.load(Ordering::Relaxed) {
+        if self.inner.may_publish.load(Ordering::Relaxed) {
             self.inner.publish(live);
         } else if self.inner.idle.load(Ordering::SeqCst) {
             self.wake();
@@ -114,7 +114,7 @@ impl Keeper {
     pub fn rolled(&self, mut fresh: Vec<Arc<Shared>>) {
         locked(&self.inner.segments).append(&mut fresh);
         self.inner.names.store(true, Ordering::Release);
-        self.inner.next.store(0, Ordering::Relaxed);
+        self.inner.may_publish.store(true, Ordering::Relaxed);
     }
 
     /// Brings all that is committed to the disk.
@@ -178,6 +178,12 @@ impl Inner {
                 }
                 continue;
             }
+            let wait = live.face().wait();
+            if !wait.is_zero() {
+                std::thread::park_timeout(wait.min(rest));
+                continue;
+            }
+            self.may_publish.store(true, Ordering::Relaxed);
             self.idle.store(true, Ordering::SeqCst);
             // A commit between the look and the flag would go unnoticed.
             let is_live = locked(&self.segments).last().is_some_and(|last| Arc::ptr_eq(last, &live));
@@ -209,8 +215,7 @@ impl Inner {
             self.fail(e);
         }
         let wait = live.face().wait();
-        let next = if wait.is_zero() { 0 } else { coarse_millis() + wait.as_millis() as u64 + 1 };
-        self.next.store(next, Ordering::Relaxed);
+        self.may_publish.store(wait.is_zero(), Ordering::Relaxed);
     }
 
     fn sync(&self) -> Result<()> {

@@ -77,6 +77,8 @@ pub(super) struct Plan {
     pub dictionaries: Vec<PlanDictionary>,
     pub counters: usize,
     pub regions: usize,
+    /// The columns that are text, in a dictionary or not.
+    pub texts: Vec<usize>,
 }
 
 /// Text in one buffer has 31 bits of offset.
@@ -86,7 +88,8 @@ impl Plan {
     /// # Errors
     /// `Unsupported`, naming the column, for types that don't grow.
     pub fn new(schema: IpcSchema) -> Result<Plan> {
-        let mut plan = Plan { schema, columns: Vec::new(), dictionaries: Vec::new(), counters: 1, regions: 0 };
+        let mut plan =
+            Plan { schema, columns: Vec::new(), dictionaries: Vec::new(), counters: 1, regions: 0, texts: Vec::new() };
         let nodes = std::mem::take(&mut plan.schema.columns);
         for node in &nodes {
             let name = node.field.name();
@@ -94,6 +97,9 @@ impl Plan {
             plan.columns.push(column);
         }
         plan.schema.columns = nodes;
+        let is_text =
+            |node: &PlanNode| matches!(node.kind, Kind::Bytes { .. } | Kind::Views { .. } | Kind::Keys { .. });
+        plan.texts = (0..plan.columns.len()).filter(|&column| is_text(&plan.columns[column])).collect();
         for number in 0..plan.dictionaries.len() {
             let (region, counter) = (plan.take_regions(3), plan.counters);
             plan.counters += 2;

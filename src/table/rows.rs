@@ -76,8 +76,8 @@ impl Writer {
     /// Writes a row that fits its columns.
     fn write_row(&mut self, row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
         keys.clear();
-        for (node, value) in self.plan.columns.iter().zip(row) {
-            if let (Kind::Keys { number }, Some(text)) = (node.kind, text_of(value)) {
+        for &column in &self.plan.texts {
+            if let (Kind::Keys { number }, Some(text)) = (self.plan.columns[column].kind, text_of(&row[column])) {
                 let full = || Error::new(ErrorKind::Unsupported, "a dictionary of more than 2^31 values or bytes");
                 keys.push(self.entries[number].key(text).ok_or_else(full)?);
             }
@@ -101,8 +101,11 @@ impl Writer {
             }
         }
         // Only now that nothing can fail any more.
-        for (node, value) in plan.columns.iter().zip(row) {
-            count(&mut live.now.counters, node, value);
+        for &column in &plan.texts {
+            count_text(&mut live.now.counters, &plan.columns[column], &row[column]);
+        }
+        for (node, _) in plan.columns.iter().zip(row).filter(|(_, value)| matches!(value, Value::Null)) {
+            live.now.counters[node.nulls.unwrap_or(0)] += 1;
         }
         live.now.counters[0] += 1;
         Ok(())
@@ -115,7 +118,7 @@ impl Writer {
             return false;
         }
         let mut keys = keys.iter();
-        self.plan.columns.iter().zip(row).all(|(node, value)| match (node.kind, text_of(value)) {
+        self.plan.texts.iter().all(|&column| match (self.plan.columns[column].kind, text_of(&row[column])) {
             (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => {
                 counters[counter] + text.len() as u64 <= limits[counter]
             }
@@ -383,12 +386,9 @@ fn put_bit(live: &mut Growing, node: &PlanNode, region: usize, at: u64, bit: boo
     live.put(region, at / 8, &[byte])
 }
 
-/// Counts a row that was written.
+/// Counts the text of a row that was written.
 #[inline]
-fn count(counters: &mut [u64], node: &PlanNode, value: &Value<'_>) {
-    if let (Some(counter), Value::Null) = (node.nulls, value) {
-        counters[counter] += 1;
-    }
+fn count_text(counters: &mut [u64], node: &PlanNode, value: &Value<'_>) {
     match (node.kind, text_of(value)) {
         (Kind::Bytes { counter, .. }, Some(text)) => counters[counter] += text.len() as u64,
         (Kind::Views { counter }, Some(text)) if text.len() > 12 => counters[counter] += text.len() as u64,

@@ -243,7 +243,7 @@ fn latency(folder: &Path, spin: bool) {
         let row = [Value::Int(clock()), Value::Str("MSFT"), Value::Float64(1.5), Value::Int(7)];
         writer.append_row(&row).expect("appended");
         writer.commit().expect("committed");
-        let until = Instant::now() + Duration::from_micros(300);
+        let until = Instant::now() + Duration::from_micros(100);
         while Instant::now() < until {
             std::hint::spin_loop();
         }
