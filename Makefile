@@ -10,6 +10,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
+	$(BIN)/python examples/live_table.py
 
 test: test-rust test-python
 

@@ -50,7 +50,11 @@ impl Shared {
     /// The newest visible commit.
     pub fn visible(&self) -> Result<Record> {
         let sequence = || self.store.load64(self.header.live + SEQUENCE);
-        let copy = |at: u64, into: &mut [u8]| self.store.read(at, into).map_err(|e| Error::io("reading a commit", &e));
+        // Through the mapping: a fast writer makes several commits in the time of a system call.
+        let copy = |at: u64, into: &mut [u8]| {
+            self.store.copy_out(at, into);
+            Ok(())
+        };
         super::segment::visible(&self.header, sequence, copy)
     }
 
@@ -297,7 +301,8 @@ impl Growing {
         let (_, _, step) = self.ready[region];
         let from = at - at % PAGE;
         let to = (from + step).min(place.capacity.next_multiple_of(PAGE)).max(at + bytes.len() as u64);
-        if !shared.store.prepare(place.offset + from, to - from)? {
+        let fresh = place.offset + at.next_multiple_of(PAGE);
+        if !shared.store.prepare(place.offset + from, to - from, fresh)? {
             return shared.store.write(place.offset + at, bytes);
         }
         self.ready[region] = (from, to, (2 * step).min(STEPS.1));

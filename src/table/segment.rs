@@ -15,7 +15,8 @@ use crate::ipc::IpcSchema;
 use crate::map::{Mapping, Mode};
 use crate::validate;
 
-/// How often a reader that meets a writer in the middle of two commits looks again.
+/// How often a reader looks again at a record that is not whole although no other commit comes: the writer may be in the
+/// middle of one. While others come it goes on looking.
 const PATIENCE: usize = 10_000;
 
 /// A segment in place.
@@ -36,8 +37,11 @@ pub(super) fn visible(
     copy: impl Fn(u64, &mut [u8]) -> Result<()>,
 ) -> Result<Record> {
     let mut bytes = vec![0; record_len(header.limits.len())];
-    for _ in 0..PATIENCE {
+    let (mut last, mut looks) = (0, 0);
+    while looks < PATIENCE {
         let current = sequence();
+        looks = if current == last { looks + 1 } else { 0 };
+        last = current;
         copy(header.visible(current), &mut bytes)?;
         if let Some(record) = Record::decode(&bytes).filter(|record| record.sequence == current) {
             return Ok(record);
