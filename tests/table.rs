@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::{Writer, WriterOptions, open};
+use arrowwood::{Value, Writer, WriterOptions, open};
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -67,4 +67,37 @@ fn a_table_without_rows_is_compacted_and_goes_on() {
     writer.append(&batch(0..3)).unwrap();
     writer.commit().unwrap();
     assert_eq!(dataset.refresh().unwrap().len().unwrap(), 3);
+}
+
+/// A writer that commits as fast as it can overwrites both records while somebody reads one. The thread that publishes
+/// once gave up on that, and the writer with it.
+#[test]
+fn a_writer_at_full_speed_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let mut writer = Writer::open(&path, Some(schema()), &WriterOptions::default()).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let read = || {
+            let (mut dataset, mut seen) = (open(&path).unwrap(), 0);
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                dataset = dataset.refresh().unwrap();
+                let rows = dataset.len().unwrap();
+                assert!(rows >= seen);
+                seen = rows;
+            }
+            dataset.refresh().unwrap().len().unwrap()
+        };
+        let reader = scope.spawn(read);
+        for i in 0..1_000_000 {
+            writer.append_row(&[Value::Int(i), Value::Str("x"), Value::Float64(0.5)]).unwrap();
+            writer.commit().unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::Release);
+        assert_eq!(reader.join().unwrap(), 1_000_000);
+    });
+    writer.close().unwrap();
+    // Each file through its footer, as other readers have it.
+    let files = std::fs::read_dir(&path).unwrap().map(|file| open(file.unwrap().path()).unwrap().len().unwrap());
+    assert_eq!(files.sum::<u64>(), 1_000_000);
 }

@@ -519,7 +519,7 @@ class Writer:
     def drop_before(self, row: int) -> int:
         """Remove the segments that hold no row from number `row` on; how many rows were removed.
 
-        Readers that have opened them keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
+        Readers that have looked at one of their rows keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
         """
     @property
     def schema(self) -> Schema:

@@ -259,7 +259,7 @@ impl Writer {
 
     /// Remove the segments that hold no row from number `row` on; how many rows were removed.
     ///
-    /// Readers that have opened them keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
+    /// Readers that have looked at one of their rows keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
     fn drop_before(&self, py: Python<'_>, row: u64) -> Result<u64> {
         self.with(py, |writer| writer.drop_before(row))
     }

@@ -29,8 +29,8 @@ impl Writer {
         compact_before(self.path(), live, progress)
     }
 
-    /// Removes the segments that hold no row from number `row` on, but never the one that grows. Readers that have
-    /// opened them keep them. How many rows were removed.
+    /// Removes the segments that hold no row from number `row` on, but never the one that grows. Readers that have mapped
+    /// them keep them; a segment is mapped when one of its rows is first looked at. How many rows were removed.
     ///
     /// # Errors
     /// `Io`.

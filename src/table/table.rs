@@ -196,7 +196,14 @@ impl Entry {
             return Ok(opened);
         }
         let path = folder::path(&table.folder, self.first_row);
-        let opened = match segment::open(&path)? {
+        let removed = |e: Error| match e.kind() {
+            ErrorKind::NotFound => {
+                let message = "the segment was removed (drop_before) after the table was opened; refresh the dataset";
+                Error::new(ErrorKind::NotFound, message).at(&path)
+            }
+            _ => e,
+        };
+        let opened = match segment::open(&path).map_err(removed)? {
             Some(segment) => Opened::Growable(Snapshot::new(Arc::new(segment), Record::default())),
             None => Opened::Dense(Box::new(open_dense(&path, table.options)?)),
         };
@@ -256,6 +263,11 @@ impl History {
 
     fn next_path(&self) -> PathBuf {
         folder::path(&self.table.folder, self.entries.last().map_or(0, |last| last.first_row + last.rows))
+    }
+
+    /// The last segment, which retention may have removed with those behind it.
+    fn last_path(&self) -> PathBuf {
+        folder::path(&self.table.folder, self.entries.last().map_or(0, |last| last.first_row))
     }
 
     fn refresh(&self) -> Result<Dataset> {
@@ -561,7 +573,7 @@ fn ended(piece: &Piece) -> Option<&History> {
 fn is_newest(piece: &Piece) -> bool {
     match growing(piece) {
         Some(live) => live.is_newest(),
-        None => ended(piece).is_none_or(|history| !history.next_path().exists()),
+        None => ended(piece).is_none_or(|history| !history.next_path().exists() && history.last_path().exists()),
     }
 }
 

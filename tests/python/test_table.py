@@ -465,6 +465,16 @@ def test_columns_over_full_segments_are_one_array(path):
 # ---- found by a review ----
 
 
+def test_integers_stand_for_times_in_the_unit_of_the_column(path):
+    with aw.writer(path, SCHEMA) as writer:
+        writer.append_row(ts=1, qty=1)
+        writer.append({"ts": [2, 3], "qty": [2, 3]})
+        writer.append([{"ts": 4, "qty": 4}])
+        with pytest.raises(TypeError, match="'ts'"):
+            writer.append(pa.table({"ts": [5], "qty": [5]}))
+    assert aw.open(path)["ts"].to_pylist() == [row["ts"] for row in rows(1, 5)]
+
+
 def test_a_first_row_larger_than_the_first_segment(path):
     schema = pa.schema([("s", pa.string()), ("items", pa.list_(pa.int64()))])
     large = "x" * 6_000_000
@@ -593,6 +603,21 @@ def test_settings_of_another_table_are_not_taken_over(path, tmp_path):
         writer.append(pa.concat_tables([table(3, 5), table(0, 2)]))
     aw.compact(tmp_path / "other")
     assert aw.open(tmp_path / "other").sorted_by is None
+
+
+def test_retention_that_outruns_a_reader(path):
+    with aw.writer(path, SCHEMA, segment_rows=4) as writer:
+        writer.append(table(0, 6))
+    aw.compact(path)
+    whole = aw.open(path)
+    with aw.writer(path) as writer:
+        late = aw.open(path)
+        writer.append(table(6, 26))
+        writer.commit()
+        assert writer.drop_before(12) > 0
+        assert whole.refresh().to_pylist() == aw.open(path).to_pylist()
+        with pytest.raises(aw.NotFound, match="drop_before"):
+            late.to_pylist()
 
 
 def test_a_link_to_a_table(path, tmp_path):

@@ -95,8 +95,23 @@ impl From<arrowwood::Error> for Problem {
 
 /// The cell of type `data_type`, not a nested one, that `given` is; `None` for what only [`plain`] can make one of.
 pub fn cell<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Option<Cell<'a>>, Problem> {
-    let cell = read(data_type, given)?.map(|value| fit(data_type, &value)).transpose();
+    let fit = |value: Value<'a>| match value {
+        // Of Python's integers, not of columns of them.
+        Value::Int(number) => in_units(data_type, number).unwrap_or_else(|| fit(data_type, &value)),
+        _ => fit(data_type, &value),
+    };
+    let cell = read(data_type, given)?.map(fit).transpose();
     cell.map_err(|misfit| Problem::misfit(misfit, data_type, given))
+}
+
+/// An integer that stands for a date, time or duration in the column's unit.
+fn in_units<'a>(data_type: &DataType, number: i64) -> Option<Result<Cell<'a>, Misfit>> {
+    use DataType::{Date32, Date64, Duration, Time32, Time64, Timestamp};
+    match data_type {
+        Date32 | Time32(_) if i32::try_from(number).is_err() => Some(Err(Misfit::Range)),
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Some(Ok(Cell::I64(number))),
+        _ => None,
+    }
 }
 
 // ---- a Python object as a value ----
