@@ -4,7 +4,7 @@
 //! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum says so,
 //! and the record before counts.
 
-use super::format::Record;
+use super::format::{Record, boot_id};
 use super::plan::Plan;
 use super::segment::Segment;
 use crate::error::{Error, Result};
@@ -38,9 +38,33 @@ pub(super) fn delta(
     Ok(crc)
 }
 
+impl Segment {
+    /// The newest commit that counts: after a crash of the machine, the newest durable one.
+    pub fn newest(&self) -> Result<Record> {
+        match self.visible() {
+            Ok(record) if record.boot == boot_id() => Ok(record),
+            Ok(record) => recover(self, record.sequence),
+            // The pages of sequence and records reach the disk, or a copy, in any order: then the commit before counts.
+            Err(_) => match self.other_visible() {
+                Some(record) => Ok(record),
+                None => recover(self, self.sequence()),
+            },
+        }
+    }
+
+    /// A whole visible record of this boot, where the newest one is not whole.
+    fn other_visible(&self) -> Option<Record> {
+        let records = (0..2).filter_map(|number| self.record_at(self.header.visible(number)));
+        let sound = records.filter(|record| record.boot == boot_id() && self.check_record(record).is_ok());
+        let record = sound.max_by_key(|record| record.sequence)?;
+        let sequence = record.sequence.max(self.sequence());
+        Some(Record { sequence, ..record })
+    }
+}
+
 /// The newest commit that can be relied on when the newest visible one, of number `visible`, was made before the machine
 /// last started. It gets a number behind all that there are.
-pub(super) fn recover(segment: &Segment, visible: u64) -> Result<Record> {
+fn recover(segment: &Segment, visible: u64) -> Result<Record> {
     let mut found: Vec<Record> = (0..2).filter_map(|number| segment.durable(number)).collect();
     found.sort_by_key(|record| std::cmp::Reverse(record.sequence));
     let zeros = vec![0; segment.header.limits.len()];

@@ -2,10 +2,12 @@
 //!
 //! In reading order: `format` (bytes), `plan` (which buffers a schema has), `face` (what stock readers see), `segment`
 //! (a segment as its readers hold it), `durable` (what survives a crash), `entries` (dictionaries), `growing` (a segment
-//! as its writer holds it), `append`, `rows` (one row at a time), `sorted`, `folder`, `table` (a table as its readers see
-//! it), `stat`, `contiguous` (columns over several segments), `follow`, `keeper` (the writer's thread), `writer`. `docs/format.md` has the bytes.
+//! as its writer holds it), `append`, `cells` (a value as bytes), `sorted`, `folder`, `table` (a table as its readers see
+//! it), `stat`, `contiguous` (columns over several segments), `follow`, `keeper` (the writer's thread), `writer`, `rows`
+//! (one row at a time), `compact`. `docs/format.md` has the bytes.
 
 mod append;
+mod cells;
 mod compact;
 mod contiguous;
 mod durable;

@@ -7,7 +7,7 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::format::{HEADER, Header, PAGE, Record, SEQUENCE, WRITER, boot_id, record_len};
+use super::format::{HEADER, Header, PAGE, Record, SEQUENCE, WRITER, record_len};
 use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
 use crate::buffer::{Bytes, Parts, slice};
 use crate::error::{Error, Result};
@@ -89,29 +89,8 @@ impl Segment {
         self.mapping.load64((self.header.live + WRITER) as usize) as u32
     }
 
-    /// The newest commit that counts: after a crash of the machine, the newest durable one.
-    pub fn newest(&self) -> Result<Record> {
-        match self.visible() {
-            Ok(record) if record.boot == boot_id() => Ok(record),
-            Ok(record) => super::durable::recover(self, record.sequence),
-            // The pages of sequence and records reach the disk, or a copy, in any order: then the commit before counts.
-            Err(_) => match self.other_visible() {
-                Some(record) => Ok(record),
-                None => super::durable::recover(self, self.sequence()),
-            },
-        }
-    }
-
-    /// A whole visible record of this boot, where the newest one is not whole.
-    fn other_visible(&self) -> Option<Record> {
-        let records = (0..2).filter_map(|number| self.record_at(self.header.visible(number)));
-        let sound = records.filter(|record| record.boot == boot_id() && self.check_record(record).is_ok());
-        let record = sound.max_by_key(|record| record.sequence)?;
-        let sequence = record.sequence.max(self.sequence());
-        Some(Record { sequence, ..record })
-    }
-
-    fn visible(&self) -> Result<Record> {
+    /// The newest commit, whatever boot it is of.
+    pub fn visible(&self) -> Result<Record> {
         let copy = |at: u64, into: &mut [u8]| {
             self.mapping.copy_out(at as usize, into);
             Ok(())
@@ -137,7 +116,8 @@ impl Segment {
         self.record_at(self.header.durable(number))
     }
 
-    fn record_at(&self, offset: u64) -> Option<Record> {
+    /// The record at `offset`, if it is whole.
+    pub fn record_at(&self, offset: u64) -> Option<Record> {
         let mut bytes = vec![0; record_len(self.header.limits.len())];
         self.mapping.read_at(offset as usize, &mut bytes).ok()?;
         Record::decode(&bytes)
