@@ -34,6 +34,19 @@ pub(super) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
     Ok(Some(rows).filter(|rows| !rows.is_empty()))
 }
 
+/// As [`list`], of a moment: a listing that goes on while names are given may show a later one and not an earlier one.
+fn list_twice(folder: &Path) -> Result<Option<Vec<u64>>> {
+    let mut found = list(folder)?;
+    for _ in 0..16 {
+        let again = list(folder)?;
+        if again == found {
+            break;
+        }
+        found = again;
+    }
+    Ok(found)
+}
+
 /// The end of a table: its segments, and the last of them opened.
 #[derive(Debug)]
 pub(super) struct Chain {
@@ -49,7 +62,7 @@ impl Chain {
     /// Finds the last segment that counts. One that is marked provisional, or that was written before the machine last
     /// started, counts only if the one before it reaches up to it.
     pub fn open(folder: &Path) -> Result<Option<Chain>> {
-        let Some(starts) = list(folder)? else { return Ok(None) };
+        let Some(starts) = list_twice(folder)? else { return Ok(None) };
         let mut kept = starts.len();
         let last = loop {
             let Some((segment, record)) = open_last(&path(folder, starts[kept - 1]))? else { break None };

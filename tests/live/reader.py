@@ -20,7 +20,11 @@ KEPT = 300
 
 
 def segments(folder):
-    return sorted(name for name in os.listdir(folder) if name.endswith(".arrow"))
+    # Twice, until nothing changes: a listing that goes on while names are given may show a later one and not an earlier.
+    found = None
+    while found != (found := sorted(name for name in os.listdir(folder) if name.endswith(".arrow"))):
+        pass
+    return found
 
 
 class Reader:
