@@ -19,7 +19,7 @@ mod store;
 mod sys;
 mod view;
 
-pub(crate) use store::{Lock, Store, remote};
+pub(crate) use store::{Lock, Store, part_name, remote};
 pub use view::{Element, View};
 
 use std::fs::{File, OpenOptions};

@@ -163,7 +163,8 @@ fn named_part(folder: &Path) -> io::Result<(File, Option<PathBuf>)> {
     Ok((file, Some(path)))
 }
 
-fn part_name(folder: &Path) -> PathBuf {
+/// A name beside the folder that nothing has yet, so that whoever lists the folder never sees it.
+pub(crate) fn part_name(folder: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let (name, number) =
         (folder.file_name().unwrap_or_default().to_string_lossy(), NUMBER.fetch_add(1, Ordering::Relaxed));

@@ -1,7 +1,7 @@
 //! Segments rewritten as dense Arrow files, and segments dropped.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::Schema;
@@ -15,7 +15,8 @@ use super::table::{one_segment, open as open_table};
 use super::writer::{Writer, take_lock};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{IpcSchema, WriteOptions, schema_metadata, write_to};
+use crate::ipc::{WriteOptions, write_to};
+use crate::map::part_name;
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
@@ -56,8 +57,7 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
     let _lock = take_lock(path).map_err(|e| e.at(path))?;
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = Chain::open(path)?.ok_or_else(missing)?;
-    let orphan = |row: &u64| std::fs::remove_file(folder::path(path, *row));
-    chain.orphans.iter().try_for_each(orphan).map_err(|e| Error::io("removing an unfinished segment", &e))?;
+    chain.remove_orphans(path)?;
     let live = chain.last.as_ref().filter(|(_, record)| !record.sealed);
     if let Some((segment, _)) = live.filter(|(_, record)| record.rows() == 0) {
         // The next row begins where it does: there is no other name for a segment behind it.
@@ -65,7 +65,7 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
     }
     if let Some((segment, record)) = live {
         // Those who watch the segment must learn that it has ended, so that they look for the next one.
-        let plan = Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&segment.plan.schema.schema))?)?);
+        let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
         let mut live = Growing::open(segment.path(), &plan, segment.header.clone(), record)?;
         live.show(true, false);
         live.shared.make_durable()?;
@@ -106,7 +106,8 @@ fn with_settings(dataset: Dataset, segment: Segment) -> Dataset {
 
 /// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.
 fn rewrite(dataset: &Dataset, folder: &Path, place: &Path) -> Result<()> {
-    let (part, mut sink) = part_file(folder)?;
+    let part = part_name(folder);
+    let mut sink = File::create(&part).map_err(|e| Error::io("creating the dense segment beside the folder", &e))?;
     let written = write_to(dataset, &mut sink, &WriteOptions::default()).and_then(|()| {
         sink.sync_all().map_err(|e| Error::io("syncing the dense segment", &e))?;
         std::fs::rename(&part, place).map_err(|e| Error::io("replacing the segment", &e))
@@ -116,13 +117,4 @@ fn rewrite(dataset: &Dataset, folder: &Path, place: &Path) -> Result<()> {
         let _ = std::fs::remove_file(&part);
     }
     written
-}
-
-fn part_file(folder: &Path) -> Result<(PathBuf, File)> {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let hidden = format!(".{name}.{}.compact", std::process::id());
-    let beside = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let path = beside.join(hidden);
-    let file = File::create(&path).map_err(|e| Error::io("creating the dense segment beside the folder", &e))?;
-    Ok((path, file))
 }

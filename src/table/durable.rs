@@ -7,7 +7,7 @@
 use super::format::{Record, boot_id};
 use super::plan::Plan;
 use super::segment::Segment;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The checksum of the bytes that `to` has and `from` has not, buffer after buffer.
 pub(super) fn delta(
@@ -94,10 +94,5 @@ fn checksum(segment: &Segment, before: &[u64], record: &Record) -> Result<u32> {
 
 /// The rows that a crash of the machine has cost the segment.
 pub(super) fn dropped(segment: &Segment, kept: &Record) -> u64 {
-    let copy = |at: u64, into: &mut [u8]| {
-        segment.mapping.copy_out(at as usize, into);
-        Ok::<_, Error>(())
-    };
-    let visible = super::segment::visible(&segment.header, || segment.sequence(), copy);
-    visible.map_or(0, |visible| visible.rows().saturating_sub(kept.rows()))
+    segment.visible().map_or(0, |visible| visible.rows().saturating_sub(kept.rows()))
 }

@@ -75,6 +75,12 @@ impl Chain {
         let orphans = starts[kept..].to_vec();
         Ok(Some(Chain { starts: starts[..kept].to_vec(), orphans, last }))
     }
+
+    /// Removes the segments that don't count; for the writer alone.
+    pub fn remove_orphans(&self, folder: &Path) -> Result<()> {
+        let remove = |row: &u64| std::fs::remove_file(path(folder, *row));
+        self.orphans.iter().try_for_each(remove).map_err(|e| Error::io("removing an unfinished segment", &e))
+    }
 }
 
 /// Whether the segments before the last of `starts` are sealed and end where the next one begins, back to one that does

@@ -115,6 +115,10 @@ impl Shared {
     pub fn publish_ahead(&self, counters: &[u64], sequence: u64) -> Result<()> {
         let mut face = self.face();
         std::thread::sleep(face.wait_for_slot());
+        self.put_face(&mut face, counters, sequence)
+    }
+
+    fn put_face(&self, face: &mut Face, counters: &[u64], sequence: u64) -> Result<()> {
         let published = face.publish(&self.store, &self.plan, &self.header, counters, sequence);
         published.map_err(|e| Error::io("writing the footer for other readers", &e))
     }
@@ -127,8 +131,7 @@ impl Shared {
         if record.sequence <= face.shown {
             return Ok(());
         }
-        let published = face.publish(&self.store, &self.plan, &self.header, &record.counters, record.sequence);
-        published.map_err(|e| Error::io("writing the footer for other readers", &e))
+        self.put_face(&mut face, &record.counters, record.sequence)
     }
 }
 
@@ -420,7 +423,6 @@ mod tests {
     use arrow_schema::{DataType, Field, Schema};
 
     use super::*;
-    use crate::ipc::IpcSchema;
 
     /// The keeper may look between the two steps of a rollover. If it published the commit before, stock readers would
     /// find rows missing in front of the next segment, for good.
@@ -428,7 +430,7 @@ mod tests {
     fn a_face_ahead_of_its_commit_is_not_taken_back() {
         let folder = tempfile::tempdir().unwrap();
         let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
-        let plan = Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&schema)).unwrap()).unwrap());
+        let plan = Arc::new(Plan::of(&schema).unwrap());
         let shape = Shape { first_row: 0, limits: plan.limits(|_| 4), sorted_by: None, segment_rows: 4 };
         let mut growing = Growing::create(folder.path(), &plan, shape, false).unwrap();
         let shared = growing.shared.clone();

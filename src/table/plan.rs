@@ -8,11 +8,11 @@
 //! ```
 //! Reader, writer and the faces for stock readers all walk the same tree.
 
-use arrow_schema::{DataType, FieldRef};
+use arrow_schema::{DataType, FieldRef, Schema};
 
 use super::format::{ALIGNMENT, Region};
 use crate::error::{Error, Result};
-use crate::ipc::{IpcSchema, Node};
+use crate::ipc::{IpcSchema, Node, schema_metadata};
 use crate::layout::{Role, field_type_name};
 
 /// A field and where its numbers stand.
@@ -85,6 +85,14 @@ pub(super) struct Plan {
 const MOST_TEXT: u64 = i32::MAX as u64;
 
 impl Plan {
+    /// The plan of a table that is to be written.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn of(schema: &Schema) -> Result<Plan> {
+        Plan::new(IpcSchema::of_metadata(&schema_metadata(schema))?)
+    }
+
     /// # Errors
     /// `Unsupported`, naming the column, for types that don't grow.
     pub fn new(schema: IpcSchema) -> Result<Plan> {

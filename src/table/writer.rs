@@ -18,7 +18,6 @@ use super::plan::Plan;
 use super::sorted::{self, Key};
 use crate::dataset::{Dataset, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{IpcSchema, schema_metadata};
 use crate::map::{Lock, remote};
 
 /// Rows of a table's first segment; each next one has room for twice as many.
@@ -99,12 +98,11 @@ impl Writer {
         if let Some(schema) = &schema {
             refuse_twins(schema)?;
             // What can't grow leaves no folder behind.
-            Plan::new(IpcSchema::of_metadata(&schema_metadata(schema))?)?;
+            Plan::of(schema)?;
         }
         if !path.exists() {
             if schema.is_none() {
-                let message = "there is no table, and no schema to make one; give a schema";
-                return Err(Error::new(ErrorKind::NotFound, message));
+                return Err(no_table());
             }
             std::fs::create_dir(path).map_err(|e| Error::io("making the table's folder", &e))?;
         }
@@ -123,15 +121,10 @@ impl Writer {
     }
 
     fn create(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions, lock: Lock) -> Result<Writer> {
-        let missing = || Error::new(ErrorKind::NotFound, "there is no table, and no schema to make one; give a schema");
-        let schema = without_settings(&schema.ok_or_else(missing)?);
-        let plan = Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&schema))?)?);
+        let schema = without_settings(&schema.ok_or_else(no_table)?);
+        let plan = Arc::new(Plan::of(&schema)?);
         let sorted_by = options.sorted_by.as_deref().map(|name| sorted_column(&schema, name)).transpose()?;
-        let segment_rows = options.segment_rows.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
-        let rows = FIRST_ROWS.min(segment_rows);
-        let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(&plan, counter, rows) });
-        let shape = Shape { first_row: 0, limits, sorted_by: sorted_by.map(|c| c as u32), segment_rows };
-        let live = first_segment(path, &plan, shape)?;
+        let live = first_segment(path, &plan, 0, sorted_by, options.segment_rows)?;
         let entries = plan.dictionaries.iter().map(|_| Entries::default()).collect();
         Writer::start(path, plan, (Vec::new(), live), entries, options, lock)
     }
@@ -179,8 +172,7 @@ impl Writer {
         options: &WriterOptions,
         lock: Lock,
     ) -> Result<Writer> {
-        let orphan = |row: &u64| std::fs::remove_file(folder::path(path, *row));
-        chain.orphans.iter().try_for_each(orphan).map_err(|e| Error::io("removing an unfinished segment", &e))?;
+        chain.remove_orphans(path)?;
         let dataset = super::table::open(path, Default::default())?
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
         let there = without_settings(dataset.schema());
@@ -188,7 +180,7 @@ impl Writer {
             let message = format!("the table's schema and the given one differ: {difference}");
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
-        let plan = Arc::new(Plan::new(IpcSchema::of_metadata(&schema_metadata(&there))?)?);
+        let plan = Arc::new(Plan::of(&there)?);
         let (live, dropped) = live_segment(path, &chain, &plan, &dataset, options)?;
         if let Some(name) = &options.sorted_by
             && live.shared.header.sorted_by != Some(sorted_column(&there, name)? as u32)
@@ -508,6 +500,10 @@ impl Drop for Writer {
     }
 }
 
+fn no_table() -> Error {
+    Error::new(ErrorKind::NotFound, "there is no table, and no schema to make one; give a schema")
+}
+
 fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     let found = remote(path).map_err(|e| Error::io("asking for the kind of file system", &e))?;
     match found.filter(|_| !force) {
@@ -589,8 +585,19 @@ fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
     }
 }
 
-fn first_segment(path: &Path, plan: &Arc<Plan>, shape: Shape) -> Result<Growing> {
-    let name = folder::path(path, shape.first_row);
+/// A segment of which nothing is known from one before it.
+fn first_segment(
+    path: &Path,
+    plan: &Arc<Plan>,
+    first_row: u64,
+    sorted_by: Option<usize>,
+    segment_rows: Option<u64>,
+) -> Result<Growing> {
+    let segment_rows = segment_rows.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
+    let rows = FIRST_ROWS.min(segment_rows);
+    let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
+    let shape = Shape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };
+    let name = folder::path(path, first_row);
     let live = Growing::create(path, plan, shape, false)?;
     let named = live.shared.store.sync().and_then(|()| live.shared.store.name(&name));
     named.map_err(|e| Error::io("naming a segment", &e).at(&name))?;
@@ -616,12 +623,9 @@ fn live_segment(
     let header = chain.last.as_ref().map(|(segment, _)| &segment.header);
     let kept = super::table::setting(dataset.schema(), SEGMENT_ROWS);
     let given = options.segment_rows.or(header.map(|header| header.segment_rows)).or(kept);
-    let segment_rows = given.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
-    let rows = FIRST_ROWS.min(segment_rows);
-    let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
     let known = dataset.sorted_by();
-    let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?.map(|c| c as u32);
-    let live = first_segment(path, plan, Shape { first_row, limits, sorted_by, segment_rows })?;
+    let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;
+    let live = first_segment(path, plan, first_row, sorted_by, given)?;
     Ok((live, 0))
 }
 
