@@ -49,3 +49,10 @@ pub use open::{Open, open};
 pub use parse::{parse_schema, parse_type};
 pub use table::{Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
 pub use value::{Items, Members, Value};
+
+/// For tests: disks that are watched, and machines that are started again.
+#[doc(hidden)]
+pub mod simulate {
+    pub use crate::map::{Act, Medium, Witness, pretend_boot};
+    pub use crate::table::compact_on;
+}

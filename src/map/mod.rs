@@ -14,12 +14,16 @@
 //! Metadata of a file is better read by [`Mapping::read_at`], which copies by pread(2): about 0.5 µs, where a first
 //! touch costs a page fault of 5 µs and more and makes the kernel map a whole folio around it.
 
+mod medium;
 mod os;
 mod store;
 mod sys;
 mod view;
 
-pub(crate) use store::{Lock, Store, part_name, remote};
+pub(crate) use medium::boot_id;
+pub use medium::{Act, Medium, Witness, pretend_boot};
+use store::part_name;
+pub(crate) use store::{Lock, Store, remote};
 pub use view::{Element, View};
 
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-//! The file of a growing segment, as its one writer uses it: everything the writer does to a disk is here.
+//! The file of a growing segment, as its one writer uses it.
 //!
 //! Large pieces go by pwrite(2), which costs no page faults and reports a full disk as an error. Small ones are stored
 //! through a mapping of the whole file, but only where [`Store::prepare`] has reserved the blocks before: a store into
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use super::medium::{Act, Medium, inode};
 use super::{Mode, os, sys};
 
 /// A file of fixed size, sparse at first, written by one process.
@@ -21,36 +22,49 @@ pub(crate) struct Store {
     /// Where a file lies that can't be created without a name, until it is given its own.
     part: Mutex<Option<PathBuf>>,
     forks: u64,
+    medium: Medium,
+    id: u64,
 }
 
 impl Store {
     /// A new file of `len` zeros in `folder`, which nobody can see until it gets a name.
-    pub(crate) fn create(folder: &Path, len: u64) -> io::Result<Store> {
+    pub(crate) fn create(medium: &Medium, folder: &Path, len: u64) -> io::Result<Store> {
+        medium.tell(Act::Make { folder })?;
         let (file, part) = match os::unnamed(folder)? {
             Some(file) => (file, None),
-            None => named_part(folder)?,
+            None => medium.named_part(folder).map(|(file, path)| (file, Some(path)))?,
         };
+        let id = inode(&file)?;
+        if part.is_none() {
+            medium.tell(Act::Made { file: id, path: None })?;
+        }
+        medium.tell(Act::Resize { file: id, len })?;
         file.set_len(len)?;
-        Store::new(file, part)
+        Store::new(medium, file, part)
     }
 
     /// The file at `path`, to go on writing.
-    pub(crate) fn open(path: &Path) -> io::Result<Store> {
-        Store::new(File::options().read(true).write(true).open(path)?, None)
+    pub(crate) fn open(medium: &Medium, path: &Path) -> io::Result<Store> {
+        medium.tell(Act::Open { path })?;
+        Store::new(medium, File::options().read(true).write(true).open(path)?, None)
     }
 
-    fn new(file: File, part: Option<PathBuf>) -> io::Result<Store> {
-        let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    fn new(medium: &Medium, file: File, part: Option<PathBuf>) -> io::Result<Store> {
+        let (len, id) = (usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?, inode(&file)?);
+        medium.tell(Act::Map { file: id })?;
         let region = sys::Region::of_file(&file, len, Mode::ReadWrite)?;
-        Ok(Store { region, file, part: Mutex::new(part), forks: os::forks() })
+        Ok(Store { region, file, part: Mutex::new(part), forks: os::forks(), medium: medium.clone(), id })
     }
 
     /// Gives a new file its name.
     pub(crate) fn name(&self, path: &Path) -> io::Result<()> {
         let part = self.part.lock().map_or(None, |mut part| part.take());
         match part {
-            None => os::name(&self.file, path),
-            Some(part) => std::fs::rename(part, path),
+            None => {
+                self.medium.tell(Act::Name { file: self.id, path })?;
+                os::name(&self.file, path)
+            }
+            Some(part) => self.medium.rename(&part, path),
         }
     }
 
@@ -58,11 +72,12 @@ impl Store {
     pub(crate) fn replace(&self, path: &Path) -> io::Result<()> {
         let beside = part_name(path.parent().unwrap_or(Path::new(".")));
         self.name(&beside)?;
-        std::fs::rename(beside, path)
+        self.medium.rename(&beside, path)
     }
 
     /// Writes `bytes` at `offset` (pwrite(2)).
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.medium.tell(Act::Write { file: self.id, offset, bytes })?;
         self.file.write_all_at(bytes, offset)
     }
 
@@ -74,7 +89,14 @@ impl Store {
     /// Stores `bytes` at `offset`, which `prepare` has made ready.
     #[inline]
     pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
+        self.stored(offset, bytes);
         self.region.copy_in(offset as usize, bytes);
+    }
+
+    #[inline]
+    fn stored(&self, offset: u64, bytes: &[u8]) {
+        // Nobody can refuse a store.
+        let _ = self.medium.tell(Act::Store { file: self.id, offset, bytes });
     }
 
     /// Fills `into` with the bytes from `offset` on, through the mapping.
@@ -84,17 +106,18 @@ impl Store {
 
     /// Makes sure that writing there can't fail for want of space; false where the file system can't.
     pub(crate) fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.medium.tell(Act::Reserve { file: self.id, offset, len })?;
         os::allocate(&self.file, offset, len)
     }
 
     /// Makes ready for `put`; false where the file system can't reserve space. From byte `fresh` on, the start of a page,
     /// nothing has been written yet.
     pub(crate) fn prepare(&self, offset: u64, len: u64, fresh: u64) -> io::Result<bool> {
-        let ready = os::allocate(&self.file, offset, len)?;
+        let ready = self.reserve(offset, len)?;
         if ready {
             // Pages that were written are in memory, and are mapped several times as fast as ones that are not.
             if let Some(rest) = (offset + len).checked_sub(fresh) {
-                self.file.write_all_at(&vec![0; rest as usize], fresh)?;
+                self.write(fresh, &vec![0; rest as usize])?;
             }
             self.region.populate(offset as usize, len as usize);
         }
@@ -103,17 +126,20 @@ impl Store {
 
     /// Gives the blocks of a range back, which nobody looks at.
     pub(crate) fn release(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.medium.tell(Act::Release { file: self.id, offset, len })?;
         os::release(&self.file, offset, len)
     }
 
     /// Stores a word that readers load with acquire: whoever sees it sees everything stored before.
     #[inline]
     pub(crate) fn publish64(&self, offset: u64, value: u64) {
+        self.stored(offset, &value.to_le_bytes());
         self.region.word64(offset as usize).store(value, Ordering::Release);
     }
 
     /// As [`Store::publish64`].
     pub(crate) fn publish32(&self, offset: u64, value: u32) {
+        self.stored(offset, &value.to_le_bytes());
         self.region.word32(offset as usize).store(value, Ordering::Release);
     }
 
@@ -142,7 +168,9 @@ impl Store {
 
     /// Returns when everything written is on the disk (fdatasync(2)).
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.medium.tell(Act::Sync { file: self.id })?;
+        self.file.sync_data()?;
+        self.medium.tell(Act::Synced { file: self.id })
     }
 }
 
@@ -151,16 +179,9 @@ impl Drop for Store {
         let is_ours = self.forks == os::forks();
         if let Ok(Some(part)) = self.part.get_mut().map(|part| part.take().filter(|_| is_ours)) {
             // It never got its name; a failure to remove it can't be mended here.
-            let _ = std::fs::remove_file(part);
+            let _ = self.medium.remove(&part);
         }
     }
-}
-
-/// A file beside the folder, so that whoever lists the folder never sees it.
-fn named_part(folder: &Path) -> io::Result<(File, Option<PathBuf>)> {
-    let path = part_name(folder);
-    let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    Ok((file, Some(path)))
 }
 
 /// A name beside the folder that nothing has yet, so that whoever lists the folder never sees it.
@@ -175,14 +196,18 @@ pub(crate) fn part_name(folder: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Lock {
     folder: File,
+    path: PathBuf,
     forks: u64,
+    medium: Medium,
 }
 
 impl Lock {
     /// Takes the lock; `None` when another process has it.
-    pub(crate) fn take(path: &Path) -> io::Result<Option<Lock>> {
+    pub(crate) fn take(medium: &Medium, path: &Path) -> io::Result<Option<Lock>> {
+        medium.tell(Act::Lock { path })?;
         let folder = File::open(path)?;
-        Ok(os::try_lock(&folder)?.then(|| Lock { folder, forks: os::forks() }))
+        let (path, medium) = (path.to_path_buf(), medium.clone());
+        Ok(os::try_lock(&folder)?.then(|| Lock { folder, path, forks: os::forks(), medium }))
     }
 
     /// Whether this process is the one that took the lock, and no fork of it.
@@ -193,7 +218,7 @@ impl Lock {
 
     /// Returns when names given and taken in the folder are on the disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.folder.sync_all()
+        self.medium.sync_folder(&self.path)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Segments rewritten as dense Arrow files, and segments dropped.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,11 +11,11 @@ use super::growing::Growing;
 use super::plan::Plan;
 use super::segment::Segment;
 use super::table::{one_segment, open as open_table};
-use super::writer::{Writer, take_lock};
+use super::writer::{Writer, not_durable, take_lock};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
-use crate::map::part_name;
+use crate::map::Medium;
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
@@ -25,9 +24,10 @@ impl Writer {
     /// # Errors
     /// `Io`; what was rewritten before stays so.
     pub fn compact(&mut self, progress: impl FnMut(u64, u64)) -> Result<u64> {
-        self.check()?;
+        // A dense file says nothing of those before it: after a power cut it counts, so they must be there.
+        self.sync()?;
         let live = self.segments[0].first_row();
-        compact_before(self.path(), live, progress)
+        compact_before(self.medium(), self.path(), live, progress)
     }
 
     /// Removes the segments that hold no row from number `row` on, but never the one that grows. Readers that have mapped
@@ -41,7 +41,9 @@ impl Writer {
         let mut removed = 0;
         for pair in starts.windows(2).take_while(|pair| pair[1] <= row) {
             let path = folder::path(self.path(), pair[0]);
-            std::fs::remove_file(&path).map_err(|e| Error::io("removing a segment", &e).at(path))?;
+            // One after the other on the disk, too: if a later one went first, a power cut could leave a gap.
+            let done = self.medium().remove(&path).and_then(|()| self.medium().sync_folder(self.path()));
+            done.map_err(|e| Error::io("removing a segment", &e).at(path))?;
             removed += pair[1] - pair[0];
         }
         Ok(removed)
@@ -53,27 +55,40 @@ impl Writer {
 /// # Errors
 /// As [`Writer::compact`], and `Busy` while the table is being written.
 pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    compact_on(&Medium::default(), path, progress)
+}
+
+/// As [`compact`], on a disk that somebody may watch.
+pub fn compact_on(medium: &Medium, path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
     let path = &std::fs::canonicalize(&path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
-    let _lock = take_lock(path).map_err(|e| e.at(path))?;
+    let _lock = take_lock(medium, path).map_err(|e| e.at(path))?;
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = Chain::open(path)?.ok_or_else(missing)?;
-    chain.remove_orphans(path)?;
+    chain.remove_orphans(medium, path)?;
+    bring_to_disk(medium, path, &chain)?;
     let live = chain.last.as_ref().filter(|(_, record)| !record.sealed);
     if let Some((segment, _)) = live.filter(|(_, record)| record.rows() == 0) {
         // The next row begins where it does: there is no other name for a segment behind it.
-        return compact_before(path, segment.header.first_row, progress);
+        return compact_before(medium, path, segment.header.first_row, progress);
     }
     if let Some((segment, record)) = live {
         // Those who watch the segment must learn that it has ended, so that they look for the next one.
         let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
-        let mut live = Growing::open(segment.path(), &plan, segment.header.clone(), record)?;
+        let mut live = Growing::open(medium, segment.path(), &plan, segment.header.clone(), record)?;
         live.show(true, false);
         live.shared.make_durable()?;
     }
-    compact_before(path, u64::MAX, progress)
+    compact_before(medium, path, u64::MAX, progress)
 }
 
-fn compact_before(path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
+/// What a writer that died has not brought to the disk: a dense file counts after a power cut, whatever is before it.
+fn bring_to_disk(medium: &Medium, path: &Path, chain: &Chain) -> Result<()> {
+    let Some((segment, _)) = &chain.last else { return Ok(()) };
+    let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
+    not_durable(medium, path, chain, &plan)?.iter().try_for_each(|segment| segment.make_durable().map(drop))
+}
+
+fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let table = open_table(path, Default::default())?.ok_or_else(missing)?;
     let starts: Vec<u64> = folder::list(path)?.unwrap_or_default().into_iter().filter(|&start| start < end).collect();
@@ -83,7 +98,7 @@ fn compact_before(path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> 
         let file = folder::path(path, start);
         if let Some(segment) = super::segment::open(&file)? {
             let dense = with_settings(one_segment(&table, start)?, segment);
-            rewrite(&dense, path, &file).map_err(|e| e.at(&file))?;
+            rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
             done += 1;
         }
     }
@@ -105,16 +120,8 @@ fn with_settings(dataset: Dataset, segment: Segment) -> Dataset {
 }
 
 /// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.
-fn rewrite(dataset: &Dataset, folder: &Path, place: &Path) -> Result<()> {
-    let part = part_name(folder);
-    let mut sink = File::create(&part).map_err(|e| Error::io("creating the dense segment beside the folder", &e))?;
-    let written = write_to(dataset, &mut sink, &WriteOptions::default()).and_then(|()| {
-        sink.sync_all().map_err(|e| Error::io("syncing the dense segment", &e))?;
-        std::fs::rename(&part, place).map_err(|e| Error::io("replacing the segment", &e))
-    });
-    if written.is_err() {
-        // A failure to remove it can't be mended here.
-        let _ = std::fs::remove_file(&part);
-    }
-    written
+fn rewrite(medium: &Medium, dataset: &Dataset, folder: &Path, place: &Path) -> Result<()> {
+    let mut part = medium.part(folder).map_err(|e| Error::io("creating the dense segment beside the folder", &e))?;
+    write_to(dataset, &mut part, &WriteOptions::default())?;
+    part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
 }

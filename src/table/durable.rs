@@ -4,10 +4,11 @@
 //! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum says so,
 //! and the record before counts.
 
-use super::format::{Record, boot_id};
+use super::format::Record;
 use super::plan::Plan;
 use super::segment::Segment;
 use crate::error::Result;
+use crate::map::boot_id;
 
 /// The checksum of the bytes that `to` has and `from` has not, buffer after buffer.
 pub(super) fn delta(
@@ -41,7 +42,12 @@ pub(super) fn delta(
 impl Segment {
     /// The newest commit that counts: after a crash of the machine, the newest durable one.
     pub fn newest(&self) -> Result<Record> {
-        match self.visible() {
+        let seen = self.look(1).or_else(|e| match self.whole_records().any(|record| record.boot == boot_id()) {
+            true => self.visible(),
+            // Nobody has committed since the machine was started: nobody is in the middle of it.
+            false => Err(e),
+        });
+        match seen {
             Ok(record) if record.boot == boot_id() => Ok(record),
             Ok(record) => recover(self, record.sequence),
             // The pages of sequence and records reach the disk, or a copy, in any order: then the commit before counts.
@@ -52,10 +58,13 @@ impl Segment {
         }
     }
 
+    fn whole_records(&self) -> impl Iterator<Item = Record> {
+        (0..2).filter_map(|number| self.record_at(self.header.visible(number)))
+    }
+
     /// A whole visible record of this boot, where the newest one is not whole.
     fn other_visible(&self) -> Option<Record> {
-        let records = (0..2).filter_map(|number| self.record_at(self.header.visible(number)));
-        let sound = records.filter(|record| record.boot == boot_id() && self.check_record(record).is_ok());
+        let sound = self.whole_records().filter(|record| record.boot == boot_id() && self.check_record(record).is_ok());
         let record = sound.max_by_key(|record| record.sequence)?;
         let sequence = record.sequence.max(self.sequence());
         Some(Record { sequence, ..record })

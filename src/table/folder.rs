@@ -2,9 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::{Record, boot_id};
+use super::format::Record;
 use super::segment::{self, Segment};
+use crate::buffer::Bytes;
+use crate::dataset::Source;
 use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::{Ipc, Options};
+use crate::map::{Mapping, Medium, Mode, boot_id};
 
 /// The name of the segment whose first row is `first_row`.
 pub(super) fn name(first_row: u64) -> String {
@@ -77,9 +81,14 @@ impl Chain {
     }
 
     /// Removes the segments that don't count; for the writer alone.
-    pub fn remove_orphans(&self, folder: &Path) -> Result<()> {
-        let remove = |row: &u64| std::fs::remove_file(path(folder, *row));
-        self.orphans.iter().try_for_each(remove).map_err(|e| Error::io("removing an unfinished segment", &e))
+    pub fn remove_orphans(&self, medium: &Medium, folder: &Path) -> Result<()> {
+        let remove = |row: &u64| medium.remove(&path(folder, *row));
+        let done = self.orphans.iter().try_for_each(remove).and_then(|()| match self.orphans.is_empty() {
+            // One that came back after a power cut could begin where rows end that were written since.
+            false => medium.sync_folder(folder),
+            true => Ok(()),
+        });
+        done.map_err(|e| Error::io("removing an unfinished segment", &e))
     }
 }
 
@@ -87,7 +96,11 @@ impl Chain {
 /// not hang on others itself. Segments become durable in order, so one that is, and is sealed, needs no look behind it.
 fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
     for pair in starts.windows(2).rev() {
-        let Some((_, before)) = open_last(&path(folder, pair[0]))? else { return Ok(true) };
+        let file = path(folder, pair[0]);
+        let Some((_, before)) = open_last(&file)? else {
+            // Nothing is made dense before it and all before it are on the disk.
+            return Ok(pair[0] + open_dense(&file, Options::default())?.walk(u64::MAX)? == pair[1]);
+        };
         if !before.sealed || pair[0] + before.rows() != pair[1] {
             return Ok(false);
         }
@@ -96,6 +109,12 @@ fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// A segment's file opened through its footer, as any Arrow file.
+pub(super) fn open_dense(path: &Path, options: Options) -> Result<Ipc> {
+    let mapping = Mapping::open(path, Mode::Read)?;
+    Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options).map_err(|e| e.at(path))
 }
 
 fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {

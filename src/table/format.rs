@@ -319,16 +319,6 @@ impl Words<'_> {
     }
 }
 
-/// This boot of the machine, or zeros where the system doesn't say.
-pub(super) fn boot_id() -> [u8; 16] {
-    static BOOT: std::sync::OnceLock<[u8; 16]> = std::sync::OnceLock::new();
-    *BOOT.get_or_init(|| {
-        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-        u128::from_str_radix(&digits, 16).unwrap_or(0).to_be_bytes()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,13 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::entries::Entries;
 use super::face::{Face, Sizes};
-use super::format::{
-    ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WAITING, WRITER, boot_id, record_len,
-};
+use super::format::{ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WAITING, WRITER, record_len};
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::ipc::{empty_metadata, schema_metadata};
-use crate::map::Store;
+use crate::map::{Medium, Store, boot_id};
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
 const LARGE: usize = 1 << 10;
@@ -55,7 +53,7 @@ impl Shared {
             self.store.copy_out(at, into);
             Ok(())
         };
-        super::segment::visible(&self.header, sequence, copy)
+        super::segment::visible(&self.header, sequence, copy, super::segment::PATIENCE)
     }
 
     /// The rows of the newest durable record.
@@ -170,10 +168,16 @@ pub(super) struct Shape {
 
 impl Growing {
     /// A new segment of no rows, complete but for its name.
-    pub fn create(folder: &Path, plan: &Arc<Plan>, shape: Shape, provisional: bool) -> Result<Growing> {
+    pub fn create(
+        medium: &Medium,
+        folder: &Path,
+        plan: &Arc<Plan>,
+        shape: Shape,
+        provisional: bool,
+    ) -> Result<Growing> {
         let sizes = Sizes::of(plan);
         let (front, header) = lay_out(plan, shape, &sizes)?;
-        let made = Store::create(folder, header.file_len()).and_then(|store| {
+        let made = Store::create(medium, folder, header.file_len()).and_then(|store| {
             let control = header.ring + header.slot * SLOTS;
             // Written, not only reserved: what the first stores through the mapping meet is then in memory already.
             let mut front = front;
@@ -201,9 +205,9 @@ impl Growing {
     }
 
     /// The segment at `path`, to go on from `record`.
-    pub fn open(path: &Path, plan: &Arc<Plan>, header: Header, record: &Record) -> Result<Growing> {
+    pub fn open(medium: &Medium, path: &Path, plan: &Arc<Plan>, header: Header, record: &Record) -> Result<Growing> {
         let failed = |e: io::Error| Error::io("opening the segment to go on writing", &e);
-        let store = Store::open(path).map_err(failed)?;
+        let store = Store::open(medium, path).map_err(failed)?;
         let sizes = Sizes::of(plan);
         if header.slots < 2 || header.slot < sizes.slot || header.footer < sizes.footer {
             return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
@@ -304,7 +308,9 @@ impl Growing {
         let (_, _, step) = self.ready[region];
         let from = at - at % PAGE;
         let to = (from + step).min(place.capacity.next_multiple_of(PAGE)).max(at + bytes.len() as u64);
-        let fresh = place.offset + at.next_multiple_of(PAGE);
+        // The byte at the start of a page may be the last of a bitmap, with committed bits in it.
+        let partial = u64::from(self.committed.tails[region] != 0);
+        let fresh = place.offset + (at + partial).next_multiple_of(PAGE);
         if !shared.store.prepare(place.offset + from, to - from, fresh)? {
             return shared.store.write(place.offset + at, bytes);
         }
@@ -432,7 +438,7 @@ mod tests {
         let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
         let plan = Arc::new(Plan::of(&schema).unwrap());
         let shape = Shape { first_row: 0, limits: plan.limits(|_| 4), sorted_by: None, segment_rows: 4 };
-        let mut growing = Growing::create(folder.path(), &plan, shape, false).unwrap();
+        let mut growing = Growing::create(&Medium::default(), folder.path(), &plan, shape, false).unwrap();
         let shared = growing.shared.clone();
         let chosen = || shared.store.load32(shared.header.tail);
         growing.now.counters[0] = 1;

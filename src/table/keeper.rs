@@ -221,12 +221,13 @@ impl Inner {
     fn sync(&self) -> Result<()> {
         let _alone = locked(&self.syncing);
         let pending = locked(&self.segments).clone();
+        // Names first: a durable segment says that all before it are there.
+        if self.names.swap(false, Ordering::AcqRel) {
+            self.lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
+        }
         let mut rows = self.durable_rows.load(Ordering::Acquire);
         for segment in &pending {
             rows = rows.max(segment.header.first_row + segment.make_durable()?);
-        }
-        if self.names.swap(false, Ordering::AcqRel) {
-            self.lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
         }
         self.durable_rows.fetch_max(rows, Ordering::AcqRel);
         let done = pending.len() - 1;

@@ -27,7 +27,7 @@ mod stat;
 mod table;
 mod writer;
 
-pub use compact::compact;
+pub use compact::{compact, compact_on};
 pub use follow::{Follow, follow};
 pub use stat::{TableStat, table_stat};
 pub(crate) use table::open as open_table;

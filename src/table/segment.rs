@@ -17,7 +17,7 @@ use crate::validate;
 
 /// How often a reader looks again at a record that is not whole although no other commit comes: the writer may be in the
 /// middle of one. While others come it goes on looking.
-const PATIENCE: usize = 10_000;
+pub(super) const PATIENCE: usize = 10_000;
 
 /// A segment in place.
 #[derive(Debug)]
@@ -35,10 +35,11 @@ pub(super) fn visible(
     header: &Header,
     sequence: impl Fn() -> u64,
     copy: impl Fn(u64, &mut [u8]) -> Result<()>,
+    patience: usize,
 ) -> Result<Record> {
     let mut bytes = vec![0; record_len(header.limits.len())];
     let (mut last, mut looks) = (0, 0);
-    while looks < PATIENCE {
+    while looks < patience {
         let current = sequence();
         looks = if current == last { looks + 1 } else { 0 };
         last = current;
@@ -91,11 +92,16 @@ impl Segment {
 
     /// The newest commit, whatever boot it is of.
     pub fn visible(&self) -> Result<Record> {
+        self.look(PATIENCE)
+    }
+
+    /// As [`Segment::visible`], for a while.
+    pub fn look(&self, patience: usize) -> Result<Record> {
         let copy = |at: u64, into: &mut [u8]| {
             self.mapping.copy_out(at as usize, into);
             Ok(())
         };
-        let record = visible(&self.header, || self.sequence(), copy).map_err(|e| e.at(self.path()))?;
+        let record = visible(&self.header, || self.sequence(), copy, patience).map_err(|e| e.at(self.path()))?;
         self.check_record(&record)?;
         Ok(record)
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::folder::{self, Chain};
 use super::segment::{self, Segment};
 use crate::error::{Error, Result};
-use crate::map::Lock;
+use crate::map::{Lock, Medium};
 
 /// A table at one moment: see [`table_stat`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +88,7 @@ impl TableStat {
 
 /// Whether some process holds the lock. To find out, it is taken for an instant.
 fn is_locked(folder: &Path) -> Result<bool> {
-    let lock = Lock::take(folder).map_err(|e| Error::io("asking for the folder's lock", &e).at(folder))?;
+    let lock =
+        Lock::take(&Medium::default(), folder).map_err(|e| Error::io("asking for the folder's lock", &e).at(folder))?;
     Ok(lock.is_none())
 }

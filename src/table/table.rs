@@ -14,14 +14,12 @@ use std::sync::{Arc, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::folder::{self, Chain};
+use super::folder::{self, Chain, open_dense};
 use super::format::{Record, SORTED_BY};
 use super::segment::{self, Segment};
-use crate::buffer::Bytes;
 use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, Options, Validate};
-use crate::map::{Mapping, Mode};
 
 /// What all segments of a table share.
 #[derive(Debug)]
@@ -182,12 +180,6 @@ fn dataset(table: &Arc<Table>, history: Option<Arc<History>>, live: Option<Live>
     let history = history.map(|history| piece(history));
     let live = live.map(|live| piece(Arc::new(live)));
     Dataset::of_pieces(table.schema.clone(), history.into_iter().chain(live).collect())
-}
-
-/// A segment's file opened through its footer, as any Arrow file.
-fn open_dense(path: &Path, options: Options) -> Result<Ipc> {
-    let mapping = Mapping::open(path, Mode::Read)?;
-    Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options).map_err(|e| e.at(path))
 }
 
 impl Entry {

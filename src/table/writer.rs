@@ -11,14 +11,14 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use super::append::{Incoming, arrays_of};
 use super::entries::Entries;
 use super::folder::{self, Chain};
-use super::format::{SEGMENT_ROWS, SORTED_BY, boot_id};
+use super::format::{SEGMENT_ROWS, SORTED_BY};
 use super::growing::{Growing, Shape, Shared};
 use super::keeper::Keeper;
 use super::plan::Plan;
 use super::sorted::{self, Key};
 use crate::dataset::{Dataset, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Lock, remote};
+use crate::map::{Lock, Medium, boot_id, remote};
 
 /// Rows of a table's first segment; each next one has room for twice as many.
 const FIRST_ROWS: u64 = 64 << 10;
@@ -49,12 +49,16 @@ pub struct WriterOptions {
     pub sorted_by: Option<String>,
     /// Whether to write on file systems on which mappings of several machines don't agree, such as NFS.
     pub force: bool,
+    /// The disk, which a test may watch.
+    #[doc(hidden)]
+    pub medium: Medium,
 }
 
 impl Default for WriterOptions {
     fn default() -> WriterOptions {
         let sync = Sync::Every(Duration::from_secs(1));
-        WriterOptions { sync, segment_rows: None, dictionary: Vec::new(), sorted_by: None, force: false }
+        let medium = Medium::default();
+        WriterOptions { sync, segment_rows: None, dictionary: Vec::new(), sorted_by: None, force: false, medium }
     }
 }
 
@@ -75,6 +79,7 @@ pub struct Writer {
     pub(super) last: (Option<Key>, Option<Key>),
     pub(super) sorted_by: Option<usize>,
     segment_rows: u64,
+    medium: Medium,
     keeper: Keeper,
     sync: Sync,
     /// Why nothing can be written any more.
@@ -104,7 +109,7 @@ impl Writer {
             if schema.is_none() {
                 return Err(no_table());
             }
-            std::fs::create_dir(path).map_err(|e| Error::io("making the table's folder", &e))?;
+            options.medium.make_folder(path).map_err(|e| Error::io("making the table's folder", &e))?;
         }
         if !path.is_dir() {
             return Err(Error::argument("a table is a folder, and this is a file; choose another path"));
@@ -112,7 +117,7 @@ impl Writer {
         // The process may go to another folder, and the path may be a link.
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
         refuse_remote(path, options.force)?;
-        let lock = take_lock(path)?;
+        let lock = take_lock(&options.medium, path)?;
         match Chain::open(path)? {
             Some(chain) => Writer::reopen(path, chain, schema, options, lock),
             None if std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()) => Err(folder::foreign(path)),
@@ -124,7 +129,9 @@ impl Writer {
         let schema = without_settings(&schema.ok_or_else(no_table)?);
         let plan = Arc::new(Plan::of(&schema)?);
         let sorted_by = options.sorted_by.as_deref().map(|name| sorted_column(&schema, name)).transpose()?;
-        let live = first_segment(path, &plan, 0, sorted_by, options.segment_rows)?;
+        let live = first_segment(&options.medium, path, &plan, 0, sorted_by, options.segment_rows)?;
+        // Whoever has made a table has one after a power cut.
+        lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
         let entries = plan.dictionaries.iter().map(|_| Entries::default()).collect();
         Writer::start(path, plan, (Vec::new(), live), entries, options, lock)
     }
@@ -158,6 +165,7 @@ impl Writer {
             last,
             sorted_by,
             segment_rows,
+            medium: options.medium.clone(),
             keeper,
             sync,
             broken,
@@ -172,7 +180,7 @@ impl Writer {
         options: &WriterOptions,
         lock: Lock,
     ) -> Result<Writer> {
-        chain.remove_orphans(path)?;
+        chain.remove_orphans(&options.medium, path)?;
         let dataset = super::table::open(path, Default::default())?
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
         let there = without_settings(dataset.schema());
@@ -188,7 +196,7 @@ impl Writer {
             return Err(Error::argument(format!("the table was not made to be sorted by '{name}'")));
         }
         let entries = read_entries(&live)?;
-        let pending = not_durable(path, &chain, &plan)?;
+        let pending = not_durable(&options.medium, path, &chain, &plan)?;
         let mut writer = Writer::start(path, plan, (pending, live), entries, options, lock)?;
         writer.dropped = dropped;
         if let Some(column) = writer.sorted_by.filter(|_| dataset.len().is_ok_and(|rows| rows > 0)) {
@@ -201,6 +209,10 @@ impl Writer {
     /// The table's schema.
     pub fn schema(&self) -> &SchemaRef {
         &self.plan.schema.schema
+    }
+
+    pub(super) fn medium(&self) -> &Medium {
+        &self.medium
     }
 
     /// The table's folder.
@@ -328,11 +340,9 @@ impl Writer {
         if full.rows() == 0 {
             return self.replace_empty(shape);
         }
-        let mut next = Growing::create(&self.folder, &self.plan, shape, true)?;
-        if self.sync != Sync::Never {
-            // A name on the disk without what makes the file a segment would be worse than neither.
-            next.shared.store.sync().map_err(|e| Error::io("creating a segment", &e))?;
-        }
+        let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, true)?;
+        // A name on the disk without what makes the file a segment would be worse than neither.
+        next.shared.store.sync().map_err(|e| Error::io("creating a segment", &e))?;
         // Keys mean the same in all segments.
         for (number, entries) in self.entries.iter().enumerate() {
             let dictionary = &self.plan.dictionaries[number];
@@ -347,7 +357,7 @@ impl Writer {
     /// A segment that holds nothing makes room for a larger one, which begins with the same row and so has its name.
     fn replace_empty(&mut self, shape: Shape) -> Result<()> {
         let is_named = self.segments.len() == 1;
-        let next = Growing::create(&self.folder, &self.plan, shape, !is_named)?;
+        let next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
         if is_named {
             let path = folder::path(&self.folder, next.first_row());
             let named = next.shared.store.sync().and_then(|()| next.shared.store.replace(&path));
@@ -515,8 +525,8 @@ fn refuse_remote(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-pub(super) fn take_lock(path: &Path) -> Result<Lock> {
-    let take = || Lock::take(path).map_err(|e| Error::io("locking the folder", &e));
+pub(super) fn take_lock(medium: &Medium, path: &Path) -> Result<Lock> {
+    let take = || Lock::take(medium, path).map_err(|e| Error::io("locking the folder", &e));
     let mut lock = take()?;
     for _ in 0..20 {
         // `table_stat` holds it for an instant.
@@ -587,6 +597,7 @@ fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
 
 /// A segment of which nothing is known from one before it.
 fn first_segment(
+    medium: &Medium,
     path: &Path,
     plan: &Arc<Plan>,
     first_row: u64,
@@ -598,7 +609,7 @@ fn first_segment(
     let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
     let shape = Shape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };
     let name = folder::path(path, first_row);
-    let live = Growing::create(path, plan, shape, false)?;
+    let live = Growing::create(medium, path, plan, shape, false)?;
     let named = live.shared.store.sync().and_then(|()| live.shared.store.name(&name));
     named.map_err(|e| Error::io("naming a segment", &e).at(&name))?;
     Ok(live)
@@ -614,7 +625,7 @@ fn live_segment(
 ) -> Result<(Growing, u64)> {
     if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
         let dropped = super::durable::dropped(segment, record);
-        let mut live = Growing::open(segment.path(), plan, segment.header.clone(), record)?;
+        let mut live = Growing::open(&options.medium, segment.path(), plan, segment.header.clone(), record)?;
         // From now on this is the newest commit, of this boot, whatever stood there.
         live.show(false, false);
         return Ok((live, dropped));
@@ -625,7 +636,7 @@ fn live_segment(
     let given = options.segment_rows.or(header.map(|header| header.segment_rows)).or(kept);
     let known = dataset.sorted_by();
     let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;
-    let live = first_segment(path, plan, first_row, sorted_by, given)?;
+    let live = first_segment(&options.medium, path, plan, first_row, sorted_by, given)?;
     Ok((live, 0))
 }
 
@@ -637,7 +648,7 @@ fn without_settings(schema: &SchemaRef) -> SchemaRef {
 }
 
 /// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.
-fn not_durable(path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
+pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
     let mut found = Vec::new();
     let sealed = &chain.starts[..chain.starts.len().saturating_sub(1)];
     for &start in sealed.iter().rev() {
@@ -647,10 +658,13 @@ fn not_durable(path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<S
         if record.boot != boot_id() {
             break;
         }
-        if (0..2).filter_map(|number| segment.durable(number)).any(|durable| durable.counters == record.counters) {
+        if (0..2)
+            .filter_map(|number| segment.durable(number))
+            .any(|durable| durable.sealed == record.sealed && durable.counters == record.counters)
+        {
             break;
         }
-        found.insert(0, Growing::open(&path, plan, segment.header, &record)?.shared);
+        found.insert(0, Growing::open(medium, &path, plan, segment.header, &record)?.shared);
     }
     Ok(found)
 }

@@ -1,0 +1,530 @@
+//! Power cuts: random runs of a writer on a disk that is watched, and the table opened again from what the disk may hold
+//! after a cut at each moment of the run. `ARROWWOOD_POWER_RUNS` makes it take longer: see `make torture`.
+#![cfg(target_os = "linux")]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::simulate::{Medium, compact_on, pretend_boot};
+use arrowwood::{Dataset, Sync, Value, Writer, WriterOptions, open};
+
+#[path = "power/disk.rs"]
+mod disk;
+
+use disk::{Dice, Disk, Event, Luck, Mark, Recorder};
+
+/// A process has one belief about the boot of its machine.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Which columns a table has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    Number,
+    Plain,
+    Nested,
+}
+
+fn schema(width: Width) -> SchemaRef {
+    let mut fields = vec![Field::new("id", DataType::Int64, false)];
+    if width != Width::Number {
+        fields.push(Field::new("text", DataType::Utf8, true));
+        fields.push(Field::new("price", DataType::Float64, true));
+        fields.push(Field::new("flag", DataType::Boolean, false));
+    }
+    if width == Width::Nested {
+        fields.push(Field::new("symbol", DataType::Utf8, true));
+        fields.push(Field::new("list", DataType::List(Arc::new(Field::new("item", DataType::Int64, true))), true));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+fn text(id: u64) -> Option<String> {
+    (id % 5 != 2).then(|| format!("text {id}").repeat(id as usize % 3))
+}
+
+fn price(id: u64) -> Option<f64> {
+    (id % 7 != 3).then_some(id as f64 / 8.0)
+}
+
+fn symbol(id: u64) -> Option<String> {
+    (id % 11 != 4).then(|| format!("S{}", id % 9))
+}
+
+fn items(id: u64) -> Option<Vec<Option<i64>>> {
+    (id % 6 != 1).then(|| (0..id % 4).map(|k| (k != 2).then_some((id * k) as i64)).collect())
+}
+
+fn batch(width: Width, ids: &[u64]) -> RecordBatch {
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(ids.iter().map(|&id| id as i64)))];
+    if width != Width::Number {
+        columns.push(Arc::new(StringArray::from_iter(ids.iter().map(|&id| text(id)))));
+        columns.push(Arc::new(Float64Array::from_iter(ids.iter().map(|&id| price(id)))));
+        columns.push(Arc::new(BooleanArray::from_iter(ids.iter().map(|&id| Some(id % 3 == 0)))));
+    }
+    if width == Width::Nested {
+        columns.push(Arc::new(StringArray::from_iter(ids.iter().map(|&id| symbol(id)))));
+        let lists = ids.iter().map(|&id| items(id));
+        columns.push(Arc::new(ListArray::from_iter_primitive::<arrow_array::types::Int64Type, _, _>(lists)));
+    }
+    RecordBatch::try_new(schema(width), columns).unwrap()
+}
+
+/// Whether row `row` of a table is what `id` says.
+fn is_row(row: &arrowwood::Row<'_>, width: Width, id: u64) -> bool {
+    let cell = |number: usize| row.get(number).unwrap();
+    let is_text = |value: Value<'_>, expected: Option<String>| match value {
+        Value::Null => expected.is_none(),
+        Value::Str(text) => expected.as_deref() == Some(text),
+        _ => false,
+    };
+    let is_plain = || {
+        is_text(cell(1), text(id))
+            && match cell(2) {
+                Value::Null => price(id).is_none(),
+                Value::Float64(value) => price(id) == Some(value),
+                _ => false,
+            }
+            && matches!(cell(3), Value::Bool(flag) if flag == (id % 3 == 0))
+    };
+    let is_nested = || {
+        let list = items(id).map(|items| {
+            let items = items.iter().map(|item| item.map_or("null".into(), |item| item.to_string()));
+            format!("[{}]", items.collect::<Vec<_>>().join(", "))
+        });
+        is_text(cell(4), symbol(id)) && cell(5).to_string() == list.unwrap_or("null".into())
+    };
+    matches!(cell(0), Value::Int(value) if value == id as i64)
+        && (width == Width::Number || is_plain())
+        && (width != Width::Nested || is_nested())
+}
+
+/// A table as it should be.
+#[derive(Clone, Debug, Default)]
+struct Twin {
+    /// What each committed row is, by number, those that were dropped too.
+    rows: Vec<u64>,
+    pending: Vec<u64>,
+    mark: Mark,
+}
+
+/// A random run of a writer.
+struct Run {
+    home: tempfile::TempDir,
+    recorder: Arc<Recorder>,
+    dice: Dice,
+    width: Width,
+    options: WriterOptions,
+    next: u64,
+    twin: Twin,
+}
+
+fn memory() -> PathBuf {
+    // Files in memory, where there is a file system of them.
+    Some(PathBuf::from("/dev/shm")).filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir)
+}
+
+fn place() -> tempfile::TempDir {
+    tempfile::tempdir_in(memory()).unwrap()
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut dice = Dice::new(seed);
+        let recorder = Arc::new(Recorder::default());
+        let width = [Width::Number, Width::Plain, Width::Nested][dice.below(3) as usize];
+        let options = WriterOptions {
+            sync: if dice.below(3) == 0 { Sync::Commit } else { Sync::Never },
+            segment_rows: Some(2 + dice.below(40)),
+            dictionary: if width == Width::Nested { vec!["symbol".into()] } else { Vec::new() },
+            medium: Medium::watched(recorder.clone()),
+            ..WriterOptions::default()
+        };
+        Run { home: place(), recorder, dice, width, options, next: 1, twin: Twin::default() }
+    }
+
+    fn table(&self) -> PathBuf {
+        std::fs::canonicalize(self.home.path()).unwrap().join("ticks")
+    }
+
+    fn note(&self) {
+        self.recorder.mark(self.twin.mark);
+    }
+
+    fn open(&mut self) -> arrowwood::Result<Writer> {
+        self.note();
+        let writer = Writer::open(self.table(), Some(schema(self.width)), &self.options)?;
+        self.twin.mark.exists = true;
+        self.twin.pending.clear();
+        self.note();
+        Ok(writer)
+    }
+
+    fn fresh(&mut self, count: u64) -> Vec<u64> {
+        self.next += count;
+        (self.next - count..self.next).collect()
+    }
+
+    fn append(&mut self, writer: &mut Writer) -> arrowwood::Result<()> {
+        let most = if self.dice.below(6) == 0 { 3 * self.options.segment_rows.unwrap_or(1) } else { 6 };
+        let count = 1 + self.dice.below(most);
+        let ids = self.fresh(count);
+        if self.width == Width::Number && count < 4 {
+            for id in ids {
+                writer.append_row(&[Value::Int(id as i64)])?;
+                self.twin.pending.push(id);
+            }
+            return Ok(());
+        }
+        writer.append(&batch(self.width, &ids))?;
+        self.twin.pending.extend(ids);
+        Ok(())
+    }
+
+    fn commit(&mut self, writer: &mut Writer) -> arrowwood::Result<()> {
+        self.twin.mark.intended = (self.twin.rows.len() + self.twin.pending.len()) as u64;
+        self.note();
+        let done = writer.commit();
+        if done.is_ok() || writer.committed_rows() == self.twin.mark.intended {
+            self.twin.rows.append(&mut self.twin.pending);
+        }
+        done?;
+        if self.options.sync == Sync::Commit {
+            self.twin.mark.durable = self.twin.rows.len() as u64;
+            self.note();
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self, writer: &mut Writer) -> arrowwood::Result<()> {
+        writer.sync()?;
+        assert_eq!(writer.durable_rows(), self.twin.rows.len() as u64);
+        self.twin.mark.durable = self.twin.rows.len() as u64;
+        self.note();
+        Ok(())
+    }
+
+    fn drop_some(&mut self, writer: &mut Writer) -> arrowwood::Result<()> {
+        let upto = self.dice.below(self.twin.rows.len() as u64 + 1);
+        self.twin.mark.dropped = self.twin.mark.dropped.max(upto);
+        self.note();
+        writer.drop_before(upto)?;
+        Ok(())
+    }
+
+    fn close(&mut self, mut writer: Writer) -> arrowwood::Result<()> {
+        self.commit(&mut writer)?;
+        writer.close()?;
+        self.twin.mark.durable = self.twin.rows.len() as u64;
+        self.note();
+        Ok(())
+    }
+
+    /// Does something.
+    fn step(&mut self, place: &mut Option<Writer>) -> arrowwood::Result<()> {
+        let Some(writer) = place else {
+            *place = Some(self.open()?);
+            return Ok(());
+        };
+        match self.dice.below(20) {
+            0..8 => self.append(writer)?,
+            8..12 => self.commit(writer)?,
+            12..15 => self.sync(writer)?,
+            15 => {
+                writer.rollback();
+                self.twin.pending.clear();
+            }
+            16 => drop(writer.compact(|_, _| ())?),
+            17 => self.drop_some(writer)?,
+            18 => {
+                place.take().map_or(Ok(()), |writer| self.close(writer))?;
+                if self.dice.below(3) == 0 {
+                    compact_on(&self.options.medium, self.table(), |_, _| ())?;
+                }
+            }
+            // As a process that ends without a word does; or one that is killed, as far as files go.
+            _ => drop(place.take()),
+        }
+        Ok(())
+    }
+
+    fn play(&mut self, steps: u64) -> arrowwood::Result<()> {
+        let mut writer = None;
+        for _ in 0..steps {
+            self.step(&mut writer)?;
+        }
+        writer.filter(|_| self.dice.coin()).map_or(Ok(()), |writer| self.close(writer))
+    }
+}
+
+/// What was found, for the report.
+#[derive(Debug, Default)]
+struct Count {
+    images: u64,
+    reopened: u64,
+    twice: u64,
+}
+
+/// What a run leaves to be judged.
+struct Case<'a> {
+    width: Width,
+    rows: &'a [u64],
+    options: &'a WriterOptions,
+    /// The folder that the table is in.
+    from: &'a Path,
+}
+
+impl Case<'_> {
+    /// Opens the table of one image, as readers and then perhaps as a writer do.
+    fn judge(&self, disk: &Disk, luck: Luck, dice: &mut Dice, count: &mut Count, depth: u32) -> Result<(), String> {
+        let home = place();
+        let image = disk.image(luck, dice);
+        image.write(self.from, home.path());
+        count.images += 1;
+        let table = home.path().join("ticks");
+        let mark = disk.mark;
+        let end = match open(&table) {
+            Ok(dataset) => self.read(&dataset, mark)?,
+            Err(e) if mark.exists => return Err(format!("can't be opened: {e}")),
+            Err(_) => 0,
+        };
+        if depth > 1 || dice.below(4) > 0 {
+            return Ok(());
+        }
+        count.reopened += 1;
+        let recorder = Arc::new(Recorder::default());
+        let options = WriterOptions { medium: Medium::watched(recorder.clone()), ..self.options.clone() };
+        let said = Mark { durable: end.max(mark.durable), intended: end, ..mark };
+        let home_path = std::fs::canonicalize(home.path()).unwrap();
+        let second = image.disk(self.from, &home_path, said);
+        let (rows, marks) = self.go_on(&home_path.join("ticks"), end, &options, &recorder, said)?;
+        if depth == 0 && dice.below(8) == 0 {
+            let case = Case { rows: &rows, from: &home_path, options: self.options, width: self.width };
+            let before = count.images;
+            judge_all(&case, second, marks, dice, count, depth + 1)?;
+            count.twice += count.images - before;
+        }
+        Ok(())
+    }
+
+    /// The number of the row behind the last one.
+    fn read(&self, dataset: &Dataset, mark: Mark) -> Result<u64, String> {
+        let failed = |e: arrowwood::Error| format!("can't be read: {e}");
+        dataset.validate(|_, _| ()).map_err(failed)?;
+        let (first, rows) = (dataset.first_row(), dataset.len().map_err(failed)?);
+        let end = first + rows;
+        if first > mark.dropped || end < mark.durable || end > mark.intended {
+            return Err(format!("rows {first} .. {end}, and {mark:?}"));
+        }
+        for (number, row) in (first..end).zip(dataset.rows()) {
+            let (row, id) = (row.map_err(failed)?, self.rows[number as usize]);
+            if !is_row(&row, self.width, id) {
+                return Err(format!("row {number} is {row:?}, expected that of {id}"));
+            }
+        }
+        Ok(end)
+    }
+
+    /// Goes on writing; the rows there should be then, and what was done.
+    fn go_on(
+        &self,
+        table: &Path,
+        end: u64,
+        options: &WriterOptions,
+        recorder: &Recorder,
+        mark: Mark,
+    ) -> Result<(Vec<u64>, Vec<Event>), String> {
+        let failed = |e: arrowwood::Error| format!("can't be written: {e}");
+        let mut writer = Writer::open(table, Some(schema(self.width)), options).map_err(failed)?;
+        if writer.rows() != end {
+            return Err(format!("a writer goes on from row {}, and a reader saw {end}", writer.rows()));
+        }
+        recorder.mark(Mark { exists: true, ..mark });
+        let mut rows = self.rows[..end as usize].to_vec();
+        for ids in [&[1_000_001, 1_000_002][..], &[1_000_003]] {
+            rows.extend(ids);
+            writer.append(&batch(self.width, ids)).map_err(failed)?;
+            recorder.mark(Mark { exists: true, intended: rows.len() as u64, ..mark });
+            writer.commit().and_then(|()| writer.sync()).map_err(failed)?;
+            recorder.mark(Mark { exists: true, intended: rows.len() as u64, durable: rows.len() as u64, ..mark });
+        }
+        drop(writer);
+        let whole = Case { rows: &rows, width: self.width, options, from: self.from };
+        let all = Mark { durable: rows.len() as u64, intended: rows.len() as u64, ..mark };
+        whole.read(&open(table).map_err(failed)?, all)?;
+        Ok((rows, recorder.take()))
+    }
+}
+
+/// Cuts the power before each of the events, and after the last.
+fn judge_all(
+    case: &Case<'_>,
+    mut disk: Disk,
+    events: Vec<Event>,
+    dice: &mut Dice,
+    count: &mut Count,
+    depth: u32,
+) -> Result<(), String> {
+    for number in 0..=events.len() {
+        let event = events.get(number);
+        let is_act = event.is_some_and(|event| !matches!(event, Event::Mark(_)));
+        if event.is_none() || (is_act && !disk.is_synced()) {
+            another_boot();
+            // All of them where something reaches the disk, and one by turns at each store.
+            let turn = number % Luck::ALL.len();
+            let is_store = matches!(event, Some(Event::Put(..)));
+            for &luck in if is_store { &Luck::ALL[turn..=turn] } else { &Luck::ALL[..] } {
+                let torn = event.filter(|_| luck != Luck::Nothing && dice.below(3) == 0);
+                let torn = torn.and_then(|event| disk.torn(event, dice));
+                let at = torn.as_ref().unwrap_or(&disk);
+                let judged = case.judge(at, luck, dice, count, depth);
+                if let Err(e) = judged {
+                    if std::env::var_os("ARROWWOOD_POWER_SHOW").is_some() {
+                        events.iter().take(number + 1).for_each(|event| eprintln!("{event:.200?}"));
+                    }
+                    return Err(format!("cut {number} of {}, {luck:?}: {e}", events.len()));
+                }
+            }
+        }
+        if let Some(event) = event {
+            disk.apply(event);
+        }
+    }
+    Ok(())
+}
+
+/// The machine is started again.
+fn another_boot() {
+    static BOOTS: AtomicU64 = AtomicU64::new(1);
+    pretend_boot(Some(u128::from(BOOTS.fetch_add(1, Ordering::Relaxed)).to_be_bytes()));
+}
+
+fn run(seed: u64, count: &mut Count) -> Result<(), String> {
+    another_boot();
+    let mut run = Run::new(seed);
+    let steps = 4 + run.dice.below(30);
+    run.play(steps).map_err(|e| format!("{e}"))?;
+    let events = run.recorder.take();
+    let from = std::fs::canonicalize(run.home.path()).unwrap();
+    let rows: Vec<u64> = run.twin.rows.iter().chain(&run.twin.pending).copied().collect();
+    let case = Case { width: run.width, rows: &rows, options: &run.options, from: &from };
+    judge_all(&case, Disk::default(), events, &mut run.dice, count, 0)
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn a_power_cut_costs_no_durable_row() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (first, runs) = (number("ARROWWOOD_POWER_SEED", 0), number("ARROWWOOD_POWER_RUNS", 6));
+    let mut count = Count::default();
+    for seed in first..first + runs {
+        if seed % 50 == 0 && runs > 50 {
+            eprintln!("  seed {seed}: {count:?}");
+        }
+        if let Err(e) = run(seed, &mut count) {
+            panic!("seed {seed}: {e}; repeat it with ARROWWOOD_POWER_SEED={seed} ARROWWOOD_POWER_RUNS=1");
+        }
+    }
+    pretend_boot(None);
+    eprintln!("  {runs} runs: {count:?}");
+    assert!(count.images > 1000 && count.reopened > 0);
+}
+
+/// A run in which the disk refuses something; how the writer takes it, and what is there afterwards.
+fn suffer(seed: u64, after: u64, errno: i32, lasting: bool, steps: u64) -> Result<bool, String> {
+    let mut run = Run::new(seed);
+    run.recorder.fail(after, errno, lasting);
+    let (mut writer, mut failure) = (None, None);
+    for _ in 0..steps {
+        failure = run.step(&mut writer).err();
+        if failure.is_some() {
+            break;
+        }
+    }
+    if !run.recorder.heal() {
+        return Ok(false);
+    }
+    if failure.as_ref().is_some_and(|e| e.kind() == arrowwood::ErrorKind::InvalidData) {
+        return Err(format!("a failure of the disk is no damage: {failure:?}"));
+    }
+    look(&run)?;
+    if let Some(mut writer) = writer {
+        carry_on(&mut run, &mut writer, failure)?;
+        look(&run)?;
+    }
+    let mut writer = run.open().map_err(|e| format!("can't be opened any more: {e}"))?;
+    let ids = run.fresh(3);
+    run.twin.pending = ids.clone();
+    let done = writer.append(&batch(run.width, &ids)).and_then(|()| run.commit(&mut writer));
+    done.and_then(|()| run.sync(&mut writer)).map_err(|e| format!("can't be written any more: {e}"))?;
+    drop(writer);
+    look(&run)?;
+    Ok(true)
+}
+
+/// What is committed is there, and nothing else.
+fn look(run: &Run) -> Result<(), String> {
+    let rows: Vec<u64> = run.twin.rows.iter().chain(&run.twin.pending).copied().collect();
+    let case = Case { width: run.width, rows: &rows, options: &run.options, from: run.home.path() };
+    let committed = run.twin.rows.len() as u64;
+    match open(run.table()) {
+        Ok(dataset) => case.read(&dataset, Mark { durable: committed, intended: committed, ..run.twin.mark }).map(drop),
+        Err(_) if committed == 0 => Ok(()),
+        Err(e) => Err(format!("can't be opened: {e}")),
+    }
+}
+
+/// All is well again: the same writer goes on, or says that it doesn't.
+fn carry_on(run: &mut Run, writer: &mut Writer, failure: Option<arrowwood::Error>) -> Result<(), String> {
+    let was_sync = failure.as_ref().is_some_and(|e| e.message().contains("syncing rows"));
+    let ids = run.fresh(2);
+    let done = writer.append(&batch(run.width, &ids)).and_then(|()| {
+        run.twin.pending.extend(&ids);
+        run.commit(writer)
+    });
+    match done {
+        Ok(()) if was_sync => Err("a writer goes on after its disk has failed to sync".into()),
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == arrowwood::ErrorKind::Closed && e.message().contains("open the table anew") => {
+            run.twin.pending.clear();
+            Ok(())
+        }
+        Err(e) => Err(format!("after {failure:?} a writer can't go on: {e}")),
+    }
+}
+
+#[test]
+fn every_failure_of_the_disk_is_an_error_and_costs_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    pretend_boot(None);
+    let (first, runs) = (number("ARROWWOOD_POWER_SEED", 0), number("ARROWWOOD_ERROR_RUNS", 2));
+    let errors =
+        [libc::ENOSPC, libc::EIO, libc::ENOMEM, libc::EMFILE, libc::EDQUOT, libc::ENFILE, libc::EACCES, libc::EROFS];
+    let (mut cases, mut number) = (0, 0);
+    for seed in first..first + runs {
+        for lasting in [false, true] {
+            for after in 0.. {
+                // All of them at each act in the long form, one by turns in the short one.
+                let each = if runs > 2 { &errors[..] } else { &errors[number % errors.len()..][..1] };
+                number += 1;
+                let mut is_over = false;
+                for &errno in each {
+                    let hit = suffer(seed, after, errno, lasting, 25);
+                    is_over |=
+                        !hit.unwrap_or_else(|e| panic!("seed {seed}, act {after}, errno {errno}, {lasting}: {e}"));
+                    cases += 1;
+                }
+                if is_over {
+                    break;
+                }
+            }
+        }
+    }
+    eprintln!("  {cases} failures in {runs} runs");
+    assert!(cases > 100);
+}
