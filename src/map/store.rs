@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Mode, os, sys};
 
@@ -128,16 +128,9 @@ impl Store {
         self.region.word32(offset as usize).load(Ordering::Acquire)
     }
 
-    /// Wakes those who sleep on the word at `asleep_on` if somebody has said so at `flag`.
-    #[inline]
-    pub(crate) fn wake(&self, flag: u64, asleep_on: u64) {
-        // Between the store of what is waited for and the look at the flag; the waiter does the same the other way.
-        fence(Ordering::SeqCst);
-        let flag = self.region.word32(flag as usize);
-        if flag.load(Ordering::Relaxed) != 0 {
-            flag.store(0, Ordering::Relaxed);
-            self.region.wake(asleep_on as usize);
-        }
+    /// Wakes those who sleep on the word at `asleep_on`.
+    pub(crate) fn wake(&self, asleep_on: u64) {
+        self.region.wake(asleep_on as usize);
     }
 
     /// Returns when everything written is on the disk (fdatasync(2)).

@@ -54,7 +54,7 @@ impl Segment {
 
     /// A whole visible record of this boot, where the newest one is not whole.
     fn other_visible(&self) -> Option<Record> {
-        let records = (0..2).filter_map(|number| self.record_at(self.header.visible(number)));
+        let records = (0..2).filter_map(|number| self.record_at(self.header.page().record(number)));
         let sound = records.filter(|record| record.boot == boot_id() && self.check_record(record).is_ok());
         let record = sound.max_by_key(|record| record.sequence)?;
         let sequence = record.sequence.max(self.sequence());

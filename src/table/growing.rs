@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::entries::Entries;
 use super::face::{Face, Sizes};
-use super::format::{
-    ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WAITING, WRITER, boot_id, record_len,
-};
+use super::format::{ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WRITER, boot_id, record_len};
 use super::plan::Plan;
+use super::publish;
 use crate::error::{Error, Result};
 use crate::ipc::{empty_metadata, schema_metadata};
 use crate::map::Store;
@@ -49,13 +48,7 @@ impl Shared {
 
     /// The newest visible commit.
     pub fn visible(&self) -> Result<Record> {
-        let sequence = || self.store.load64(self.header.live + SEQUENCE);
-        // Through the mapping: a fast writer makes several commits in the time of a system call.
-        let copy = |at: u64, into: &mut [u8]| {
-            self.store.copy_out(at, into);
-            Ok(())
-        };
-        super::segment::visible(&self.header, sequence, copy)
+        super::segment::visible(&self.header, &self.store)
     }
 
     /// The rows of the newest durable record.
@@ -336,12 +329,9 @@ impl Growing {
     /// Makes what is written visible. Readers in other processes see it as soon as this returns.
     #[inline]
     pub fn show(&mut self, sealed: bool, provisional: bool) {
-        let header = &self.shared.header;
         self.sequence += 1;
         Record::renew(&mut self.record, self.sequence, sealed, provisional, &self.now.counters);
-        self.shared.store.put(header.visible(self.sequence), &self.record);
-        self.shared.store.publish64(header.live + SEQUENCE, self.sequence);
-        self.shared.store.wake(header.live + WAITING, header.live + SEQUENCE);
+        publish::commit(&self.shared.store, self.shared.header.page(), self.sequence, &self.record);
         self.committed.counters.copy_from_slice(&self.now.counters);
         self.committed.tails.copy_from_slice(&self.now.tails);
     }
