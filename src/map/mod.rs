@@ -20,7 +20,7 @@ mod sys;
 mod view;
 mod words;
 
-pub(crate) use store::{Lock, Store, part_name, remote};
+pub(crate) use store::{Lock, Store, part_name, remote, remove_parts};
 pub use view::{Element, View};
 pub use words::Words;
 

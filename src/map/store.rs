@@ -164,6 +164,24 @@ pub(crate) fn part_name(folder: &Path) -> PathBuf {
     folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{}.{number}.part", std::process::id()))
 }
 
+/// Removes what a writer of `folder` that was killed has left beside it. Only for who holds the folder's lock: then nobody
+/// else has a use for such a file.
+pub(crate) fn remove_parts(folder: &Path) {
+    let name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_part = |file: &str| {
+        let numbers = file.strip_prefix(&name).and_then(|rest| rest.strip_suffix(".part"));
+        numbers.and_then(|numbers| numbers.split_once('.')).is_some_and(|(pid, n)| is_number(pid) && is_number(n))
+    };
+    let beside = folder.parent().unwrap_or(Path::new("."));
+    for entry in std::fs::read_dir(beside).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_part) {
+            // One that stays costs space and nothing else.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// A folder that one process alone writes to, as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Lock {

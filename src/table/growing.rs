@@ -414,6 +414,35 @@ mod tests {
 
     use super::*;
 
+    /// A writer may be killed when stock readers already see the last face of a full segment and nobody else does. The
+    /// next writer drops those rows; stock readers went on seeing them until its first commit.
+    #[test]
+    fn a_face_ahead_of_a_commit_that_never_came_is_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("ticks");
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        let column = Arc::new(arrow_array::Int64Array::from(vec![7, 8]));
+        let batch = arrow_array::RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
+        let open = || crate::table::Writer::open(&table, Some(schema.clone()), &Default::default()).unwrap();
+        let mut writer = open();
+        writer.append(&batch).unwrap();
+        writer.close().unwrap();
+        let path = super::super::folder::path(&table, 0);
+        let stock = || {
+            let file = std::fs::File::open(&path).unwrap();
+            let batches = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+            batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>()
+        };
+        let segment = super::super::segment::open(&path).unwrap().unwrap();
+        let record = segment.newest().unwrap();
+        let plan = Arc::new(Plan::of(&schema).unwrap());
+        let killed = Growing::open(&path, &plan, segment.header.clone(), &record).unwrap();
+        killed.shared.publish_ahead(&[4], killed.sequence + 1).unwrap();
+        assert_eq!(stock(), 4);
+        let writer = open();
+        assert_eq!((stock(), writer.rows()), (2, 2));
+    }
+
     /// The keeper may look between the two steps of a rollover. If it published the commit before, stock readers would
     /// find rows missing in front of the next segment, for good.
     #[test]
