@@ -47,6 +47,8 @@ pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use parse::{parse_schema, parse_type};
+#[doc(hidden)]
+pub use table::publish;
 pub use table::{Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
 pub use value::{Items, Members, Value};
 

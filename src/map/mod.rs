@@ -19,19 +19,20 @@ mod os;
 mod store;
 mod sys;
 mod view;
+mod words;
 
 pub(crate) use medium::boot_id;
 pub use medium::{Act, Medium, Witness, pretend_boot};
 use store::part_name;
-pub(crate) use store::{Lock, Store, remote};
+pub(crate) use store::{Lock, Store, remote, remove_parts};
 pub use view::{Element, View};
+pub use words::Words;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -207,18 +208,6 @@ impl Mapping {
     #[inline]
     pub(crate) fn load64(&self, offset: usize) -> u64 {
         self.0.region.word64(offset).load(Ordering::Acquire)
-    }
-
-    /// Sleeps while the word at `asleep_on` is `expected`, for `timeout` at most. On a writable mapping the word at
-    /// `flag` is set first, so that the writer knows that somebody sleeps; see [`Store::wake`].
-    pub(crate) fn wait(&self, flag: usize, asleep_on: usize, expected: u32, timeout: Duration) {
-        if self.mode() == Mode::ReadWrite {
-            self.0.region.word32(flag).store(1, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-        }
-        if self.0.region.word32(asleep_on).load(Ordering::Acquire) == expected {
-            self.0.region.wait(asleep_on, expected, timeout);
-        }
     }
 
     fn failed(&self, doing: &str, error: &std::io::Error) -> Error {

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::medium::{Act, Medium, inode};
 use super::{Mode, os, sys};
@@ -154,16 +154,9 @@ impl Store {
         self.region.word32(offset as usize).load(Ordering::Acquire)
     }
 
-    /// Wakes those who sleep on the word at `asleep_on` if somebody has said so at `flag`.
-    #[inline]
-    pub(crate) fn wake(&self, flag: u64, asleep_on: u64) {
-        // Between the store of what is waited for and the look at the flag; the waiter does the same the other way.
-        fence(Ordering::SeqCst);
-        let flag = self.region.word32(flag as usize);
-        if flag.load(Ordering::Relaxed) != 0 {
-            flag.store(0, Ordering::Relaxed);
-            self.region.wake(asleep_on as usize);
-        }
+    /// Wakes those who sleep on the word at `asleep_on`.
+    pub(crate) fn wake(&self, asleep_on: u64) {
+        self.region.wake(asleep_on as usize);
     }
 
     /// Returns when everything written is on the disk (fdatasync(2)).
@@ -190,6 +183,24 @@ pub(crate) fn part_name(folder: &Path) -> PathBuf {
     let (name, number) =
         (folder.file_name().unwrap_or_default().to_string_lossy(), NUMBER.fetch_add(1, Ordering::Relaxed));
     folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{}.{number}.part", std::process::id()))
+}
+
+/// Removes what a writer of `folder` that was killed has left beside it. Only for who holds the folder's lock: then nobody
+/// else has a use for such a file.
+pub(crate) fn remove_parts(folder: &Path) {
+    let name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_part = |file: &str| {
+        let numbers = file.strip_prefix(&name).and_then(|rest| rest.strip_suffix(".part"));
+        numbers.and_then(|numbers| numbers.split_once('.')).is_some_and(|(pid, n)| is_number(pid) && is_number(n))
+    };
+    let beside = folder.parent().unwrap_or(Path::new("."));
+    for entry in std::fs::read_dir(beside).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_part) {
+            // One that stays costs space and nothing else.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// A folder that one process alone writes to, as long as this lives.

@@ -15,7 +15,7 @@ use super::writer::{Writer, not_durable, take_lock};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
-use crate::map::Medium;
+use crate::map::{Medium, remove_parts};
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
@@ -62,6 +62,7 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
 pub fn compact_on(medium: &Medium, path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
     let path = &std::fs::canonicalize(&path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
     let _lock = take_lock(medium, path).map_err(|e| e.at(path))?;
+    remove_parts(path);
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = Chain::open(path)?.ok_or_else(missing)?;
     chain.remove_orphans(medium, path)?;

@@ -59,7 +59,7 @@ impl Segment {
     }
 
     fn whole_records(&self) -> impl Iterator<Item = Record> {
-        (0..2).filter_map(|number| self.record_at(self.header.visible(number)))
+        (0..2).filter_map(|number| self.record_at(self.header.page().record(number)))
     }
 
     /// A whole visible record of this boot, where the newest one is not whole.

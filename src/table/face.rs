@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::format::{Header, LINE, Region, SLOTS};
 use super::plan::{Kind, Plan, PlanNode};
+use super::publish;
 use crate::ipc::{BatchMetadata, Block, batch_metadata, footer};
 use crate::map::Store;
 
@@ -188,11 +189,14 @@ impl Face {
         self.rested();
         let taken = self.take().or_else(|| self.resting.pop_front().map(|(slot, _)| slot));
         let slot = taken.ok_or_else(|| io::Error::other("the ring of faces has no slots"))?;
-        if let Err(e) = self.write(store, plan, header, counters, slot) {
+        let (messages, footer) = self.encode(plan, header, counters, slot);
+        let length = (slot + 1) * header.footer;
+        let (slot_at, footer_at) = (header.ring + slot * header.slot, header.tail - length);
+        let flip = (header.tail, length as u32);
+        if let Err(e) = publish::flip(store, (slot_at, &messages), (footer_at, &footer), flip) {
             self.free.push(slot);
             return Err(e);
         }
-        store.publish32(header.tail, ((slot + 1) * header.footer) as u32);
         let now = Instant::now();
         self.resting.extend(self.current.replace(slot).map(|before| (before, now)));
         (self.last, self.shown) = (Some(now), sequence);
@@ -207,7 +211,8 @@ impl Face {
         Some(self.free.swap_remove(number))
     }
 
-    fn write(&self, store: &Store, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> io::Result<()> {
+    /// What goes into a slot and into the footer of the same number.
+    fn encode(&self, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> (Vec<u8>, Vec<u8>) {
         let start = header.ring + slot * header.slot;
         let (mut bytes, mut blocks) = (Vec::with_capacity(header.slot as usize), Vec::new());
         for (number, &len) in self.sizes.messages.iter().enumerate() {
@@ -219,11 +224,10 @@ impl Face {
             blocks.push(Block::new(at as i64, len as i32, body_length));
             bytes.extend(framed(&metadata, len));
         }
-        store.write(start, &bytes)?;
         let mut footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1]);
         footer.resize(header.footer as usize - STAMP, 0);
         footer.extend(unix_micros().to_le_bytes());
-        store.write(header.tail - (slot + 1) * header.footer, &footer)
+        (bytes, footer)
     }
 
     /// The parts of the file that only faces other than the current one use.

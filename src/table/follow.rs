@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::format::{SEQUENCE, WAITING};
+use super::publish;
 use super::table::{can_grow, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ impl Follow {
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<()> {
-        let Some((path, live, sequence)) = watched(&self.dataset) else {
+        let Some((path, page, sequence)) = watched(&self.dataset) else {
             std::thread::sleep(timeout.min(POLL));
             return Ok(());
         };
@@ -74,7 +74,7 @@ impl Follow {
             self.bed = Some((path.to_path_buf(), bed(path)?));
         }
         let Some((_, bed)) = &self.bed else { return Ok(()) };
-        let word = (live + SEQUENCE) as usize;
+        let word = page.sequence() as usize;
         for _ in 0..SPINS {
             if bed.load64(word) != sequence {
                 return Ok(());
@@ -82,7 +82,7 @@ impl Follow {
             std::hint::spin_loop();
         }
         let timeout = if bed.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL) };
-        bed.wait((live + WAITING) as usize, word, sequence as u32, timeout);
+        publish::sleep(bed, page, sequence, timeout);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@
 //! ```
 //! Everything is little-endian. **Committed bytes never change; what changes is one record, and it changes atomically.**
 
+use super::publish::Page;
 use crate::error::{Error, Result};
 
 /// The first bytes of the header.
@@ -84,8 +85,10 @@ impl Header {
         self.tail + 4 + TAIL.len() as u64
     }
 
-    pub fn visible(&self, sequence: u64) -> u64 {
-        self.live + PAGE + (sequence & 1) * self.record
+    /// Where the words are that change.
+    #[inline]
+    pub fn page(&self) -> Page {
+        Page { live: self.live, record: self.record }
     }
 
     pub fn durable(&self, number: u64) -> u64 {
@@ -216,14 +219,16 @@ impl Header {
 }
 
 /// The bytes of a record with `counters` counters.
-pub(super) fn record_len(counters: usize) -> usize {
+pub fn record_len(counters: usize) -> usize {
     RECORD + 8 * counters
 }
 
 /// One commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Record {
+pub struct Record {
+    /// The commit's number.
     pub sequence: u64,
+    /// Whether no more rows come behind it.
     pub sealed: bool,
     /// Whether the commit counts only once the segment before has been sealed.
     pub provisional: bool,
@@ -241,6 +246,7 @@ const SEALED: u32 = 1;
 const PROVISIONAL: u32 = 2;
 
 impl Record {
+    /// The first counter.
     pub fn rows(&self) -> u64 {
         self.counters.first().copied().unwrap_or(0)
     }
@@ -273,6 +279,11 @@ impl Record {
         }
         let crc = crc32c::crc32c(bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// The record of commit `sequence`, if that is what the bytes are.
+    pub fn decode_as(bytes: &[u8], sequence: u64) -> Option<Record> {
+        Record::decode(bytes).filter(|record| record.sequence == sequence)
     }
 
     /// `None` where the bytes are no whole record: torn, or never written.

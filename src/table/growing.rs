@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::entries::Entries;
 use super::face::{Face, Sizes};
-use super::format::{ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WAITING, WRITER, record_len};
+use super::format::{ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WRITER, record_len};
 use super::plan::Plan;
+use super::publish;
 use crate::error::{Error, Result};
 use crate::ipc::{empty_metadata, schema_metadata};
 use crate::map::{Medium, Store, boot_id};
@@ -47,13 +48,7 @@ impl Shared {
 
     /// The newest visible commit.
     pub fn visible(&self) -> Result<Record> {
-        let sequence = || self.store.load64(self.header.live + SEQUENCE);
-        // Through the mapping: a fast writer makes several commits in the time of a system call.
-        let copy = |at: u64, into: &mut [u8]| {
-            self.store.copy_out(at, into);
-            Ok(())
-        };
-        super::segment::visible(&self.header, sequence, copy, super::segment::PATIENCE)
+        super::segment::visible(&self.header, &self.store, super::publish::PATIENCE)
     }
 
     /// The rows of the newest durable record.
@@ -342,12 +337,9 @@ impl Growing {
     /// Makes what is written visible. Readers in other processes see it as soon as this returns.
     #[inline]
     pub fn show(&mut self, sealed: bool, provisional: bool) {
-        let header = &self.shared.header;
         self.sequence += 1;
         Record::renew(&mut self.record, self.sequence, sealed, provisional, &self.now.counters);
-        self.shared.store.put(header.visible(self.sequence), &self.record);
-        self.shared.store.publish64(header.live + SEQUENCE, self.sequence);
-        self.shared.store.wake(header.live + WAITING, header.live + SEQUENCE);
+        publish::commit(&self.shared.store, self.shared.header.page(), self.sequence, &self.record);
         self.committed.counters.copy_from_slice(&self.now.counters);
         self.committed.tails.copy_from_slice(&self.now.tails);
     }
@@ -429,6 +421,35 @@ mod tests {
     use arrow_schema::{DataType, Field, Schema};
 
     use super::*;
+
+    /// A writer may be killed when stock readers already see the last face of a full segment and nobody else does. The
+    /// next writer drops those rows; stock readers went on seeing them until its first commit.
+    #[test]
+    fn a_face_ahead_of_a_commit_that_never_came_is_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("ticks");
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        let column = Arc::new(arrow_array::Int64Array::from(vec![7, 8]));
+        let batch = arrow_array::RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
+        let open = || crate::table::Writer::open(&table, Some(schema.clone()), &Default::default()).unwrap();
+        let mut writer = open();
+        writer.append(&batch).unwrap();
+        writer.close().unwrap();
+        let path = super::super::folder::path(&table, 0);
+        let stock = || {
+            let file = std::fs::File::open(&path).unwrap();
+            let batches = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
+            batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>()
+        };
+        let segment = super::super::segment::open(&path).unwrap().unwrap();
+        let record = segment.newest().unwrap();
+        let plan = Arc::new(Plan::of(&schema).unwrap());
+        let killed = Growing::open(&Medium::default(), &path, &plan, segment.header.clone(), &record).unwrap();
+        killed.shared.publish_ahead(&[4], killed.sequence + 1).unwrap();
+        assert_eq!(stock(), 4);
+        let writer = open();
+        assert_eq!((stock(), writer.rows()), (2, 2));
+    }
 
     /// The keeper may look between the two steps of a rollover. If it published the commit before, stock readers would
     /// find rows missing in front of the next segment, for good.

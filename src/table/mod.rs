@@ -1,6 +1,7 @@
 //! Tables that grow: one process appends, any number of others read, and every segment is an Arrow file all the time.
 //!
-//! In reading order: `format` (bytes), `plan` (which buffers a schema has), `face` (what stock readers see), `segment`
+//! In reading order: `format` (bytes), `plan` (which buffers a schema has), `publish` (how a
+//! commit gets to its readers), `face` (what stock readers see), `segment`
 //! (a segment as its readers hold it), `durable` (what survives a crash), `entries` (dictionaries), `growing` (a segment
 //! as its writer holds it), `append`, `cells` (a value as bytes), `sorted`, `folder`, `table` (a table as its readers see
 //! it), `stat`, `contiguous` (columns over several segments), `follow`, `keeper` (the writer's thread), `writer`, `rows`
@@ -19,6 +20,7 @@ mod format;
 mod growing;
 mod keeper;
 mod plan;
+pub mod publish;
 mod rows;
 mod segment;
 mod sorted;

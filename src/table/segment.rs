@@ -9,15 +9,12 @@ use arrow_schema::DataType;
 
 use super::format::{HEADER, Header, PAGE, Record, SEQUENCE, WRITER, record_len};
 use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
+use super::publish;
 use crate::buffer::{Bytes, Parts, slice};
 use crate::error::{Error, Result};
 use crate::ipc::IpcSchema;
-use crate::map::{Mapping, Mode};
+use crate::map::{Mapping, Mode, Words};
 use crate::validate;
-
-/// How often a reader looks again at a record that is not whole although no other commit comes: the writer may be in the
-/// middle of one. While others come it goes on looking.
-pub(super) const PATIENCE: usize = 10_000;
 
 /// A segment in place.
 #[derive(Debug)]
@@ -30,26 +27,11 @@ pub(super) struct Segment {
     checked: Box<[AtomicU64]>,
 }
 
-/// The newest commit of a segment; `copy` fills bytes from an offset.
-pub(super) fn visible(
-    header: &Header,
-    sequence: impl Fn() -> u64,
-    copy: impl Fn(u64, &mut [u8]) -> Result<()>,
-    patience: usize,
-) -> Result<Record> {
+/// The newest commit of a segment.
+pub(super) fn visible(header: &Header, words: &impl Words, patience: usize) -> Result<Record> {
     let mut bytes = vec![0; record_len(header.limits.len())];
-    let (mut last, mut looks) = (0, 0);
-    while looks < patience {
-        let current = sequence();
-        looks = if current == last { looks + 1 } else { 0 };
-        last = current;
-        copy(header.visible(current), &mut bytes)?;
-        if let Some(record) = Record::decode(&bytes).filter(|record| record.sequence == current) {
-            return Ok(record);
-        }
-        std::hint::spin_loop();
-    }
-    Err(Error::invalid("the segment's commit record is damaged; `arrowwood check` says more"))
+    let damaged = || Error::invalid("the segment's commit record is damaged; `arrowwood check` says more");
+    publish::newest(words, header.page(), &mut bytes, Record::decode_as, patience).ok_or_else(damaged)
 }
 
 impl Segment {
@@ -92,16 +74,12 @@ impl Segment {
 
     /// The newest commit, whatever boot it is of.
     pub fn visible(&self) -> Result<Record> {
-        self.look(PATIENCE)
+        self.look(publish::PATIENCE)
     }
 
-    /// As [`Segment::visible`], for a while.
+    /// As [`Segment::visible`], for so many looks.
     pub fn look(&self, patience: usize) -> Result<Record> {
-        let copy = |at: u64, into: &mut [u8]| {
-            self.mapping.copy_out(at as usize, into);
-            Ok(())
-        };
-        let record = visible(&self.header, || self.sequence(), copy, patience).map_err(|e| e.at(self.path()))?;
+        let record = visible(&self.header, &self.mapping, patience).map_err(|e| e.at(self.path()))?;
         self.check_record(&record)?;
         Ok(record)
     }

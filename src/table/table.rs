@@ -16,6 +16,7 @@ use arrow_schema::SchemaRef;
 
 use super::folder::{self, Chain, open_dense};
 use super::format::{Record, SORTED_BY};
+use super::publish::Page;
 use super::segment::{self, Segment};
 use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
@@ -574,11 +575,11 @@ pub(super) fn first_row(dataset: &Dataset) -> u64 {
     dataset.pieces().first().map_or(0, |piece| piece.source.first_row() + piece.start)
 }
 
-/// What a follower sleeps on: the live segment's mapping, where its live page is, and the sequence it has seen.
-pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, u64, u64)> {
+/// What a follower sleeps on: the live segment's file, where its words are, and the sequence it has seen.
+pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, Page, u64)> {
     // Nobody is woken by one that is sealed.
     let live = dataset.pieces().last().and_then(growing).filter(|live| !live.snapshot.record.sealed)?;
-    Some((live.snapshot.segment.path(), live.snapshot.segment.header.live, live.snapshot.record.sequence))
+    Some((live.snapshot.segment.path(), live.snapshot.segment.header.page(), live.snapshot.record.sequence))
 }
 
 /// Whether [`Dataset::refresh`] may find more rows at the end.

@@ -18,7 +18,7 @@ use super::plan::Plan;
 use super::sorted::{self, Key};
 use crate::dataset::{Dataset, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Lock, Medium, boot_id, remote};
+use crate::map::{Lock, Medium, boot_id, remote, remove_parts};
 
 /// Rows of a table's first segment; each next one has room for twice as many.
 const FIRST_ROWS: u64 = 64 << 10;
@@ -118,6 +118,7 @@ impl Writer {
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
         refuse_remote(path, options.force)?;
         let lock = take_lock(&options.medium, path)?;
+        remove_parts(path);
         match Chain::open(path)? {
             Some(chain) => Writer::reopen(path, chain, schema, options, lock),
             None if std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()) => Err(folder::foreign(path)),
@@ -628,6 +629,8 @@ fn live_segment(
         let mut live = Growing::open(&options.medium, segment.path(), plan, segment.header.clone(), record)?;
         // From now on this is the newest commit, of this boot, whatever stood there.
         live.show(false, false);
+        // A writer that died in a commit over the end of a segment may have shown stock readers more.
+        live.shared.publish_ahead(&live.now.counters, live.sequence)?;
         return Ok((live, dropped));
     }
     let first_row = super::table::first_row(dataset) + dataset.len()?;

@@ -29,7 +29,7 @@ pub struct Shape {
     pub keep: Option<u64>,
 }
 
-fn schema(shape: Shape) -> SchemaRef {
+pub fn schema(shape: Shape) -> SchemaRef {
     let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let mut fields = vec![
         Field::new("row", DataType::Int64, false),
@@ -77,7 +77,7 @@ impl Rows {
         Rows { symbols: (0..PERIOD).map(symbol).collect(), texts: (0..PERIOD).map(text).collect() }
     }
 
-    fn batch(&self, schema: &SchemaRef, start: u64, count: u64) -> RecordBatch {
+    pub fn batch(&self, schema: &SchemaRef, start: u64, count: u64) -> RecordBatch {
         let rows = || start..start + count;
         let near = |i: u64| (i % PERIOD) as usize;
         let mut columns: Vec<ArrayRef> = vec![
@@ -116,7 +116,7 @@ impl Rows {
         assert_eq!(at - start, dataset.len().unwrap());
     }
 
-    fn check_batch(&self, batch: &RecordBatch, start: u64) {
+    pub fn check_batch(&self, batch: &RecordBatch, start: u64) {
         let rows = batch.column(0).as_primitive::<Int64Type>();
         let times = batch.column(1).as_primitive::<TimestampMicrosecondType>();
         let symbols = batch.column(2).as_dictionary::<Int32Type>();
@@ -168,7 +168,7 @@ impl Journal {
         u64::from_le_bytes(bytes)
     }
 
-    fn slowest(&self) -> u64 {
+    pub fn slowest(&self) -> u64 {
         (Journal::READERS..Journal::WORDS).map(|word| self.read(word)).min().unwrap()
     }
 }
@@ -192,6 +192,16 @@ pub struct Report {
     pub rows: u64,
 }
 
+pub fn options(shape: Shape) -> WriterOptions {
+    WriterOptions {
+        sync: Sync::Every(Duration::from_millis(500)),
+        segment_rows: Some(shape.segment_rows),
+        dictionary: vec!["symbol".into()],
+        sorted_by: Some("ts".into()),
+        ..WriterOptions::default()
+    }
+}
+
 /// Commits single rows and batches of random sizes at full speed. `opened` hears with how many rows it begins.
 pub fn write(
     folder: &Path,
@@ -202,14 +212,7 @@ pub fn write(
     opened: impl FnOnce(u64),
 ) -> Report {
     let (rows, schema, deadline) = (Rows::new(), schema(shape), Instant::now() + time);
-    let options = WriterOptions {
-        sync: Sync::Every(Duration::from_millis(500)),
-        segment_rows: Some(shape.segment_rows),
-        dictionary: vec!["symbol".into()],
-        sorted_by: Some("ts".into()),
-        ..WriterOptions::default()
-    };
-    let mut writer = Writer::open(folder, Some(schema.clone()), &options).unwrap();
+    let mut writer = Writer::open(folder, Some(schema.clone()), &options(shape)).unwrap();
     opened(writer.rows());
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (mut at, mut report, mut tidied) = (writer.rows(), Report::default(), Instant::now());

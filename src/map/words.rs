@@ -1,0 +1,121 @@
+//! [`Words`]: the shared words of a file, as the two sides of a table use them; `table/publish.rs` is written in terms of
+//! it, so that a model checker can run the same code over words of its own.
+
+use std::io;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use super::{Mapping, Store};
+
+/// Bytes that one process stores and others load, at offsets. Words are aligned.
+pub trait Words {
+    /// Stores bytes, in no order.
+    fn put(&self, offset: u64, bytes: &[u8]);
+    /// As [`put`](Words::put), for pieces of any size that may find the disk full.
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Loads bytes, in no order.
+    fn copy_out(&self, offset: u64, into: &mut [u8]);
+    /// Loads a word (acquire).
+    fn load64(&self, offset: u64) -> u64;
+    /// Stores a word (release): whoever loads it sees everything stored before.
+    fn publish64(&self, offset: u64, value: u64);
+    /// As [`load64`](Words::load64).
+    fn load32(&self, offset: u64) -> u32;
+    /// As [`publish64`](Words::publish64).
+    fn publish32(&self, offset: u64, value: u32);
+    /// Sleeps while the word at `offset` is `expected`, until somebody wakes those who do; may return early.
+    fn wait(&self, offset: u64, expected: u32, timeout: Duration);
+    /// Wakes all who sleep on the word at `offset`.
+    fn wake(&self, offset: u64);
+
+    /// Keeps apart what is stored, or loaded, before and after (an atomic fence).
+    #[inline]
+    fn fence(&self, order: Ordering) {
+        fence(order);
+    }
+
+    /// Lets others go on for a moment.
+    #[inline]
+    fn pause(&self) {
+        std::hint::spin_loop();
+    }
+}
+
+/// The writer's side.
+impl Words for Store {
+    #[inline]
+    fn put(&self, offset: u64, bytes: &[u8]) {
+        Store::put(self, offset, bytes);
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        Store::write(self, offset, bytes)
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        Store::copy_out(self, offset, into);
+    }
+
+    #[inline]
+    fn load64(&self, offset: u64) -> u64 {
+        Store::load64(self, offset)
+    }
+
+    #[inline]
+    fn publish64(&self, offset: u64, value: u64) {
+        Store::publish64(self, offset, value);
+    }
+
+    #[inline]
+    fn load32(&self, offset: u64) -> u32 {
+        Store::load32(self, offset)
+    }
+
+    #[inline]
+    fn publish32(&self, offset: u64, value: u32) {
+        Store::publish32(self, offset, value);
+    }
+
+    /// A writer never waits for readers.
+    fn wait(&self, _offset: u64, _expected: u32, _timeout: Duration) {}
+
+    fn wake(&self, offset: u64) {
+        Store::wake(self, offset);
+    }
+}
+
+/// A reader's side. Of a mapping that can't be written nothing is stored.
+impl Words for Mapping {
+    fn put(&self, _offset: u64, _bytes: &[u8]) {}
+
+    fn write(&self, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
+        Err(io::Error::other("readers write nothing"))
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        Mapping::copy_out(self, offset as usize, into);
+    }
+
+    #[inline]
+    fn load64(&self, offset: u64) -> u64 {
+        Mapping::load64(self, offset as usize)
+    }
+
+    fn publish64(&self, _offset: u64, _value: u64) {}
+
+    fn load32(&self, offset: u64) -> u32 {
+        self.region().word32(offset as usize).load(Ordering::Acquire)
+    }
+
+    fn publish32(&self, offset: u64, value: u32) {
+        if self.mode() == super::Mode::ReadWrite {
+            self.region().word32(offset as usize).store(value, Ordering::Release);
+        }
+    }
+
+    fn wait(&self, offset: u64, expected: u32, timeout: Duration) {
+        self.region().wait(offset as usize, expected, timeout);
+    }
+
+    fn wake(&self, _offset: u64) {}
+}
