@@ -237,6 +237,15 @@ impl Run {
                 self.twin.pending.clear();
             }
             16 => drop(writer.compact(|_, _| ())?),
+            17 if self.dice.coin() => {
+                self.recorder.fail_syncs(true);
+                let done = writer.sync();
+                self.recorder.fail_syncs(false);
+                assert!(done.is_ok() || writer.commit().is_err(), "a writer goes on after a failed sync");
+                if done.is_err() {
+                    drop(place.take());
+                }
+            }
             17 => self.drop_some(writer)?,
             18 => {
                 place.take().map_or(Ok(()), |writer| self.close(writer))?;

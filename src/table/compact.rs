@@ -36,7 +36,8 @@ impl Writer {
     /// # Errors
     /// `Io`.
     pub fn drop_before(&mut self, row: u64) -> Result<u64> {
-        self.check()?;
+        // What stays must be on the disk before what was there goes.
+        self.sync()?;
         let starts = folder::list(self.path())?.unwrap_or_default();
         let mut removed = 0;
         for pair in starts.windows(2).take_while(|pair| pair[1] <= row) {

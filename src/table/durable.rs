@@ -4,7 +4,7 @@
 //! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum says so,
 //! and the record before counts.
 
-use super::format::Record;
+use super::format::{DOUBT, Record};
 use super::plan::Plan;
 use super::segment::Segment;
 use crate::error::Result;
@@ -39,7 +39,20 @@ pub(super) fn delta(
     Ok(crc)
 }
 
+/// What stands in a segment of which a sync has failed: a number of this boot. What is there after another one is on the
+/// disk.
+pub(super) fn doubt() -> u32 {
+    crc32c::crc32c(&boot_id()) | 1
+}
+
 impl Segment {
+    /// Whether all that the record says is on the disk, and there is no doubt about it.
+    pub fn is_durable(&self, record: &Record) -> bool {
+        let is_same = |durable: Record| durable.sealed == record.sealed && durable.counters == record.counters;
+        let word = self.mapping.load64((self.header.live + DOUBT) as usize) as u32;
+        word != doubt() && (0..2).filter_map(|number| self.durable(number)).any(is_same)
+    }
+
     /// The newest commit that counts: after a crash of the machine, the newest durable one.
     pub fn newest(&self) -> Result<Record> {
         let seen = self.look(1).or_else(|e| match self.whole_records().any(|record| record.boot == boot_id()) {

@@ -35,6 +35,9 @@ pub(super) const WAITING: u64 = 64;
 /// In the live page: the writer's process id.
 pub(super) const WRITER: u64 = 128;
 
+/// In the live page: the boot in which a sync has failed. The system may take for written what is not, until it ends.
+pub(super) const DOUBT: u64 = 192;
+
 /// Keys of the schema's metadata by which a dense segment says what the header of one that grows says.
 pub(super) const SORTED_BY: &str = "arrowwood.sorted_by";
 pub(super) const SEGMENT_ROWS: &str = "arrowwood.segment_rows";

@@ -4,9 +4,10 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::durable::doubt;
 use super::entries::Entries;
 use super::face::{Face, Sizes};
-use super::format::{ALIGNMENT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WRITER, record_len};
+use super::format::{ALIGNMENT, DOUBT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WRITER, record_len};
 use super::plan::Plan;
 use super::publish;
 use crate::error::{Error, Result};
@@ -31,7 +32,7 @@ pub(super) struct Shared {
     durable: Mutex<Durable>,
 }
 
-/// The newest durable record.
+/// The newest durable record; without counters, one that can't be built upon.
 #[derive(Debug, Default)]
 struct Durable {
     number: u64,
@@ -77,16 +78,23 @@ impl Shared {
     fn write_durable(&self, last: &mut Durable, record: Record) -> Result<u64> {
         let failed = |e: io::Error| Error::io("syncing rows to the disk", &e);
         let zeros = vec![0; record.counters.len()];
-        let before = if last.sequence == 0 { &zeros } else { &last.counters };
+        let (before, previous) = match last.counters.is_empty() {
+            true => (&zeros, 0),
+            false => (&last.counters, last.sequence),
+        };
         let delta = super::durable::delta(&self.plan, before, &record.counters, |region, at, into| {
             self.store.read(self.header.regions[region].offset + at, into).map_err(failed)
         })?;
-        let (previous, sealed, sequence) = (last.sequence, record.sealed, record.sequence.max(last.sequence + 1));
+        let (sealed, sequence) = (record.sealed, record.sequence.max(last.sequence + 1));
         let durable = Record { previous, delta, sequence, ..record };
         let mut bytes = Vec::new();
         durable.encode(&mut bytes);
         self.store.write(self.header.durable(last.number + 1), &bytes).map_err(failed)?;
-        self.store.sync().map_err(failed)?;
+        if let Err(e) = self.store.sync() {
+            self.store.publish32(self.header.live + DOUBT, doubt());
+            return Err(failed(e));
+        }
+        self.store.publish32(self.header.live + DOUBT, 0);
         let rows = durable.rows();
         *last = Durable { number: last.number + 1, sequence, sealed, counters: durable.counters };
         Ok(rows)
@@ -213,7 +221,13 @@ impl Growing {
         store.reserve(0, control).map_err(failed)?;
         store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
         let face = Mutex::new(Face::reopen(sizes, &header, &store).map_err(failed)?);
-        let durable = Mutex::new(last_durable(&store, &header, &record.counters).map_err(failed)?);
+        let mut durable = last_durable(&store, &header, &record.counters).map_err(failed)?;
+        if store.load32(header.live + DOUBT) == doubt() {
+            write_again(&store, &header, plan, &record.counters).map_err(failed)?;
+            // Over the record that may not be on the disk; the other one is.
+            durable = Durable { number: durable.number + 1, sequence: durable.sequence, ..Durable::default() };
+        }
+        let durable = Mutex::new(durable);
         let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), face, durable });
         growing.now.counters = record.counters.clone();
         growing.sequence = growing.shared.store.load64(growing.shared.header.live + SEQUENCE).max(record.sequence);
@@ -375,6 +389,19 @@ fn last_durable(store: &Store, header: &Header, counters: &[u64]) -> io::Result<
         }
     }
     Ok(last)
+}
+
+/// Writes the rows that are there over themselves: after a sync that failed, the system would not write them any more.
+fn write_again(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) -> io::Result<()> {
+    let mut chunk = vec![0; 1 << 16];
+    for used in plan.extents(counters) {
+        for at in (0..used.bytes).step_by(chunk.len()) {
+            let part = &mut chunk[..(used.bytes - at).min(1 << 16) as usize];
+            store.read(header.regions[used.region].offset + at, part)?;
+            store.write(header.regions[used.region].offset + at, part)?;
+        }
+    }
+    Ok(())
 }
 
 /// The front of the file up to the end of its header, and the header.

@@ -661,10 +661,7 @@ pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Ar
         if record.boot != boot_id() {
             break;
         }
-        if (0..2)
-            .filter_map(|number| segment.durable(number))
-            .any(|durable| durable.sealed == record.sealed && durable.counters == record.counters)
-        {
+        if segment.is_durable(&record) {
             break;
         }
         found.insert(0, Growing::open(medium, &path, plan, segment.header, &record)?.shared);

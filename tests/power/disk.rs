@@ -3,11 +3,12 @@
 //! What was synced is there. Of what was not, each page of 4 KiB is on the disk as it was at any moment since, or mixed
 //! of such states by sectors of 512 bytes; each size and each name is the old one or the new one; all independently.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrowwood::simulate::{Act, Witness};
@@ -50,6 +51,8 @@ pub enum Event {
     Remove(PathBuf),
     Sync(u64),
     Synced(u64),
+    /// A sync that failed. The system takes its pages for written from then on, and they may not be.
+    Lost(u64),
     SyncFolder(PathBuf),
     SyncedFolder(PathBuf),
     /// What the program has been told, or asks for.
@@ -74,6 +77,7 @@ pub struct Mark {
 pub struct Recorder {
     events: Mutex<Vec<Event>>,
     fault: Mutex<Option<Fault>>,
+    syncs_fail: AtomicBool,
 }
 
 /// The next acts but `after` fail with `errno`, one or all from there on.
@@ -104,6 +108,11 @@ impl Recorder {
         self.fault.lock().unwrap().take().is_some_and(|fault| fault.hit)
     }
 
+    /// From now on syncs of files fail, or no more.
+    pub fn fail_syncs(&self, fail: bool) {
+        self.syncs_fail.store(fail, Ordering::SeqCst);
+    }
+
     fn refuse(&self) -> io::Result<()> {
         let mut fault = self.fault.lock().unwrap();
         let Some(fault) = fault.as_mut().filter(|fault| !fault.hit || fault.lasting) else { return Ok(()) };
@@ -120,6 +129,10 @@ impl Witness for Recorder {
     fn hear(&self, act: Act<'_>) -> io::Result<()> {
         if !matches!(act, Act::Store { .. } | Act::Made { .. } | Act::Synced { .. } | Act::SyncedFolder { .. }) {
             self.refuse()?;
+        }
+        if let (Act::Sync { file }, true) = (act, self.syncs_fail.load(Ordering::SeqCst)) {
+            self.events.lock().unwrap().push(Event::Lost(file));
+            return Err(io::Error::from_raw_os_error(libc::EIO));
         }
         let event = match act {
             Act::MakeFolder { path } => Event::Folder(path.into()),
@@ -152,6 +165,8 @@ struct Inode {
     /// States of pages since the last sync, with the number of the event that made each.
     since: BTreeMap<u64, Vec<(usize, Page)>>,
     lens: Vec<(usize, u64)>,
+    /// Pages that a sync was to write and didn't, or did: no later one will, unless they are written to again.
+    stuck: BTreeSet<u64>,
     /// What a sync that goes on will have brought to the disk.
     syncing: Option<(usize, BTreeMap<u64, Page>, u64)>,
 }
@@ -170,6 +185,7 @@ impl Inode {
             let mut new = self.now.get(&page).map_or([0; PAGE], |page| **page);
             let part = &bytes[done..done + len];
             done += len;
+            self.stuck.remove(&page);
             // Pages of zeros that nobody wrote stay holes.
             if new[from..from + len] == *part {
                 continue;
@@ -182,14 +198,23 @@ impl Inode {
     }
 
     fn sync(&mut self, number: usize) {
-        self.syncing = Some((number, self.now.clone(), self.len()));
+        let mut pages = self.now.clone();
+        for page in &self.stuck {
+            match self.synced.get(page) {
+                Some(old) => pages.insert(*page, old.clone()),
+                None => pages.remove(page),
+            };
+        }
+        self.syncing = Some((number, pages, self.len()));
     }
 
     fn synced(&mut self) {
         let Some((number, pages, len)) = self.syncing.take() else { return };
         (self.synced, self.synced_len) = (pages, len);
         self.lens.retain(|&(at, _)| at > number);
-        self.since.values_mut().for_each(|states| states.retain(|&(at, _)| at > number));
+        let stuck = &self.stuck;
+        let states = self.since.iter_mut().filter(|(page, _)| !stuck.contains(page));
+        states.for_each(|(_, states)| states.retain(|&(at, _)| at > number));
         self.since.retain(|_, states| !states.is_empty());
     }
 }
@@ -298,6 +323,10 @@ impl Disk {
             Event::Remove(path) => self.namings.push((number, Naming::Remove(path.clone()))),
             Event::Sync(file) => self.inode(*file).1.sync(number),
             Event::Synced(file) => self.inode(*file).1.synced(),
+            Event::Lost(file) => {
+                let (_, inode) = self.inode(*file);
+                inode.stuck = inode.since.keys().copied().collect();
+            }
             Event::SyncFolder(path) => self.syncing.push((number, path.clone())),
             Event::SyncedFolder(path) => self.synced_folder(path),
             Event::Mark(mark) => self.mark = *mark,
