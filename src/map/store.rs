@@ -30,6 +30,7 @@ impl Store {
             Some(file) => (file, None),
             None => named_part(folder)?,
         };
+        check_size(len).inspect_err(|_| part.iter().for_each(|part| drop(std::fs::remove_file(part))))?;
         file.set_len(len)?;
         Store::new(file, part)
     }
@@ -41,6 +42,7 @@ impl Store {
 
     fn new(file: File, part: Option<PathBuf>) -> io::Result<Store> {
         let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        check_size(len as u64)?;
         let region = sys::Region::of_file(&file, len, Mode::ReadWrite)?;
         Ok(Store { region, file, part: Mutex::new(part), forks: os::forks() })
     }
@@ -147,6 +149,11 @@ impl Drop for Store {
             let _ = std::fs::remove_file(part);
         }
     }
+}
+
+/// Whether files of `len` bytes may be written: where they may not, the system would end the process by a signal.
+fn check_size(len: u64) -> io::Result<()> {
+    if len <= os::file_size_limit() { Ok(()) } else { Err(os::too_large()) }
 }
 
 /// A file beside the folder, so that whoever lists the folder never sees it.

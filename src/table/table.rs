@@ -191,6 +191,15 @@ fn open_dense(path: &Path, options: Options) -> Result<Ipc> {
     Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options).map_err(|e| e.at(path))
 }
 
+impl Opened {
+    fn let_go(&self) {
+        match self {
+            Opened::Growable(snapshot) => snapshot.segment.mapping.let_go(),
+            Opened::Dense(ipc) => ipc.let_go(),
+        }
+    }
+}
+
 impl Entry {
     fn open(&self, table: &Table) -> Result<&Opened> {
         if let Some(opened) = self.opened.get() {
@@ -222,6 +231,8 @@ impl Entry {
             dense => dense,
         };
         self.check(&opened, table).map_err(|e| e.at(&path))?;
+        // A table may have more segments than a process may have files.
+        opened.let_go();
         Ok(self.opened.get_or_init(|| opened))
     }
 
