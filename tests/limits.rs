@@ -248,3 +248,24 @@ fn full_disk() {
         at = 0;
     }
 }
+
+/// What a writer or a compaction that was killed had begun beside the folder stayed there for ever; and where process ids
+/// come again, as they do in containers, its name kept the next one from opening the table.
+#[test]
+fn the_next_writer_removes_what_a_killed_one_left_beside_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, own) = (folder.path().join("ticks"), format!(".ticks.{}.0.part", std::process::id()));
+    let others = [".ticks.old.7.0.part", ".ticks.7.part", ".ticks.7.0.part.arrow", ".tick.7.0.part", "ticks.7.0.part"];
+    let names = [own.as_str(), ".ticks.7.0.part"].into_iter().chain(others);
+    names.for_each(|name| std::fs::write(folder.path().join(name), "begun").unwrap());
+    let mut writer = writer(table.to_str().unwrap(), 8, Sync::Never).unwrap();
+    writer.append(&rows(0, 20)).unwrap();
+    writer.close().unwrap();
+    let there = |name: &str| folder.path().join(name).exists();
+    assert!(!there(&own) && !there(".ticks.7.0.part"));
+    assert!(others.iter().all(|name| there(name)));
+    std::fs::write(folder.path().join(&own), "begun").unwrap();
+    arrowwood::compact(&table, |_, _| ()).unwrap();
+    assert!(!there(&own));
+    check(table.to_str().unwrap(), 20);
+}
