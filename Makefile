@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench interop live check-all fuzz lint clean
+.PHONY: demo test test-rust test-python bench interop live torture check-all fuzz lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -46,6 +46,16 @@ live: $(VENV)/test.done
 	ARROWWOOD_LIVE_SECONDS=$(SECONDS) cargo test --release --test live -- --nocapture --test-threads=1
 	cargo build --release --example ticks
 	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
+
+# What takes long and is to find nothing: the publish protocol in more orders, $(KILLS) killed writers, 1 writer and 8
+# readers for ten minutes, limits of the system with larger tables. Full disks need root, and are left out without.
+KILLS ?= 11500
+torture:
+	ARROWWOOD_MODEL=long cargo test --release -p arrowwood-model -- --nocapture --test-threads=1
+	cargo run --release --example kills -- $(KILLS)
+	ARROWWOOD_LIVE_SECONDS=600 cargo test --release --test live -- eight_readers --nocapture --test-threads=1
+	ARROWWOOD_LIMITS=long cargo test --release --test limits -- --nocapture
+	cargo run --release --example readers
 
 # Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.

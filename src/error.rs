@@ -65,7 +65,8 @@ impl Error {
             Io::PermissionDenied => ErrorKind::PermissionDenied,
             _ => ErrorKind::Io,
         };
-        let mut built = Error::new(kind, format!("{doing}: {error}"));
+        let way_out = error.raw_os_error().map_or("", way_out);
+        let mut built = Error::new(kind, format!("{doing}: {error}{way_out}"));
         built.0.errno = error.raw_os_error();
         built
     }
@@ -112,6 +113,16 @@ impl Error {
     /// The operating system's number for the error, where it came from there.
     pub fn errno(&self) -> Option<i32> {
         self.0.errno
+    }
+}
+
+/// What to do about a limit of the system.
+fn way_out(errno: i32) -> &'static str {
+    match errno {
+        libc::ENOMEM => "; raise the limit of address space (ulimit -v) or of mappings (sysctl vm.max_map_count)",
+        libc::EMFILE => "; raise the limit of open files (ulimit -n)",
+        libc::EFBIG => "; raise the limit of file sizes (ulimit -f), or make the table with fewer segment_rows",
+        _ => "",
     }
 }
 

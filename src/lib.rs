@@ -44,6 +44,8 @@ pub use ipc::{
 };
 pub use json::{JsonOptions, read_json_from, stream_json};
 pub use layout::{field_type_name, type_name};
+#[doc(hidden)]
+pub use map::ignore_file_size_signal;
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use parse::{parse_schema, parse_type};

@@ -38,11 +38,7 @@ fn explore(name: &str, preemptions: Option<usize>, body: impl Fn() + Send + std:
 
 /// Whether the model finds fault with `body`.
 fn is_refuted(name: &str, body: impl Fn() + Send + std::marker::Sync + 'static) -> bool {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| ()));
-    let found = catch_unwind(AssertUnwindSafe(|| explore(name, None, body))).is_err();
-    std::panic::set_hook(hook);
-    found
+    catch_unwind(AssertUnwindSafe(|| explore(name, None, body))).is_err()
 }
 
 /// A record of the fewest words: its sequence and its rows, which are as many. No checksum helps.
@@ -210,7 +206,7 @@ fn readers_see_whole_commits_with_their_rows_and_never_go_back() {
     if is_long() {
         explore("1 reader, 2 looks, 3 commits, short record", None, readers(Short, 1, 2, 3, FINE));
         explore("1 reader, 1 look, 3 commits, whole record", None, readers(Whole, 1, 1, 3, FINE));
-        explore("2 readers, 1 look, 3 commits, short record", Some(3), readers(Short, 2, 1, 3, FINE));
+        explore("2 readers, 1 look, 3 commits, short record", Some(2), readers(Short, 2, 1, 3, FINE));
     }
 }
 

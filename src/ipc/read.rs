@@ -356,6 +356,11 @@ impl Ipc {
         }
     }
 
+    /// Closes the file, which stays mapped.
+    pub(crate) fn let_go(&self) {
+        self.bytes.mapping().into_iter().for_each(Mapping::let_go);
+    }
+
     pub(super) fn note_copy(&self, bytes: usize) {
         self.copied.fetch_add(bytes as u64, Ordering::Relaxed);
     }

@@ -29,10 +29,10 @@ pub use view::{Element, View};
 pub use words::Words;
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -75,7 +75,17 @@ pub struct Mapping(Arc<Mapped>);
 struct Mapped {
     region: sys::Region,
     mode: Mode,
-    origin: Option<(File, PathBuf)>,
+    origin: Option<Origin>,
+}
+
+/// Where mapped bytes come from.
+#[derive(Debug)]
+struct Origin {
+    path: PathBuf,
+    /// Gone where [`Mapping::let_go`] was called.
+    file: RwLock<Option<File>>,
+    /// Device and number of the file, by which it is known again.
+    identity: (u64, u64),
 }
 
 impl Mapping {
@@ -102,7 +112,9 @@ impl Mapping {
         let len = usize::try_from(metadata.len())
             .map_err(|_| Error::argument("the file is larger than the address space"))?;
         let region = sys::Region::of_file(&file, len, mode).map_err(|e| Error::io("mapping the file", &e))?;
-        Ok(Mapping(Arc::new(Mapped { region, mode, origin: Some((file, path.to_path_buf())) })))
+        let identity = (metadata.dev(), metadata.ino());
+        let origin = Origin { path: path.to_path_buf(), file: RwLock::new(Some(file)), identity };
+        Ok(Mapping(Arc::new(Mapped { region, mode, origin: Some(origin) })))
     }
 
     /// Anonymous memory of `len` zeroed bytes, page aligned, that belongs to no file.
@@ -121,12 +133,13 @@ impl Mapping {
 
     /// Parts of mapped files, byte ranges of whole pages but for the last one's end, as one mapping.
     pub(crate) fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
-        let missing = || Error::argument("memory of no file can't be joined");
-        let mut files = Vec::with_capacity(parts.len());
-        for (mapping, offset, len) in parts {
-            files.push((mapping.0.origin.as_ref().map(|(file, _)| file).ok_or_else(missing)?, *offset, *len));
-        }
-        let region = sys::Region::joined(&files).map_err(|e| Error::io("mapping segments side by side", &e))?;
+        let places: Vec<(usize, usize)> = parts.iter().map(|(_, offset, len)| (*offset, *len)).collect();
+        let with = |number: usize, map: &mut dyn FnMut(&File) -> std::io::Result<()>| match &parts[number].0.0.origin {
+            Some(origin) => origin.with_file(map),
+            None => Err(std::io::Error::other("memory of no file can't be joined")),
+        };
+        let joined = sys::Region::joined(&places, with);
+        let region = joined.map_err(|e| Error::io("mapping segments side by side", &e))?;
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, origin: None })))
     }
 
@@ -147,7 +160,7 @@ impl Mapping {
 
     /// The file's path as it was given, or `None` for anonymous memory.
     pub fn path(&self) -> Option<&Path> {
-        self.0.origin.as_ref().map(|(_, path)| path.as_path())
+        self.0.origin.as_ref().map(|origin| origin.path.as_path())
     }
 
     /// The address of the first byte.
@@ -175,12 +188,22 @@ impl Mapping {
             let (wanted, len) = (buffer.len(), self.len());
             return Err(Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}")));
         }
-        match &self.0.origin {
-            Some((file, _)) if self.0.mode != Mode::CopyOnWrite => read_file(file, offset, buffer),
-            _ => {
+        let origin = self.0.origin.as_ref().filter(|_| self.0.mode != Mode::CopyOnWrite);
+        let file = origin.map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
+        match file.as_ref().and_then(|file| file.as_ref()) {
+            Some(file) => read_file(file, offset, buffer),
+            None => {
                 self.0.region.copy_out(offset, buffer);
                 Ok(())
             }
+        }
+    }
+
+    /// Closes the file, so that thousands of mappings don't take as many descriptors. What is read from now on comes out
+    /// of the mapped pages.
+    pub(crate) fn let_go(&self) {
+        if let Some(origin) = &self.0.origin {
+            drop(origin.file.write().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 
@@ -221,6 +244,28 @@ impl Mapping {
     pub(crate) fn region(&self) -> &sys::Region {
         &self.0.region
     }
+}
+
+impl Origin {
+    /// Does something with the file, which is opened anew where it has been let go.
+    fn with_file(&self, then: &mut dyn FnMut(&File) -> std::io::Result<()>) -> std::io::Result<()> {
+        if let Some(file) = self.file.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            return then(file);
+        }
+        let file = File::open(&self.path)?;
+        let metadata = file.metadata()?;
+        match (metadata.dev(), metadata.ino()) == self.identity {
+            true => then(&file),
+            false => Err(std::io::Error::other("another file has its name now")),
+        }
+    }
+}
+
+/// Lets a file that grows beyond the limit of the process (`ulimit -f`) be an error instead of the end of the process; for
+/// programs, not libraries.
+#[doc(hidden)]
+pub fn ignore_file_size_signal() {
+    os::ignore_file_size_signal();
 }
 
 fn read_file(file: &File, offset: usize, buffer: &mut [u8]) -> Result<()> {

@@ -76,6 +76,26 @@ pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
     check(unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) })
 }
 
+/// The size up to which this process may write files (`ulimit -f`): beyond it comes a signal that ends the process, and
+/// only where that is ignored an error.
+pub(super) fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` has room for the one structure the call writes; where it fails nothing is limited.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    limit.rlim_cur
+}
+
+/// The error of a file that is larger than it may be.
+pub(super) fn too_large() -> io::Error {
+    io::Error::from_raw_os_error(libc::EFBIG)
+}
+
+/// Lets writing beyond [`file_size_limit`] be an error instead of the end of the process; for programs, not libraries.
+pub(super) fn ignore_file_size_signal() {
+    // SAFETY: no handler is installed, the signal is only ignored.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Takes the lock of `file` for as long as it stays open; false when somebody else has it (flock(2)).
 pub(super) fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: takes numbers only; the descriptor is open as long as `file` lives.

@@ -34,6 +34,7 @@ impl Store {
             Some(file) => (file, None),
             None => medium.named_part(folder).map(|(file, path)| (file, Some(path)))?,
         };
+        check_size(len).inspect_err(|_| part.iter().for_each(|part| drop(medium.remove(part))))?;
         let id = inode(&file)?;
         if part.is_none() {
             medium.tell(Act::Made { file: id, path: None })?;
@@ -51,6 +52,7 @@ impl Store {
 
     fn new(medium: &Medium, file: File, part: Option<PathBuf>) -> io::Result<Store> {
         let (len, id) = (usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?, inode(&file)?);
+        check_size(len as u64)?;
         medium.tell(Act::Map { file: id })?;
         let region = sys::Region::of_file(&file, len, Mode::ReadWrite)?;
         Ok(Store { region, file, part: Mutex::new(part), forks: os::forks(), medium: medium.clone(), id })
@@ -175,6 +177,11 @@ impl Drop for Store {
             let _ = self.medium.remove(&part);
         }
     }
+}
+
+/// Whether files of `len` bytes may be written: where they may not, the system would end the process by a signal.
+fn check_size(len: u64) -> io::Result<()> {
+    if len <= os::file_size_limit() { Ok(()) } else { Err(os::too_large()) }
 }
 
 /// A name beside the folder that nothing has yet, so that whoever lists the folder never sees it.

@@ -49,12 +49,16 @@ impl Region {
         Ok(region)
     }
 
-    /// Maps parts of files, each of whole pages but the last, one behind the other.
-    pub(super) fn joined(parts: &[(&File, usize, usize)]) -> io::Result<Region> {
+    /// Maps parts of files, offset and length, each of whole pages but the last, one behind the other. `with` lets a
+    /// part's number have its file.
+    pub(super) fn joined(
+        parts: &[(usize, usize)],
+        with: impl Fn(usize, &mut dyn FnMut(&File) -> io::Result<()>) -> io::Result<()>,
+    ) -> io::Result<Region> {
         let page = page_size();
-        let len = parts.iter().try_fold(0usize, |sum, (_, _, len)| sum.checked_add(*len));
+        let len = parts.iter().try_fold(0usize, |sum, (_, len)| sum.checked_add(*len));
         let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        let whole = |(number, (_, offset, len)): (usize, &(&File, usize, usize))| {
+        let whole = |(number, (offset, len)): (usize, &(usize, usize))| {
             offset.is_multiple_of(page) && *len > 0 && (len.is_multiple_of(page) || number + 1 == parts.len())
         };
         if !parts.iter().enumerate().all(whole) {
@@ -62,16 +66,17 @@ impl Region {
         }
         let region = map(len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE, -1)?;
         let mut at = 0;
-        for (file, offset, len) in parts {
+        for (number, (offset, len)) in parts.iter().enumerate() {
             // SAFETY: `at` is the sum of lengths before this one, so inside the region just reserved.
             let place = unsafe { region.base.as_ptr().add(at) };
             let (flags, offset) = (libc::MAP_SHARED | libc::MAP_FIXED, *offset as libc::off_t);
             // SAFETY: replaces `len` bytes of our own reservation, from the start of a page on, that nobody has seen yet;
             // a part's last page may be longer than the part, and is then the last of the region.
-            let base = unsafe { libc::mmap(place.cast(), *len, libc::PROT_READ, flags, file.as_raw_fd(), offset) };
-            if base == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
+            let map = |fd| unsafe { libc::mmap(place.cast(), *len, libc::PROT_READ, flags, fd, offset) };
+            with(number, &mut |file| match map(file.as_raw_fd()) {
+                libc::MAP_FAILED => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            })?;
             at += len;
         }
         Ok(region)

@@ -11,6 +11,13 @@ use super::growing::Shared;
 use crate::error::{Error, Result};
 use crate::map::Lock;
 
+/// Sealed segments that are not on the disk yet: when there are more, they are brought there, whatever the writer's policy,
+/// since each takes a descriptor. The thread does it, and the writer when the thread does not keep up.
+const PENDING: (usize, usize) = (16, 64);
+
+/// The most sealed segments whose faces wait for their second to pass, since each takes a descriptor too.
+const RESTING: usize = 128;
+
 /// What writer and thread share.
 #[derive(Debug)]
 struct Inner {
@@ -112,9 +119,20 @@ impl Keeper {
 
     /// From now on `live` is the segment that grows.
     pub fn rolled(&self, mut fresh: Vec<Arc<Shared>>) {
-        locked(&self.inner.segments).append(&mut fresh);
+        let pending = {
+            let mut segments = locked(&self.inner.segments);
+            segments.append(&mut fresh);
+            segments.len()
+        };
         self.inner.names.store(true, Ordering::Release);
         self.inner.may_publish.store(true, Ordering::Relaxed);
+        if pending > PENDING.1
+            && let Err(e) = self.inner.sync()
+        {
+            self.inner.fail(e);
+        } else if pending > PENDING.0 {
+            self.wake();
+        }
     }
 
     /// Brings all that is committed to the disk.
@@ -133,7 +151,12 @@ impl Keeper {
 
     /// Gives back, a second from now, what the faces of a sealed segment take.
     pub fn sealed(&self, segment: Arc<Shared>) {
-        locked(&self.inner.sealed).push((Instant::now(), segment));
+        let mut sealed = locked(&self.inner.sealed);
+        sealed.push((Instant::now(), segment));
+        if sealed.len() > RESTING {
+            // Blocks that stay taken cost space and nothing else; `compact` gives them back.
+            sealed.remove(0);
+        }
     }
 }
 
@@ -157,11 +180,12 @@ impl Inner {
     fn run(&self) {
         let mut synced = Instant::now();
         while !self.stop.load(Ordering::SeqCst) {
-            let live = locked(&self.segments).last().cloned();
+            let (live, pending) = {
+                let segments = locked(&self.segments);
+                (segments.last().cloned(), segments.len())
+            };
             let Some(live) = live else { return };
-            if let Some(every) = self.every
-                && synced.elapsed() >= every
-            {
+            if pending > PENDING.0 || self.every.is_some_and(|every| synced.elapsed() >= every) {
                 if let Err(e) = self.sync() {
                     return self.fail(e);
                 }

@@ -183,6 +183,15 @@ fn dataset(table: &Arc<Table>, history: Option<Arc<History>>, live: Option<Live>
     Dataset::of_pieces(table.schema.clone(), history.into_iter().chain(live).collect())
 }
 
+impl Opened {
+    fn let_go(&self) {
+        match self {
+            Opened::Growable(snapshot) => snapshot.segment.mapping.let_go(),
+            Opened::Dense(ipc) => ipc.let_go(),
+        }
+    }
+}
+
 impl Entry {
     fn open(&self, table: &Table) -> Result<&Opened> {
         if let Some(opened) = self.opened.get() {
@@ -214,6 +223,8 @@ impl Entry {
             dense => dense,
         };
         self.check(&opened, table).map_err(|e| e.at(&path))?;
+        // A table may have more segments than a process may have files.
+        opened.let_go();
         Ok(self.opened.get_or_init(|| opened))
     }
 

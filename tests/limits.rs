@@ -1,0 +1,271 @@
+//! Limits of the system and full disks: each is met by a clean error that says what to do, and nothing that was committed
+//! is lost. Each process is this program again, under a limit, as `child` with its role in the environment.
+//! `ARROWWOOD_LIMITS=long` makes the tables larger: see `make torture`.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::{Error, Sync, Writer, WriterOptions, follow, open};
+
+const ROLE: &str = "ARROWWOOD_LIMITS_ROLE";
+
+fn is_long() -> bool {
+    std::env::var("ARROWWOOD_LIMITS").is_ok_and(|form| form == "long")
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
+}
+
+fn writer(table: &str, segment_rows: u64, sync: Sync) -> Result<Writer, Error> {
+    let options = WriterOptions { segment_rows: Some(segment_rows), sync, ..WriterOptions::default() };
+    Writer::open(table, Some(schema()), &options)
+}
+
+/// Rows `start .. start + count`, each of which is its own number.
+fn rows(start: u64, count: u64) -> RecordBatch {
+    let column = Int64Array::from_iter_values((start..start + count).map(|row| row as i64));
+    RecordBatch::try_new(schema(), vec![Arc::new(column)]).unwrap()
+}
+
+/// Panics unless the table is rows `0 .. count`.
+fn check(table: &str, count: u64) {
+    let (dataset, mut next) = (open(table).unwrap(), 0);
+    for batch in dataset.to_record_batches() {
+        for &value in batch.unwrap().column(0).as_primitive::<Int64Type>().values() {
+            assert_eq!(value, next);
+            next += 1;
+        }
+    }
+    assert_eq!(next as u64, count);
+}
+
+/// Runs `role` in `folder` behind the shell's command `before`.
+fn run(folder: &Path, before: &str, role: &str) -> Output {
+    let program = std::env::current_exe().unwrap();
+    let line = format!("{before} exec '{}' --exact child --nocapture", program.display());
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).env(ROLE, role).current_dir(folder);
+    command.output().unwrap()
+}
+
+fn play(folder: &Path, before: &str, role: &str) {
+    let output = run(folder, before, role);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{role}: {}\n{text}", output.status);
+    eprintln!("{}", text.lines().filter(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n"));
+}
+
+/// Not a test of its own: what the processes of the others run.
+#[test]
+fn child() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("large file") => large_file(),
+        Ok("many segments") => many_segments(),
+        Ok("never synced") => never_synced(),
+        Ok("address space") => address_space(),
+        Ok("full disk") => full_disk(),
+        _ => (),
+    }
+}
+
+/// The signal of `ulimit -f` ended the process when the second segment was made.
+#[test]
+fn a_segment_larger_than_files_may_be_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    play(folder.path(), "ulimit -f 8000;", "large file");
+}
+
+fn large_file() {
+    let mut writer = writer("ticks", 1 << 20, Sync::Never).unwrap();
+    let mut at = 0;
+    let error = loop {
+        match writer.append(&rows(at, 10_000)).and_then(|()| writer.commit()) {
+            Ok(()) => at += 10_000,
+            Err(e) => break e,
+        }
+        assert!(at < 10 << 20, "no limit");
+    };
+    eprintln!("  after {at} rows: {error}");
+    assert!(error.errno() == Some(27) && error.message().contains("ulimit -f"), "{error}");
+    check("ticks", at);
+    // Nothing is broken: what fits is still written.
+    let room = (1 << 16) - at % (1 << 16);
+    if at < 1 << 16 {
+        writer.append(&rows(at, room)).unwrap();
+        at += room;
+    }
+    writer.close().unwrap();
+    check("ticks", at);
+    let refused = self::writer("other", 1 << 30, Sync::Never).map(|mut writer| writer.append(&rows(0, 1 << 24)));
+    assert!(!matches!(refused, Ok(Ok(()))));
+}
+
+/// Each segment that was looked at kept its descriptor, so that a table of more than `ulimit -n` could not be scanned.
+#[test]
+fn a_table_of_more_segments_than_files_may_be_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = writer(folder.path().join("ticks").to_str().unwrap(), 8, Sync::Never).unwrap();
+    let segments = if is_long() { 3000 } else { 600 };
+    writer.append(&rows(0, 8 * segments)).unwrap_or_else(|e| panic!("{e}"));
+    writer.close().unwrap();
+    play(folder.path(), "ulimit -n 256;", "many segments");
+}
+
+fn many_segments() {
+    let segments = if is_long() { 3000 } else { 600 };
+    check("ticks", 8 * segments);
+    let dataset = open("ticks").unwrap();
+    dataset.validate(|_, _| ()).unwrap();
+    let mut follow = follow(&dataset, Some(0), None).unwrap();
+    let mut writer = writer("ticks", 8, Sync::Never).unwrap();
+    writer.append(&rows(8 * segments, 20)).unwrap();
+    writer.commit().unwrap();
+    let (mut found, time) = (0, std::time::Duration::from_secs(5));
+    while found < 8 * segments + 20 {
+        found += follow.poll(time).unwrap().expect("the rows that were committed").len().unwrap();
+    }
+    writer.compact(|_, _| ()).unwrap();
+    check("ticks", 8 * segments + 20);
+}
+
+/// A writer that never syncs kept a descriptor for each segment that was full.
+#[test]
+fn a_writer_that_never_syncs_fills_more_segments_than_files_may_be_open() {
+    let folder = tempfile::tempdir().unwrap();
+    play(folder.path(), "ulimit -n 256;", "never synced");
+}
+
+fn never_synced() {
+    let mut writer = writer("ticks", 8, Sync::Never).unwrap();
+    let commits = if is_long() { 3000 } else { 600 };
+    for commit in 0..commits {
+        writer.append(&rows(8 * commit, 8)).unwrap();
+        writer.commit().unwrap();
+    }
+    writer.close().unwrap();
+    check("ticks", 8 * commits);
+}
+
+/// Want of address space is nothing that is wrong with the data.
+#[test]
+fn want_of_address_space_is_an_error_of_the_system() {
+    let folder = tempfile::tempdir().unwrap();
+    play(folder.path(), "ulimit -v 600000;", "address space");
+}
+
+fn address_space() {
+    let mut writer = writer("ticks", 1 << 34, Sync::Never).unwrap();
+    let (mut at, count) = (0, 1 << 16);
+    let error = loop {
+        match writer.append(&rows(at, count)).and_then(|()| writer.commit()) {
+            Ok(()) => at += count,
+            Err(e) => break e,
+        }
+        assert!(at < 1 << 30, "no limit");
+    };
+    eprintln!("  after {at} rows: {error}");
+    assert!(error.errno() == Some(12) && error.message().contains("max_map_count"), "{error:?}");
+    assert_eq!(writer.committed_rows(), at);
+    drop(writer);
+    let mut small = self::writer("small", 1000, Sync::Never).unwrap();
+    small.append(&rows(0, 10_000)).unwrap();
+    small.close().unwrap();
+    check("small", 10_000);
+}
+
+/// Mounts `what` at `disk` in a namespace of its own, so that nothing stays mounted, and plays there.
+fn on_disk(what: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("disk")).unwrap();
+    let image = folder.path().join("image");
+    let prepare = match what {
+        "tmpfs" => "mount -t tmpfs -o size=24m none disk".to_string(),
+        _ => format!("mkfs.ext4 -q {0} 24M && mount -o loop {0} disk", image.display()),
+    };
+    let mut trial = Command::new("unshare");
+    trial.args(["-m", "sh", "-c", &format!("{prepare} >/dev/null 2>&1")]);
+    if !trial.current_dir(folder.path()).status().is_ok_and(|status| status.success()) {
+        return eprintln!("  skipped: {what} can't be mounted here");
+    }
+    let program = std::env::current_exe().unwrap();
+    let line = format!("{prepare} && cd disk && exec '{}' --exact child --nocapture", program.display());
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &line]).env(ROLE, "full disk").current_dir(folder.path());
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {}\n{text}", output.status);
+    eprintln!("{}", text.lines().filter(|line| line.starts_with("  ")).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn a_full_tmpfs_loses_nothing() {
+    on_disk("tmpfs");
+}
+
+#[test]
+fn a_full_ext4_loses_nothing() {
+    on_disk("ext4");
+}
+
+fn full_disk() {
+    let mut at = 0;
+    for round in 0..if is_long() { 20 } else { 3 } {
+        std::fs::write("ballast", vec![1; 4 << 20]).unwrap();
+        let mut writer = writer("ticks", 40_000, Sync::Never).unwrap();
+        // Small pieces go by stores into mapped pages, large ones by writes.
+        let count = [7, 3000, 50_000][round % 3];
+        let error = loop {
+            match writer.append(&rows(at, count)).and_then(|()| writer.commit()) {
+                Ok(()) => at += count,
+                Err(e) => break e,
+            }
+        };
+        if round < 3 {
+            eprintln!("  round {round}, after {at} rows: {error}");
+        }
+        assert_eq!(error.errno(), Some(28), "{error}");
+        assert_eq!(writer.committed_rows(), at);
+        check("ticks", at);
+        // Where there is no room to compact either, the table stays as it was.
+        let _ = writer.compact(|_, _| ());
+        check("ticks", at);
+        std::fs::remove_file("ballast").unwrap();
+        // The same writer goes on.
+        writer.rollback();
+        writer.append(&rows(at, count)).unwrap();
+        writer.commit().unwrap();
+        at += count;
+        writer.close().unwrap();
+        check("ticks", at);
+        std::fs::remove_dir_all("ticks").unwrap();
+        at = 0;
+    }
+}
+
+/// What a writer or a compaction that was killed had begun beside the folder stayed there for ever; and where process ids
+/// come again, as they do in containers, its name kept the next one from opening the table.
+#[test]
+fn the_next_writer_removes_what_a_killed_one_left_beside_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let (table, own) = (folder.path().join("ticks"), format!(".ticks.{}.0.part", std::process::id()));
+    let others = [".ticks.old.7.0.part", ".ticks.7.part", ".ticks.7.0.part.arrow", ".tick.7.0.part", "ticks.7.0.part"];
+    let names = [own.as_str(), ".ticks.7.0.part"].into_iter().chain(others);
+    names.for_each(|name| std::fs::write(folder.path().join(name), "begun").unwrap());
+    let mut writer = writer(table.to_str().unwrap(), 8, Sync::Never).unwrap();
+    writer.append(&rows(0, 20)).unwrap();
+    writer.close().unwrap();
+    let there = |name: &str| folder.path().join(name).exists();
+    assert!(!there(&own) && !there(".ticks.7.0.part"));
+    assert!(others.iter().all(|name| there(name)));
+    std::fs::write(folder.path().join(&own), "begun").unwrap();
+    arrowwood::compact(&table, |_, _| ()).unwrap();
+    assert!(!there(&own));
+    check(table.to_str().unwrap(), 20);
+}
