@@ -18,6 +18,7 @@ use serde_json::{Number, Value as Json};
 use crate::dataset::{Dataset, Row};
 use crate::error::{Error, Result};
 use crate::layout::{field_type_name, unit_name};
+use crate::map::Look;
 use crate::value::{Items, Value};
 
 // ---- numbers and times ----
@@ -504,7 +505,31 @@ impl<'a> Preview<'a> {
         }
     }
 
+    /// The whole text: what is wrong with the file where it has changed meanwhile.
+    fn text(&self) -> Result<String> {
+        self.dataset.watched(Look::Now, || {
+            let (len, mut text) = (self.dataset.len(), String::new());
+            let lines = self.lines(&len);
+            if !self.bare {
+                text.push_str(&self.title(&len));
+                text.push('\n');
+            }
+            if self.dataset.num_columns() > 0 {
+                write_table(&mut text, &self.fitting(&lines), lines.len());
+            }
+            if !self.bare {
+                text.push_str(&self.footer(&len));
+            }
+            Ok(text)
+        })
+    }
+
     fn html(&self) -> String {
+        let html = self.dataset.watched(Look::Now, || Ok(self.html_text()));
+        html.unwrap_or_else(|e| format!("<div>\n<p>{}</p>\n</div>\n", escape(&format!("<error: {e}>"))))
+    }
+
+    fn html_text(&self) -> String {
         let len = self.dataset.len();
         let lines = self.lines(&len);
         let (columns, gap) = self.columns(&lines, 20);
@@ -522,15 +547,10 @@ impl<'a> Preview<'a> {
 
 impl Display for Preview<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let len = self.dataset.len();
-        let lines = self.lines(&len);
-        if !self.bare {
-            writeln!(f, "{}", self.title(&len))?;
+        match self.text() {
+            Ok(text) => f.write_str(&text),
+            Err(e) => write!(f, "<error: {e}>"),
         }
-        if self.dataset.num_columns() > 0 {
-            write_table(f, &self.fitting(&lines), lines.len())?;
-        }
-        if self.bare { Ok(()) } else { f.write_str(&self.footer(&len)) }
     }
 }
 
@@ -558,16 +578,17 @@ impl Printed {
     }
 }
 
-fn write_table(f: &mut fmt::Formatter<'_>, columns: &[Printed], lines: usize) -> fmt::Result {
+fn write_table(into: &mut String, columns: &[Printed], lines: usize) {
     let widths: Vec<usize> = columns.iter().map(Printed::width).collect();
     let mut line = |text: &dyn Fn(&Printed, usize) -> String| {
         let cells: Vec<_> = columns.iter().zip(&widths).map(|(column, &width)| text(column, width)).collect();
-        writeln!(f, "{}", cells.join("  ").trim_end())
+        into.push_str(cells.join("  ").trim_end());
+        into.push('\n');
     };
-    line(&|column, width| column.pad(&column.name, width))?;
-    line(&|column, width| column.pad(&column.type_name, width))?;
-    line(&|_, width| "─".repeat(width))?;
-    (0..lines).try_for_each(|number| line(&|column, width| column.pad(&column.cells[number], width)))
+    line(&|column, width| column.pad(&column.name, width));
+    line(&|column, width| column.pad(&column.type_name, width));
+    line(&|_, width| "─".repeat(width));
+    (0..lines).for_each(|number| line(&|column, width| column.pad(&column.cells[number], width)));
 }
 
 /// Only inherited colours, so that it reads on dark and on light.

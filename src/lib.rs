@@ -44,7 +44,7 @@ pub use ipc::{
 };
 pub use json::{JsonOptions, read_json_from, stream_json};
 pub use layout::{field_type_name, type_name};
-pub use map::{Element, Mapping, Mode, View};
+pub use map::{Element, Mapping, Mode, View, guard};
 pub use open::{Open, open};
 pub use parse::{parse_schema, parse_type};
 pub use table::{Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// The modules in reading order; each may use those before it and nothing behind it.
 const ORDER: &[&[&str]] = &[
     &["error"],
-    &["parallel"],
     &["map"],
+    &["parallel"],
     &["layout"],
     &["parse"],
     &["buffer"],
@@ -31,6 +31,7 @@ const ORDER: &[&[&str]] = &[
 
 /// Where `unsafe` may stand, and nowhere else.
 const FENCES: &[&str] = &[
+    "src/map/guard.rs",
     "src/map/sys.rs",
     "src/map/os.rs",
     "src/buffer.rs",

@@ -8,28 +8,34 @@
 //!
 //! # What a mapping promises
 //! The address range stays mapped until the last [`Mapping`] handle is dropped, so what is read from it can be a
-//! stale or a torn value when somebody else writes the file, but never memory of somebody else. Files that others
-//! truncate are the exception nobody can remove: touching a page behind the new end raises SIGBUS (mmap(2)).
+//! stale or a torn value when somebody else writes the file, but never memory of somebody else. Touching a page behind
+//! the end of a file that somebody has truncated raises SIGBUS (mmap(2)), which [`guard`] makes an error.
 //!
 //! Metadata of a file is better read by [`Mapping::read_at`], which copies by pread(2): about 0.5 µs, where a first
 //! touch costs a page fault of 5 µs and more and makes the kernel map a whole folio around it.
 
+mod guard;
 mod os;
 mod store;
 mod sys;
 mod view;
+mod watch;
 
+pub use guard::guard;
+pub(crate) use guard::{adopt, is_inside, lend};
 pub(crate) use store::{Lock, Store, part_name, remote};
 pub use view::{Element, View};
+pub(crate) use watch::{Look, Watch, watched};
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
+use watch::Watched;
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("arrowwood maps files of any size and therefore needs a 64-bit address space");
@@ -70,7 +76,15 @@ pub struct Mapping(Arc<Mapped>);
 struct Mapped {
     region: sys::Region,
     mode: Mode,
-    origin: Option<(File, PathBuf)>,
+    origin: Option<Origin>,
+}
+
+/// The file behind a mapping.
+#[derive(Debug)]
+struct Origin {
+    file: File,
+    path: PathBuf,
+    watched: Watched,
 }
 
 impl Mapping {
@@ -96,8 +110,9 @@ impl Mapping {
         }
         let len = usize::try_from(metadata.len())
             .map_err(|_| Error::argument("the file is larger than the address space"))?;
-        let region = sys::Region::of_file(&file, len, mode).map_err(|e| Error::io("mapping the file", &e))?;
-        Ok(Mapping(Arc::new(Mapped { region, mode, origin: Some((file, path.to_path_buf())) })))
+        let region = sys::Region::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
+        let origin = Origin { file, path: path.to_path_buf(), watched: Watched::new(&metadata) };
+        Ok(Mapping(Arc::new(Mapped { region, mode, origin: Some(origin) })))
     }
 
     /// Anonymous memory of `len` zeroed bytes, page aligned, that belongs to no file.
@@ -119,9 +134,10 @@ impl Mapping {
         let missing = || Error::argument("memory of no file can't be joined");
         let mut files = Vec::with_capacity(parts.len());
         for (mapping, offset, len) in parts {
-            files.push((mapping.0.origin.as_ref().map(|(file, _)| file).ok_or_else(missing)?, *offset, *len));
+            files.push((mapping.0.origin.as_ref().map(|origin| &origin.file).ok_or_else(missing)?, *offset, *len));
         }
-        let region = sys::Region::joined(&files).map_err(|e| Error::io("mapping segments side by side", &e))?;
+        let first = parts.first().and_then(|(mapping, ..)| mapping.path()).ok_or_else(missing)?;
+        let region = sys::Region::joined(&files, first).map_err(|e| Error::io("mapping segments side by side", &e))?;
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, origin: None })))
     }
 
@@ -142,7 +158,7 @@ impl Mapping {
 
     /// The file's path as it was given, or `None` for anonymous memory.
     pub fn path(&self) -> Option<&Path> {
-        self.0.origin.as_ref().map(|(_, path)| path.as_path())
+        self.0.origin.as_ref().map(|origin| origin.path.as_path())
     }
 
     /// The address of the first byte.
@@ -171,11 +187,64 @@ impl Mapping {
             return Err(Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}")));
         }
         match &self.0.origin {
-            Some((file, _)) if self.0.mode != Mode::CopyOnWrite => read_file(file, offset, buffer),
-            _ => {
+            Some(Origin { file, .. }) if self.0.mode != Mode::CopyOnWrite => read_file(file, offset, buffer),
+            _ => watched(Look::Seldom, |when| self.look(when), || {
                 self.0.region.copy_out(offset, buffer);
                 Ok(())
-            }
+            }),
+        }
+    }
+
+    /// What may happen to the file without being an error. The first one to say so is right.
+    pub(crate) fn watch(&self, rule: Watch) {
+        if let Some(origin) = &self.0.origin {
+            origin.watched.set(rule);
+        }
+    }
+
+    /// As [`Mapping::watch`], for a stream, which may grow.
+    pub(crate) fn watch_stream(&self) {
+        if let Some(Origin { file, watched, .. }) = &self.0.origin {
+            watched.set(Watch::Stream(watch::ends(file, self.len() as u64)));
+        }
+    }
+
+    /// Whether the file has no name any more.
+    pub(crate) fn is_removed(&self) -> bool {
+        let metadata = self.0.origin.as_ref().and_then(|origin| origin.file.metadata().ok());
+        metadata.is_some_and(|metadata| metadata.nlink() == 0)
+    }
+
+    /// The error of a file that was found to be another than was mapped, from now on.
+    pub(crate) fn overwritten(&self) -> Error {
+        self.0.region.mark();
+        let error = watch::changed(watch::OVERWRITTEN);
+        self.path().map_or(error.clone(), |path| error.at(path))
+    }
+
+    /// Whether the file still is what was mapped, as far as its watch tells.
+    ///
+    /// # Errors
+    /// `FileChanged`; once so, always so.
+    #[inline]
+    pub(crate) fn look(&self, when: Look) -> Result<()> {
+        let Some(origin) = &self.0.origin else { return Ok(()) };
+        match self.0.region.is_changed() || origin.watched.is_due(when) {
+            true => self.look_at(origin),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn look_at(&self, origin: &Origin) -> Result<()> {
+        let found = origin.watched.look(&origin.file, self.len() as u64);
+        if found.is_some() {
+            self.0.region.mark();
+        }
+        let before = || self.0.region.is_changed().then(|| watch::OVERWRITTEN.into());
+        match found.or_else(before) {
+            Some(why) => Err(watch::changed(why).at(&origin.path)),
+            None => Ok(()),
         }
     }
 

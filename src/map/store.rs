@@ -11,13 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+use super::watch::{Look, Mark, Watch, Watched, changed};
 use super::{Mode, os, sys};
+use crate::error::Result;
 
 /// A file of fixed size, sparse at first, written by one process.
 #[derive(Debug)]
 pub(crate) struct Store {
     region: sys::Region,
     file: File,
+    watched: Watched,
     /// Where a file lies that can't be created without a name, until it is given its own.
     part: Mutex<Option<PathBuf>>,
     forks: u64,
@@ -31,18 +34,43 @@ impl Store {
             None => named_part(folder)?,
         };
         file.set_len(len)?;
-        Store::new(file, part)
+        Store::new(file, part, folder)
     }
 
     /// The file at `path`, to go on writing.
     pub(crate) fn open(path: &Path) -> io::Result<Store> {
-        Store::new(File::options().read(true).write(true).open(path)?, None)
+        Store::new(File::options().read(true).write(true).open(path)?, None, path)
     }
 
-    fn new(file: File, part: Option<PathBuf>) -> io::Result<Store> {
-        let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        let region = sys::Region::of_file(&file, len, Mode::ReadWrite)?;
-        Ok(Store { region, file, part: Mutex::new(part), forks: os::forks() })
+    fn new(file: File, part: Option<PathBuf>, path: &Path) -> io::Result<Store> {
+        let metadata = file.metadata()?;
+        let len = usize::try_from(metadata.len()).map_err(io::Error::other)?;
+        let region = sys::Region::of_file(&file, len, Mode::ReadWrite, path)?;
+        let watched = Watched::new(&metadata);
+        Ok(Store { region, file, watched, part: Mutex::new(part), forks: os::forks() })
+    }
+
+    /// What nobody may change but by growing; see [`Store::look`].
+    pub(crate) fn watch(&self, marks: Vec<Mark>) {
+        self.watched.set(Watch::InPlace(marks));
+    }
+
+    /// Whether the file still is the one that is written.
+    ///
+    /// # Errors
+    /// `FileChanged`: somebody else has truncated or overwritten it.
+    pub(crate) fn look(&self, when: Look) -> Result<()> {
+        if !self.region.is_changed() && !self.watched.is_due(when) {
+            return Ok(());
+        }
+        let found = self.watched.look(&self.file, self.region.len() as u64);
+        if found.is_some() {
+            self.region.mark();
+        }
+        match self.region.is_changed() {
+            true => Err(changed(found.unwrap_or_else(|| "the file was changed by somebody else".into()))),
+            false => Ok(()),
+        }
     }
 
     /// Gives a new file its name.

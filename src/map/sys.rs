@@ -4,11 +4,13 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use super::Mode;
+use super::guard::Registered;
 
 /// One contiguous range of mapped addresses.
 ///
@@ -18,6 +20,8 @@ use super::Mode;
 pub(crate) struct Region {
     base: NonNull<u8>,
     len: usize,
+    /// What the handler of faults knows of it, where it is one of files.
+    known: Option<Registered>,
 }
 
 // SAFETY: a Region is an address range owned for its whole life, not tied to the thread that mapped it.
@@ -26,15 +30,33 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps the first `len` bytes of `file`.
-    pub(super) fn of_file(file: &File, len: usize, mode: Mode) -> io::Result<Region> {
+    /// Maps the first `len` bytes of `file`, which lies at `path`.
+    pub(super) fn of_file(file: &File, len: usize, mode: Mode, path: &Path) -> io::Result<Region> {
         let (protection, flags) = match mode {
             Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
             Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
             // Not reserved: a private mapping larger than memory is fine as long as few pages are written.
             Mode::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | NORESERVE),
         };
-        map(len, protection, flags, file.as_raw_fd())
+        Ok(map(len, protection, flags, file.as_raw_fd())?.registered(path))
+    }
+
+    fn registered(mut self, path: &Path) -> Region {
+        if self.len > 0 {
+            self.known = Registered::new(self.address(), self.len, path);
+        }
+        self
+    }
+
+    /// Whether a file behind the region was found to be another than was mapped.
+    #[inline]
+    pub(super) fn is_changed(&self) -> bool {
+        self.known.as_ref().is_some_and(Registered::is_changed)
+    }
+
+    /// Notes that it is another, for good.
+    pub(super) fn mark(&self) {
+        self.known.iter().for_each(Registered::mark);
     }
 
     /// Maps `len` zeroed bytes of no file, in huge pages where the system has them and they are worth it.
@@ -49,8 +71,8 @@ impl Region {
         Ok(region)
     }
 
-    /// Maps parts of files, each of whole pages but the last, one behind the other.
-    pub(super) fn joined(parts: &[(&File, usize, usize)]) -> io::Result<Region> {
+    /// Maps parts of files, each of whole pages but the last, one behind the other. The files lie at `path`.
+    pub(super) fn joined(parts: &[(&File, usize, usize)], path: &Path) -> io::Result<Region> {
         let page = page_size();
         let len = parts.iter().try_fold(0usize, |sum, (_, _, len)| sum.checked_add(*len));
         let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -74,7 +96,7 @@ impl Region {
             }
             at += len;
         }
-        Ok(region)
+        Ok(region.registered(path))
     }
 
     /// The bytes of anonymous memory that nobody else has seen yet.
@@ -222,6 +244,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        // The range may be another's as soon as it is unmapped.
+        self.known = None;
         if self.len > 0 {
             // SAFETY: by the invariant the range is ours and still mapped; it is not used after drop.
             unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
@@ -237,7 +261,7 @@ const NORESERVE: i32 = libc::MAP_NORESERVE;
 
 fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
     if len == 0 {
-        return Ok(Region { base: NonNull::dangling(), len });
+        return Ok(Region { base: NonNull::dangling(), len, known: None });
     }
     // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
@@ -245,7 +269,7 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
         return Err(io::Error::last_os_error());
     }
     let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))?;
-    Ok(Region { base, len })
+    Ok(Region { base, len, known: None })
 }
 
 fn page_size() -> usize {

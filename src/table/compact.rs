@@ -16,7 +16,7 @@ use super::writer::{Writer, take_lock};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
-use crate::map::part_name;
+use crate::map::{guard, part_name};
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
@@ -27,7 +27,7 @@ impl Writer {
     pub fn compact(&mut self, progress: impl FnMut(u64, u64)) -> Result<u64> {
         self.check()?;
         let live = self.segments[0].first_row();
-        compact_before(self.path(), live, progress)
+        guard(|| compact_before(self.path(), live, progress))
     }
 
     /// Removes the segments that hold no row from number `row` on, but never the one that grows. Readers that have mapped
@@ -53,6 +53,10 @@ impl Writer {
 /// # Errors
 /// As [`Writer::compact`], and `Busy` while the table is being written.
 pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    guard(|| compact_all(path.as_ref(), progress))
+}
+
+fn compact_all(path: &Path, progress: impl FnMut(u64, u64)) -> Result<u64> {
     let path = &std::fs::canonicalize(&path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
     let _lock = take_lock(path).map_err(|e| e.at(path))?;
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);

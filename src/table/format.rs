@@ -10,9 +10,9 @@
 //! Everything is little-endian. **Committed bytes never change; what changes is one record, and it changes atomically.**
 
 use crate::error::{Error, Result};
-
 /// The first bytes of the header.
-pub(super) const MAGIC: [u8; 8] = *b"ArrwWood";
+pub(super) use crate::ipc::SEGMENT as MAGIC;
+
 /// Files of another major version are refused; a newer minor version may have longer headers and records.
 pub(super) const MAJOR: u16 = 1;
 pub(super) const MINOR: u16 = 0;
@@ -82,6 +82,12 @@ impl Header {
     /// The size of the file.
     pub fn file_len(&self) -> u64 {
         self.tail + 4 + TAIL.len() as u64
+    }
+
+    /// What never changes of a segment whose header begins at `start` with the bytes `fixed`, at both of its ends: they
+    /// are zeros after the file was made shorter and grew again.
+    pub fn marks(&self, start: u64, fixed: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        vec![(start, fixed.to_vec()), (self.tail + 4, TAIL.to_vec())]
     }
 
     pub fn visible(&self, sequence: u64) -> u64 {

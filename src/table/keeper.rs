@@ -9,7 +9,7 @@ use super::face::REST;
 use super::format::SEQUENCE;
 use super::growing::Shared;
 use crate::error::{Error, Result};
-use crate::map::Lock;
+use crate::map::{Lock, guard};
 
 /// What writer and thread share.
 #[derive(Debug)]
@@ -156,20 +156,23 @@ impl Drop for Keeper {
 impl Inner {
     fn run(&self) {
         let mut synced = Instant::now();
-        while !self.stop.load(Ordering::SeqCst) {
+        while !self.stop.load(Ordering::SeqCst) && !self.has_failed.load(Ordering::Acquire) {
             let live = locked(&self.segments).last().cloned();
             let Some(live) = live else { return };
             if let Some(every) = self.every
                 && synced.elapsed() >= every
             {
                 if let Err(e) = self.sync() {
-                    return self.fail(e);
+                    self.fail(e);
+                    return;
                 }
                 synced = Instant::now();
             }
             let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(synced.elapsed()));
             let rest = rest.min(self.trim());
-            let shown = || live.face().shown >= live.store.load64(live.header.live + SEQUENCE);
+            let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
+            let newest = || newest().unwrap_or_else(|e| self.fail(e));
+            let shown = || live.face().shown >= newest();
             if !shown() {
                 let wait = live.face().wait();
                 match wait.is_zero() {
@@ -194,9 +197,11 @@ impl Inner {
         }
     }
 
-    fn fail(&self, e: Error) {
+    /// Notes that the writer can't go on. No commit comes any more: 0 is as good a number as any for the newest.
+    fn fail(&self, e: Error) -> u64 {
         locked(&self.failure).get_or_insert(e);
         self.has_failed.store(true, Ordering::Release);
+        0
     }
 
     /// Gives back the old faces of segments that were sealed a second ago; how long until the next one's turn.
@@ -211,7 +216,7 @@ impl Inner {
     }
 
     fn publish(&self, live: &Shared) {
-        if let Err(e) = live.publish() {
+        if let Err(e) = guard(|| live.publish()) {
             self.fail(e);
         }
         let wait = live.face().wait();
@@ -219,6 +224,10 @@ impl Inner {
     }
 
     fn sync(&self) -> Result<()> {
+        guard(|| self.sync_all())
+    }
+
+    fn sync_all(&self) -> Result<()> {
         let _alone = locked(&self.syncing);
         let pending = locked(&self.segments).clone();
         let mut rows = self.durable_rows.load(Ordering::Acquire);
