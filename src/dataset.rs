@@ -421,7 +421,6 @@ impl Dataset {
     ///
     /// # Errors
     /// `RowOutOfRange` past the end; `InvalidData` where a value is damaged.
-    #[inline]
     pub fn row(&self, row: u64) -> Result<Row<'_>> {
         match guard(|| self.find_row(row)) {
             Ok(row) => Ok(row),
@@ -622,7 +621,6 @@ impl<'a> Row<'a> {
     /// # Errors
     /// `InvalidData` where it is damaged, `FileChanged` where somebody has written to the file. Text and what is nested
     /// lies in place: see [`guard`].
-    #[inline]
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
         let look = |when| self.piece.source.look(self.batch..self.batch + 1, when);
         watched(Look::Seldom, look, || self.read(column))

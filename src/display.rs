@@ -18,7 +18,7 @@ use serde_json::{Number, Value as Json};
 use crate::dataset::{Dataset, Row};
 use crate::error::{Error, Result};
 use crate::layout::{field_type_name, unit_name};
-use crate::map::Look;
+use crate::map::{Look, guard};
 use crate::value::{Items, Value};
 
 // ---- numbers and times ----
@@ -203,6 +203,15 @@ impl Display for Value<'_> {
     /// The value as a cell of a table shows it. Times are ISO 8601; a timestamp whose zone is not UTC shows the time of
     /// UTC, marked `Z`, and the zone's name; what lies beyond the calendar shows as a number and its unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match guard(|| Ok::<_, Error>(self.write(f))) {
+            Ok(done) => done,
+            Err(e) => write!(f, "<error: {e}>"),
+        }
+    }
+}
+
+impl Value<'_> {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Null => f.write_str("null"),
             Value::Bool(value) => write!(f, "{value}"),
@@ -298,6 +307,10 @@ impl Value<'_> {
     /// # Errors
     /// That of the first damaged value inside.
     pub fn to_json(&self) -> Result<Json> {
+        guard(|| self.json())
+    }
+
+    fn json(&self) -> Result<Json> {
         Ok(match self {
             Value::Null => Json::Null,
             Value::Bool(value) => Json::Bool(*value),
@@ -316,15 +329,15 @@ impl Value<'_> {
                 Json::String(Span::of_interval(*months, *days, *nanoseconds).iso())
             }
             Value::Date(_) | Value::Time(..) => Json::String(self.to_string()),
-            Value::List(items) => Json::Array(items.iter().map(|item| item?.to_json()).collect::<Result<_>>()?),
+            Value::List(items) => Json::Array(items.iter().map(|item| item?.json()).collect::<Result<_>>()?),
             Value::Map(items) => object(entries(*items).map(|entry| {
                 let (key, value) = entry?;
-                Ok((key.to_json()?, value.to_json()?))
+                Ok((key.json()?, value.json()?))
             }))?,
-            Value::Struct(members) => object(
-                members.iter().map(|(field, value)| Ok((Json::String(field.name().clone()), value?.to_json()?))),
-            )?,
-            Value::Union(_, value) => value.to_json()?,
+            Value::Struct(members) => {
+                object(members.iter().map(|(field, value)| Ok((Json::String(field.name().clone()), value?.json()?))))?
+            }
+            Value::Union(_, value) => value.json()?,
         })
     }
 

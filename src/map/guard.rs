@@ -17,9 +17,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
-use std::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
-};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -192,44 +190,75 @@ struct Local {
     depth: Cell<u32>,
     /// Counts calls, so that the clock is asked for now and then.
     calls: Cell<u32>,
-    fault: Cell<Option<Fault>>,
+    has_fault: Cell<bool>,
+    /// The first one of the call.
+    fault: Cell<Fault>,
 }
 
 thread_local! {
     // Without a destructor, and made without running anything: the handler may look at it at any time.
-    static LOCAL: Local = const { Local { depth: Cell::new(0), calls: Cell::new(0), fault: Cell::new(None) } };
+    static LOCAL: Local = const {
+        Local {
+            depth: Cell::new(0),
+            calls: Cell::new(0),
+            has_fault: Cell::new(false),
+            fault: Cell::new(Fault { slot: 0, turn: 0, offset: 0 }),
+        }
+    };
 }
 
-/// The time inside of a call, which a panic ends as well.
-struct Inside<'a>(&'a Local);
-
-impl<'a> Inside<'a> {
-    #[inline]
-    fn enter(local: &'a Local) -> Inside<'a> {
-        local.depth.set(local.depth.get() + 1);
-        local.calls.set(local.calls.get().wrapping_add(1));
-        // The handler runs on this thread: only the compiler could move the work out from between.
-        compiler_fence(Ordering::SeqCst);
-        Inside(local)
+impl Local {
+    fn note(&self, fault: Fault) {
+        if !self.has_fault.replace(true) {
+            self.fault.set(fault);
+        }
     }
 
     /// Whether something was lost, in this call or in the one around it.
     #[inline]
     fn has_failed(&self) -> bool {
+        // The handler runs on this thread: only the compiler could move the work behind the look.
         compiler_fence(Ordering::SeqCst);
-        self.0.fault.get().is_some()
+        self.has_fault.get()
     }
 }
 
-impl Drop for Inside<'_> {
-    #[inline]
+/// The time inside of a call, which a panic ends as well. Its two ends are no generic functions, so that the thread's data
+/// is found without a call through a pointer.
+struct Inside {
+    /// The depth around it.
+    before: u32,
+}
+
+impl Inside {
+    fn enter() -> Inside {
+        LOCAL.with(|local| {
+            let before = local.depth.get();
+            local.depth.set(before + 1);
+            local.calls.set(local.calls.get().wrapping_add(1));
+            // As in `has_failed`.
+            compiler_fence(Ordering::SeqCst);
+            Inside { before }
+        })
+    }
+
+    fn leave(self) -> Option<Error> {
+        LOCAL.with(|local| match local.has_failed() {
+            true => Some(error_of(local.fault.get())),
+            false => None,
+        })
+    }
+}
+
+impl Drop for Inside {
     fn drop(&mut self) {
-        let depth = self.0.depth.get() - 1;
-        self.0.depth.set(depth);
-        if self.has_failed() && depth == 0 {
-            self.0.fault.set(None);
-            mend();
-        }
+        LOCAL.with(|local| {
+            if local.has_failed() && self.before == 0 {
+                local.has_fault.set(false);
+                mend();
+            }
+            local.depth.set(self.before);
+        });
     }
 }
 
@@ -256,14 +285,12 @@ impl Drop for Inside<'_> {
 /// `FileChanged`; else whatever `work` answers.
 #[inline]
 pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    LOCAL.with(|local| {
-        let inside = Inside::enter(local);
-        let done = work();
-        if inside.has_failed() {
-            return Err(failed(local).into());
-        }
-        done
-    })
+    let inside = Inside::enter();
+    let done = work();
+    match inside.leave() {
+        None => done,
+        Some(error) => Err(error.into()),
+    }
 }
 
 /// Whether it is this call's turn to ask for the time: that takes longer than reading a value.
@@ -279,26 +306,20 @@ pub(crate) fn is_inside() -> bool {
 
 /// Does a part of a call's work on another thread; the fault, if there was one, is to be [adopted](adopt) by the call.
 pub(crate) fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
+    let _inside = Inside::enter();
+    let done = work();
     LOCAL.with(|local| {
-        let inside = Inside::enter(local);
-        let done = work();
-        compiler_fence(Ordering::SeqCst);
-        let fault = local.fault.take();
-        drop(inside);
+        let fault = local.has_failed().then(|| local.fault.get());
+        local.has_fault.set(false);
         (done, fault)
     })
 }
 
 /// Takes over a fault of another thread that worked for the call that is going on here.
 pub(crate) fn adopt(fault: Option<Fault>) {
-    if fault.is_some() {
-        LOCAL.with(|local| local.fault.set(fault));
+    if let Some(fault) = fault {
+        LOCAL.with(|local| local.note(fault));
     }
-}
-
-#[cold]
-fn failed(local: &Local) -> Error {
-    local.fault.get().map_or_else(|| truncated(None), error_of)
 }
 
 #[cold]
@@ -312,9 +333,8 @@ fn error_of(fault: Fault) -> Error {
 
 fn truncated(offset: Option<usize>) -> Error {
     let what = offset.map_or("some bytes".into(), |offset| format!("byte {offset}"));
-    let message = format!(
-        "{what} of the mapped file can't be read any more: it was truncated, or its disk fails; open it again"
-    );
+    let message =
+        format!("{what} of the mapped file can't be read any more: it was truncated, or its disk fails; open it again");
     Error::new(ErrorKind::FileChanged, message)
 }
 
@@ -462,7 +482,7 @@ mod linux {
         let flags = flags | libc::MAP_FIXED | libc::MAP_NORESERVE;
         // SAFETY: replaces whole pages of a region of ours. It stays mapped meanwhile: this thread is reading it.
         let zeros = unsafe { libc::mmap(start as *mut c_void, len, both, flags, -1, 0) };
-        LOCAL.with(|local| local.fault.set(local.fault.get().or(Some(fault))));
+        LOCAL.with(|local| local.note(fault));
         zeros != libc::MAP_FAILED
     }
 
@@ -499,7 +519,8 @@ mod linux {
             }
             handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
                 // SAFETY: with this flag the action is a function of three arguments (sigaction(2)).
-                let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = unsafe { std::mem::transmute(handler) };
+                let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
+                    unsafe { std::mem::transmute(handler) };
                 handler(signal, info, context);
             }
             handler => {

@@ -188,10 +188,14 @@ impl Mapping {
         }
         match &self.0.origin {
             Some(Origin { file, .. }) if self.0.mode != Mode::CopyOnWrite => read_file(file, offset, buffer),
-            _ => watched(Look::Seldom, |when| self.look(when), || {
-                self.0.region.copy_out(offset, buffer);
-                Ok(())
-            }),
+            _ => watched(
+                Look::Seldom,
+                |when| self.look(when),
+                || {
+                    self.0.region.copy_out(offset, buffer);
+                    Ok(())
+                },
+            ),
         }
     }
 

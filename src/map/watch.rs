@@ -143,11 +143,7 @@ pub(super) fn changed(message: impl Into<String>) -> Error {
 /// Does `work`, and then `look`s whether the files were the same all the time: it says what is wrong with them. After an
 /// error it has to be sure, as the error may come from what was read of other files.
 #[inline]
-pub(crate) fn watched<T>(
-    when: Look,
-    look: impl Fn(Look) -> Result<()>,
-    work: impl FnOnce() -> Result<T>,
-) -> Result<T> {
+pub(crate) fn watched<T>(when: Look, look: impl Fn(Look) -> Result<()>, work: impl FnOnce() -> Result<T>) -> Result<T> {
     match guard::guard(work) {
         Ok(done) => look(when).map(|()| done),
         Err(e) if e.kind() == ErrorKind::FileChanged => Err(e),
