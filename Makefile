@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench interop live check-all fuzz lint clean
+.PHONY: demo test test-rust test-python bench interop live torture check-all fuzz lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -46,6 +46,10 @@ live: $(VENV)/test.done
 	ARROWWOOD_LIVE_SECONDS=$(SECONDS) cargo test --release --test live -- --nocapture --test-threads=1
 	cargo build --release --example ticks
 	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
+
+# Campaigns that take long: see docs/reliability.md.
+torture:
+	ARROWWOOD_CHANGED_ROUNDS=1000 cargo test --release --test changed -- --nocapture
 
 # Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.

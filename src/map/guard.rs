@@ -186,10 +186,10 @@ pub(crate) struct Fault {
 
 /// What the handler has to know of a thread.
 struct Local {
-    /// How many calls of ours, one inside the other, the thread is in.
-    depth: Cell<u32>,
-    /// Counts calls, so that the clock is asked for now and then.
-    calls: Cell<u32>,
+    /// How many calls of ours, one inside the other, the thread is in: the low half. The high half counts calls, so that
+    /// the clock is asked for now and then. One word: two would be added to as one and then stored apart, and the next
+    /// call would wait for that.
+    calls: Cell<u64>,
     has_fault: Cell<bool>,
     /// The first one of the call.
     fault: Cell<Fault>,
@@ -199,7 +199,6 @@ thread_local! {
     // Without a destructor, and made without running anything: the handler may look at it at any time.
     static LOCAL: Local = const {
         Local {
-            depth: Cell::new(0),
             calls: Cell::new(0),
             has_fault: Cell::new(false),
             fault: Cell::new(Fault { slot: 0, turn: 0, offset: 0 }),
@@ -207,7 +206,14 @@ thread_local! {
     };
 }
 
+/// A call, in the word that counts them.
+const CALL: u64 = 1 << 32;
+
 impl Local {
+    fn depth(&self) -> u32 {
+        self.calls.get() as u32
+    }
+
     fn note(&self, fault: Fault) {
         if !self.has_fault.replace(true) {
             self.fault.set(fault);
@@ -226,16 +232,15 @@ impl Local {
 /// The time inside of a call, which a panic ends as well. Its two ends are no generic functions, so that the thread's data
 /// is found without a call through a pointer.
 struct Inside {
-    /// The depth around it.
-    before: u32,
+    /// The word that counts calls as it was before.
+    before: u64,
 }
 
 impl Inside {
     fn enter() -> Inside {
         LOCAL.with(|local| {
-            let before = local.depth.get();
-            local.depth.set(before + 1);
-            local.calls.set(local.calls.get().wrapping_add(1));
+            let before = local.calls.get();
+            local.calls.set(before + 1);
             // As in `has_failed`.
             compiler_fence(Ordering::SeqCst);
             Inside { before }
@@ -253,11 +258,11 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         LOCAL.with(|local| {
-            if local.has_failed() && self.before == 0 {
+            if local.has_failed() && self.before as u32 == 0 {
                 local.has_fault.set(false);
                 mend();
             }
-            local.depth.set(self.before);
+            local.calls.set(self.before.wrapping_add(CALL));
         });
     }
 }
@@ -296,12 +301,12 @@ pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T
 /// Whether it is this call's turn to ask for the time: that takes longer than reading a value.
 #[inline]
 pub(super) fn is_turn() -> bool {
-    LOCAL.with(|local| local.calls.get().is_multiple_of(16))
+    LOCAL.with(|local| local.calls.get() / CALL % 16 == 0)
 }
 
 /// Whether a call is going on here whose work may be handed to other threads.
 pub(crate) fn is_inside() -> bool {
-    LOCAL.with(|local| local.depth.get() > 0)
+    LOCAL.with(|local| local.depth() > 0)
 }
 
 /// Does a part of a call's work on another thread; the fault, if there was one, is to be [adopted](adopt) by the call.

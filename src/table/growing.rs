@@ -12,7 +12,7 @@ use super::format::{
 use super::plan::Plan;
 use crate::error::{Error, Result};
 use crate::ipc::{Front, empty_metadata, front, schema_metadata};
-use crate::map::{Look, Store};
+use crate::map::{Look, Store, watched};
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
 const LARGE: usize = 1 << 10;
@@ -55,7 +55,8 @@ impl Shared {
             self.store.copy_out(at, into);
             Ok(())
         };
-        super::segment::visible(&self.header, sequence, copy)
+        let look = |when| self.store.look(when);
+        watched(Look::Seldom, look, || super::segment::visible(&self.header, sequence, copy))
     }
 
     /// The rows of the newest durable record.
