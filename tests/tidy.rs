@@ -15,6 +15,7 @@ const ORDER: &[&[&str]] = &[
     &["value"],
     &["validate"],
     &["column", "dataset"],
+    &["memory"],
     &["meaning"],
     &["display"],
     &["text"],

@@ -301,7 +301,7 @@ pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T
 /// Whether it is this call's turn to ask for the time: that takes longer than reading a value.
 #[inline]
 pub(super) fn is_turn() -> bool {
-    LOCAL.with(|local| local.calls.get() / CALL % 16 == 0)
+    LOCAL.with(|local| (local.calls.get() / CALL).is_multiple_of(16))
 }
 
 /// Whether a call is going on here whose work may be handed to other threads.
@@ -376,9 +376,6 @@ use linux::{bury, install};
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::cell::UnsafeCell;
-    use std::mem::MaybeUninit;
-
     use libc::{c_int, c_void, sigaction, siginfo_t};
 
     use super::*;
@@ -386,11 +383,8 @@ mod linux {
     /// A page of a file without bytes.
     static TOMB: AtomicUsize = AtomicUsize::new(0);
 
-    /// Who handled SIGBUS before.
-    struct Before(UnsafeCell<MaybeUninit<sigaction>>);
-    // SAFETY: written once, by `install`, before the handler that reads it can run.
-    unsafe impl Sync for Before {}
-    static BEFORE: Before = Before(UnsafeCell::new(MaybeUninit::uninit()));
+    /// Who handled SIGBUS before: set before the handler is, and never freed.
+    static BEFORE: AtomicPtr<sigaction> = AtomicPtr::new(null_mut());
 
     /// Installs the handler, once, unless the environment says `ARROWWOOD_SIGBUS=off`.
     pub(super) fn install() {
@@ -408,17 +402,23 @@ mod linux {
     }
 
     fn set_handler() {
-        // SAFETY: asks for the action that is set, and stores it where nobody looks yet.
-        if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), BEFORE.0.get().cast()) } != 0 {
+        let before = Box::into_raw(Box::new(default_action()));
+        // SAFETY: asks for the action that is set, and stores it where nobody else looks yet.
+        if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), before) } != 0 {
             return;
         }
-        // SAFETY: a structure of integers, for which zeros are values.
-        let mut ours: sigaction = unsafe { std::mem::zeroed() };
+        BEFORE.store(before, Ordering::Release);
         let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_fault;
+        let mut ours = default_action();
         ours.sa_sigaction = handler as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY: `ours` lives through the call, and `on_fault` does only what a handler may.
         unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, null_mut()) };
+    }
+
+    fn default_action() -> sigaction {
+        // SAFETY: a structure of integers; zeros ask for the default action, no flags and no mask.
+        unsafe { std::mem::zeroed() }
     }
 
     /// Maps a page of an empty file in memory.
@@ -451,15 +451,17 @@ mod linux {
     extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         // SAFETY: the kernel passes a pointer to the signal's description, which lives as long as the handler runs.
         let said = unsafe { &*info };
+        // SAFETY: takes nothing.
+        let place = unsafe { libc::__errno_location() };
         // SAFETY: errno is the thread's own, and has to be what it was when the handler returns.
-        let errno = unsafe { *libc::__errno_location() };
+        let errno = unsafe { place.read() };
         // SAFETY: a fault's description has an address, and another signal's has other numbers in its place.
         let address = unsafe { said.si_addr() } as usize;
         if !is_handled(said, address) {
             pass_on(signal, info, context);
         }
         // SAFETY: as above.
-        unsafe { *libc::__errno_location() = errno };
+        unsafe { place.write(errno) };
     }
 
     fn is_handled(said: &siginfo_t, address: usize) -> bool {
@@ -506,15 +508,14 @@ mod linux {
 
     /// Does what would have been done without us.
     fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: `set_handler` has filled it before the handler could run, and nobody writes to it any more.
-        let before = unsafe { (*BEFORE.0.get()).assume_init_ref() };
+        // SAFETY: `set_handler` has set it before the handler could run, and nobody writes to it any more.
+        let before = unsafe { &*BEFORE.load(Ordering::Acquire) };
         // SAFETY: see `on_fault`.
         let was_raised = unsafe { &*info }.si_code <= 0;
         match before.sa_sigaction {
             libc::SIG_IGN if was_raised => (),
             libc::SIG_DFL | libc::SIG_IGN => {
-                // SAFETY: a structure of integers; zeros ask for the default action, no flags and no mask.
-                let default: sigaction = unsafe { std::mem::zeroed() };
+                let default = default_action();
                 // SAFETY: lives through the call. The access is repeated, and ends the process at its true address.
                 unsafe { libc::sigaction(signal, &raw const default, null_mut()) };
                 if was_raised {

@@ -57,7 +57,7 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
 }
 
 fn compact_all(path: &Path, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    let path = &std::fs::canonicalize(&path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
+    let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
     let _lock = take_lock(path).map_err(|e| e.at(path))?;
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = Chain::open(path)?.ok_or_else(missing)?;
