@@ -141,21 +141,12 @@ pub(super) fn changed(message: impl Into<String>) -> Error {
 }
 
 /// Does `work`, and then `look`s whether the files were the same all the time: it says what is wrong with them. After an
-/// error it has to be sure, as the error may come from what was read of other files.
+/// error it has to be sure, as what was read may be why: zeros are a version that isn't supported, or a row out of range.
 #[inline]
 pub(crate) fn watched<T>(when: Look, look: impl Fn(Look) -> Result<()>, work: impl FnOnce() -> Result<T>) -> Result<T> {
     match guard::guard(work) {
         Ok(done) => look(when).map(|()| done),
         Err(e) if e.kind() == ErrorKind::FileChanged => Err(e),
-        Err(e) => Err(after(e, look)),
-    }
-}
-
-#[cold]
-fn after(e: Error, look: impl Fn(Look) -> Result<()>) -> Error {
-    match e.kind() {
-        // Nothing that was read.
-        ErrorKind::InvalidArgument | ErrorKind::ColumnNotFound | ErrorKind::Unsupported => e,
-        _ => look(Look::Now).err().unwrap_or(e),
+        Err(e) => Err(look(Look::Now).err().unwrap_or(e)),
     }
 }
