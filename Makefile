@@ -56,6 +56,7 @@ torture:
 	ARROWWOOD_LIVE_SECONDS=600 cargo test --release --test live -- eight_readers --nocapture --test-threads=1
 	ARROWWOOD_LIMITS=long cargo test --release --test limits -- --nocapture
 	cargo run --release --example readers
+	ARROWWOOD_CHANGED_ROUNDS=1000 cargo test --release --test changed -- --nocapture
 
 # Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
 # Needs a nightly toolchain (for AddressSanitizer) and cargo-fuzz.

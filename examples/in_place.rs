@@ -66,10 +66,10 @@ fn dictionary_by_hand(path: &Path, messages: &[Message]) -> Result<Vec<String>, 
         buffer.map_or(0, |buffer| message.body_offset as usize + buffer.offset as usize)
     };
     let rows = message.rows.unwrap_or(0) as usize;
-    let offsets = mapping.view::<i32>(place("offsets"), Some(rows + 1))?.to_vec();
+    let offsets = mapping.view::<i32>(place("offsets"), Some(rows + 1))?.to_vec()?;
     let ends = offsets.windows(2).map(|pair| (pair[0] as usize, pair[1] as usize));
     let words = ends.map(|(from, to)| mapping.view::<u8>(place("data") + from, Some(to - from)));
-    words.map(|word| Ok(String::from_utf8_lossy(&word?.to_vec()).into_owned())).collect()
+    words.map(|word| Ok(String::from_utf8_lossy(&word?.to_vec()?).into_owned())).collect()
 }
 
 /// Symbol as a dictionary with int8 keys, date as a timestamp, price as float64, `COPIES` times, in one batch.

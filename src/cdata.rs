@@ -19,6 +19,7 @@ use crate::buffer::Parts;
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::map::Look;
 
 const EINVAL: c_int = libc::EINVAL;
 
@@ -95,10 +96,10 @@ impl Producer {
     /// The next array, or a released one at the end.
     fn next(&mut self) -> Result<FFI_ArrowArray> {
         let Some(batch) = self.batches.next() else { return Ok(FFI_ArrowArray::empty()) };
-        let array = match self.shape {
-            Shape::Table => struct_of(&batch)?,
-            Shape::Column => column_of(&batch)?,
-        };
+        let array = batch.watched(Look::Now, || match self.shape {
+            Shape::Table => struct_of(&batch),
+            Shape::Column => column_of(&batch),
+        })?;
         Ok(FFI_ArrowArray::new(&array))
     }
 

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, FieldRef};
 use crate::dataset::{Dataset, Footprint, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::layout;
+use crate::map::Look;
 use crate::parallel;
 use crate::validate::is_trivial;
 use crate::value::{Value, value};
@@ -80,7 +81,8 @@ impl Column {
     /// The number of rows that [`get`](Column::get) finds null, or a union with a null member: from the bitmaps, and
     /// where nulls stand in the values of dictionaries, runs or unions, from those.
     pub fn null_count(&self) -> Result<u64> {
-        let counts = self.each_chunk(|array, rows| Ok(nulls_among(array, rows)? as u64))?;
+        let counts = || self.each_chunk(|array, rows| Ok(nulls_among(array, rows)? as u64));
+        let counts = self.watched(counts)?;
         Ok(counts.into_iter().fold(0, u64::saturating_add))
     }
 
@@ -89,7 +91,12 @@ impl Column {
     /// Buffers are where the file has them, so they may not be aligned for their type, which typed arrays of arrow-rs
     /// do not take: [`ArrayData::align_buffers`] copies those that are not.
     pub fn chunks(&self) -> Result<Vec<ArrayData>> {
-        self.each_chunk(|array, rows| Ok(crate::buffer::slice(array, rows.start, rows.len())))
+        self.watched(|| self.each_chunk(|array, rows| Ok(crate::buffer::slice(array, rows.start, rows.len()))))
+    }
+
+    /// Does `work` on the column, and looks whether its files were the same all the time.
+    pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.dataset.watched(Look::Now, work)
     }
 
     /// `work` on the rows of each batch in parallel, values checked; results in order.

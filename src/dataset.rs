@@ -22,8 +22,8 @@ use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 use crate::column::Column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::type_name;
+use crate::map::{Look, guard, watched};
 use crate::parallel;
-use crate::validate;
 use crate::value::{Value, field_value};
 
 /// Where rows come from: record batches of one schema, found and decoded when asked for.
@@ -64,6 +64,14 @@ pub(crate) trait Source: Debug + Send + Sync {
     fn check(&self, batch: usize, column: usize) -> Result<()>;
 
     fn footprint(&self) -> Footprint;
+
+    /// Whether the files of those of the batches that were opened still are what they were.
+    ///
+    /// # Errors
+    /// `FileChanged`.
+    fn look(&self, _batches: Range<usize>, _when: Look) -> Result<()> {
+        Ok(())
+    }
 
     /// Mapped bytes that lie in physical memory now.
     fn resident(&self) -> Result<u64> {
@@ -164,6 +172,14 @@ impl Piece {
         Ok(Some(Part { piece: self, batch, rows }))
     }
 
+    /// [`Source::look`] at what the piece has of its source.
+    fn look(&self, when: Look) -> Result<()> {
+        let Some(rows) = self.rows else { return self.source.look(0..usize::MAX, when) };
+        let first = self.source.locate(self.start).ok().flatten().unwrap_or(0);
+        let last = self.source.locate(self.start.saturating_add(rows).saturating_sub(1)).ok().flatten();
+        self.source.look(first..last.map_or(usize::MAX, |last| last + 1), when)
+    }
+
     fn first_batch(&self) -> Result<usize> {
         if self.start == 0 {
             return Ok(0);
@@ -176,7 +192,7 @@ impl Piece {
 
     /// The parts of the piece in order. Batches without rows are among them only where the piece is its whole source.
     fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
-        let mut next = self.first_batch();
+        let mut next = guard(|| self.first_batch());
         std::iter::from_fn(move || {
             let batch = match &mut next {
                 Ok(batch) => *batch,
@@ -189,7 +205,7 @@ impl Piece {
             if batch == usize::MAX {
                 return None;
             }
-            let part = self.part(batch);
+            let part = guard(|| self.part(batch));
             next = Ok(if part.is_ok() { batch + 1 } else { usize::MAX });
             part.transpose()
         })
@@ -220,6 +236,12 @@ impl Dataset {
 
     pub(crate) fn pieces(&self) -> &[Piece] {
         &self.pieces
+    }
+
+    /// Does `work` on the dataset, and looks whether its files were the same all the time.
+    #[inline]
+    pub(crate) fn watched<T>(&self, when: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        watched(when, |when| self.pieces.iter().try_for_each(|piece| piece.look(when)), work)
     }
 
     /// The rows of all `datasets`, one after the other, without copying.
@@ -256,16 +278,18 @@ impl Dataset {
         if let Some(len) = self.len.get() {
             return Ok(*len);
         }
-        let sum = self.pieces.iter().try_fold(0u64, |sum, piece| {
-            sum.checked_add(piece.rows()?).ok_or_else(|| Error::invalid("more than 2^64 rows"))
-        });
-        let len = sum?;
+        let sum = || {
+            self.pieces.iter().try_fold(0u64, |sum, piece| {
+                sum.checked_add(piece.rows()?).ok_or_else(|| Error::invalid("more than 2^64 rows"))
+            })
+        };
+        let len = self.watched(Look::Now, sum)?;
         Ok(*self.len.get_or_init(|| len))
     }
 
     /// Whether there are no rows; looks no further than the first.
     pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.rows_until(1)? == 0)
+        self.watched(Look::Seldom, || Ok(self.rows_until(1)? == 0))
     }
 
     /// The number of record batches that have rows in the dataset, empty batches of a whole source included.
@@ -274,20 +298,22 @@ impl Dataset {
             (0, None) => piece.source.num_batches(),
             _ => piece.parts().try_fold(0, |count, part| part.map(|_| count + 1)),
         });
-        counts.sum()
+        self.watched(Look::Seldom, || counts.sum())
     }
 
     /// Bytes that the dataset's rows take in its buffers, bitmaps and offsets included, dictionaries apart.
     pub fn nbytes(&self) -> Result<u64> {
-        let mut sum = 0;
-        for part in self.parts() {
-            let part = part?;
-            for &column in part.piece.columns.iter() {
-                let array = part.piece.source.column(part.batch, column)?;
-                sum += crate::buffer::bytes_of(array, part.rows.clone());
+        self.watched(Look::Now, || {
+            let mut sum = 0;
+            for part in self.parts() {
+                let part = part?;
+                for &column in part.piece.columns.iter() {
+                    let array = part.piece.source.column(part.batch, column)?;
+                    sum += crate::buffer::bytes_of(array, part.rows.clone());
+                }
             }
-        }
-        Ok(sum)
+            Ok(sum)
+        })
     }
 
     /// Where the bytes are: mapped, or copied.
@@ -358,6 +384,10 @@ impl Dataset {
 
     /// Rows `start .. start + len`, or as many of them as there are. Walks no further than `start + len`.
     pub fn slice(&self, start: u64, len: u64) -> Result<Dataset> {
+        self.watched(Look::Seldom, || self.cut(start, len))
+    }
+
+    fn cut(&self, start: u64, len: u64) -> Result<Dataset> {
         let end = start.saturating_add(len);
         let mut pieces = Vec::new();
         let mut before = 0u64;
@@ -391,6 +421,14 @@ impl Dataset {
     /// # Errors
     /// `RowOutOfRange` past the end; `InvalidData` where a value is damaged.
     pub fn row(&self, row: u64) -> Result<Row<'_>> {
+        match guard(|| self.find_row(row)) {
+            Ok(row) => Ok(row),
+            // Bytes that were overwritten may be why there seems to be no such row.
+            Err(e) => self.watched(Look::Now, || Err(e)),
+        }
+    }
+
+    fn find_row(&self, row: u64) -> Result<Row<'_>> {
         let (piece, within) = self.piece_of(row)?;
         let (batch, index) = match piece.locate(within)? {
             Some(found) => found,
@@ -405,13 +443,17 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::row`].
     pub fn row_from_end(&self, back: u64) -> Result<Row<'_>> {
+        self.watched(Look::Seldom, || self.find_from_end(back))
+    }
+
+    fn find_from_end(&self, back: u64) -> Result<Row<'_>> {
         let whole = self.pieces.last().filter(|piece| back > 0 && piece.start == 0 && piece.rows.is_none());
         let found = whole.map(|piece| Ok::<_, Error>((piece, piece.source.locate_from_end(back)?))).transpose()?;
         if let Some((piece, Some((batch, index)))) = found {
             return Ok(Row { schema: &self.schema, piece, batch, index });
         }
         match self.len()?.checked_sub(back).filter(|_| back > 0) {
-            Some(row) => self.row(row),
+            Some(row) => self.find_row(row),
             None => Err(self.no_row(back)),
         }
     }
@@ -446,7 +488,8 @@ impl Dataset {
     pub fn to_record_batches(&self) -> impl Iterator<Item = Result<RecordBatch>> {
         self.parts().map(|part| {
             let part = part?;
-            let columns = part.columns()?.into_iter().map(crate::buffer::to_array).collect();
+            let columns = || Ok(part.columns()?.into_iter().map(crate::buffer::to_array).collect());
+            let columns = part.watched(columns)?;
             let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(part.rows.len()));
             RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
                 .map_err(|e| Error::invalid(format!("making an arrow-rs record batch: {e}")))
@@ -458,7 +501,11 @@ impl Dataset {
     ///
     /// # Errors
     /// `InvalidData` naming path, batch, column, row and what was expected; the first there is.
-    pub fn validate(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+    pub fn validate(&self, progress: impl FnMut(u64, u64)) -> Result<()> {
+        self.watched(Look::Now, || self.check_all(progress))
+    }
+
+    fn check_all(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         let total = self.len()?;
         let parts = self.parts().collect::<Result<Vec<_>>>()?;
         let columns = self.num_columns().max(1);
@@ -527,6 +574,11 @@ impl Dataset {
 }
 
 impl<'a> Part<'a> {
+    /// Does `work` on the part, and looks whether its file was the same all the time.
+    pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        watched(Look::Now, |when| self.piece.source.look(self.batch..self.batch + 1, when), work)
+    }
+
     /// The part's columns, values checked.
     pub(crate) fn columns(&self) -> Result<Vec<ArrayData>> {
         self.piece.columns.iter().map(|&column| self.column(column)).collect()
@@ -564,7 +616,16 @@ impl<'a> Row<'a> {
     }
 
     /// The value of column number `column`.
+    ///
+    /// # Errors
+    /// `InvalidData` where it is damaged, `FileChanged` where somebody has written to the file. Text and what is nested
+    /// lies in place: see [`guard`].
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
+        let look = |when| self.piece.source.look(self.batch..self.batch + 1, when);
+        watched(Look::Seldom, look, || self.read(column))
+    }
+
+    fn read(&self, column: usize) -> Result<Value<'a>> {
         let inside = self.piece.columns.get(column);
         let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
         field_value(self.schema.field(column), self.piece.source.column(self.batch, number)?, self.index)
@@ -603,98 +664,6 @@ pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
     }
     let (left, right) = (a.fields().len(), b.fields().len());
     (left != right).then(|| format!("they have {left} and {right} columns"))
-}
-
-/// Arrays in memory as a source.
-#[derive(Debug)]
-pub(crate) struct Arrays {
-    schema: SchemaRef,
-    batches: Vec<Vec<ArrayData>>,
-    /// The row after each batch's last.
-    ends: Vec<u64>,
-}
-
-impl Arrays {
-    pub(crate) fn new(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Arrays {
-        let ends = batches.iter().scan(0, |end, (rows, _)| {
-            *end += *rows as u64;
-            Some(*end)
-        });
-        let ends = ends.collect();
-        Arrays { schema, batches: batches.into_iter().map(|(_, columns)| columns).collect(), ends }
-    }
-}
-
-impl Source for Arrays {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn walk(&self, _until: u64) -> Result<u64> {
-        Ok(self.ends.last().copied().unwrap_or(0))
-    }
-
-    fn num_batches(&self) -> Result<usize> {
-        Ok(self.batches.len())
-    }
-
-    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
-        let start = if batch == 0 { 0 } else { self.ends.get(batch - 1).copied().unwrap_or(0) };
-        Ok(self.ends.get(batch).map(|&end| start..end))
-    }
-
-    fn locate(&self, row: u64) -> Result<Option<usize>> {
-        let batch = self.ends.partition_point(|&end| end <= row);
-        Ok((batch < self.ends.len()).then_some(batch))
-    }
-
-    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let found = self.batches.get(batch).and_then(|columns| columns.get(column));
-        found.ok_or_else(|| Error::argument(format!("batch {batch}, column {column}")))
-    }
-
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        self.column(batch, column)
-    }
-
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        validate::check(self.column(batch, column)?)
-    }
-
-    fn footprint(&self) -> Footprint {
-        Footprint::default()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
-impl TryFrom<Vec<RecordBatch>> for Dataset {
-    type Error = Error;
-
-    /// The batches as a dataset, without copying. They must have one schema, and there must be one at least.
-    fn try_from(batches: Vec<RecordBatch>) -> Result<Dataset> {
-        let schema = batches.first().map(RecordBatch::schema);
-        let schema = schema.ok_or_else(|| Error::argument("no record batch, so no schema"))?;
-        Dataset::from_batches(schema, batches)
-    }
-}
-
-impl Dataset {
-    /// `batches` of `schema` as a dataset, without copying; there may be none.
-    pub fn from_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Dataset> {
-        let mut parts = Vec::with_capacity(batches.len());
-        for batch in &batches {
-            if let Some(difference) = schema_difference(&schema, &batch.schema()) {
-                let message = format!("a batch has another schema than the dataset: {difference}");
-                return Err(Error::new(ErrorKind::SchemaMismatch, message));
-            }
-            let columns = batch.columns().iter().map(|column| column.to_data()).collect();
-            parts.push((batch.num_rows(), columns));
-        }
-        Ok(Dataset::of_source(Arc::new(Arrays::new(schema, parts))))
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use serde_json::{Number, Value as Json};
 use crate::dataset::{Dataset, Row};
 use crate::error::{Error, Result};
 use crate::layout::{field_type_name, unit_name};
+use crate::map::{Look, guard};
 use crate::value::{Items, Value};
 
 // ---- numbers and times ----
@@ -202,6 +203,15 @@ impl Display for Value<'_> {
     /// The value as a cell of a table shows it. Times are ISO 8601; a timestamp whose zone is not UTC shows the time of
     /// UTC, marked `Z`, and the zone's name; what lies beyond the calendar shows as a number and its unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match guard(|| Ok::<_, Error>(self.write(f))) {
+            Ok(done) => done,
+            Err(e) => write!(f, "<error: {e}>"),
+        }
+    }
+}
+
+impl Value<'_> {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Null => f.write_str("null"),
             Value::Bool(value) => write!(f, "{value}"),
@@ -297,6 +307,10 @@ impl Value<'_> {
     /// # Errors
     /// That of the first damaged value inside.
     pub fn to_json(&self) -> Result<Json> {
+        guard(|| self.json())
+    }
+
+    fn json(&self) -> Result<Json> {
         Ok(match self {
             Value::Null => Json::Null,
             Value::Bool(value) => Json::Bool(*value),
@@ -315,15 +329,15 @@ impl Value<'_> {
                 Json::String(Span::of_interval(*months, *days, *nanoseconds).iso())
             }
             Value::Date(_) | Value::Time(..) => Json::String(self.to_string()),
-            Value::List(items) => Json::Array(items.iter().map(|item| item?.to_json()).collect::<Result<_>>()?),
+            Value::List(items) => Json::Array(items.iter().map(|item| item?.json()).collect::<Result<_>>()?),
             Value::Map(items) => object(entries(*items).map(|entry| {
                 let (key, value) = entry?;
-                Ok((key.to_json()?, value.to_json()?))
+                Ok((key.json()?, value.json()?))
             }))?,
-            Value::Struct(members) => object(
-                members.iter().map(|(field, value)| Ok((Json::String(field.name().clone()), value?.to_json()?))),
-            )?,
-            Value::Union(_, value) => value.to_json()?,
+            Value::Struct(members) => {
+                object(members.iter().map(|(field, value)| Ok((Json::String(field.name().clone()), value?.json()?))))?
+            }
+            Value::Union(_, value) => value.json()?,
         })
     }
 
@@ -504,7 +518,31 @@ impl<'a> Preview<'a> {
         }
     }
 
+    /// The whole text: what is wrong with the file where it has changed meanwhile.
+    fn text(&self) -> Result<String> {
+        self.dataset.watched(Look::Now, || {
+            let (len, mut text) = (self.dataset.len(), String::new());
+            let lines = self.lines(&len);
+            if !self.bare {
+                text.push_str(&self.title(&len));
+                text.push('\n');
+            }
+            if self.dataset.num_columns() > 0 {
+                write_table(&mut text, &self.fitting(&lines), lines.len());
+            }
+            if !self.bare {
+                text.push_str(&self.footer(&len));
+            }
+            Ok(text)
+        })
+    }
+
     fn html(&self) -> String {
+        let html = self.dataset.watched(Look::Now, || Ok(self.html_text()));
+        html.unwrap_or_else(|e| format!("<div>\n<p>{}</p>\n</div>\n", escape(&format!("<error: {e}>"))))
+    }
+
+    fn html_text(&self) -> String {
         let len = self.dataset.len();
         let lines = self.lines(&len);
         let (columns, gap) = self.columns(&lines, 20);
@@ -522,15 +560,10 @@ impl<'a> Preview<'a> {
 
 impl Display for Preview<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let len = self.dataset.len();
-        let lines = self.lines(&len);
-        if !self.bare {
-            writeln!(f, "{}", self.title(&len))?;
+        match self.text() {
+            Ok(text) => f.write_str(&text),
+            Err(e) => write!(f, "<error: {e}>"),
         }
-        if self.dataset.num_columns() > 0 {
-            write_table(f, &self.fitting(&lines), lines.len())?;
-        }
-        if self.bare { Ok(()) } else { f.write_str(&self.footer(&len)) }
     }
 }
 
@@ -558,16 +591,17 @@ impl Printed {
     }
 }
 
-fn write_table(f: &mut fmt::Formatter<'_>, columns: &[Printed], lines: usize) -> fmt::Result {
+fn write_table(into: &mut String, columns: &[Printed], lines: usize) {
     let widths: Vec<usize> = columns.iter().map(Printed::width).collect();
     let mut line = |text: &dyn Fn(&Printed, usize) -> String| {
         let cells: Vec<_> = columns.iter().zip(&widths).map(|(column, &width)| text(column, width)).collect();
-        writeln!(f, "{}", cells.join("  ").trim_end())
+        into.push_str(cells.join("  ").trim_end());
+        into.push('\n');
     };
-    line(&|column, width| column.pad(&column.name, width))?;
-    line(&|column, width| column.pad(&column.type_name, width))?;
-    line(&|_, width| "─".repeat(width))?;
-    (0..lines).try_for_each(|number| line(&|column, width| column.pad(&column.cells[number], width)))
+    line(&|column, width| column.pad(&column.name, width));
+    line(&|column, width| column.pad(&column.type_name, width));
+    line(&|_, width| "─".repeat(width));
+    (0..lines).for_each(|number| line(&|column, width| column.pad(&column.cells[number], width)));
 }
 
 /// Only inherited colours, so that it reads on dark and on light.

@@ -1,7 +1,8 @@
 //! Arrowwood opens Apache Arrow data of any size **in place**, by memory mapping, in microseconds.
 //!
-//! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `parse` (types out of
-//! text), `buffer` (bytes with an owner), `value` (one cell), `validate`, `column` and `dataset`, `meaning`, `display`,
+//! In reading order: `error`, `map` (files as memory), `parallel`, [`layout`] (which buffers a type has), `parse` (types
+//! out of text), `buffer` (bytes with an owner), `value` (one cell), `validate`, `column` and `dataset`, `memory` (arrays
+//! as one), `meaning`, `display`,
 //! `text` (values out of it), `sink` (columns of them), `feed` (rows as they come), `csv`, `json`, `ipc`, `table` (those
 //! that grow), `open`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the
 //! picture.
@@ -20,6 +21,7 @@ mod json;
 pub mod layout;
 mod map;
 mod meaning;
+mod memory;
 mod open;
 mod parallel;
 mod parse;
@@ -46,7 +48,7 @@ pub use json::{JsonOptions, read_json_from, stream_json};
 pub use layout::{field_type_name, type_name};
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
-pub use map::{Element, Mapping, Mode, View};
+pub use map::{Element, Mapping, Mode, View, guard};
 pub use open::{Open, open};
 pub use parse::{parse_schema, parse_type};
 #[doc(hidden)]

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, TimeUnit};
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::map::Look;
 use crate::value::{Value, value};
 
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
@@ -19,6 +20,10 @@ impl Dataset {
     /// `InvalidData` naming batch, column, row and what was expected.
     pub fn validate_meaning(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         self.validate(&mut progress)?;
+        self.watched(Look::Now, || self.check_meaning())
+    }
+
+    fn check_meaning(&self) -> Result<()> {
         for part in self.parts() {
             let part = part?;
             for (&column, field) in part.piece.columns.iter().zip(self.schema().fields()) {

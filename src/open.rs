@@ -14,8 +14,9 @@ use crate::table::open_table;
 ///
 /// # Trust
 /// The file must not be rewritten while it is open; a file that only grows, or that is replaced by a rename, is fine.
-/// If it is rewritten, values are wrong or an error, but nothing outside of the mapping is ever read. Use
-/// [`Open::copy`] for files of hostile origin that others can write.
+/// If it is rewritten or truncated, calls answer `FileChanged` as soon as they notice (`docs/reliability.md` says when);
+/// until then values may be wrong, but nothing outside of the mapping is ever read. Use [`Open::copy`] for files of
+/// hostile origin that others can write.
 ///
 /// # Errors
 /// `NotFound`, `PermissionDenied`, `InvalidData` saying what the file looks like instead, `Unsupported`, `Io`.

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 
+use crate::map::{adopt, is_inside, lend};
+
 /// Bytes of input that a further thread must have to be worth its start, and that a thread takes at once.
 const SHARE: usize = 1 << 20;
 /// Items that a thread takes at once when they are small.
@@ -43,14 +45,22 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     let queue = Queue::new(items);
     let first = queue.claim(&weight);
     let threads = if queue.is_empty() { 1 } else { threads };
+    // A call that is guarded against files that change is so on all of its threads.
+    let is_guarded = is_inside();
     let mut done = thread::scope(|scope| {
-        let share = || queue.work_off(None, &weight, &work, || ());
+        let share = || match is_guarded {
+            true => lend(|| queue.work_off(None, &weight, &work, || ())),
+            false => (queue.work_off(None, &weight, &work, || ()), None),
+        };
         let others: Vec<_> =
             (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
         let mut done = queue.work_off(first, &weight, &work, &mut tick);
         for other in others {
             match other.join() {
-                Ok(more) => done.extend(more),
+                Ok((more, fault)) => {
+                    done.extend(more);
+                    adopt(fault);
+                }
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }

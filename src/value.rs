@@ -7,6 +7,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
 use crate::error::{Error, Result};
+use crate::map::guard;
 
 /// A value of a cell, borrowed from the dataset where it is larger than a word.
 #[derive(Clone, Debug)]
@@ -100,7 +101,7 @@ impl<'a> Items<'a> {
     /// The items in order.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
         let (field, values) = (self.field, self.values);
-        (self.start..self.start + self.len).map(move |row| field_value(field, values, row))
+        (self.start..self.start + self.len).map(move |row| guard(|| field_value(field, values, row)))
     }
 }
 
@@ -119,7 +120,10 @@ impl<'a> Members<'a> {
             DataType::Struct(fields) => &fields[..],
             _ => &[],
         };
-        fields.iter().zip(array.child_data()).map(move |(field, child)| (field, field_value(field, child, row)))
+        fields
+            .iter()
+            .zip(array.child_data())
+            .map(move |(field, child)| (field, guard(|| field_value(field, child, row))))
     }
 }
 

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 /// The modules in reading order; each may use those before it and nothing behind it.
 const ORDER: &[&[&str]] = &[
     &["error"],
-    &["parallel"],
     &["map"],
+    &["parallel"],
     &["layout"],
     &["parse"],
     &["buffer"],
     &["value"],
     &["validate"],
     &["column", "dataset"],
+    &["memory"],
     &["meaning"],
     &["display"],
     &["text"],
@@ -31,6 +32,7 @@ const ORDER: &[&[&str]] = &[
 
 /// Where `unsafe` may stand, and nowhere else.
 const FENCES: &[&str] = &[
+    "src/map/guard.rs",
     "src/map/sys.rs",
     "src/map/os.rs",
     "src/buffer.rs",

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, Row, cut, field_type_name};
+use arrowwood::{Dataset, Row, cut, field_type_name, guard};
 use clap::Args;
 
 use crate::shell::{Outcome, Stdout, width};
@@ -107,7 +107,8 @@ fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> Outcome {
     let mut line = String::new();
     for row in dataset.rows() {
         line.clear();
-        csv_line(&row?, &mut line)?;
+        let row = row?;
+        guard(|| csv_line(&row, &mut line))?;
         writeln!(out, "{line}")?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use arrowwood::{Error, ErrorKind, type_name};
+use arrowwood::{Error, ErrorKind, guard, type_name};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
@@ -167,7 +167,7 @@ impl Column {
     ///     CopyNeeded: `copy` is ``False`` and there is no way without one; the message says why.
     #[pyo3(signature = (copy = None))]
     fn to_numpy<'py>(slf: &Bound<'py, Self>, copy: Option<bool>) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._numpy")?.call_method1("to_numpy", (slf, copy))?)
+        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("to_numpy", (slf, copy))?))
     }
 
     #[pyo3(signature = (dtype = None, copy = None))]
@@ -176,7 +176,7 @@ impl Column {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._numpy")?.call_method1("as_array", (slf, dtype, copy))?)
+        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("as_array", (slf, dtype, copy))?))
     }
 
     /// NumPy's name of the type, and the values and nulls (a byte for each row, if there are any) of each chunk.

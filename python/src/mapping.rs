@@ -281,7 +281,7 @@ impl Mapping {
     fn tolist<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         with_type!(self.dtype, T => {
-            for element in self.elements::<T>()?.iter() {
+            for element in self.elements::<T>()?.to_vec()? {
                 list.append(element.object(py)?)?;
             }
         });

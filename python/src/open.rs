@@ -13,7 +13,8 @@ use crate::export;
 /// Open Arrow IPC data in place: metadata is read, no value is touched.
 ///
 /// The file must not be rewritten while it is open; one that only grows, or is replaced by a rename, is fine. If it is
-/// rewritten, values are wrong or an error, but nothing outside of the mapping is ever read.
+/// rewritten or truncated, calls raise :class:`FileChanged` as soon as they notice; arrays that others got in place
+/// are theirs to lose.
 ///
 /// Args:
 ///     source: a path, a glob, a directory of ``*.arrow`` files, any object with the buffer protocol (``bytes``,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use arrow_schema::TimeUnit;
-use arrowwood::{Error, ErrorKind, Items, Members, Value};
+use arrowwood::{Error, ErrorKind, Items, Members, Value, guard};
 use pyo3::IntoPyObjectExt;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -16,8 +16,12 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyT
 
 use crate::errors::{Result, argument};
 
-/// The Python object that `value` is.
+/// The Python object that `value` is, which may lie in a file that somebody truncates.
 pub fn object<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
+    guard(|| made_of(py, value))
+}
+
+fn made_of<'py>(py: Python<'py>, value: Value<'_>) -> Result<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
         Value::Bool(value) => PyBool::new(py, value).to_owned().into_any(),

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use arrowwood::{Compression, Format, WriteOptions};
+use arrowwood::{Compression, Format, WriteOptions, guard};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -47,7 +47,8 @@ pub fn write(
         compression: compression.map(codec).transpose()?,
         max_rows: max_rows.map(|rows| count("max_rows", rows)).transpose()?,
     };
-    let dataset = dataset_from(data, schema.map(schema_of).transpose()?.map(Arc::new).as_ref())?;
+    let schema = schema.map(schema_of).transpose()?.map(Arc::new);
+    let dataset = guard(|| dataset_from(data, schema.as_ref()))?;
     if !target.hasattr("write")?
         && let Some(path) = path_of(target)?
     {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions};
+use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions, guard};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString};
@@ -185,7 +185,7 @@ impl Writer {
     ///     InvalidArgument: a null where there are none, a value out of range, or a row out of order; the message names
     ///         column and row. In all these cases nothing was appended.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
-        let dataset = self.dataset(py, data)?;
+        let dataset = guard(|| self.dataset(py, data))?;
         self.with(py, |writer| writer.append_dataset(&dataset))
     }
 

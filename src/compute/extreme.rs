@@ -35,12 +35,14 @@ impl Column {
         if !has_order(self.data_type()) {
             return Err(self.not_possible("the order"));
         }
-        let blocks = Blocks::of(self)?;
-        match of_numbers(&blocks, self.data_type(), wanted) {
-            Some(found) => found,
-            None if *self.data_type() == DataType::FixedSizeBinary(0) => of_nothing(&blocks),
-            None => of_cells(&blocks, wanted),
-        }
+        self.watched(|| {
+            let blocks = Blocks::of(self)?;
+            match of_numbers(&blocks, self.data_type(), wanted) {
+                Some(found) => found,
+                None if *self.data_type() == DataType::FixedSizeBinary(0) => of_nothing(&blocks),
+                None => of_cells(&blocks, wanted),
+            }
+        })
     }
 }
 

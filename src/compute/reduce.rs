@@ -31,6 +31,10 @@ impl Column {
         map: impl Fn(&ArrayData) -> R + Sync,
         combine: impl Fn(R, R) -> R,
     ) -> Result<Option<R>> {
+        self.watched(|| self.fold(map, combine))
+    }
+
+    fn fold<R: Send>(&self, map: impl Fn(&ArrayData) -> R + Sync, combine: impl Fn(R, R) -> R) -> Result<Option<R>> {
         let blocks = Blocks::of(self)?;
         let arrays = parallel::map(blocks.chunks().len(), blocks.bytes() / 8, |chunk| {
             buffer::aligned(blocks.chunks()[chunk].array.clone())

@@ -25,6 +25,10 @@ impl Column {
         if !has_sum(self.data_type()) {
             return Err(self.not_possible("the sum"));
         }
+        self.watched(|| self.sum_all())
+    }
+
+    fn sum_all(&self) -> Result<Value<'static>> {
         let blocks = Blocks::of(self)?;
         let overflow = || {
             let (name, data_type) = (self.name(), self.data_type());

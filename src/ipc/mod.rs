@@ -1,7 +1,7 @@
 //! Arrow IPC: the file and stream formats, read in place and written dense.
 //!
 //! The code here sees [`Bytes`](crate::Bytes), never maps, so it reads a mapping, a `Vec` or a static alike. In
-//! reading order: `flat` (flatbuffers, every access checked), `message` (framing), `schema`, `body` (compression,
+//! reading order: `flat` (flatbuffers, every access checked), `front`, `message` (framing), `schema`, `body` (compression,
 //! byte order), `decode` (a column in place), `dictionary`, `read` (files and streams as sources of batches),
 //! `stream` (from a
 //! pipe), `anatomy` (messages as data), `write`.
@@ -12,6 +12,7 @@ mod decode;
 mod dictionary;
 mod encode;
 mod flat;
+mod front;
 mod guess;
 mod message;
 mod metadata;
@@ -23,6 +24,7 @@ mod unify;
 mod write;
 
 pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
+pub(crate) use front::{Front, SEGMENT, front};
 pub use message::{Compression, Kind};
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub use read::Validate;

@@ -27,7 +27,7 @@ use super::shelf::Shelf;
 use crate::buffer::Bytes;
 use crate::dataset::{Dataset, Footprint, Source};
 use crate::error::{Error, Result};
-use crate::map::Mapping;
+use crate::map::{Look, Mapping, Watch};
 use crate::validate;
 
 pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
@@ -143,6 +143,11 @@ impl Ipc {
             false => open_stream(&bytes, &mut window, 0),
         };
         let Opened { schema, footer, next, legacy } = opened?;
+        match (bytes.mapping(), &footer) {
+            (Some(mapping), Some(_)) => mapping.watch(Watch::Still(super::front::is_segment)),
+            (Some(mapping), None) => mapping.watch_stream(),
+            (None, _) => (),
+        }
         let blocks = footer.as_ref().map_or(0, |footer| footer.batches.len());
         let ipc = Ipc {
             dictionaries: Dictionary::of_schema(&schema),
@@ -289,12 +294,22 @@ impl Ipc {
     /// Walks while `more` says so and there is more.
     fn walk_while(&self, more: impl Fn(&Walk) -> bool) -> Result<u64> {
         let mut walk = self.lock();
+        let known = self.entries.len();
         while !self.done.load(Ordering::Acquire) && more(&walk) {
             if !self.step(&mut walk).map_err(|e| self.locate_error(e))? {
+                self.look_at(Look::Now)?;
                 self.done.store(true, Ordering::Release);
             }
         }
+        if self.entries.len() > known {
+            // A file that was made shorter and grew again has zeros where messages were, which end a stream.
+            self.look_at(Look::Now)?;
+        }
         Ok(walk.rows)
+    }
+
+    fn look_at(&self, when: Look) -> Result<()> {
+        self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when))
     }
 
     fn entry(&self, batch: usize) -> Result<Option<&Entry>> {
@@ -671,6 +686,10 @@ impl Source for Ipc {
         let size = self.bytes.len() as u64;
         let (mapped, read) = if self.mapped_file().is_some() { (size, 0) } else { (0, size) };
         Footprint { mapped, copied: read + self.copied.load(Ordering::Relaxed) }
+    }
+
+    fn look(&self, _batches: Range<usize>, when: Look) -> Result<()> {
+        self.look_at(when)
     }
 
     fn resident(&self) -> Result<u64> {

@@ -19,6 +19,7 @@ use super::schema::IpcSchema;
 use super::unify::Dictionaries;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
+use crate::map::Look;
 
 /// Bodies and buffers begin at multiples of this many bytes (Columnar Format, *Buffer Alignment and Padding*).
 const ALIGNMENT: usize = 64;
@@ -90,6 +91,10 @@ impl Drop for Unfinished {
 /// # Errors
 /// As [`write()`]; what was written before an error stays in the sink.
 pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
+    dataset.watched(Look::Now, || write_all(dataset, sink, options))
+}
+
+fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
     // A buffer of a body that is not small goes around this one.
     let mut out = Output { sink: std::io::BufWriter::with_capacity(1 << 16, sink), at: 0, options: *options };
     if options.format == Format::File {

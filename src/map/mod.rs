@@ -8,24 +8,29 @@
 //!
 //! # What a mapping promises
 //! The address range stays mapped until the last [`Mapping`] handle is dropped, so what is read from it can be a
-//! stale or a torn value when somebody else writes the file, but never memory of somebody else. Files that others
-//! truncate are the exception nobody can remove: touching a page behind the new end raises SIGBUS (mmap(2)).
+//! stale or a torn value when somebody else writes the file, but never memory of somebody else. Touching a page behind
+//! the end of a file that somebody has truncated raises SIGBUS (mmap(2)), which [`guard`] makes an error.
 //!
 //! Metadata of a file is better read by [`Mapping::read_at`], which copies by pread(2): about 0.5 µs, where a first
 //! touch costs a page fault of 5 µs and more and makes the kernel map a whole folio around it.
 
+mod guard;
 mod medium;
 mod os;
 mod store;
 mod sys;
 mod view;
+mod watch;
 mod words;
 
+pub use guard::guard;
+pub(crate) use guard::{adopt, is_inside, lend};
 pub(crate) use medium::boot_id;
 pub use medium::{Act, Medium, Witness, pretend_boot};
 use store::part_name;
 pub(crate) use store::{Lock, Store, remote, remove_parts};
 pub use view::{Element, View};
+pub(crate) use watch::{Look, Watch, watched};
 pub use words::Words;
 
 use std::fs::{File, OpenOptions};
@@ -35,6 +40,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
+use watch::Watched;
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("arrowwood maps files of any size and therefore needs a 64-bit address space");
@@ -86,6 +92,7 @@ struct Origin {
     file: RwLock<Option<File>>,
     /// Device and number of the file, by which it is known again.
     identity: (u64, u64),
+    watched: Watched,
 }
 
 impl Mapping {
@@ -111,9 +118,10 @@ impl Mapping {
         }
         let len = usize::try_from(metadata.len())
             .map_err(|_| Error::argument("the file is larger than the address space"))?;
-        let region = sys::Region::of_file(&file, len, mode).map_err(|e| Error::io("mapping the file", &e))?;
+        let region = sys::Region::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
         let identity = (metadata.dev(), metadata.ino());
-        let origin = Origin { path: path.to_path_buf(), file: RwLock::new(Some(file)), identity };
+        let watched = Watched::new(&metadata);
+        let origin = Origin { path: path.to_path_buf(), file: RwLock::new(Some(file)), identity, watched };
         Ok(Mapping(Arc::new(Mapped { region, mode, origin: Some(origin) })))
     }
 
@@ -133,12 +141,12 @@ impl Mapping {
 
     /// Parts of mapped files, byte ranges of whole pages but for the last one's end, as one mapping.
     pub(crate) fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
-        let places: Vec<(usize, usize)> = parts.iter().map(|(_, offset, len)| (*offset, *len)).collect();
-        let with = |number: usize, map: &mut dyn FnMut(&File) -> std::io::Result<()>| match &parts[number].0.0.origin {
-            Some(origin) => origin.with_file(map),
-            None => Err(std::io::Error::other("memory of no file can't be joined")),
-        };
-        let joined = sys::Region::joined(&places, with);
+        if parts.iter().any(|(mapping, ..)| mapping.mode() != Mode::Read || mapping.path().is_none()) {
+            return Err(Error::argument("what is not a file that is only read can't be joined"));
+        }
+        let first = parts.first().and_then(|(mapping, ..)| mapping.path()).unwrap_or(Path::new(""));
+        let regions: Vec<_> = parts.iter().map(|(mapping, offset, len)| (mapping.region(), *offset, *len)).collect();
+        let joined = sys::Region::joined(&regions, first);
         let region = joined.map_err(|e| Error::io("mapping segments side by side", &e))?;
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, origin: None })))
     }
@@ -192,11 +200,96 @@ impl Mapping {
         let file = origin.map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
         match file.as_ref().and_then(|file| file.as_ref()) {
             Some(file) => read_file(file, offset, buffer),
-            None => {
-                self.0.region.copy_out(offset, buffer);
-                Ok(())
-            }
+            None => watched(
+                Look::Seldom,
+                |when| self.look(when),
+                || {
+                    self.0.region.copy_out(offset, buffer);
+                    Ok(())
+                },
+            ),
         }
+    }
+
+    /// What may happen to the file without being an error. The first one to say so is right.
+    pub(crate) fn watch(&self, rule: Watch) {
+        if let Some(origin) = &self.0.origin {
+            origin.watched.set(rule);
+        }
+    }
+
+    /// As [`Mapping::watch`], for a stream, which may grow.
+    pub(crate) fn watch_stream(&self) {
+        let Some(origin) = &self.0.origin else { return };
+        // What can't be read any more is not compared.
+        let _ = origin.with_file(&mut |file| {
+            origin.watched.set(Watch::Stream(watch::ends(file, self.len() as u64)));
+            Ok(())
+        });
+    }
+
+    /// Whether the file has no name any more.
+    pub(crate) fn is_removed(&self) -> bool {
+        let Some(origin) = &self.0.origin else { return false };
+        let file = origin.file.read().unwrap_or_else(PoisonError::into_inner);
+        let metadata = file.as_ref().and_then(|file| file.metadata().ok());
+        metadata.is_some_and(|metadata| metadata.nlink() == 0)
+    }
+
+    /// The error of a file that was found to be another than was mapped, from now on.
+    pub(crate) fn overwritten(&self) -> Error {
+        self.0.region.mark();
+        let error = watch::changed(watch::OVERWRITTEN);
+        self.path().map_or(error.clone(), |path| error.at(path))
+    }
+
+    /// Whether the file still is what was mapped, as far as its watch tells.
+    ///
+    /// # Errors
+    /// `FileChanged`; once so, always so.
+    #[inline]
+    pub(crate) fn look(&self, when: Look) -> Result<()> {
+        let Some(origin) = &self.0.origin else { return Ok(()) };
+        match self.0.region.is_changed() || origin.watched.is_due(when) {
+            true => self.look_at(origin),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn look_at(&self, origin: &Origin) -> Result<()> {
+        let found = self.difference(origin);
+        if found.is_some() {
+            self.0.region.mark();
+        }
+        let before = || self.0.region.is_changed().then(|| watch::OVERWRITTEN.into());
+        match found.or_else(before) {
+            Some(why) => Err(watch::changed(why).at(&origin.path)),
+            None => Ok(()),
+        }
+    }
+
+    fn difference(&self, origin: &Origin) -> Option<String> {
+        if let Some(file) = origin.file.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            return origin.watched.look(file, self.len() as u64);
+        }
+        if let Some(marks) = origin.watched.marks() {
+            // Without opening the file: lost pages are faults, and those of a file that grew again are zeros.
+            let is_there = |(at, expected): &watch::Mark| {
+                let mut found = vec![0; expected.len()];
+                self.0.region.copy_out(*at as usize, &mut found);
+                found == *expected
+            };
+            let same: Result<bool> = guard(|| Ok(marks.iter().all(is_there)));
+            return (!same.unwrap_or(false)).then(|| watch::OVERWRITTEN.into());
+        }
+        let mut found = None;
+        // Of a file that has lost its name nothing is known.
+        let _ = origin.with_file(&mut |file| {
+            found = origin.watched.look(file, self.len() as u64);
+            Ok(())
+        });
+        found
     }
 
     /// Closes the file, so that thousands of mappings don't take as many descriptors. What is read from now on comes out

@@ -6,19 +6,22 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::medium::{Act, Medium, inode};
+use super::watch::{Look, Mark, Watch, Watched, changed};
 use super::{Mode, os, sys};
+use crate::error::Result;
 
 /// A file of fixed size, sparse at first, written by one process.
 #[derive(Debug)]
 pub(crate) struct Store {
     region: sys::Region,
     file: File,
+    watched: Watched,
     /// Where a file lies that can't be created without a name, until it is given its own.
     part: Mutex<Option<PathBuf>>,
     forks: u64,
@@ -41,21 +44,47 @@ impl Store {
         }
         medium.tell(Act::Resize { file: id, len })?;
         file.set_len(len)?;
-        Store::new(medium, file, part)
+        Store::new(medium, file, part, folder)
     }
 
     /// The file at `path`, to go on writing.
     pub(crate) fn open(medium: &Medium, path: &Path) -> io::Result<Store> {
         medium.tell(Act::Open { path })?;
-        Store::new(medium, File::options().read(true).write(true).open(path)?, None)
+        Store::new(medium, File::options().read(true).write(true).open(path)?, None, path)
     }
 
-    fn new(medium: &Medium, file: File, part: Option<PathBuf>) -> io::Result<Store> {
-        let (len, id) = (usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?, inode(&file)?);
+    fn new(medium: &Medium, file: File, part: Option<PathBuf>, path: &Path) -> io::Result<Store> {
+        let metadata = file.metadata()?;
+        let (len, id) = (usize::try_from(metadata.len()).map_err(io::Error::other)?, metadata.ino());
         check_size(len as u64)?;
         medium.tell(Act::Map { file: id })?;
-        let region = sys::Region::of_file(&file, len, Mode::ReadWrite)?;
-        Ok(Store { region, file, part: Mutex::new(part), forks: os::forks(), medium: medium.clone(), id })
+        let region = sys::Region::of_file(&file, len, Mode::ReadWrite, path)?;
+        let watched = Watched::new(&metadata);
+        let (part, medium) = (Mutex::new(part), medium.clone());
+        Ok(Store { region, file, watched, part, forks: os::forks(), medium, id })
+    }
+
+    /// What nobody may change but by growing; see [`Store::look`].
+    pub(crate) fn watch(&self, marks: Vec<Mark>) {
+        self.watched.set(Watch::InPlace(marks));
+    }
+
+    /// Whether the file still is the one that is written.
+    ///
+    /// # Errors
+    /// `FileChanged`: somebody else has truncated or overwritten it.
+    pub(crate) fn look(&self, when: Look) -> Result<()> {
+        if !self.region.is_changed() && !self.watched.is_due(when) {
+            return Ok(());
+        }
+        let found = self.watched.look(&self.file, self.region.len() as u64);
+        if found.is_some() {
+            self.region.mark();
+        }
+        match self.region.is_changed() {
+            true => Err(changed(found.unwrap_or_else(|| "the file was changed by somebody else".into()))),
+            false => Ok(()),
+        }
     }
 
     /// Gives a new file its name.

@@ -4,11 +4,13 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use super::Mode;
+use super::guard::Registered;
 
 /// One contiguous range of mapped addresses.
 ///
@@ -18,6 +20,8 @@ use super::Mode;
 pub(crate) struct Region {
     base: NonNull<u8>,
     len: usize,
+    /// What the handler of faults knows of it, where it is one of files.
+    known: Option<Registered>,
 }
 
 // SAFETY: a Region is an address range owned for its whole life, not tied to the thread that mapped it.
@@ -26,15 +30,33 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps the first `len` bytes of `file`.
-    pub(super) fn of_file(file: &File, len: usize, mode: Mode) -> io::Result<Region> {
+    /// Maps the first `len` bytes of `file`, which lies at `path`.
+    pub(super) fn of_file(file: &File, len: usize, mode: Mode, path: &Path) -> io::Result<Region> {
         let (protection, flags) = match mode {
             Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
             Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
             // Not reserved: a private mapping larger than memory is fine as long as few pages are written.
             Mode::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | NORESERVE),
         };
-        map(len, protection, flags, file.as_raw_fd())
+        Ok(map(len, protection, flags, file.as_raw_fd())?.registered(path))
+    }
+
+    fn registered(mut self, path: &Path) -> Region {
+        if self.len > 0 {
+            self.known = Registered::new(self.address(), self.len, path);
+        }
+        self
+    }
+
+    /// Whether a file behind the region was found to be another than was mapped.
+    #[inline]
+    pub(super) fn is_changed(&self) -> bool {
+        self.known.as_ref().is_some_and(Registered::is_changed)
+    }
+
+    /// Notes that it is another, for good.
+    pub(super) fn mark(&self) {
+        self.known.iter().for_each(Registered::mark);
     }
 
     /// Maps `len` zeroed bytes of no file, in huge pages where the system has them and they are worth it.
@@ -49,37 +71,44 @@ impl Region {
         Ok(region)
     }
 
-    /// Maps parts of files, offset and length, each of whole pages but the last, one behind the other. `with` lets a
-    /// part's number have its file.
-    pub(super) fn joined(
-        parts: &[(usize, usize)],
-        with: impl Fn(usize, &mut dyn FnMut(&File) -> io::Result<()>) -> io::Result<()>,
-    ) -> io::Result<Region> {
+    /// Maps parts of shared mappings of files, each of whole pages but the last, one behind the other. The files lie at
+    /// `path`; they need not be open, nor have their names any more.
+    #[cfg(target_os = "linux")]
+    pub(super) fn joined(parts: &[(&Region, usize, usize)], path: &Path) -> io::Result<Region> {
         let page = page_size();
-        let len = parts.iter().try_fold(0usize, |sum, (_, len)| sum.checked_add(*len));
+        let len = parts.iter().try_fold(0usize, |sum, (_, _, len)| sum.checked_add(*len));
         let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        let whole = |(number, (offset, len)): (usize, &(usize, usize))| {
-            offset.is_multiple_of(page) && *len > 0 && (len.is_multiple_of(page) || number + 1 == parts.len())
+        let whole = |(number, (from, offset, len)): (usize, &(&Region, usize, usize))| {
+            let is_inside = offset.checked_add(*len).is_some_and(|end| end <= from.len);
+            let is_last = number + 1 == parts.len();
+            is_inside && offset.is_multiple_of(page) && *len > 0 && (len.is_multiple_of(page) || is_last)
         };
         if !parts.iter().enumerate().all(whole) {
             return Err(io::Error::other("parts that are joined are whole pages"));
         }
         let region = map(len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE, -1)?;
-        let mut at = 0;
-        for (number, (offset, len)) in parts.iter().enumerate() {
+        let (mut at, flags) = (0, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
+        for (from, offset, len) in parts {
             // SAFETY: `at` is the sum of lengths before this one, so inside the region just reserved.
             let place = unsafe { region.base.as_ptr().add(at) };
-            let (flags, offset) = (libc::MAP_SHARED | libc::MAP_FIXED, *offset as libc::off_t);
-            // SAFETY: replaces `len` bytes of our own reservation, from the start of a page on, that nobody has seen yet;
-            // a part's last page may be longer than the part, and is then the last of the region.
-            let map = |fd| unsafe { libc::mmap(place.cast(), *len, libc::PROT_READ, flags, fd, offset) };
-            with(number, &mut |file| match map(file.as_raw_fd()) {
-                libc::MAP_FAILED => Err(io::Error::last_os_error()),
-                _ => Ok(()),
-            })?;
+            // SAFETY: `offset` is inside of the mapping, checked above.
+            let from = unsafe { from.base.as_ptr().add(*offset) };
+            // SAFETY: an old length of 0 asks for a further mapping of the same pages of a shared mapping (mremap(2)),
+            // which stays as it is. It replaces `len` bytes of our own reservation, from the start of a page on, that
+            // nobody has seen yet; a part's last page may be longer than the part, and is then the last of the region.
+            let base = unsafe { libc::mremap(from.cast(), 0, *len, flags, place) };
+            if base == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
             at += len;
         }
-        Ok(region)
+        Ok(region.registered(path))
+    }
+
+    /// Nothing can be joined here.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn joined(_parts: &[(&Region, usize, usize)], _path: &Path) -> io::Result<Region> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
     /// The bytes of anonymous memory that nobody else has seen yet.
@@ -227,6 +256,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        // The range may be another's as soon as it is unmapped.
+        self.known = None;
         if self.len > 0 {
             // SAFETY: by the invariant the range is ours and still mapped; it is not used after drop.
             unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
@@ -242,7 +273,7 @@ const NORESERVE: i32 = libc::MAP_NORESERVE;
 
 fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
     if len == 0 {
-        return Ok(Region { base: NonNull::dangling(), len });
+        return Ok(Region { base: NonNull::dangling(), len, known: None });
     }
     // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
@@ -250,7 +281,7 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
         return Err(io::Error::last_os_error());
     }
     let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))?;
-    Ok(Region { base, len })
+    Ok(Region { base, len, known: None })
 }
 
 fn page_size() -> usize {

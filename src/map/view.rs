@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::Mapping;
+use super::{Look, Mapping, watched};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A fixed-width little-endian number that can be read from, and written to, any address.
@@ -74,17 +74,31 @@ impl<T: Element> View<T> {
     }
 
     /// Element `i`.
+    ///
+    /// # Errors
+    /// `RowOutOfRange` when there is no element `i`, `FileChanged` when the file was truncated.
     pub fn get(&self, i: usize) -> Result<T> {
+        let position = self.position(i)?;
+        self.watched(Look::Seldom, || Ok(self.load(position)))
+    }
+
+    fn load(&self, position: usize) -> T {
         let mut raw = [0u8; 16];
         let raw = &mut raw[..T::WIDTH];
-        self.mapping.region().copy_out(self.position(i)?, raw);
-        Ok(T::from_bytes(raw))
+        self.mapping.region().copy_out(position, raw);
+        T::from_bytes(raw)
+    }
+
+    #[inline]
+    fn watched<R>(&self, when: Look, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        watched(when, |when| self.mapping.look(when), work)
     }
 
     /// Stores element `i`.
     ///
     /// # Errors
-    /// `InvalidArgument` when the mapping's mode is `r`, `RowOutOfRange` when there is no element `i`.
+    /// `InvalidArgument` when the mapping's mode is `r`, `RowOutOfRange` when there is no element `i`,
+    /// `FileChanged` when the file was truncated.
     pub fn set(&self, i: usize, value: T) -> Result<()> {
         if !self.mapping.mode().is_writable() {
             return Err(Error::argument("the mapping is read-only; map it with mode 'r+' or 'c' to store into it"));
@@ -92,8 +106,11 @@ impl<T: Element> View<T> {
         let mut raw = [0u8; 16];
         let raw = &mut raw[..T::WIDTH];
         value.to_bytes(raw);
-        self.mapping.region().copy_in(self.position(i)?, raw);
-        Ok(())
+        let position = self.position(i)?;
+        self.watched(Look::Seldom, || {
+            self.mapping.region().copy_in(position, raw);
+            Ok(())
+        })
     }
 
     /// Elements `start .. start + len`, sharing the mapping.
@@ -105,11 +122,14 @@ impl<T: Element> View<T> {
     }
 
     /// A copy of all elements.
-    pub fn to_vec(&self) -> Vec<T> {
-        self.iter().collect()
+    ///
+    /// # Errors
+    /// `FileChanged` when the file was truncated.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.watched(Look::Now, || Ok((0..self.len).map(|i| self.load(self.offset + i * T::WIDTH)).collect()))
     }
 
-    /// The elements in order.
+    /// The elements in order. It ends early when the file was truncated, which [`View::to_vec`] says.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         (0..self.len).map_while(|i| self.get(i).ok())
     }

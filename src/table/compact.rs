@@ -15,7 +15,7 @@ use super::writer::{Writer, not_durable, take_lock};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
-use crate::map::{Medium, remove_parts};
+use crate::map::{Medium, guard, remove_parts};
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
@@ -27,7 +27,7 @@ impl Writer {
         // A dense file says nothing of those before it: after a power cut it counts, so they must be there.
         self.sync()?;
         let live = self.segments[0].first_row();
-        compact_before(self.medium(), self.path(), live, progress)
+        guard(|| compact_before(self.medium(), self.path(), live, progress))
     }
 
     /// Removes the segments that hold no row from number `row` on, but never the one that grows. Readers that have mapped
@@ -61,7 +61,11 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
 
 /// As [`compact`], on a disk that somebody may watch.
 pub fn compact_on(medium: &Medium, path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    let path = &std::fs::canonicalize(&path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
+    guard(|| compact_all(medium, path.as_ref(), progress))
+}
+
+fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
     let _lock = take_lock(medium, path).map_err(|e| e.at(path))?;
     remove_parts(path);
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);

@@ -23,6 +23,10 @@ impl Column {
     /// full segments of a table, the last of which may be live. `None` where it is not; then there are
     /// [`chunks`](Column::chunks).
     pub fn contiguous(&self) -> Result<Option<ArrayData>> {
+        self.watched(|| self.join())
+    }
+
+    fn join(&self) -> Result<Option<ArrayData>> {
         let parts = self.as_dataset().parts().collect::<Result<Vec<_>>>()?;
         if let [part] = &parts[..] {
             return part.column(part.piece.columns[0]).map(Some);

@@ -55,11 +55,12 @@ impl Segment {
 
     /// The newest commit that counts: after a crash of the machine, the newest durable one.
     pub fn newest(&self) -> Result<Record> {
-        let seen = self.look(1).or_else(|e| match self.whole_records().any(|record| record.boot == boot_id()) {
-            true => self.visible(),
-            // Nobody has committed since the machine was started: nobody is in the middle of it.
-            false => Err(e),
-        });
+        let seen =
+            self.visible_within(1).or_else(|e| match self.whole_records().any(|record| record.boot == boot_id()) {
+                true => self.visible(),
+                // Nobody has committed since the machine was started: nobody is in the middle of it.
+                false => Err(e),
+            });
         match seen {
             Ok(record) if record.boot == boot_id() => Ok(record),
             Ok(record) => recover(self, record.sequence),

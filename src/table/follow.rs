@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::publish;
-use super::table::{can_grow, watched};
+use super::table::{can_grow, still_there, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::map::{Mapping, Mode};
+use crate::map::{Mapping, Mode, guard};
 
 /// The longest sleep without a look: a folder that was removed wakes nobody.
 const LOOK: Duration = Duration::from_millis(500);
@@ -24,6 +24,8 @@ pub struct Follow {
     next: u64,
     timeout: Option<Duration>,
     bed: Option<(PathBuf, Mapping)>,
+    /// When it was last made sure that the table is still there.
+    looked: Instant,
 }
 
 /// The rows of `dataset`, a table, from row number `start` on, or those that come from now on; each dataset holds what
@@ -37,11 +39,15 @@ pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) 
     }
     let dataset = dataset.refresh()?;
     let next = start.unwrap_or(dataset.first_row() + dataset.len()?);
-    Ok(Follow { dataset, next, timeout, bed: None })
+    Ok(Follow { dataset, next, timeout, bed: None, looked: Instant::now() })
 }
 
 impl Follow {
     /// The next rows; `None` when none came for `timeout`.
+    ///
+    /// # Errors
+    /// `FileChanged` when the live segment was truncated, or when the table was removed, at the latest after half a second;
+    /// else as [`Dataset::refresh`].
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<Dataset>> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
@@ -56,7 +62,11 @@ impl Follow {
             if left.is_zero() {
                 return Ok(None);
             }
-            self.sleep(left.min(LOOK))?;
+            if self.looked.elapsed() >= LOOK {
+                self.looked = Instant::now();
+                self.dataset = still_there(&self.dataset)?;
+            }
+            guard(|| self.sleep(left.min(LOOK)))?;
         }
     }
 

@@ -11,9 +11,9 @@
 
 use super::publish::Page;
 use crate::error::{Error, Result};
-
 /// The first bytes of the header.
-pub(super) const MAGIC: [u8; 8] = *b"ArrwWood";
+pub(super) use crate::ipc::SEGMENT as MAGIC;
+
 /// Files of another major version are refused; a newer minor version may have longer headers and records.
 pub(super) const MAJOR: u16 = 1;
 pub(super) const MINOR: u16 = 0;
@@ -92,6 +92,12 @@ impl Header {
     #[inline]
     pub fn page(&self) -> Page {
         Page { live: self.live, record: self.record }
+    }
+
+    /// What never changes of a segment whose header begins at `start` with the bytes `fixed`, at both of its ends: they
+    /// are zeros after the file was made shorter and grew again.
+    pub fn marks(&self, start: u64, fixed: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        vec![(start, fixed.to_vec()), (self.tail + 4, TAIL.to_vec())]
     }
 
     pub fn durable(&self, number: u64) -> u64 {

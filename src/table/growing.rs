@@ -11,8 +11,8 @@ use super::format::{ALIGNMENT, DOUBT, HEADER, Header, PAGE, Record, SEQUENCE, SL
 use super::plan::Plan;
 use super::publish;
 use crate::error::{Error, Result};
-use crate::ipc::{empty_metadata, schema_metadata};
-use crate::map::{Medium, Store, boot_id};
+use crate::ipc::{Front, empty_metadata, front, schema_metadata};
+use crate::map::{Look, Medium, Store, boot_id, watched};
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
 const LARGE: usize = 1 << 10;
@@ -49,7 +49,8 @@ impl Shared {
 
     /// The newest visible commit.
     pub fn visible(&self) -> Result<Record> {
-        super::segment::visible(&self.header, &self.store, super::publish::PATIENCE)
+        let look = |when| self.store.look(when);
+        watched(Look::Seldom, look, || super::segment::visible(&self.header, &self.store, super::publish::PATIENCE))
     }
 
     /// The rows of the newest durable record.
@@ -76,6 +77,7 @@ impl Shared {
     }
 
     fn write_durable(&self, last: &mut Durable, record: Record) -> Result<u64> {
+        self.store.look(Look::Now)?;
         let failed = |e: io::Error| Error::io("syncing rows to the disk", &e);
         let zeros = vec![0; record.counters.len()];
         let (before, previous) = match last.counters.is_empty() {
@@ -120,6 +122,7 @@ impl Shared {
     }
 
     fn put_face(&self, face: &mut Face, counters: &[u64], sequence: u64) -> Result<()> {
+        self.store.look(Look::Now)?;
         let published = face.publish(&self.store, &self.plan, &self.header, counters, sequence);
         published.map_err(|e| Error::io("writing the footer for other readers", &e))
     }
@@ -197,6 +200,7 @@ impl Growing {
             Ok(store)
         });
         let store = made.map_err(|e| Error::io("creating a segment", &e))?;
+        watch(&store, &header)?;
         let face = Mutex::new(Face::new(sizes, &header));
         let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), face, durable: Mutex::default() });
         growing.now.counters = vec![0; plan.counters];
@@ -211,6 +215,7 @@ impl Growing {
     pub fn open(medium: &Medium, path: &Path, plan: &Arc<Plan>, header: Header, record: &Record) -> Result<Growing> {
         let failed = |e: io::Error| Error::io("opening the segment to go on writing", &e);
         let store = Store::open(medium, path).map_err(failed)?;
+        watch(&store, &header).map_err(|e| e.at(path))?;
         let sizes = Sizes::of(plan);
         if header.slots < 2 || header.slot < sizes.slot || header.footer < sizes.footer {
             return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
@@ -373,6 +378,19 @@ impl Growing {
         }
         Ok(())
     }
+}
+
+/// Has the store look out for others who write to its file.
+fn watch(store: &Store, header: &Header) -> Result<()> {
+    let read = |at: usize, into: &mut [u8]| {
+        store.read(at as u64, into).map_err(|e| Error::io("reading the front of a segment", &e))
+    };
+    if let Some(Front { header: start, .. }) = front(header.file_len() as usize, read)? {
+        let mut fixed = [0; HEADER];
+        read(start, &mut fixed)?;
+        store.watch(header.marks(start as u64, &fixed));
+    }
+    Ok(())
 }
 
 /// The newest durable record of rows that are there: one beyond them was torn.

@@ -9,7 +9,7 @@ use super::face::REST;
 use super::format::SEQUENCE;
 use super::growing::Shared;
 use crate::error::{Error, Result};
-use crate::map::Lock;
+use crate::map::{Lock, guard};
 
 /// Sealed segments that are not on the disk yet: when there are more, they are brought there, whatever the writer's policy,
 /// since each takes a descriptor. The thread does it, and the writer when the thread does not keep up.
@@ -179,7 +179,7 @@ impl Drop for Keeper {
 impl Inner {
     fn run(&self) {
         let mut synced = Instant::now();
-        while !self.stop.load(Ordering::SeqCst) {
+        while !self.stop.load(Ordering::SeqCst) && !self.has_failed.load(Ordering::Acquire) {
             let (live, pending) = {
                 let segments = locked(&self.segments);
                 (segments.last().cloned(), segments.len())
@@ -187,13 +187,16 @@ impl Inner {
             let Some(live) = live else { return };
             if pending > PENDING.0 || self.every.is_some_and(|every| synced.elapsed() >= every) {
                 if let Err(e) = self.sync() {
-                    return self.fail(e);
+                    self.fail(e);
+                    return;
                 }
                 synced = Instant::now();
             }
             let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(synced.elapsed()));
             let rest = rest.min(self.trim());
-            let shown = || live.face().shown >= live.store.load64(live.header.live + SEQUENCE);
+            let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
+            let newest = || newest().unwrap_or_else(|e| self.fail(e));
+            let shown = || live.face().shown >= newest();
             if !shown() {
                 let wait = live.face().wait();
                 match wait.is_zero() {
@@ -218,9 +221,11 @@ impl Inner {
         }
     }
 
-    fn fail(&self, e: Error) {
+    /// Notes that the writer can't go on. No commit comes any more: 0 is as good a number as any for the newest.
+    fn fail(&self, e: Error) -> u64 {
         locked(&self.failure).get_or_insert(e);
         self.has_failed.store(true, Ordering::Release);
+        0
     }
 
     /// Gives back the old faces of segments that were sealed a second ago; how long until the next one's turn.
@@ -235,7 +240,7 @@ impl Inner {
     }
 
     fn publish(&self, live: &Shared) {
-        if let Err(e) = live.publish() {
+        if let Err(e) = guard(|| live.publish()) {
             self.fail(e);
         }
         let wait = live.face().wait();
@@ -243,6 +248,10 @@ impl Inner {
     }
 
     fn sync(&self) -> Result<()> {
+        guard(|| self.sync_all())
+    }
+
+    fn sync_all(&self) -> Result<()> {
         let _alone = locked(&self.syncing);
         let pending = locked(&self.segments).clone();
         // Names first: a durable segment says that all before it are there.

@@ -9,6 +9,7 @@ use super::plan::{Kind, PlanNode};
 use super::sorted::{Key, comparable};
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
+use crate::map::guard;
 use crate::value::Value;
 
 impl Writer {
@@ -39,7 +40,7 @@ impl Writer {
         self.check()?;
         let key = self.check_row(row).map_err(|e| e.at(self.path()))?;
         let mut keys = std::mem::take(&mut self.row_keys);
-        let written = self.write_row(row, &mut keys);
+        let written = guard(|| self.write_row(row, &mut keys));
         self.row_keys = keys;
         written.map_err(|e| e.at(self.path()))?;
         if key.is_some() {

@@ -7,13 +7,13 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::format::{HEADER, Header, PAGE, Record, SEQUENCE, WRITER, record_len};
+use super::format::{HEADER, Header, Record, SEQUENCE, WRITER, record_len};
 use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
 use super::publish;
 use crate::buffer::{Bytes, Parts, slice};
 use crate::error::{Error, Result};
-use crate::ipc::IpcSchema;
-use crate::map::{Mapping, Mode, Words};
+use crate::ipc::{Front, IpcSchema, front};
+use crate::map::{Look, Mapping, Mode, Watch, Words};
 use crate::validate;
 
 /// A segment in place.
@@ -37,8 +37,10 @@ pub(super) fn visible(header: &Header, words: &impl Words, patience: usize) -> R
 impl Segment {
     /// Opens the segment in `mapping`; `None` where it is an Arrow file that doesn't grow.
     pub fn open(mapping: Mapping) -> Result<Option<Segment>> {
-        let Some((schema, start)) = front(&mapping)? else { return Ok(None) };
-        let mut fixed = [0; HEADER];
+        let found = front(mapping.len(), |at, into| mapping.read_at(at, into))?;
+        let Some(Front { schema: place, header: start }) = found else { return Ok(None) };
+        let (mut schema, mut fixed) = (vec![0; place.len()], [0; HEADER]);
+        mapping.read_at(place.start, &mut schema)?;
         mapping.read_at(start, &mut fixed)?;
         let mut bytes = vec![0; Header::len_of(&fixed)?];
         mapping.read_at(start, &mut bytes)?;
@@ -53,12 +55,22 @@ impl Segment {
             let (expected, got) = (header.file_len(), mapping.len());
             return Err(Error::invalid(format!("the segment has {got} bytes, expected {expected}; it was cut off")));
         }
+        mapping.watch(Watch::InPlace(header.marks(start as u64, &fixed)));
         let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| AtomicU64::new(0)).collect();
         Ok(Some(Segment { bytes: Bytes::of_mapping(mapping.clone())?, mapping, header, plan, checked }))
     }
 
     pub fn path(&self) -> &Path {
         self.mapping.path().unwrap_or(Path::new(""))
+    }
+
+    /// Whether the file still is the segment that was opened.
+    ///
+    /// # Errors
+    /// `FileChanged`.
+    #[inline]
+    pub fn look(&self, when: Look) -> Result<()> {
+        self.mapping.look(when)
     }
 
     /// The sequence of the newest commit.
@@ -74,11 +86,11 @@ impl Segment {
 
     /// The newest commit, whatever boot it is of.
     pub fn visible(&self) -> Result<Record> {
-        self.look(publish::PATIENCE)
+        self.visible_within(publish::PATIENCE)
     }
 
     /// As [`Segment::visible`], for so many looks.
-    pub fn look(&self, patience: usize) -> Result<Record> {
+    pub fn visible_within(&self, patience: usize) -> Result<Record> {
         let record = visible(&self.header, &self.mapping, patience).map_err(|e| e.at(self.path()))?;
         self.check_record(&record)?;
         Ok(record)
@@ -190,40 +202,6 @@ fn advance(place: &AtomicU64, array: &ArrayData) -> Result<()> {
         place.fetch_max(to as u64, Ordering::AcqRel);
     }
     Ok(())
-}
-
-/// The Schema message's metadata, and where the header would begin; `None` where nothing of ours follows the schema.
-fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
-    let mut start = [0; 16];
-    if mapping.len() < start.len() {
-        return Ok(None);
-    }
-    mapping.read_at(0, &mut start)?;
-    let Some(schema) = frame(&start[8..]).filter(|_| start[..6] == *b"ARROW1") else { return Ok(None) };
-    let mut second = [0; 8];
-    if mapping.len() < 16 + schema + 8 {
-        return Ok(None);
-    }
-    mapping.read_at(16 + schema, &mut second)?;
-    // An ordinary file has its first batch there, or its end.
-    let Some(empty) = frame(&second).filter(|&len| len > 0 && len < 256) else { return Ok(None) };
-    let header = (16 + schema + 8 + empty).next_multiple_of(PAGE as usize);
-    let mut magic = [0; 8];
-    if mapping.len() < header + HEADER {
-        return Ok(None);
-    }
-    mapping.read_at(header, &mut magic)?;
-    if magic != super::format::MAGIC {
-        return Ok(None);
-    }
-    let mut metadata = vec![0; schema];
-    mapping.read_at(16, &mut metadata)?;
-    Ok(Some((metadata, header)))
-}
-
-fn frame(prefix: &[u8]) -> Option<usize> {
-    let (marker, len) = (prefix.first_chunk::<4>()?, prefix.get(4..8)?.first_chunk()?);
-    usize::try_from(i32::from_le_bytes(*len)).ok().filter(|_| *marker == [0xff; 4])
 }
 
 /// Opens the segment at `path`.

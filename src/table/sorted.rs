@@ -9,6 +9,7 @@ use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::type_name;
+use crate::map::Look;
 use crate::value::{Value, value};
 
 /// A value in a form that can be compared and kept.
@@ -107,8 +108,8 @@ impl Dataset {
             comparable(data_type, value).ok_or_else(of_type)
         };
         let (low, high) = (bound(low)?, bound(high)?);
-        let from = column.partition_point(|key| *key < low)?;
-        let to = column.partition_point(|key| *key <= high)?;
+        let ends = || Ok((column.partition_point(|key| *key < low)?, column.partition_point(|key| *key <= high)?));
+        let (from, to) = self.watched(Look::Now, ends)?;
         self.slice(from, to.saturating_sub(from))
     }
 

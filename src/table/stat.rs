@@ -6,7 +6,7 @@ use std::path::Path;
 use super::folder::{self, Chain};
 use super::segment::{self, Segment};
 use crate::error::{Error, Result};
-use crate::map::{Lock, Medium};
+use crate::map::{Lock, Medium, guard};
 
 /// A table at one moment: see [`table_stat`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,10 @@ pub struct TableStat {
 /// # Errors
 /// `InvalidData` for damaged segments, `Io`.
 pub fn table_stat(folder: impl AsRef<Path>) -> Result<Option<TableStat>> {
-    let folder = folder.as_ref();
+    guard(|| stat_of(folder.as_ref()))
+}
+
+fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
     let Some(chain) = folder.is_dir().then(|| Chain::open(folder)).transpose()?.flatten() else { return Ok(None) };
     let (first_row, segments) = (chain.starts.first().copied().unwrap_or(0), chain.starts.len() as u64);
     let mut stat = TableStat { first_row, segments, ..TableStat::default() };

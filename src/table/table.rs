@@ -21,6 +21,7 @@ use super::segment::{self, Segment};
 use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, Options, Validate};
+use crate::map::{Look, guard};
 
 /// What all segments of a table share.
 #[derive(Debug)]
@@ -109,10 +110,10 @@ struct Live {
 pub(crate) fn open(folder: &Path, options: Options) -> Result<Option<Dataset>> {
     // The process may go to another folder.
     let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's folder", &e))?;
-    match Chain::open(folder)? {
+    guard(|| match Chain::open(folder)? {
         Some(chain) => Ok(Some(of_chain(folder, options, chain, None)?)),
         None => Ok(None),
-    }
+    })
 }
 
 /// What is known of a table from before: segments of its history, and the one that was live.
@@ -342,6 +343,15 @@ impl Source for History {
         self.entries.iter().map(of).sum()
     }
 
+    fn look(&self, batches: Range<usize>, when: Look) -> Result<()> {
+        let batches = batches.start.min(self.entries.len())..batches.end.min(self.entries.len());
+        self.entries[batches].iter().try_for_each(|entry| match entry.opened.get() {
+            Some(Opened::Growable(snapshot)) => snapshot.segment.look(when),
+            Some(Opened::Dense(ipc)) => ipc.look(0..usize::MAX, when),
+            None => Ok(()),
+        })
+    }
+
     fn resident(&self) -> Result<u64> {
         let of = |entry: &Arc<Entry>| match entry.opened.get() {
             Some(Opened::Growable(snapshot)) => snapshot.segment.mapping.resident().map(|bytes| bytes as u64),
@@ -417,6 +427,10 @@ impl Source for Live {
         Footprint { mapped: self.snapshot.segment.used(&self.snapshot.record), copied: 0 }
     }
 
+    fn look(&self, _batches: Range<usize>, when: Look) -> Result<()> {
+        self.snapshot.segment.look(when)
+    }
+
     fn resident(&self) -> Result<u64> {
         self.snapshot.segment.mapping.resident().map(|bytes| bytes as u64)
     }
@@ -473,8 +487,11 @@ impl Live {
 
     /// The pieces of the table as it is now.
     fn refresh(&self) -> Result<Dataset> {
-        let Snapshot { segment, .. } = &self.snapshot;
+        let Snapshot { segment, record: known, .. } = &self.snapshot;
         let record = segment.newest()?;
+        if record.sequence < known.sequence {
+            return Err(segment.mapping.overwritten());
+        }
         if !record.sealed {
             let snapshot = Snapshot::new(segment.clone(), record);
             let live = Live { table: self.table.clone(), history: self.history.clone(), snapshot };
@@ -492,19 +509,20 @@ impl Dataset {
     /// data that doesn't grow, stay as they are; older datasets stay valid.
     ///
     /// # Errors
-    /// `InvalidData` where a commit record is damaged.
+    /// `InvalidData` where a commit record is damaged, `FileChanged` where somebody else than the writer has changed the
+    /// live segment.
     #[inline]
     pub fn refresh(&self) -> Result<Dataset> {
         if self.is_newest() {
             return Ok(self.clone());
         }
-        self.refresh_pieces()
+        self.watched(Look::Seldom, || self.refresh_pieces())
     }
 
-    /// Whether [`Dataset::refresh`] would find nothing new.
+    /// Whether [`Dataset::refresh`] would find nothing new; false where it would find that a file has changed.
     #[inline]
     pub fn is_newest(&self) -> bool {
-        self.pieces().iter().all(is_newest)
+        guard(|| Ok::<_, Error>(self.pieces().iter().all(is_newest))).unwrap_or(false)
     }
 
     fn refresh_pieces(&self) -> Result<Dataset> {
@@ -591,6 +609,31 @@ pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, Page, u64)> {
     // Nobody is woken by one that is sealed.
     let live = dataset.pieces().last().and_then(growing).filter(|live| !live.snapshot.record.sealed)?;
     Some((live.snapshot.segment.path(), live.snapshot.segment.header.page(), live.snapshot.record.sequence))
+}
+
+/// The dataset to go on with, if nobody writes to its live segment any more because another one has its name.
+///
+/// # Errors
+/// `FileChanged` where the table was removed, so that nothing will ever come.
+pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
+    let live = dataset.pieces().last().and_then(growing);
+    let Some(live) = live.filter(|live| live.snapshot.segment.mapping.is_removed()) else { return Ok(dataset.clone()) };
+    // Sealed, and removed by retention or replaced by compaction.
+    let newer = dataset.refresh()?;
+    if !dataset.is_newest() || live.snapshot.record.sealed {
+        return Ok(newer);
+    }
+    let path = live.snapshot.segment.path();
+    // A segment without rows makes room for a larger one of the same name.
+    if live.snapshot.record.rows() == 0 && path.exists() {
+        return open(&live.table.folder, live.table.options)?.ok_or_else(|| removed(path));
+    }
+    Err(removed(path))
+}
+
+fn removed(path: &Path) -> Error {
+    let message = "the live segment was removed, or replaced by another table's, while it was followed";
+    Error::new(ErrorKind::FileChanged, message).at(path)
 }
 
 /// Whether [`Dataset::refresh`] may find more rows at the end.

@@ -18,7 +18,7 @@ use super::plan::Plan;
 use super::sorted::{self, Key};
 use crate::dataset::{Dataset, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Lock, Medium, boot_id, remote, remove_parts};
+use crate::map::{Lock, Look, Medium, boot_id, guard, remote, remove_parts};
 
 /// Rows of a table's first segment; each next one has room for twice as many.
 const FIRST_ROWS: u64 = 64 << 10;
@@ -95,7 +95,7 @@ impl Writer {
     /// is neither a table nor a schema; `Unsupported` for types that don't grow, and on network file systems.
     pub fn open(path: impl AsRef<Path>, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
         let path = path.as_ref();
-        Writer::open_at(path, schema, options).map_err(|e| e.at(path))
+        guard(|| Writer::open_at(path, schema, options)).map_err(|e| e.at(path))
     }
 
     fn open_at(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
@@ -256,15 +256,17 @@ impl Writer {
     /// As [`Writer::append`]; then nothing was appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
         let before = self.position();
+        let appended = dataset.watched(Look::Now, || self.append_parts(dataset));
+        if appended.is_err() {
+            self.restore(before);
+        }
+        appended
+    }
+
+    fn append_parts(&mut self, dataset: &Dataset) -> Result<()> {
         for part in dataset.parts() {
-            let appended = part.and_then(|part| {
-                let columns = part.columns()?;
-                self.append_arrays(dataset.schema().fields(), &columns, part.rows.len())
-            });
-            if let Err(e) = appended {
-                self.restore(before);
-                return Err(e);
-            }
+            let part = part?;
+            self.append_arrays(dataset.schema().fields(), &part.columns()?, part.rows.len())?;
         }
         Ok(())
     }
@@ -272,7 +274,8 @@ impl Writer {
     fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
         self.check()?;
         let before = self.position();
-        let appended = Incoming::new(&self.plan, fields, arrays, rows, &mut self.entries).and_then(|incoming| {
+        let appended = guard(|| {
+            let incoming = Incoming::new(&self.plan, fields, arrays, rows, &mut self.entries)?;
             if let Some(column) = self.sorted_by {
                 let name = self.plan.columns[column].field.name();
                 self.last.0 = sorted::follow(name, &incoming.arrays[column], self.last.0.as_ref())?;
@@ -377,17 +380,36 @@ impl Writer {
     /// Makes all appended rows visible to others, in one step.
     ///
     /// # Errors
-    /// `Io`; then none of them is visible.
+    /// `Io`; then none of them is visible. `FileChanged` where somebody else has truncated or overwritten the live segment,
+    /// which is noticed at the latest when the rows are next shown to other readers or synced: after that nothing more can
+    /// be written.
     #[inline]
     pub fn commit(&mut self) -> Result<()> {
         self.check()?;
+        match guard(|| self.commit_rows()) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.note(e)),
+        }
+    }
+
+    /// Notes what ends the writer.
+    #[cold]
+    fn note(&mut self, e: Error) -> Error {
+        if e.kind() == ErrorKind::FileChanged {
+            self.broken.get_or_insert_with(|| e.message().into());
+        }
+        e.at(&self.folder)
+    }
+
+    #[inline]
+    fn commit_rows(&mut self) -> Result<()> {
         match &mut self.segments[..] {
             [live] if live.now.counters[0] == live.committed.counters[0] => (),
             [live] => {
                 live.show(false, false);
                 self.keeper.committed(&live.shared);
             }
-            _ => self.commit_all().map_err(|e| e.at(&self.folder))?,
+            _ => self.commit_all()?,
         }
         if self.sorted_by.is_some() {
             self.last.1.clone_from(&self.last.0);
@@ -484,7 +506,7 @@ impl Writer {
         self.commit()?;
         self.keeper.publish_now(&self.segments[0].shared);
         self.sync()?;
-        self.segments[0].shared.settle().map_err(|e| e.at(&self.folder))
+        guard(|| self.segments[0].shared.settle()).map_err(|e| e.at(&self.folder))
     }
 
     #[inline]
@@ -499,7 +521,10 @@ impl Writer {
             (None, Some(e)) => e.message().into(),
         };
         let message = format!("the writer can't go on: {why}; open the table anew");
-        Err(Error::new(ErrorKind::Closed, message).at(&self.folder))
+        // What the thread has found nobody was told yet.
+        let found = self.keeper.failure().filter(|_| self.broken.is_none()).map(|e| e.kind());
+        let kind = found.filter(|kind| *kind == ErrorKind::FileChanged).unwrap_or(ErrorKind::Closed);
+        Err(Error::new(kind, message).at(&self.folder))
     }
 }
 

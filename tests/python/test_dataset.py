@@ -205,7 +205,9 @@ def test_two_columns_of_one_name(tmp_path):
 
 
 def in_a_file(tmp_path, array, max_rows=None):
-    return aw.open(write_ipc(tmp_path / "x", pa.table({"x": array}), max_rows=max_rows))["x"]
+    # A file that is mapped must not be written over.
+    path = tmp_path / f"x{len(list(tmp_path.iterdir()))}"
+    return aw.open(write_ipc(path, pa.table({"x": array}), max_rows=max_rows))["x"]
 
 
 @pytest.mark.parametrize(
