@@ -3,11 +3,12 @@
 //! In reading order: `error`, `map` (files as memory), [`layout`] (which buffers a type has), `parse` (types out of
 //! text), `buffer` (bytes with an owner), `value` (one cell), `validate`, `column` and `dataset`, `meaning`, `display`,
 //! `text` (values out of it), `sink` (columns of them), `feed` (rows as they come), `csv`, `json`, `ipc`, `table` (those
-//! that grow), `open`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the
+//! that grow), `open`, `check`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the
 //! picture.
 
 mod buffer;
 mod cdata;
+mod check;
 mod column;
 mod compute;
 mod csv;
@@ -31,12 +32,13 @@ mod value;
 
 pub use crate::csv::{CsvOptions, read_csv_from, stream_csv};
 pub use buffer::Bytes;
+pub use check::{Report, check, check_bytes, repair};
 pub use column::Column;
 pub use dataset::{Dataset, Footprint, Row};
 pub use display::Preview;
 #[doc(hidden)]
 pub use display::{bytes_text, count_text, cut, plural};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Finding, Result};
 pub use feed::Incoming;
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, WriteOptions,
@@ -47,5 +49,5 @@ pub use layout::{field_type_name, type_name};
 pub use map::{Element, Mapping, Mode, View};
 pub use open::{Open, open};
 pub use parse::{parse_schema, parse_type};
-pub use table::{Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
+pub use table::{Follow, Repaired, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
 pub use value::{Items, Members, Value};

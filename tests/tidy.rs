@@ -25,6 +25,7 @@ const ORDER: &[&[&str]] = &[
     &["ipc"],
     &["table"],
     &["open"],
+    &["check"],
     &["compute"],
     &["cdata"],
 ];

@@ -1,16 +1,15 @@
 //! Segments rewritten as dense Arrow files, and segments dropped.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::Schema;
 
 use super::folder::{self, Chain};
-use super::format::{SEGMENT_ROWS, SORTED_BY};
+use super::format::{Header, SEGMENT_ROWS, SORTED_BY};
 use super::growing::Growing;
 use super::plan::Plan;
-use super::segment::Segment;
 use super::table::{one_segment, open as open_table};
 use super::writer::{Writer, take_lock};
 use crate::dataset::Dataset;
@@ -67,6 +66,8 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
         // Those who watch the segment must learn that it has ended, so that they look for the next one.
         let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
         let mut live = Growing::open(segment.path(), &plan, segment.header.clone(), record)?;
+        // A writer that was killed may have left a face behind its last commit, and a sealed segment shows all rows.
+        live.shared.publish_ahead(&live.now.counters, live.sequence + 1)?;
         live.show(true, false);
         live.shared.make_durable()?;
     }
@@ -82,7 +83,7 @@ fn compact_before(path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> 
         progress(number as u64, starts.len() as u64);
         let file = folder::path(path, start);
         if let Some(segment) = super::segment::open(&file)? {
-            let dense = with_settings(one_segment(&table, start)?, segment);
+            let dense = with_settings(one_segment(&table, start)?, &segment.header);
             rewrite(&dense, path, &file).map_err(|e| e.at(&file))?;
             done += 1;
         }
@@ -92,29 +93,45 @@ fn compact_before(path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> 
 }
 
 /// The table's settings, which stand in the headers of segments that grow, as metadata of the schema.
-fn with_settings(dataset: Dataset, segment: Segment) -> Dataset {
+pub(super) fn with_settings(dataset: Dataset, header: &Header) -> Dataset {
     let schema = dataset.schema();
     let mut metadata = schema.metadata().clone();
     metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS);
-    if let Some(column) = segment.header.sorted_by {
+    if let Some(column) = header.sorted_by {
         metadata.insert(SORTED_BY.into(), column.to_string());
     }
-    metadata.insert(SEGMENT_ROWS.into(), segment.header.segment_rows.to_string());
+    metadata.insert(SEGMENT_ROWS.into(), header.segment_rows.to_string());
     let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
     Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
 }
 
 /// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.
 fn rewrite(dataset: &Dataset, folder: &Path, place: &Path) -> Result<()> {
-    let part = part_name(folder);
-    let mut sink = File::create(&part).map_err(|e| Error::io("creating the dense segment beside the folder", &e))?;
-    let written = write_to(dataset, &mut sink, &WriteOptions::default()).and_then(|()| {
-        sink.sync_all().map_err(|e| Error::io("syncing the dense segment", &e))?;
-        std::fs::rename(&part, place).map_err(|e| Error::io("replacing the segment", &e))
-    });
-    if written.is_err() {
+    let part = write_part(dataset, folder)?;
+    let moved = std::fs::rename(&part, place).map_err(|e| Error::io("replacing the segment", &e));
+    if moved.is_err() {
         // A failure to remove it can't be mended here.
         let _ = std::fs::remove_file(&part);
     }
-    written
+    moved
+}
+
+/// Writes `dataset` beside `folder` and brings it to the disk; the file's name.
+pub(crate) fn write_part(dataset: &Dataset, folder: &Path) -> Result<PathBuf> {
+    write_part_as(dataset, folder, &WriteOptions::default())
+}
+
+/// As [`write_part`], of a form.
+pub(crate) fn write_part_as(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
+    let part = part_name(folder);
+    let mut sink = File::create(&part).map_err(|e| Error::io("creating the new file beside it", &e).at(&part))?;
+    let written = write_to(dataset, &mut sink, options)
+        .and_then(|()| sink.sync_all().map_err(|e| Error::io("syncing the new file", &e)));
+    match written {
+        Ok(()) => Ok(part),
+        Err(e) => {
+            let _ = std::fs::remove_file(&part);
+            Err(e)
+        }
+    }
 }

@@ -11,7 +11,7 @@ use super::format::{HEADER, Header, PAGE, Record, SEQUENCE, WRITER, record_len};
 use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
 use crate::buffer::{Bytes, Parts, slice};
 use crate::error::{Error, Result};
-use crate::ipc::IpcSchema;
+use crate::ipc::{IpcSchema, empty_metadata};
 use crate::map::{Mapping, Mode};
 use crate::validate;
 
@@ -158,7 +158,7 @@ impl Segment {
         Ok(Parts { data_type, len: rows as usize, validity, buffers, children }.assemble())
     }
 
-    fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<ArrayData> {
+    pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<ArrayData> {
         let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
         let parts =
             self.part(dictionary.region + 1, 0, 4 * (entries + 1)).zip(self.part(dictionary.region + 2, 0, bytes));
@@ -209,7 +209,7 @@ fn advance(place: &AtomicU64, array: &ArrayData) -> Result<()> {
 }
 
 /// The Schema message's metadata, and where the header would begin; `None` where nothing of ours follows the schema.
-fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
+pub(super) fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
     let mut start = [0; 16];
     if mapping.len() < start.len() {
         return Ok(None);
@@ -230,6 +230,13 @@ fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
     }
     mapping.read_at(header, &mut magic)?;
     if magic != super::format::MAGIC {
+        let mut between = vec![0; empty];
+        mapping.read_at(16 + schema + 8, &mut between)?;
+        // Nobody else begins a file with a message that holds nothing.
+        if between.starts_with(&empty_metadata()) {
+            let got = magic.escape_ascii();
+            return Err(Error::invalid(format!("the header at byte {header}: expected 'ArrwWood', got '{got}'")));
+        }
         return Ok(None);
     }
     let mut metadata = vec![0; schema];
