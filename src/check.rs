@@ -159,7 +159,9 @@ fn repair_one(path: &Path, progress: Progress) -> Result<Report> {
         None => repair_file(path, progress)?,
     };
     let Some(repaired) = repaired else { return Ok(before) };
-    let now = if path.exists() { check_one(path, progress)? } else { Report::default() };
+    // Of a file or table whose schema can't be read nothing is left.
+    let is_there = if path.is_dir() { is_table(path)? } else { path.exists() };
+    let now = if is_there { check_one(path, progress)? } else { Report::default() };
     if let Some(finding) = now.damage().next() {
         return Err(Error::invalid(format!("repaired, and still: {}", finding.message)));
     }
@@ -195,7 +197,8 @@ fn repair_file(path: &Path, progress: Progress) -> Result<(Report, Option<Repair
     Ok((report, Some(Repaired { kept: rows, given_up, moved: vec![aside] })))
 }
 
-/// The rows of all batches before the first bad one; without its footer a file is read from the front.
+/// The rows of all batches before the first bad one; without its footer a file is read from the front. `None` where nobody
+/// can say what the schema is.
 fn good_rows(ipc: Option<Ipc>, sound: Sound, bytes: Bytes, path: &Path) -> Option<Dataset> {
     let (ipc, sound) = match ipc {
         Some(ipc) => (ipc, sound),
@@ -206,6 +209,9 @@ fn good_rows(ipc: Option<Ipc>, sound: Sound, bytes: Bytes, path: &Path) -> Optio
             (ipc, sound)
         }
     };
+    if sound.is_disputed {
+        return None;
+    }
     let rows = match sound.good.checked_sub(1) {
         Some(last) => ipc.span(last).ok().flatten()?.end,
         None => 0,

@@ -24,8 +24,8 @@ const UNKNOWN: i32 = 2;
 Exit codes: 0 all is well, 1 something is damaged (also where --repair has repaired it), 2 a path could not be checked.
 Lines that begin with 'note:' are worth knowing and no damage.
 
-Examples: arrowwood check ticks trades.arrow
-          arrowwood check --repair ticks")]
+Example: arrowwood check ticks trades.arrow
+Example: arrowwood check --repair ticks")]
 pub(crate) struct Check {
     /// Keep the rows before the first damage. A damaged file is never written to: it is moved to PATH.damaged, of a
     /// table with all files behind it, and a new file takes its place.

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use arrow_data::ArrayData;
+
 use super::flat::Table;
 use super::message::{BatchHeader, DictionaryHeader, Found, Frame, Header, Kind, Window, find};
 use super::read::{Blocks, Footer, Ipc, behind_magic};
@@ -13,6 +15,7 @@ use super::schema::IpcSchema;
 use crate::dataset::Source;
 use crate::error::{Error, Findings, Result};
 use crate::parallel;
+use crate::validate::check_null_counts;
 
 /// Messages begin at multiples of at most this many bytes.
 const ALIGNMENT: usize = 64;
@@ -27,24 +30,24 @@ pub(crate) struct Sound {
     pub batches: usize,
     /// How many batches come before the first bad one.
     pub good: usize,
+    /// Whether the schemas in front and in the footer can both be read, and differ: nobody knows which is right.
+    pub is_disputed: bool,
 }
 
 impl Ipc {
     /// Looks at everything. The dataset should have been opened as `thorough`.
     pub(crate) fn check_all(&self, found: &mut Findings, progress: &mut dyn FnMut(u64, u64)) -> Sound {
-        let batches = match &self.footer {
-            Some(footer) => {
-                self.check_footer(footer, found);
-                footer.batches.len()
-            }
+        let mut sound = match &self.footer {
+            Some(footer) => self.check_footer(footer, found),
             None => {
                 if let Err(e) = self.walk(u64::MAX) {
                     found.damage(None, e.message());
                 }
-                self.entries.len()
+                let batches = self.entries.len();
+                Sound { rows: 0, batches, good: batches, is_disputed: false }
             }
         };
-        let mut sound = Sound { rows: 0, batches, good: batches };
+        let batches = sound.batches;
         for start in (0..batches).step_by(STEP) {
             progress(start as u64, batches as u64);
             self.check_batches(start..(start + STEP).min(batches), found, &mut sound);
@@ -97,37 +100,51 @@ impl Ipc {
         }
     }
 
-    fn check_footer(&self, footer: &Footer, found: &mut Findings) {
+    fn check_footer(&self, footer: &Footer, found: &mut Findings) -> Sound {
         let mut window = Window::new();
-        self.check_front(&mut window, found);
-        let mut messages = Vec::new();
+        let is_disputed = self.check_front(&mut window, found);
+        let (mut messages, mut ends, mut dictionaries_are_good) = (Vec::new(), Vec::new(), true);
         for (blocks, kind) in [(&footer.dictionaries, Kind::DictionaryBatch), (&footer.batches, Kind::RecordBatch)] {
             for number in 0..blocks.len() {
                 let at = u64::try_from(blocks.place(number)[0]).ok();
                 match self.check_block(blocks, number, kind, &mut window) {
-                    Ok(range) => messages.push(range),
+                    Ok(range) => {
+                        ends.extend((kind == Kind::RecordBatch).then_some(range.end));
+                        messages.push(range);
+                    }
                     // A record batch that can't be found is told of with its values.
-                    Err(e) if kind == Kind::RecordBatch && self.decoded(number).is_err() => drop(e),
-                    Err(e) => found.damage(at, format!("block {number} of the footer: {}", e.message())),
+                    Err(_) if kind == Kind::RecordBatch && self.decoded(number).is_err() => ends.push(usize::MAX),
+                    Err(e) => {
+                        dictionaries_are_good &= kind == Kind::RecordBatch;
+                        ends.extend((kind == Kind::RecordBatch).then_some(usize::MAX));
+                        found.damage(at, format!("block {number} of the footer: {}", e.message()));
+                    }
                 }
             }
         }
         messages.sort_by_key(|range| range.start);
-        self.check_order(&messages, &mut window, found);
+        let ordered = self.check_order(&messages, &mut window, found);
+        let good = ends.iter().take_while(|&&end| end <= ordered).count();
+        let good = if dictionaries_are_good && !is_disputed { good } else { 0 };
+        Sound { rows: 0, batches: footer.batches.len(), good, is_disputed }
     }
 
-    /// The schema in front is that of the footer.
-    fn check_front(&self, window: &mut Window, found: &mut Findings) {
+    /// Whether the schema in front can be read, and is not that of the footer.
+    fn check_front(&self, window: &mut Window, found: &mut Findings) -> bool {
         let in_front = || -> Result<(u64, bool)> {
             let frame = behind_magic(&self.bytes, window)?.ok_or_else(|| Error::invalid("no message"))?;
             let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
             Ok((frame.offset as u64, same_schema(&IpcSchema::of_metadata(metadata)?, &self.schema)))
         };
         match { in_front }() {
-            Ok((_, true)) => (),
+            Ok((_, true)) => return false,
             Ok((at, false)) => found.damage(at, "the schema in front of the file is not the one in its footer"),
-            Err(e) => found.damage(8, format!("the schema in front of the file: {}", e.message())),
+            Err(e) => {
+                found.damage(8, format!("the schema in front of the file: {}", e.message()));
+                return false;
+            }
         }
+        true
     }
 
     /// The bytes of the message that a block is of, which says the same lengths as the block.
@@ -143,6 +160,10 @@ impl Ipc {
         if got != body_len {
             return Err(Error::invalid(format!("a body of {body_len} bytes, the message says {got}")));
         }
+        if kind == Kind::DictionaryBatch {
+            let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+            check_places(&BatchHeader::parse(DictionaryHeader::parse(Header::parse(metadata)?.table)?.data)?)?;
+        }
         // Some writers leave the padding in front of the body out of the message's own prefix.
         let body = match find(&self.bytes, window, frame.offset)? {
             Found::Message(own) => own.body(),
@@ -156,20 +177,36 @@ impl Ipc {
         Ok(frame.offset..seen.end)
     }
 
-    /// Messages follow one another, and the footer lists all of them.
-    fn check_order(&self, messages: &[Range<usize>], window: &mut Window, found: &mut Findings) {
+    /// Messages follow one another, and the footer lists all of them. The byte up to which that is so.
+    fn check_order(&self, messages: &[Range<usize>], window: &mut Window, found: &mut Findings) -> usize {
         let front = behind_magic(&self.bytes, window).ok().flatten();
-        let mut next = front.map_or(8, |frame| frame.body());
+        let (mut next, mut ordered) = (front.map_or(8, |frame| frame.body()), self.bytes.len());
         for range in messages.iter().cloned().chain([self.bytes.len()..self.bytes.len()]) {
             if range.start < next {
                 let message = format!("a message that the footer lists begins before byte {next}, where another ends");
                 found.damage(range.start as u64, message);
+                ordered = ordered.min(range.start);
             }
             if let Some(at) = self.unlisted(next, range.start, window) {
                 found.damage(at as u64, "a message that the footer doesn't list");
+                ordered = ordered.min(at);
             }
             next = next.max(range.end);
         }
+        ordered
+    }
+
+    /// The columns of a batch of which everything is good but, perhaps, the values of some rows.
+    pub(crate) fn columns_of(&self, batch: usize) -> Result<Vec<ArrayData>> {
+        self.check_header(batch)?;
+        let epoch = self.epoch_of_batch(batch)?;
+        let column = |(number, node): (usize, &super::schema::Node)| {
+            self.check_dictionaries(node, epoch)?;
+            let array = self.column(batch, number)?;
+            check_null_counts(array)?;
+            Ok(array.clone())
+        };
+        self.schema.columns.iter().enumerate().map(column).collect()
     }
 
     /// A message between two others, or behind the last.

@@ -327,7 +327,7 @@ impl Ipc {
     }
 
     /// The dictionaries that a batch means.
-    fn epoch_of_batch(&self, batch: usize) -> Result<Epoch> {
+    pub(super) fn epoch_of_batch(&self, batch: usize) -> Result<Epoch> {
         match self.footer {
             Some(_) => Ok(Epoch::MAX),
             None => Ok(self.entry(batch)?.map_or(0, |entry| entry.epoch)),

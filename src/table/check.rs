@@ -593,7 +593,8 @@ pub(super) fn schema_of(path: &Path) -> Option<SchemaRef> {
         Some(segment) => Some(segment.plan.schema.schema.clone()),
         None => {
             let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;
-            Some(Ipc::open(bytes, Some(path), Options::default()).ok()?.schema().clone())
+            let options = Options { partial: true, ..Options::default() };
+            Some(Ipc::open(bytes, Some(path), options).ok()?.schema().clone())
         }
     }
 }

@@ -12,10 +12,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_array::RecordBatchOptions;
-use arrow_array::make_array;
-use arrow_schema::Schema;
+use arrow_array::{RecordBatch, RecordBatchOptions, make_array};
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
 
 use super::check::{TableCheck, look_at_all, offset_at, schema_of, trusted};
 use super::compact::{with_settings, write_part};
@@ -23,12 +22,13 @@ use super::folder;
 use super::format::{Header, Record, SEGMENT_ROWS, SORTED_BY};
 use super::plan::{Kind, Plan, PlanNode};
 use super::segment::{self, Segment};
+use super::shown::has_witness;
 use super::sorted;
 use super::table::setting;
 use super::writer::{nameless_segment, take_lock, without_settings};
 use crate::buffer::{Bytes, slice};
 use crate::dataset::{Dataset, Source};
-use crate::error::{Error, Result};
+use crate::error::{Error, Findings, Result};
 use crate::ipc::{Ipc, Options, zeros};
 use crate::map::{Mapping, Mode};
 use crate::validate;
@@ -146,7 +146,7 @@ enum Prefix {
     /// Rows, in a dense file that has no name yet.
     Dense(PathBuf),
     /// No rows, and none before: a segment to go on with.
-    Empty(Arc<Schema>, Option<Header>),
+    Empty(SchemaRef, Option<Header>),
     Nothing,
 }
 
@@ -155,9 +155,15 @@ impl Prefix {
     fn of(folder: &Path, checked: &TableCheck, first: usize) -> Result<(Prefix, u64)> {
         let path = folder::path(folder, checked.segments[first].start);
         let segment = segment::open(&path).ok().flatten();
+        let all = checked.segments.iter().map(|segment| folder::path(folder, segment.start));
+        let others: Vec<SchemaRef> = all.filter(|other| *other != path).filter_map(|path| schema_of(&path)).collect();
+        // The segment's own places for its schema may disagree; another segment can tell.
+        let is_known =
+            |schema: &SchemaRef| others.iter().any(|other| without_settings(other) == without_settings(schema));
         let found = match &segment {
+            Some(segment) if !has_witness(segment) && !is_known(&segment.plan.schema.schema) => None,
             Some(segment) => rows_of_growing(segment),
-            None => rows_of_dense(&path),
+            None => rows_of_dense(&path, is_known),
         };
         if let Some(dataset) = found.filter(|dataset| dataset.len().is_ok_and(|rows| rows > 0)) {
             return Ok((Prefix::Dense(write_part(&dataset, folder)?), dataset.len()?));
@@ -165,8 +171,7 @@ impl Prefix {
         if first > 0 {
             return Ok((Prefix::Nothing, 0));
         }
-        let paths = checked.segments.iter().map(|segment| folder::path(folder, segment.start));
-        let schema = paths.into_iter().find_map(|path| schema_of(&path));
+        let schema = others.into_iter().next().or_else(|| schema_of(&path));
         let header = segment.map(|segment| segment.header);
         Ok((schema.map_or(Prefix::Nothing, |schema| Prefix::Empty(schema, header)), 0))
     }
@@ -197,12 +202,17 @@ fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
     cut_dictionaries(segment, &mut newest);
     let rows = longest(newest.rows(), |rows| is_good(segment, &newest, rows));
     let record = record_of(segment, &newest, rows)?;
-    let columns = (0..segment.plan.columns.len()).map(|number| segment.column(number, &record).map(make_array));
+    let columns = (0..segment.plan.columns.len()).map(|number| segment.column(number, &record));
     let columns = columns.collect::<Result<Vec<_>>>().ok()?;
-    let schema = segment.plan.schema.schema.clone();
+    let dataset = dataset_of(&segment.plan.schema.schema, columns, rows)?;
+    Some(with_settings(dataset, &segment.header))
+}
+
+fn dataset_of(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<Dataset> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
-    let batch = RecordBatch::try_new_with_options(schema, columns, &options).ok()?;
-    Some(with_settings(Dataset::try_from(vec![batch]).ok()?, &segment.header))
+    let columns = columns.into_iter().map(make_array).collect();
+    let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options).ok()?;
+    Dataset::try_from(vec![batch]).ok()
 }
 
 /// The most of `0 ..= most` that is good, if all before a good one are good.
@@ -270,14 +280,16 @@ fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
     }
 }
 
-/// The same of a dense file: its first batch, as far as it is good.
-fn rows_of_dense(path: &Path) -> Option<Dataset> {
+/// The same of a dense file: its batch, as far as it is good.
+fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Option<Dataset> {
     let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;
-    let options = Options { thorough: true, ..Options::default() };
+    // Without its footer it is read from the front.
+    let options = Options { thorough: true, partial: true, ..Options::default() };
     let ipc = Ipc::open(bytes, Some(path), options).ok()?;
-    let columns = ipc.schema().fields().len();
-    let arrays = (0..columns).map(|column| ipc.column(0, column).cloned()).collect::<Result<Vec<_>>>().ok()?;
-    let all = ipc.walk(u64::MAX).ok()?;
+    if ipc.check_all(&mut Findings::of(path), &mut |_, _| ()).is_disputed && !is_known(ipc.schema()) {
+        return None;
+    }
+    let arrays = ipc.columns_of(0).ok()?;
     let sorted_by = setting(ipc.schema(), SORTED_BY);
     let is_good = |rows: u64| {
         arrays.iter().enumerate().all(|(number, array)| {
@@ -286,6 +298,6 @@ fn rows_of_dense(path: &Path) -> Option<Dataset> {
             validate::check(&array).is_ok() && (sorted_by != Some(number as u64) || is_sorted())
         })
     };
-    let rows = longest(all, is_good);
-    Dataset::of_source(Arc::new(ipc)).slice(0, rows).ok()
+    let rows = longest(ipc.span(0).ok().flatten()?.end, is_good);
+    dataset_of(ipc.schema(), arrays.iter().map(|array| slice(array, 0, rows as usize)).collect(), rows)
 }

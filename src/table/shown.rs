@@ -214,3 +214,14 @@ fn later(segment: &Segment, slot: u64) -> Result<Option<u64>, Wrong> {
     }
     Ok(None)
 }
+
+/// Whether a footer, shown or not, has the schema that stands in front of the file; or none can be read.
+pub(super) fn has_witness(segment: &Segment) -> bool {
+    let header = &segment.header;
+    let footers = (1..=u64::from(header.slots)).filter_map(|number| {
+        let footer = bytes(segment, header.tail - number * header.footer, header.footer).ok()?;
+        read_footer(&footer).ok()
+    });
+    let found: Vec<bool> = footers.map(|footer| same_schema(&footer.schema, &segment.plan.schema)).collect();
+    found.is_empty() || found.contains(&true)
+}
