@@ -171,7 +171,7 @@ fn check_tells_the_good_from_the_bad() {
     assert_eq!(run_with_input(&data, &["check", "-"], &file(&[batch(0, 5)])).status.code(), Some(0));
     let found = json_lines(&run(&data, &["check", "--json", "a.arrow", "b.arrow"]));
     assert_eq!(found[1], json!({"path": "b.arrow", "ok": true, "rows": 5, "batches": 1, "findings": []}));
-    let found = json_lines(&run(&data, &["check", "--json", "bad.arrow"])).remove(0);
+    let found: Json = serde_json::from_slice(&run(&data, &["check", "--json", "bad.arrow"]).stdout).unwrap();
     assert_eq!((&found["ok"], &found["findings"][0]["path"]), (&json!(false), &json!("bad.arrow")));
     assert!(found["findings"][0]["offset"].is_u64(), "{found}");
     let damaged = failed(&run(&data, &["cat", "--csv", "bad.arrow"]));

@@ -181,7 +181,8 @@ impl Ipc {
     fn check_order(&self, messages: &[Range<usize>], window: &mut Window, found: &mut Findings) -> usize {
         let front = behind_magic(&self.bytes, window).ok().flatten();
         let (mut next, mut ordered) = (front.map_or(8, |frame| frame.body()), self.bytes.len());
-        for range in messages.iter().cloned().chain([self.bytes.len()..self.bytes.len()]) {
+        let end = self.bytes.len()..self.bytes.len();
+        for range in messages.iter().cloned().chain(std::iter::once(end)) {
             if range.start < next {
                 let message = format!("a message that the footer lists begins before byte {next}, where another ends");
                 found.damage(range.start as u64, message);

@@ -20,6 +20,7 @@ use super::check::{TableCheck, look_at_all, offset_at, schema_of, trusted};
 use super::compact::{with_settings, write_part};
 use super::folder;
 use super::format::{Header, Record, SEGMENT_ROWS, SORTED_BY};
+use super::growing::Growing;
 use super::plan::{Kind, Plan, PlanNode};
 use super::segment::{self, Segment};
 use super::shown::has_witness;
@@ -146,7 +147,7 @@ enum Prefix {
     /// Rows, in a dense file that has no name yet.
     Dense(PathBuf),
     /// No rows, and none before: a segment to go on with.
-    Empty(SchemaRef, Option<Header>),
+    Empty(Box<Growing>),
     Nothing,
 }
 
@@ -171,9 +172,12 @@ impl Prefix {
         if first > 0 {
             return Ok((Prefix::Nothing, 0));
         }
+        let start = checked.segments[first].start;
+        let header = segment.as_ref().map(|segment| &segment.header);
         let schema = others.into_iter().next().or_else(|| schema_of(&path));
-        let header = segment.map(|segment| segment.header);
-        Ok((schema.map_or(Prefix::Nothing, |schema| Prefix::Empty(schema, header)), 0))
+        // What is left of a damaged schema may be one that can't grow.
+        let empty = schema.and_then(|schema| empty_segment(folder, start, &schema, header).transpose());
+        Ok((empty.transpose()?.map_or(Prefix::Nothing, |empty| Prefix::Empty(Box::new(empty))), 0))
     }
 
     fn put(self, folder: &Path, start: u64) -> Result<()> {
@@ -181,19 +185,20 @@ impl Prefix {
         let failed = |e: std::io::Error| Error::io("replacing the damaged segment", &e);
         match self {
             Prefix::Dense(part) => fs::rename(part, place).map_err(failed),
-            Prefix::Empty(schema, header) => {
-                let plan = Arc::new(Plan::of(&without_settings(&schema))?);
-                let of_header = header.as_ref().map(|header| header.segment_rows);
-                let sorted_by = header.as_ref().and_then(|header| header.sorted_by).map(u64::from);
-                let sorted_by = sorted_by.or(setting(&schema, SORTED_BY)).map(|column| column as usize);
-                let rows = of_header.or(setting(&schema, SEGMENT_ROWS));
-                let live = nameless_segment(folder, &plan, start, sorted_by, rows)?;
-                live.shared.store.replace(&place).map_err(failed)
-            }
+            Prefix::Empty(live) => live.shared.store.replace(&place).map_err(failed),
             Prefix::Nothing if place.exists() => fs::remove_file(place).map_err(failed),
             Prefix::Nothing => Ok(()),
         }
     }
+}
+
+/// A segment without rows, and without a name; `None` where there can't be one of that schema.
+fn empty_segment(folder: &Path, start: u64, schema: &SchemaRef, header: Option<&Header>) -> Result<Option<Growing>> {
+    let Ok(plan) = Plan::of(&without_settings(schema)) else { return Ok(None) };
+    let sorted_by = header.and_then(|header| header.sorted_by).map(u64::from).or(setting(schema, SORTED_BY));
+    let sorted_by = sorted_by.map(|column| column as usize).filter(|&column| column < plan.columns.len());
+    let rows = header.map(|header| header.segment_rows).or(setting(schema, SEGMENT_ROWS));
+    nameless_segment(folder, &Arc::new(plan), start, sorted_by, rows).map(Some)
 }
 
 /// The rows before the first that is damaged.
