@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench interop live check-all fuzz lint clean
+.PHONY: demo test test-rust test-python bench interop live check-all torture fuzz lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -26,6 +26,10 @@ test-python: $(VENV)/test.done
 check-all: test
 	ARROWWOOD_MUTANTS=all cargo test --release --config profile.release.package.arrowwood.overflow-checks=true \
 	  --test hostile -- --nocapture
+
+# The long forms of tests that damage, kill and starve: one line each.
+torture:
+	ARROWWOOD_CORRUPTION=all cargo test --test corruption -- --nocapture
 
 # All rivals side by side; takes minutes and gigabytes of disk. `make bench QUICK=--quick` leaves out the 4 GiB files.
 bench: $(VENV)/test.done

@@ -251,6 +251,19 @@ fn rows(path: &Path) -> arrowwood::Result<Vec<RecordBatch>> {
     dataset.to_record_batches().collect()
 }
 
+/// A copy that is in no file: those of `rows` are.
+fn owned(batches: Vec<RecordBatch>) -> Vec<RecordBatch> {
+    let copy = |batch: RecordBatch| {
+        let mut bytes = Vec::new();
+        let mut stream = arrow_ipc::writer::StreamWriter::try_new(&mut bytes, &batch.schema()).unwrap();
+        stream.write(&batch).unwrap();
+        stream.finish().unwrap();
+        drop(stream);
+        arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap().next().unwrap().unwrap()
+    };
+    batches.into_iter().map(copy).collect()
+}
+
 /// The rows as arrow-rs reads them; `None` for an error or a panic.
 fn stock_rows(path: &Path) -> Option<Vec<RecordBatch>> {
     caught(|| {
@@ -286,7 +299,7 @@ impl<'a> Campaign<'a> {
     fn new(name: &str, whole: &'a Path, file: PathBuf) -> Campaign<'a> {
         let report = check(whole, |_, _| ()).unwrap();
         assert!(report.findings.is_empty(), "{name}: {:?}", report.findings);
-        let (before, stock) = (rows(whole).unwrap(), stock_rows(&file).unwrap());
+        let (before, stock) = (owned(rows(whole).unwrap()), stock_rows(&file).unwrap());
         Campaign { name: name.into(), whole, file, before, stock, counts: Counts::default() }
     }
 
@@ -568,6 +581,43 @@ fn values_under_a_checksum() {
         }
     }
     println!("values under a checksum: {found} of {found} flips found");
+}
+
+/// Whoever is stopped in the middle of a repair runs it again: after some of the later segments were moved, and after the
+/// damaged one got its second name.
+#[test]
+fn a_repair_that_was_stopped_is_run_again() {
+    for stopped in 0..3 {
+        let folder = folder();
+        let path = folder.path().join("table");
+        table(&path, &texts(), 10, Left::Closed);
+        let (before, aside) = (owned(rows(&path).unwrap()), folder.path().join("table.damaged"));
+        let names: Vec<_> = (0..5).map(|number| segment(&path, number)).collect();
+        let damaged = fs::read(&names[2]).map(|mut bytes| {
+            let at = bytes.windows(5).rposition(|five| five == "né 25".as_bytes()[..5].as_ref()).unwrap();
+            bytes[at + 1] = 0xff;
+            bytes
+        });
+        let damaged = damaged.unwrap();
+        fs::write(&names[2], &damaged).unwrap();
+        if stopped > 0 {
+            fs::create_dir(&aside).unwrap();
+            fs::rename(&names[4], aside.join(names[4].file_name().unwrap())).unwrap();
+        }
+        if stopped > 1 {
+            fs::rename(&names[3], aside.join(names[3].file_name().unwrap())).unwrap();
+            fs::hard_link(&names[2], aside.join(names[2].file_name().unwrap())).unwrap();
+        }
+        let report = repair(&path, |_, _| ()).unwrap();
+        assert!(report.repaired.unwrap().kept >= 20);
+        let mut left: Vec<_> = fs::read_dir(&aside).unwrap().map(|file| file.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, names[2..].iter().map(|name| name.file_name().unwrap().to_owned()).collect::<Vec<_>>());
+        assert_eq!(fs::read(aside.join(&left[0])).unwrap(), damaged);
+        assert!(is_prefix(&rows(&path).unwrap(), &before));
+        goes_on(&path, report.rows).unwrap();
+        assert_eq!(repair(&path, |_, _| ()).unwrap().repaired, None);
+    }
 }
 
 /// Retention, rollover and faces of a writer at full speed are no damage, whenever they are looked at.

@@ -24,7 +24,10 @@ Repaired = namedtuple("Repaired", ["kept", "given_up", "moved"])
 Repaired.__doc__ = """What a repair has done: rows kept, rows given up (None if unknown), and where the damaged files are now."""
 
 
-class Report(namedtuple("Report", ["rows", "batches", "segments", "findings", "repaired"])):
+_Report = namedtuple("_Report", ["rows", "batches", "segments", "findings", "repaired"])
+
+
+class Report(_Report):
     """What a check has found, and what a repair has done (None where nothing had to be)."""
 
     __slots__ = ()

@@ -139,12 +139,21 @@ impl Ipc {
         match { in_front }() {
             Ok((_, true)) => return false,
             Ok((at, false)) => found.damage(at, "the schema in front of the file is not the one in its footer"),
+            Err(_) if self.has_bare_schema() => return false,
             Err(e) => {
                 found.damage(8, format!("the schema in front of the file: {}", e.message()));
                 return false;
             }
         }
         true
+    }
+
+    /// Whether the message with the footer's schema stands behind the magic without its length, as Polars writes it.
+    fn has_bare_schema(&self) -> bool {
+        let mut bytes = vec![0; self.bytes.len().saturating_sub(8).min(1 << 20)];
+        let read = self.bytes.read_at(8, &mut bytes);
+        let schema = read.and_then(|()| IpcSchema::of_metadata(&bytes));
+        schema.is_ok_and(|schema| same_schema(&schema, &self.schema))
     }
 
     /// The bytes of the message that a block is of, which says the same lengths as the block.
