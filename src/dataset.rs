@@ -193,6 +193,7 @@ impl Piece {
     /// The parts of the piece in order. Batches without rows are among them only where the piece is its whole source.
     fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
         let mut next = guard(|| self.first_batch());
+        let mut left = self.rows;
         std::iter::from_fn(move || {
             let batch = match &mut next {
                 Ok(batch) => *batch,
@@ -202,10 +203,14 @@ impl Piece {
                     return Some(Err(e));
                 }
             };
-            if batch == usize::MAX {
+            // What comes behind the piece may be damaged.
+            if batch == usize::MAX || left == Some(0) {
                 return None;
             }
             let part = guard(|| self.part(batch));
+            if let (Some(left), Ok(Some(part))) = (&mut left, &part) {
+                *left = left.saturating_sub(part.rows.len() as u64);
+            }
             next = Ok(if part.is_ok() { batch + 1 } else { usize::MAX });
             part.transpose()
         })

@@ -142,3 +142,76 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Something that a check has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The file or folder it is about.
+    pub path: PathBuf,
+    /// The byte of the file where it stands, where one is known.
+    pub offset: Option<u64>,
+    /// What it is about, what was expected, and what was there instead.
+    pub message: String,
+    /// Whether something is damaged; else it is worth knowing, and may be what a writer leaves that was killed.
+    pub is_damage: bool,
+}
+
+impl Finding {
+    /// An error about the bytes of `path` as damage.
+    pub fn of_error(error: &Error, path: &Path) -> Finding {
+        let path = error.path().unwrap_or(path).to_path_buf();
+        Finding { path, offset: None, message: error.message().into(), is_damage: true }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        if let Some(offset) = self.offset {
+            write!(f, "byte {offset}: ")?;
+        }
+        let what = if self.is_damage { "" } else { "note: " };
+        write!(f, "{what}{}", self.message)
+    }
+}
+
+/// What was found in one file, or in one folder.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    path: PathBuf,
+    pub list: Vec<Finding>,
+}
+
+impl Findings {
+    pub(crate) fn of(path: &Path) -> Findings {
+        Findings { path: path.to_path_buf(), list: Vec::new() }
+    }
+
+    /// Adds a finding; it is damage or a note.
+    pub(crate) fn add(&mut self, is_damage: bool, offset: impl Into<Option<u64>>, message: impl Into<String>) {
+        let (path, offset, message) = (self.path.clone(), offset.into(), message.into());
+        self.list.push(Finding { path, offset, message, is_damage });
+    }
+
+    pub(crate) fn damage(&mut self, offset: impl Into<Option<u64>>, message: impl Into<String>) {
+        self.add(true, offset, message);
+    }
+
+    pub(crate) fn note(&mut self, offset: impl Into<Option<u64>>, message: impl Into<String>) {
+        self.add(false, offset, message);
+    }
+
+    /// Whether something is damaged.
+    pub(crate) fn has_damage(&self) -> bool {
+        self.list.iter().any(|finding| finding.is_damage)
+    }
+}
+
+impl Error {
+    /// Whether the error is about what the bytes are, and not about getting at them.
+    pub(crate) fn is_about_bytes(&self) -> bool {
+        use ErrorKind::*;
+        matches!(self.kind(), InvalidData | Unsupported | SchemaMismatch | FileChanged)
+    }
+}

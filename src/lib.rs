@@ -4,11 +4,12 @@
 //! out of text), `buffer` (bytes with an owner), `value` (one cell), `validate`, `column` and `dataset`, `memory` (arrays
 //! as one), `meaning`, `display`,
 //! `text` (values out of it), `sink` (columns of them), `feed` (rows as they come), `csv`, `json`, `ipc`, `table` (those
-//! that grow), `open`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the
+//! that grow), `open`, `check`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the
 //! picture.
 
 mod buffer;
 mod cdata;
+mod check;
 mod column;
 mod compute;
 mod csv;
@@ -33,12 +34,13 @@ mod value;
 
 pub use crate::csv::{CsvOptions, read_csv_from, stream_csv};
 pub use buffer::Bytes;
+pub use check::{Report, check, check_bytes, repair};
 pub use column::Column;
 pub use dataset::{Dataset, Footprint, Row};
 pub use display::Preview;
 #[doc(hidden)]
 pub use display::{bytes_text, count_text, cut, plural};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Finding, Result};
 pub use feed::Incoming;
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, WriteOptions,
@@ -53,7 +55,7 @@ pub use open::{Open, open};
 pub use parse::{parse_schema, parse_type};
 #[doc(hidden)]
 pub use table::publish;
-pub use table::{Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
+pub use table::{Follow, Repaired, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
 pub use value::{Items, Members, Value};
 
 /// For tests: disks that are watched, and machines that are started again.

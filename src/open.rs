@@ -123,12 +123,12 @@ impl Open {
     }
 }
 
-fn is_glob(path: &Path) -> bool {
+pub(crate) fn is_glob(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
 /// The files that a glob matches, in order of their names.
-fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
     let text = pattern.to_string_lossy();
     let matches = glob::glob(&text).map_err(|e| Error::argument(format!("not a glob: {e}")).at(pattern))?;
     let files: Vec<PathBuf> = matches.filter_map(|file| file.ok()).filter(|file| file.is_file()).collect();

@@ -36,6 +36,12 @@ pub(crate) fn is_trivial(data_type: &DataType) -> bool {
     data_type.is_primitive() || matches!(data_type, DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(_))
 }
 
+/// Checks the null counts of an array and its children.
+pub(crate) fn check_null_counts(array: &ArrayData) -> Result<()> {
+    check_null_count(array)?;
+    array.child_data().iter().try_for_each(check_null_counts)
+}
+
 fn check_null_count(array: &ArrayData) -> Result<()> {
     let Some(nulls) = array.nulls() else { return Ok(()) };
     let (declared, real) = (nulls.null_count(), NullBuffer::new(nulls.inner().clone()).null_count());

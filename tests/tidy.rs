@@ -26,6 +26,7 @@ const ORDER: &[&[&str]] = &[
     &["ipc"],
     &["table"],
     &["open"],
+    &["check"],
     &["compute"],
     &["cdata"],
 ];

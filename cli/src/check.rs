@@ -3,16 +3,34 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use arrowwood::plural;
+use arrowwood::{Finding, Report, plural};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
-use crate::shell::{Outcome, Progress, Stdout, open_one, shown};
+use crate::shell::{Failure, Outcome, Progress, Stdout, bytes, cannot_be_mapped, open_one, shown};
 
-/// Checks structure and all values; exits with 1 where something is damaged.
+/// Everything was looked at and is fine.
+const FINE: i32 = 0;
+/// Something is damaged, or was before it was repaired.
+const DAMAGED: i32 = 1;
+/// A path could not be looked at.
+const UNKNOWN: i32 = 2;
+
+/// Checks all that files and tables say about themselves, and all values.
+///
+/// Each line names what is damaged, its byte, what was expected and what is there. A table can be written meanwhile.
 #[derive(Args)]
-#[command(after_help = "Example: arrowwood check ticks.arrow trades.arrow")]
+#[command(after_help = "\
+Exit codes: 0 all is well, 1 something is damaged (also where --repair has repaired it), 2 a path could not be checked.
+Lines that begin with 'note:' are worth knowing and no damage.
+
+Example: arrowwood check ticks trades.arrow
+Example: arrowwood check --repair ticks")]
 pub(crate) struct Check {
+    /// Keep the rows before the first damage. A damaged file is never written to: it is moved to PATH.damaged, of a
+    /// table with all files behind it, and a new file takes its place.
+    #[arg(long)]
+    repair: bool,
     /// Also check what values mean: digits of decimals, whole days of date64, times within a day. Values that fail this
     /// are safe to read, and odd.
     #[arg(long)]
@@ -26,47 +44,88 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome<bool> {
-        let mut fine = true;
+    /// The exit code.
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome<i32> {
+        let mut code = FINE;
         for path in &self.paths {
-            let found = check(path, self.strict);
-            fine &= found.is_ok();
+            let found = self.one(path);
+            code = code.max(match &found {
+                Ok(report) if report.is_good() => FINE,
+                Ok(_) => DAMAGED,
+                Err(_) => UNKNOWN,
+            });
             self.report(shown(path), &found, out)?;
             out.flush()?;
         }
-        Ok(fine)
+        Ok(code)
     }
 
-    fn report(&self, path: &Path, found: &Outcome<(u64, u64)>, out: &mut Stdout) -> Outcome {
+    fn one(&self, path: &Path) -> Outcome<Report> {
+        let doing = if self.repair { "repairing" } else { "checking" };
+        let mut progress = Progress::new(format!("{doing} {}", shown(path).display()));
+        let mut at = |done, total| progress.at(done, total);
+        let mut report = match (self.repair, cannot_be_mapped(path)) {
+            (true, true) => return Err(Failure::hint("what comes out of a pipe can't be repaired; give a file")),
+            (true, false) => arrowwood::repair(path, &mut at)?,
+            (false, true) => arrowwood::check_bytes(bytes(path)?, shown(path), &mut at)?,
+            (false, false) => arrowwood::check(path, &mut at)?,
+        };
+        if self.strict && report.is_good() && !cannot_be_mapped(path) {
+            let meaning = open_one(path)?.validate_meaning(&mut at);
+            report.findings.extend(meaning.err().map(|e| Finding::of_error(&e, path)));
+        }
+        Ok(report)
+    }
+
+    fn report(&self, path: &Path, found: &Outcome<Report>, out: &mut Stdout) -> Outcome {
+        if self.json {
+            return Ok(writeln!(out, "{}", as_json(path, found))?);
+        }
         let name = path.display();
-        match found {
-            Ok((rows, batches)) if self.json => {
-                writeln!(out, "{}", json!({"path": name.to_string(), "ok": true, "rows": rows, "batches": batches}))?;
+        let report = match found {
+            Ok(report) => report,
+            Err(e) => return Ok(writeln!(out, "{}", e.at(path).line())?),
+        };
+        for finding in &report.findings {
+            writeln!(out, "{}", on_one_line(&finding.to_string()))?;
+        }
+        let (rows, batches) = (plural(report.rows, "row", "rows"), plural(report.batches, "batch", "batches"));
+        let damages = report.damage().count() as u64;
+        match &report.repaired {
+            Some(repaired) => {
+                let kept = plural(repaired.kept, "row", "rows");
+                let lost = repaired.given_up.map_or("an unknown number".into(), arrowwood::count_text);
+                let moved: Vec<_> = repaired.moved.iter().map(|path| path.display().to_string()).collect();
+                writeln!(out, "{name}: repaired, {kept} kept, {lost} given up; damaged files: {}", moved.join(", "))?;
             }
-            Err(e) if self.json => {
-                writeln!(out, "{}", json!({"path": name.to_string(), "ok": false, "error": e.line()}))?;
+            None if damages == 0 => writeln!(out, "{name}: ok, {rows}, {batches}")?,
+            None => {
+                let findings = plural(damages, "finding", "findings");
+                writeln!(out, "{name}: damaged, {findings}, {rows}, {batches}")?;
             }
-            Ok((rows, batches)) => {
-                writeln!(
-                    out,
-                    "{name}: ok, {}, {}",
-                    plural(*rows, "row", "rows"),
-                    plural(*batches, "batch", "batches")
-                )?;
-            }
-            Err(e) => writeln!(out, "{}", e.at(path).line())?,
         }
         Ok(())
     }
 }
 
-/// The number of rows and of batches.
-fn check(path: &Path, strict: bool) -> Outcome<(u64, u64)> {
-    let dataset = open_one(path)?;
-    let mut progress = Progress::new(format!("checking {}", shown(path).display()));
-    match strict {
-        true => dataset.validate_meaning(|done, total| progress.at(done, total))?,
-        false => dataset.validate(|done, total| progress.at(done, total))?,
+fn on_one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+fn as_json(path: &Path, found: &Outcome<Report>) -> Json {
+    let name = path.display().to_string();
+    let report = match found {
+        Ok(report) => report,
+        Err(e) => return json!({"path": name, "ok": false, "error": e.line()}),
+    };
+    let text = |path: &PathBuf| path.display().to_string();
+    let finding =
+        |f: &Finding| json!({"path": text(&f.path), "offset": f.offset, "message": f.message, "damage": f.is_damage});
+    let findings: Vec<_> = report.findings.iter().map(finding).collect();
+    let mut facts = json!({"path": name, "ok": report.is_good(), "rows": report.rows, "batches": report.batches, "findings": findings});
+    if let Some(repaired) = &report.repaired {
+        let moved: Vec<_> = repaired.moved.iter().map(text).collect();
+        facts["repaired"] = json!({"kept": repaired.kept, "given_up": repaired.given_up, "moved": moved});
     }
-    Ok((dataset.len()?, dataset.num_batches()? as u64))
+    facts
 }

@@ -52,8 +52,8 @@ enum Verb {
 }
 
 impl Verb {
-    /// Whether all is well with the data.
-    fn run(&self, out: &mut Stdout) -> Outcome<bool> {
+    /// The exit code of a verb that did its work: 0, or what `check` has to say.
+    fn run(&self, out: &mut Stdout) -> Outcome<i32> {
         match self {
             Verb::Check(check) => return check.run(out),
             Verb::Head(head) => head.run(out),
@@ -68,12 +68,12 @@ impl Verb {
             Verb::Compact(compact) => compact.run(out),
             Verb::Demo(demo) => demo.run(out),
         }?;
-        Ok(true)
+        Ok(0)
     }
 }
 
 /// Runs the command with `args`, the first of which is the program's name, and returns its exit code: 0, 1 where
-/// something is wrong with the data or the system, 2 where it is with `args`.
+/// something is wrong with the data or the system, 2 where it is with `args`, or where `check` could not look at a path.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     let command = match Command::try_parse_from(args) {
         Ok(command) => command,
@@ -86,9 +86,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     let mut out = Stdout::new();
     let outcome = command.verb.run(&mut out);
     let flushed = out.flush().map_err(Into::into);
-    match outcome.and_then(|fine| flushed.map(|()| fine)) {
+    match outcome.and_then(|code| flushed.map(|()| code)) {
         _ if out.reader_left() => 0,
-        Ok(fine) => i32::from(!fine),
+        Ok(code) => code,
         Err(failure) => {
             let _ = writeln!(std::io::stderr(), "arrowwood: {}", failure.line());
             1

@@ -102,11 +102,20 @@ pub(crate) fn open(paths: &[PathBuf]) -> Outcome<Dataset> {
 }
 
 pub(crate) fn open_one(path: &Path) -> Outcome<Dataset> {
-    if is_stdin(path) || is_pipe(path) {
-        let bytes = Bytes::from(read(path)?);
-        return Ok(Open::new().bytes(bytes).map_err(|e| e.at(shown(path)))?);
+    if cannot_be_mapped(path) {
+        return Ok(Open::new().bytes(bytes(path)?).map_err(|e| e.at(shown(path)))?);
     }
     Ok(Open::new().path(path)?)
+}
+
+/// Whether a path has to be read to its end before it can be looked at.
+pub(crate) fn cannot_be_mapped(path: &Path) -> bool {
+    is_stdin(path) || is_pipe(path)
+}
+
+/// All bytes of what can't be mapped.
+pub(crate) fn bytes(path: &Path) -> Outcome<Bytes> {
+    Ok(Bytes::from(read(path)?))
 }
 
 pub(crate) fn is_stdin(path: &Path) -> bool {

@@ -160,16 +160,42 @@ fn check_tells_the_good_from_the_bad() {
     bytes[at] = 0xff;
     fs::write(data.path().join("bad.arrow"), bytes).unwrap();
     let output = run(&data, &["check", "bad.arrow", "b.arrow", "none.arrow"]);
-    assert_eq!((output.status.code(), &output.stderr[..]), (Some(1), &b""[..]));
+    assert_eq!((output.status.code(), &output.stderr[..]), (Some(2), &b""[..]));
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<_> = text.lines().collect();
-    assert!(lines[0].starts_with("bad.arrow: batch 0, column 'name': "), "{text}");
-    assert_eq!(lines[1], "b.arrow: ok, 5 rows, 1 batch");
-    assert!(lines[2].starts_with("none.arrow: ") && lines.len() == 3, "{text}");
+    assert!(lines[0].starts_with("bad.arrow: byte ") && lines[0].contains(": batch 0, column 'name': "), "{text}");
+    assert_eq!(lines[1], "bad.arrow: damaged, 1 finding, 5 rows, 1 batch");
+    assert_eq!(lines[2], "b.arrow: ok, 5 rows, 1 batch");
+    assert!(lines[3].starts_with("none.arrow: ") && lines.len() == 4, "{text}");
+    assert_eq!(run(&data, &["check", "bad.arrow", "b.arrow"]).status.code(), Some(1));
+    assert_eq!(run_with_input(&data, &["check", "-"], &file(&[batch(0, 5)])).status.code(), Some(0));
     let found = json_lines(&run(&data, &["check", "--json", "a.arrow", "b.arrow"]));
-    assert_eq!(found[1], json!({"path": "b.arrow", "ok": true, "rows": 5, "batches": 1}));
+    assert_eq!(found[1], json!({"path": "b.arrow", "ok": true, "rows": 5, "batches": 1, "findings": []}));
+    let found: Json = serde_json::from_slice(&run(&data, &["check", "--json", "bad.arrow"]).stdout).unwrap();
+    assert_eq!((&found["ok"], &found["findings"][0]["path"]), (&json!(false), &json!("bad.arrow")));
+    assert!(found["findings"][0]["offset"].is_u64(), "{found}");
     let damaged = failed(&run(&data, &["cat", "--csv", "bad.arrow"]));
     assert!(damaged.contains("column 'name'"), "{damaged}");
+}
+
+#[test]
+fn check_repairs_a_copy() {
+    let data = data();
+    let mut bytes = file(&[batch(0, 5), batch(5, 9)]);
+    let at = bytes.windows(3).position(|three| three == b"n\"7").unwrap();
+    bytes[at] = 0xff;
+    fs::write(data.path().join("bad.arrow"), &bytes).unwrap();
+    for aside in ["bad.arrow.damaged", "bad.arrow.damaged-2"] {
+        let output = run(&data, &["check", "--repair", "bad.arrow"]);
+        assert_eq!((output.status.code(), &output.stderr[..]), (Some(1), &b""[..]));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let last = format!("bad.arrow: repaired, 5 rows kept, 4 given up; damaged files: {aside}");
+        assert_eq!(text.lines().last(), Some(&last[..]), "{text}");
+        assert_eq!(fs::read(data.path().join(aside)).unwrap(), bytes);
+        assert_eq!(printed(&run(&data, &["check", "--repair", "bad.arrow"])), "bad.arrow: ok, 5 rows, 1 batch\n");
+        fs::write(data.path().join("bad.arrow"), &bytes).unwrap();
+    }
+    assert_eq!(run_with_input(&data, &["check", "--repair", "-"], &bytes).status.code(), Some(2));
 }
 
 #[test]

@@ -414,3 +414,48 @@ fn compact_makes_dense_files_that_go_on() {
     assert!(failed(&run(&folder, &["compact", "none"])).contains("none: "));
     assert!(Path::new(&folder.path().join("t")).is_dir());
 }
+
+#[test]
+fn check_repairs_a_table_beside_it() {
+    let folder = folder();
+    printed(&run(&folder, &["create", "t", "--schema", "n: int not null, s: str", "--segment-rows", "10"]));
+    let rows =
+        |from: u32, to: u32| (from..to).map(|n| format!("{{\"n\": {n}, \"s\": \"t{n}\"}}\n")).collect::<String>();
+    printed(&run_with_input(&folder, &["append", "t"], rows(0, 35).as_bytes()));
+    let before = csv(&folder, "t");
+    let name = format!("t/{:020}.arrow", 10);
+    let damaged = folder.path().join(&name);
+    let mut bytes = fs::read(&damaged).unwrap();
+    let at = bytes.windows(3).position(|three| three == b"t14").unwrap();
+    bytes[at] = 0xff;
+    fs::write(&damaged, &bytes).unwrap();
+
+    let found = run(&folder, &["check", "--json", "t"]);
+    assert_eq!(found.status.code(), Some(1));
+    let finding = json_of_text(&found.stdout)["findings"][0].clone();
+    assert_eq!((&finding["path"], &finding["damage"]), (&json!(name), &json!(true)), "{finding}");
+    // Nobody repairs what is being written.
+    let mut writer = Running::new(command(&folder, &["append", "t"]));
+    writer.send("{\"n\": 99}\n");
+    wait_until("the row", || csv_of_tail(&folder).contains("\n99,"));
+    assert_eq!(run(&folder, &["check", "--repair", "t"]).status.code(), Some(2));
+    writer.end();
+
+    let repaired = run(&folder, &["check", "--repair", "--json", "t"]);
+    assert_eq!(repaired.status.code(), Some(1));
+    let repaired = json_of_text(&repaired.stdout)["repaired"].clone();
+    assert_eq!((&repaired["kept"], &repaired["given_up"]), (&json!(10), &json!(26)), "{repaired}");
+    assert_eq!(fs::read(folder.path().join(format!("t.damaged/{:020}.arrow", 10))).unwrap(), bytes);
+    assert_eq!(printed(&run(&folder, &["check", "t"])), "t: ok, 10 rows, 1 batch\n");
+    printed(&run_with_input(&folder, &["append", "t"], rows(10, 35).as_bytes()));
+    assert_eq!(csv(&folder, "t"), before);
+    assert_eq!(run(&folder, &["check", "t"]).status.code(), Some(0));
+}
+
+fn json_of_text(text: &[u8]) -> Json {
+    serde_json::from_slice(text).unwrap()
+}
+
+fn csv_of_tail(folder: &TempDir) -> String {
+    printed(&run(folder, &["tail", "-n1", "--csv", "t"]))
+}

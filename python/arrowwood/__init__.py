@@ -18,6 +18,7 @@ from arrowwood._arrowwood import (
     Schema,
     Writer,
     __version__,
+    check,
     compact,
     concat,
     follow,
@@ -25,6 +26,7 @@ from arrowwood._arrowwood import (
     map,
     open,
     read_csv,
+    repair,
     write,
     writer,
 )
@@ -44,7 +46,7 @@ from arrowwood._errors import (
     SchemaMismatch,
     Unsupported,
 )
-from arrowwood._types import Footprint, Message, MonthDayNano
+from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report
 
 __all__ = [
     "Busy",
@@ -56,6 +58,7 @@ __all__ = [
     "Error",
     "Field",
     "FileChanged",
+    "Finding",
     "Follow",
     "Footprint",
     "InvalidArgument",
@@ -66,12 +69,15 @@ __all__ = [
     "MonthDayNano",
     "NotFound",
     "PermissionDenied",
+    "Repaired",
+    "Report",
     "RowOutOfRange",
     "Schema",
     "SchemaMismatch",
     "Unsupported",
     "Writer",
     "__version__",
+    "check",
     "compact",
     "concat",
     "follow",
@@ -79,6 +85,7 @@ __all__ = [
     "map",
     "open",
     "read_csv",
+    "repair",
     "write",
     "writer",
 ]

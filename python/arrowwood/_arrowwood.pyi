@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 from typing_extensions import Buffer
 
-from arrowwood._types import Footprint, Message
+from arrowwood._types import Footprint, Message, Report
 
 __all__ = [
     "Column",
@@ -27,6 +27,7 @@ __all__ = [
     "__version__",
     "_Values",
     "_run_cli",
+    "check",
     "compact",
     "concat",
     "follow",
@@ -34,6 +35,7 @@ __all__ = [
     "map",
     "open",
     "read_csv",
+    "repair",
     "write",
     "writer",
 ]
@@ -586,6 +588,30 @@ def writer(
         SchemaMismatch: the table has another schema; the message says which column differs.
         NotFound: there is neither a table nor a schema.
         Unsupported: a column's type cannot grow, or the file system is a network's.
+    """
+def check(path: _Path) -> Report:
+    """Check all that a file or table says about itself, and every value; a table may be written meanwhile.
+
+    Args:
+        path: a file, a table's folder, a glob, or a directory of ``*.arrow`` files.
+
+    Raises:
+        NotFound, PermissionDenied, IoError: it could not be looked at. What is damaged is in the report.
+    """
+def repair(path: _Path) -> Report:
+    """Check, and keep the rows before the first damage where there is any.
+
+    A damaged file is never written to: it gets a name that ends in ``.damaged``; the damaged segment of a table and all
+    behind it go into a folder of such a name beside the table. The findings are those of before, the other numbers what
+    there is now.
+
+    Args:
+        path: as for :func:`check`.
+
+    Raises:
+        Busy: the table is being written.
+        InvalidArgument: it is a single segment of a table.
+        NotFound, PermissionDenied, IoError: it could not be looked at.
     """
 def compact(path: _Path) -> int:
     """Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.

@@ -4,8 +4,9 @@
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
 //! protocol), `value` (one cell), `schema`, `dataset`, `column`,
 //! `exchange` (Arrow capsules), `incoming` (Python's own tables), `open`, `write`, `csv`, `writer` (growing tables),
-//! `follow`.
+//! `follow`, `check`.
 
+mod check;
 mod column;
 mod csv;
 mod dataset;
@@ -30,6 +31,8 @@ mod _arrowwood {
 
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::check::{check, repair};
     #[pymodule_export]
     use crate::column::Column;
     #[pymodule_export]

@@ -95,6 +95,8 @@ pub(super) struct Decoder<'a> {
     pub copied: &'a AtomicU64,
     /// Whether to refuse copies.
     pub strict: bool,
+    /// Whether to look at bitmaps of columns that say they have no nulls.
+    pub thorough: bool,
 }
 
 impl Decoder<'_> {
@@ -154,7 +156,11 @@ impl Walk<'_> {
 
     fn validity(&self, bits: Buffer, len: usize, nulls: usize, node: &Node) -> Result<Option<(Buffer, usize)>> {
         if nulls == 0 {
-            return Ok(None);
+            let found = if self.decoder.thorough { zeros(&bits, len) } else { 0 };
+            return match found {
+                0 => Ok(None),
+                _ => Err(Error::invalid(format!("0 nulls are declared, the validity bitmap has {found}"))),
+            };
         }
         if had_validity(node.data_type()) {
             return Err(Error::unsupported("a union or run-end encoding of metadata version 4 with nulls of its own"));
@@ -259,6 +265,14 @@ impl Walk<'_> {
         let children = node.children.iter().map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;
         check_child_lengths(node.data_type(), len, &children)?;
         Ok(children)
+    }
+}
+
+/// The zeros among the first `len` bits; none where there is no bitmap.
+pub(crate) fn zeros(bits: &Buffer, len: usize) -> usize {
+    match len.div_ceil(8) <= bits.len() {
+        true if !bits.is_empty() => len - bits.count_set_bits_offset(0, len),
+        _ => 0,
     }
 }
 

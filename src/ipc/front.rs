@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use super::metadata::empty_metadata;
 use super::read::MAGIC;
 use crate::error::{Error, Result};
 
@@ -36,7 +37,17 @@ pub(crate) fn front(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -
         return Ok(None);
     }
     read(header, &mut magic)?;
-    Ok((magic == SEGMENT).then_some(Front { schema: 16..behind, header }))
+    if magic == SEGMENT {
+        return Ok(Some(Front { schema: 16..behind, header }));
+    }
+    let mut between = vec![0; empty];
+    read(behind + 8, &mut between)?;
+    // Nobody else begins a file with a message that holds nothing.
+    if between.starts_with(&empty_metadata()) {
+        let got = magic.escape_ascii();
+        return Err(Error::invalid(format!("the header at byte {header}: expected 'ArrwWood', got '{got}'")));
+    }
+    Ok(None)
 }
 
 fn frame(prefix: &[u8]) -> Option<usize> {

@@ -318,7 +318,7 @@ impl Compression {
 }
 
 /// A RecordBatch table as plain numbers, copied out of the metadata.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BatchHeader {
     pub rows: usize,
     /// Length and null count of each field node.
@@ -331,7 +331,7 @@ pub(crate) struct BatchHeader {
 }
 
 impl BatchHeader {
-    pub(crate) fn parse(table: Table<'_>) -> Result<BatchHeader> {
+    pub(super) fn parse(table: Table<'_>) -> Result<BatchHeader> {
         let pairs = |vector: Option<Vector<'_>>| -> Result<Vec<(i64, i64)>> {
             let Some(vector) = vector else { return Ok(Vec::new()) };
             (0..vector.len()).map(|i| Ok((vector.i64(i, 0)?, vector.i64(i, 8)?))).collect()

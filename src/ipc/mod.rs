@@ -4,10 +4,11 @@
 //! reading order: `flat` (flatbuffers, every access checked), `front`, `message` (framing), `schema`, `body` (compression,
 //! byte order), `decode` (a column in place), `dictionary`, `read` (files and streams as sources of batches),
 //! `stream` (from a
-//! pipe), `anatomy` (messages as data), `write`.
+//! pipe), `anatomy` (messages as data), `check` (all of a file, and what is wrong with it), `write`.
 
 mod anatomy;
 mod body;
+mod check;
 mod decode;
 mod dictionary;
 mod encode;
@@ -24,7 +25,10 @@ mod unify;
 mod write;
 
 pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
+pub(crate) use check::{Sound, read_batch, read_footer, same_schema};
+pub(crate) use decode::zeros;
 pub(crate) use front::{Front, SEGMENT, front};
+pub(crate) use message::BatchHeader;
 pub use message::{Compression, Kind};
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub use read::Validate;

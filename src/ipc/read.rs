@@ -50,6 +50,8 @@ pub(crate) struct Options {
     pub validate: Validate,
     pub strict: bool,
     pub partial: bool,
+    /// Whether to look also at what readers need not look at: bitmaps of columns that say they have no nulls.
+    pub thorough: bool,
 }
 
 /// An IPC file or stream.
@@ -66,7 +68,7 @@ pub(crate) struct Ipc {
     /// The footer of a file; a stream has none.
     pub(super) footer: Option<Footer>,
     walk: Mutex<Walk>,
-    entries: Shelf<Entry>,
+    pub(super) entries: Shelf<Entry>,
     /// The batches of a file, which can be read in any order; those of a stream hang on their entries.
     blocks: Box<[OnceLock<Box<Decoded>>]>,
     done: AtomicBool,
@@ -78,13 +80,13 @@ pub(crate) struct Ipc {
 /// Blocks of an IPC file, as its footer lists them.
 #[derive(Debug)]
 pub(super) struct Footer {
-    dictionaries: Blocks,
-    batches: Blocks,
+    pub(super) dictionaries: Blocks,
+    pub(super) batches: Blocks,
 }
 
 /// The blocks of one kind, 24 bytes each, as they stand in the footer.
 #[derive(Debug)]
-struct Blocks(Vec<[u8; 24]>);
+pub(super) struct Blocks(Vec<[u8; 24]>);
 
 /// Where the walk stands.
 #[derive(Debug)]
@@ -98,19 +100,19 @@ struct Walk {
 
 /// A message as the walk sees it.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(super) struct Seen {
     frame: Frame,
-    kind: Kind,
+    pub(super) kind: Kind,
     /// The end of its body.
-    end: usize,
+    pub(super) end: usize,
     /// Rows of a record batch.
-    rows: u64,
+    pub(super) rows: u64,
 }
 
 /// A record batch that the walk has found.
 #[derive(Debug)]
-struct Entry {
-    frame: Frame,
+pub(super) struct Entry {
+    pub(super) frame: Frame,
     rows: Range<u64>,
     epoch: Epoch,
     /// Boxed: a walk makes many entries, and few of them are decoded.
@@ -119,8 +121,8 @@ struct Entry {
 
 /// A record batch whose header has been read, and its columns as far as they were asked for.
 #[derive(Debug)]
-struct Decoded {
-    batch: Batch,
+pub(super) struct Decoded {
+    pub(super) batch: Batch,
     columns: Box<[OnceLock<ArrayData>]>,
     checked: Box<[OnceLock<()>]>,
 }
@@ -268,7 +270,7 @@ impl Ipc {
     }
 
     /// What the walk needs to know of the message at `frame`.
-    fn look(&self, frame: Frame, window: &mut Window) -> Result<Seen> {
+    pub(super) fn look(&self, frame: Frame, window: &mut Window) -> Result<Seen> {
         let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
         let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
         let end = body_end(&self.bytes, frame, header.body_len)?;
@@ -312,7 +314,7 @@ impl Ipc {
         self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when))
     }
 
-    fn entry(&self, batch: usize) -> Result<Option<&Entry>> {
+    pub(super) fn entry(&self, batch: usize) -> Result<Option<&Entry>> {
         if batch >= self.entries.len() && !self.done.load(Ordering::Acquire) {
             self.walk_while(|_| batch >= self.entries.len())?;
         }
@@ -320,7 +322,7 @@ impl Ipc {
     }
 
     /// The batch's header and columns. A batch of a file is found by its block, whether or not the walk has come there.
-    fn decoded(&self, batch: usize) -> Result<&Decoded> {
+    pub(super) fn decoded(&self, batch: usize) -> Result<&Decoded> {
         let (place, frame) = match (&self.footer, self.blocks.get(batch)) {
             (Some(footer), Some(place)) => match place.get() {
                 Some(decoded) => return Ok(decoded),
@@ -340,7 +342,7 @@ impl Ipc {
     }
 
     /// The dictionaries that a batch means.
-    fn epoch_of_batch(&self, batch: usize) -> Result<Epoch> {
+    pub(super) fn epoch_of_batch(&self, batch: usize) -> Result<Epoch> {
         match self.footer {
             Some(_) => Ok(Epoch::MAX),
             None => Ok(self.entry(batch)?.map_or(0, |entry| entry.epoch)),
@@ -368,6 +370,7 @@ impl Ipc {
             dictionaries,
             copied: &self.copied,
             strict: self.options.strict,
+            thorough: self.options.thorough,
         }
     }
 
@@ -409,7 +412,7 @@ impl Ipc {
     }
 
     /// The frames of all messages that belong to the data, in file order, for `messages`.
-    pub(super) fn frames(&self) -> Result<Vec<Frame>> {
+    pub(crate) fn frames(&self) -> Result<Vec<Frame>> {
         let mut window = Window::new();
         match &self.footer {
             Some(footer) => footer.frames(&self.bytes, &mut window),
@@ -494,7 +497,7 @@ fn open_file(bytes: &Bytes) -> Result<Opened> {
 }
 
 /// The first message of a file: the magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
-fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result<Option<Frame>> {
+pub(super) fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result<Option<Frame>> {
     for offset in (8..=64).step_by(8) {
         if let Found::Message(frame) = find(bytes, window, offset)? {
             return Ok(Some(frame));
@@ -520,22 +523,28 @@ impl Footer {
 }
 
 impl Blocks {
-    fn parse(footer: Table<'_>, field: usize) -> Result<Blocks> {
+    pub(super) fn parse(footer: Table<'_>, field: usize) -> Result<Blocks> {
         let bytes = footer.vector(field, 24)?.map_or(&[][..], |blocks| blocks.bytes());
         Ok(Blocks(bytes.as_chunks().0.to_vec()))
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// A block is the message's offset, the length of prefix and metadata, and the length of the body (File.fbs).
-    fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
-        let [offset, metadata_len] = self.0.get(number).map_or([0; 2], |block| {
+    /// Offset, length of prefix and metadata, and length of the body, as the footer says.
+    pub(super) fn place(&self, number: usize) -> [i64; 3] {
+        self.0.get(number).map_or([0; 3], |block| {
             let (words, _) = block.as_chunks::<8>();
-            // The length is an i32, followed by padding.
-            [i64::from_le_bytes(words[0]), i64::from(i64::from_le_bytes(words[1]) as i32)]
-        });
+            // The length in the middle is an i32, followed by padding.
+            let [offset, metadata, body] = [0, 1, 2].map(|word| i64::from_le_bytes(words[word]));
+            [offset, i64::from(metadata as i32), body]
+        })
+    }
+
+    /// A block is the message's offset, the length of prefix and metadata, and the length of the body (File.fbs).
+    pub(super) fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
+        let [offset, metadata_len, _] = self.place(number);
         let outside = || {
             let size = bytes.len();
             Error::invalid(format!(

@@ -140,6 +140,7 @@ impl<R: Read> StreamReader<R> {
             dictionaries: &self.dictionaries,
             copied: &AtomicU64::new(0),
             strict: false,
+            thorough: false,
         };
         let array = decoder.column(batch, node, number)?;
         validate::check(&array)?;

@@ -218,12 +218,22 @@ pub(crate) struct Part {
 impl Part {
     /// Brings the file to the disk, and gives it the name `path` in the place of what has it.
     pub fn replace(mut self, path: &Path) -> io::Result<()> {
-        self.medium.tell(Act::Sync { file: self.id })?;
-        self.file.sync_all()?;
-        self.medium.tell(Act::Synced { file: self.id })?;
+        self.sync()?;
         self.medium.rename(&self.path, path)?;
         self.path = PathBuf::new();
         Ok(())
+    }
+
+    /// Brings the file to the disk, to stay under the name it has.
+    pub fn keep(mut self) -> io::Result<PathBuf> {
+        self.sync()?;
+        Ok(std::mem::take(&mut self.path))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.medium.tell(Act::Sync { file: self.id })?;
+        self.file.sync_all()?;
+        self.medium.tell(Act::Synced { file: self.id })
     }
 }
 

@@ -25,8 +25,8 @@ mod words;
 
 pub use guard::guard;
 pub(crate) use guard::{adopt, is_inside, lend};
-pub(crate) use medium::boot_id;
 pub use medium::{Act, Medium, Witness, pretend_boot};
+pub(crate) use medium::{Part, boot_id};
 use store::part_name;
 pub(crate) use store::{Lock, Store, remote, remove_parts};
 pub use view::{Element, View};

@@ -1,21 +1,20 @@
 //! Segments rewritten as dense Arrow files, and segments dropped.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::Schema;
 
 use super::folder::{self, Chain};
-use super::format::{SEGMENT_ROWS, SORTED_BY};
+use super::format::{Header, SEGMENT_ROWS, SORTED_BY};
 use super::growing::Growing;
 use super::plan::Plan;
-use super::segment::Segment;
 use super::table::{one_segment, open as open_table};
 use super::writer::{Writer, not_durable, take_lock};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
-use crate::map::{Medium, guard, remove_parts};
+use crate::map::{Medium, Part, guard, remove_parts};
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
@@ -81,6 +80,8 @@ fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> 
         // Those who watch the segment must learn that it has ended, so that they look for the next one.
         let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
         let mut live = Growing::open(medium, segment.path(), &plan, segment.header.clone(), record)?;
+        // A writer that was killed may have left a face behind its last commit, and a sealed segment shows all rows.
+        live.shared.publish_ahead(&live.now.counters, live.sequence + 1)?;
         live.show(true, false);
         live.shared.make_durable()?;
     }
@@ -103,7 +104,7 @@ fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnM
         progress(number as u64, starts.len() as u64);
         let file = folder::path(path, start);
         if let Some(segment) = super::segment::open(&file)? {
-            let dense = with_settings(one_segment(&table, start)?, segment);
+            let dense = with_settings(one_segment(&table, start)?, &segment.header);
             rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
             done += 1;
         }
@@ -113,21 +114,37 @@ fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnM
 }
 
 /// The table's settings, which stand in the headers of segments that grow, as metadata of the schema.
-fn with_settings(dataset: Dataset, segment: Segment) -> Dataset {
+pub(super) fn with_settings(dataset: Dataset, header: &Header) -> Dataset {
     let schema = dataset.schema();
     let mut metadata = schema.metadata().clone();
     metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS);
-    if let Some(column) = segment.header.sorted_by {
+    if let Some(column) = header.sorted_by {
         metadata.insert(SORTED_BY.into(), column.to_string());
     }
-    metadata.insert(SEGMENT_ROWS.into(), segment.header.segment_rows.to_string());
+    metadata.insert(SEGMENT_ROWS.into(), header.segment_rows.to_string());
     let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
     Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
 }
 
 /// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.
 fn rewrite(medium: &Medium, dataset: &Dataset, folder: &Path, place: &Path) -> Result<()> {
-    let mut part = medium.part(folder).map_err(|e| Error::io("creating the dense segment beside the folder", &e))?;
-    write_to(dataset, &mut part, &WriteOptions::default())?;
+    let part = written(medium, dataset, folder, &WriteOptions::default())?;
     part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
+}
+
+fn written(medium: &Medium, dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<Part> {
+    let mut part = medium.part(folder).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
+    write_to(dataset, &mut part, options)?;
+    Ok(part)
+}
+
+/// Writes `dataset` beside `folder` and brings it to the disk; the file's name.
+pub(crate) fn write_part(dataset: &Dataset, folder: &Path) -> Result<PathBuf> {
+    write_part_as(dataset, folder, &WriteOptions::default())
+}
+
+/// As [`write_part`], of a form.
+pub(crate) fn write_part_as(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
+    let part = written(&Medium::default(), dataset, folder, options)?;
+    part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))
 }

@@ -108,7 +108,8 @@ fn recover(segment: &Segment, visible: u64) -> Result<Record> {
     Ok(Record { sequence, ..best })
 }
 
-fn checksum(segment: &Segment, before: &[u64], record: &Record) -> Result<u32> {
+/// The checksum of what `record` has and `before` has not, as the segment holds it.
+pub(super) fn checksum(segment: &Segment, before: &[u64], record: &Record) -> Result<u32> {
     let offset = |region: usize, at: u64| segment.header.regions[region].offset + at;
     delta(&segment.plan, before, &record.counters, |region, at, into| {
         segment.mapping.read_at(offset(region, at) as usize, into)

@@ -22,13 +22,13 @@ const PACE: Duration = Duration::from_millis(2 * 1000 / SLOTS);
 /// How often the end of a body moves while a buffer is filled.
 const STEPS: u64 = 16;
 /// Bytes behind each footer for the time when it was published.
-const STAMP: usize = 8;
+pub(super) const STAMP: usize = 8;
 
 /// The sizes of a slot's parts, which depend on the schema alone.
 #[derive(Clone, Debug)]
 pub(super) struct Sizes {
     /// The record batch message, then those of the dictionaries.
-    messages: Vec<u64>,
+    pub messages: Vec<u64>,
     pub slot: u64,
     pub footer: u64,
 }
@@ -38,9 +38,8 @@ impl Sizes {
         // Zeros are left out of a flatbuffer, so the largest message is one without any.
         let region = Region { offset: 1 << 40, capacity: 1 << 40 };
         let (regions, counters) = (vec![region; plan.regions], vec![1 << 30; plan.counters]);
-        let batches = std::iter::once(batch(plan, &regions, 1, &counters));
-        let dictionaries = (0..plan.dictionaries.len()).map(|number| dictionary(plan, number, &regions, 1, &counters));
-        let messages: Vec<u64> = batches.chain(dictionaries).map(|(metadata, _)| framed_len(&metadata)).collect();
+        let messages = (0..1 + plan.dictionaries.len()).map(|number| message(plan, number, &regions, 1, &counters));
+        let messages: Vec<u64> = messages.map(|(metadata, _)| framed_len(&metadata)).collect();
         let blocks = vec![Block::new(1 << 40, 1, 1 << 40); messages.len()];
         let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1]);
         let footer = (footer.len() + STAMP) as u64;
@@ -62,13 +61,30 @@ fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
     bytes
 }
 
-/// The metadata of the record batch whose body begins at byte `base` of the file, and the body's length.
-fn batch(plan: &Plan, regions: &[Region], base: u64, counters: &[u64]) -> (Vec<u8>, i64) {
-    let mut said = BatchMetadata { rows: counters[0] as i64, ..BatchMetadata::default() };
-    for column in &plan.columns {
-        describe(column, counters[0], regions, base, counters, &mut said);
-    }
-    (batch_metadata(&said, None, None), said.body_length)
+/// What message number `number` of a face says, whose body begins at byte `base` of the file: the record batch, then the
+/// dictionaries.
+pub(super) fn said(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> BatchMetadata {
+    let Some(number) = number.checked_sub(1) else {
+        let mut said = BatchMetadata { rows: counters[0] as i64, ..BatchMetadata::default() };
+        for column in &plan.columns {
+            describe(column, counters[0], regions, base, counters, &mut said);
+        }
+        return said;
+    };
+    let dictionary = &plan.dictionaries[number];
+    let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+    let mut said = BatchMetadata { rows: entries as i64, nodes: vec![(entries as i64, 0)], ..BatchMetadata::default() };
+    add_buffer(&mut said, Region::default(), base, 0);
+    add_buffer(&mut said, regions[dictionary.region + 1], base, 4 * (entries + 1));
+    add_buffer(&mut said, regions[dictionary.region + 2], base, bytes);
+    said
+}
+
+/// The metadata of message number `number`, and the length of its body.
+fn message(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> (Vec<u8>, i64) {
+    let said = said(plan, number, regions, base, counters);
+    let dictionary = number.checked_sub(1).map(|number| (plan.dictionaries[number].id, false));
+    (batch_metadata(&said, None, dictionary), said.body_length)
 }
 
 fn describe(node: &PlanNode, rows: u64, regions: &[Region], base: u64, counters: &[u64], said: &mut BatchMetadata) {
@@ -84,16 +100,6 @@ fn describe(node: &PlanNode, rows: u64, regions: &[Region], base: u64, counters:
     node.children.iter().for_each(|child| describe(child, rows, regions, base, counters, said));
 }
 
-fn dictionary(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> (Vec<u8>, i64) {
-    let dictionary = &plan.dictionaries[number];
-    let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
-    let mut said = BatchMetadata { rows: entries as i64, nodes: vec![(entries as i64, 0)], ..BatchMetadata::default() };
-    add_buffer(&mut said, Region::default(), base, 0);
-    add_buffer(&mut said, regions[dictionary.region + 1], base, 4 * (entries + 1));
-    add_buffer(&mut said, regions[dictionary.region + 2], base, bytes);
-    (batch_metadata(&said, None, Some((dictionary.id, false))), said.body_length)
-}
-
 fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) {
     if length == 0 {
         return said.buffers.push((0, 0));
@@ -106,11 +112,23 @@ fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) 
     said.body_length = said.body_length.max((region.offset - base + end) as i64);
 }
 
+/// The bytes of a face in slot `slot`: its messages, and its footer without what follows that.
+pub(super) fn encoded(sizes: &Sizes, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> (Vec<u8>, Vec<u8>) {
+    let start = header.ring + slot * header.slot;
+    let (mut bytes, mut blocks) = (Vec::with_capacity(header.slot as usize), Vec::new());
+    for (number, &len) in sizes.messages.iter().enumerate() {
+        let at = start + bytes.len() as u64;
+        let (metadata, body_length) = message(plan, number, &header.regions, at + len, counters);
+        blocks.push(Block::new(at as i64, len as i32, body_length));
+        bytes.extend(framed(&metadata, len));
+    }
+    (bytes, footer(&plan.schema.schema, &blocks[1..], &blocks[..1]))
+}
+
 /// Which slots are free, and what is published.
 #[derive(Debug)]
 pub(super) struct Face {
     sizes: Sizes,
-    regions: Vec<Region>,
     free: Vec<u64>,
     /// Slots and when they were retired, oldest first.
     resting: VecDeque<(u64, Instant)>,
@@ -123,9 +141,8 @@ pub(super) struct Face {
 impl Face {
     /// The face of a new segment; nothing is published yet.
     pub fn new(sizes: Sizes, header: &Header) -> Face {
-        let regions = header.regions.clone();
         let free = (0..header.slots.into()).rev().collect();
-        Face { sizes, regions, free, resting: VecDeque::new(), current: None, last: None, shown: 0 }
+        Face { sizes, free, resting: VecDeque::new(), current: None, last: None, shown: 0 }
     }
 
     /// The face of a segment that another process may have published a moment ago.
@@ -213,18 +230,7 @@ impl Face {
 
     /// What goes into a slot and into the footer of the same number.
     fn encode(&self, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> (Vec<u8>, Vec<u8>) {
-        let start = header.ring + slot * header.slot;
-        let (mut bytes, mut blocks) = (Vec::with_capacity(header.slot as usize), Vec::new());
-        for (number, &len) in self.sizes.messages.iter().enumerate() {
-            let at = start + bytes.len() as u64;
-            let (metadata, body_length) = match number.checked_sub(1) {
-                None => batch(plan, &self.regions, at + len, counters),
-                Some(number) => dictionary(plan, number, &self.regions, at + len, counters),
-            };
-            blocks.push(Block::new(at as i64, len as i32, body_length));
-            bytes.extend(framed(&metadata, len));
-        }
-        let mut footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1]);
+        let (bytes, mut footer) = encoded(&self.sizes, plan, header, counters, slot);
         footer.resize(header.footer as usize - STAMP, 0);
         footer.extend(unix_micros().to_le_bytes());
         (bytes, footer)

@@ -422,8 +422,8 @@ fn write_again(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) ->
     Ok(())
 }
 
-/// The front of the file up to the end of its header, and the header.
-fn lay_out(plan: &Plan, shape: Shape, sizes: &Sizes) -> Result<(Vec<u8>, Header)> {
+/// What stands before the header.
+pub(super) fn front_of(plan: &Plan) -> Vec<u8> {
     let mut front = b"ARROW1\0\0".to_vec();
     for metadata in [schema_metadata(&plan.schema.schema), empty_metadata()] {
         let len = (8 + metadata.len()).next_multiple_of(8);
@@ -432,7 +432,14 @@ fn lay_out(plan: &Plan, shape: Shape, sizes: &Sizes) -> Result<(Vec<u8>, Header)
         front.extend(&metadata);
         front.resize(front.len().next_multiple_of(8), 0);
     }
-    let start = (front.len() as u64).next_multiple_of(PAGE);
+    front.resize(front.len().next_multiple_of(PAGE as usize), 0);
+    front
+}
+
+/// The front of the file up to the end of its header, and the header.
+fn lay_out(plan: &Plan, shape: Shape, sizes: &Sizes) -> Result<(Vec<u8>, Header)> {
+    let mut front = front_of(plan);
+    let start = front.len() as u64;
     let encoded = Header::encoded_len(plan.regions, shape.limits.len()).max(HEADER) as u64;
     let record = (record_len(plan.counters) as u64).next_multiple_of(PAGE);
     let live = (start + encoded).next_multiple_of(PAGE);
@@ -456,7 +463,6 @@ fn lay_out(plan: &Plan, shape: Shape, sizes: &Sizes) -> Result<(Vec<u8>, Header)
         limits: shape.limits,
         ..Header::default()
     };
-    front.resize(start as usize, 0);
     front.extend(header.encode());
     Ok((front, header))
 }

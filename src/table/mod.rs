@@ -5,10 +5,11 @@
 //! (a segment as its readers hold it), `durable` (what survives a crash), `entries` (dictionaries), `growing` (a segment
 //! as its writer holds it), `append`, `cells` (a value as bytes), `sorted`, `folder`, `table` (a table as its readers see
 //! it), `stat`, `contiguous` (columns over several segments), `follow`, `keeper` (the writer's thread), `writer`, `rows`
-//! (one row at a time), `compact`. `docs/format.md` has the bytes.
+//! (one row at a time), `compact`, `shown` (the face, read back), `check`, `repair`. `docs/format.md` has the bytes.
 
 mod append;
 mod cells;
+mod check;
 mod compact;
 mod contiguous;
 mod durable;
@@ -21,16 +22,22 @@ mod growing;
 mod keeper;
 mod plan;
 pub mod publish;
+mod repair;
 mod rows;
 mod segment;
+mod shown;
 mod sorted;
 mod stat;
 #[allow(clippy::module_inception)]
 mod table;
 mod writer;
 
+pub(crate) use check::{TableCheck, check_segment, check_table, is_table};
+pub(crate) use compact::write_part_as;
 pub use compact::{compact, compact_on};
 pub use follow::{Follow, follow};
+pub use repair::Repaired;
+pub(crate) use repair::{beside, keep_aside, repair_table, sync_folder};
 pub use stat::{TableStat, table_stat};
 pub(crate) use table::open as open_table;
 pub use writer::{Sync, Writer, WriterOptions};

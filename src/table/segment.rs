@@ -12,7 +12,7 @@ use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
 use super::publish;
 use crate::buffer::{Bytes, Parts, slice};
 use crate::error::{Error, Result};
-use crate::ipc::{Front, IpcSchema, front};
+use crate::ipc::{Front, IpcSchema, front as find_front};
 use crate::map::{Look, Mapping, Mode, Watch, Words};
 use crate::validate;
 
@@ -37,10 +37,8 @@ pub(super) fn visible(header: &Header, words: &impl Words, patience: usize) -> R
 impl Segment {
     /// Opens the segment in `mapping`; `None` where it is an Arrow file that doesn't grow.
     pub fn open(mapping: Mapping) -> Result<Option<Segment>> {
-        let found = front(mapping.len(), |at, into| mapping.read_at(at, into))?;
-        let Some(Front { schema: place, header: start }) = found else { return Ok(None) };
-        let (mut schema, mut fixed) = (vec![0; place.len()], [0; HEADER]);
-        mapping.read_at(place.start, &mut schema)?;
+        let Some((schema, start)) = front(&mapping)? else { return Ok(None) };
+        let mut fixed = [0; HEADER];
         mapping.read_at(start, &mut fixed)?;
         let mut bytes = vec![0; Header::len_of(&fixed)?];
         mapping.read_at(start, &mut bytes)?;
@@ -154,7 +152,7 @@ impl Segment {
         Ok(Parts { data_type, len: rows as usize, validity, buffers, children }.assemble())
     }
 
-    fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<ArrayData> {
+    pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<ArrayData> {
         let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
         let parts =
             self.part(dictionary.region + 1, 0, 4 * (entries + 1)).zip(self.part(dictionary.region + 2, 0, bytes));
@@ -202,6 +200,15 @@ fn advance(place: &AtomicU64, array: &ArrayData) -> Result<()> {
         place.fetch_max(to as u64, Ordering::AcqRel);
     }
     Ok(())
+}
+
+/// The Schema message's metadata, and where the header begins; `None` where nothing of ours follows the schema.
+pub(super) fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
+    let found = find_front(mapping.len(), |at, into| mapping.read_at(at, into))?;
+    let Some(Front { schema: place, header }) = found else { return Ok(None) };
+    let mut schema = vec![0; place.len()];
+    mapping.read_at(place.start, &mut schema)?;
+    Ok(Some((schema, header)))
 }
 
 /// Opens the segment at `path`.

@@ -90,7 +90,7 @@ impl TableStat {
 }
 
 /// Whether some process holds the lock. To find out, it is taken for an instant.
-fn is_locked(folder: &Path) -> Result<bool> {
+pub(super) fn is_locked(folder: &Path) -> Result<bool> {
     let lock =
         Lock::take(&Medium::default(), folder).map_err(|e| Error::io("asking for the folder's lock", &e).at(folder))?;
     Ok(lock.is_none())

@@ -630,14 +630,27 @@ fn first_segment(
     sorted_by: Option<usize>,
     segment_rows: Option<u64>,
 ) -> Result<Growing> {
+    let live = nameless_segment(medium, path, plan, first_row, sorted_by, segment_rows)?;
+    let name = folder::path(path, first_row);
+    live.shared.store.name(&name).map_err(|e| Error::io("naming a segment", &e).at(&name))?;
+    Ok(live)
+}
+
+/// As [`first_segment`], before it has its name.
+pub(super) fn nameless_segment(
+    medium: &Medium,
+    path: &Path,
+    plan: &Arc<Plan>,
+    first_row: u64,
+    sorted_by: Option<usize>,
+    segment_rows: Option<u64>,
+) -> Result<Growing> {
     let segment_rows = segment_rows.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
     let rows = FIRST_ROWS.min(segment_rows);
     let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
     let shape = Shape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };
-    let name = folder::path(path, first_row);
     let live = Growing::create(medium, path, plan, shape, false)?;
-    let named = live.shared.store.sync().and_then(|()| live.shared.store.name(&name));
-    named.map_err(|e| Error::io("naming a segment", &e).at(&name))?;
+    live.shared.store.sync().map_err(|e| Error::io("creating a segment", &e).at(path))?;
     Ok(live)
 }
 
@@ -669,7 +682,7 @@ fn live_segment(
 }
 
 /// The schema as it was given when the table was made.
-fn without_settings(schema: &SchemaRef) -> SchemaRef {
+pub(super) fn without_settings(schema: &SchemaRef) -> SchemaRef {
     let mut metadata = schema.metadata().clone();
     metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS);
     Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
