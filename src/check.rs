@@ -145,7 +145,16 @@ fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: Progress) -> 
     }
 }
 
+/// The path of what a link points to, without a slash at its end: names are made from it.
+fn own_path(path: &Path) -> Result<PathBuf> {
+    match path.file_name().is_none() || path.is_symlink() {
+        true => std::fs::canonicalize(path).map_err(|e| Error::io("finding the file", &e)),
+        false => Ok(path.components().collect()),
+    }
+}
+
 fn repair_one(path: &Path, progress: Progress) -> Result<Report> {
+    let path = &own_path(path)?;
     let before = match path.is_dir() {
         true => table::repair_table(path, progress)?.map(|(checked, repaired)| (of_table(checked), repaired)),
         false => None,

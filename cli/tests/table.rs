@@ -441,10 +441,11 @@ fn check_repairs_a_table_beside_it() {
     assert_eq!(run(&folder, &["check", "--repair", "t"]).status.code(), Some(2));
     writer.end();
 
-    let repaired = run(&folder, &["check", "--repair", "--json", "t"]);
+    let repaired = run(&folder, &["check", "--repair", "--json", "t/"]);
     assert_eq!(repaired.status.code(), Some(1));
     let repaired = json_of_text(&repaired.stdout)["repaired"].clone();
     assert_eq!((&repaired["kept"], &repaired["given_up"]), (&json!(10), &json!(26)), "{repaired}");
+    assert_eq!(repaired["moved"][0], json!(format!("t.damaged/{:020}.arrow", 10)));
     assert_eq!(fs::read(folder.path().join(format!("t.damaged/{:020}.arrow", 10))).unwrap(), bytes);
     assert_eq!(printed(&run(&folder, &["check", "t"])), "t: ok, 10 rows, 1 batch\n");
     printed(&run_with_input(&folder, &["append", "t"], rows(10, 35).as_bytes()));

@@ -51,7 +51,6 @@ pub(crate) fn repair_table(
     folder: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<(TableCheck, Option<Repaired>)>> {
-    let folder = &fs::canonicalize(folder).map_err(|e| Error::io("finding the table's folder", &e).at(folder))?;
     let lock = take_lock(&Medium::default(), folder).map_err(|e| e.at(folder))?;
     let Some(checked) = look_at_all(folder, false, progress)? else { return Ok(None) };
     let Some(first) = checked.segments.iter().position(super::check::Looked::has_damage) else {
