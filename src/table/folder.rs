@@ -58,6 +58,8 @@ pub(super) struct Chain {
     pub starts: Vec<u64>,
     /// Segments that were begun by a commit that never came about.
     pub orphans: Vec<u64>,
+    /// The row behind the last one that was committed in an orphan, and lost in a crash of the machine.
+    pub lost_end: u64,
     /// The last segment and its newest commit; `None` where it is an Arrow file that doesn't grow.
     pub last: Option<(Segment, Record)>,
 }
@@ -67,7 +69,7 @@ impl Chain {
     /// started, counts only if the one before it reaches up to it.
     pub fn open(folder: &Path) -> Result<Option<Chain>> {
         let Some(starts) = list_twice(folder)? else { return Ok(None) };
-        let mut kept = starts.len();
+        let (mut kept, mut lost_end) = (starts.len(), 0);
         let last = loop {
             let Some((segment, record)) = open_last(&path(folder, starts[kept - 1]))? else { break None };
             let is_doubtful = record.provisional || record.boot != boot_id();
@@ -75,9 +77,12 @@ impl Chain {
                 break Some((segment, record));
             }
             kept -= 1;
+            if record.boot != boot_id() {
+                lost_end = lost_end.max(starts[kept] + segment.visible().map_or(0, |visible| visible.rows()));
+            }
         };
         let orphans = starts[kept..].to_vec();
-        Ok(Some(Chain { starts: starts[..kept].to_vec(), orphans, last }))
+        Ok(Some(Chain { starts: starts[..kept].to_vec(), orphans, lost_end, last }))
     }
 
     /// Removes the segments that don't count; for the writer alone.

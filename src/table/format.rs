@@ -431,7 +431,7 @@ mod tests {
         }
         assert_eq!(bytes.len(), HEADER + 16 + 3 * 8);
         let live: Vec<_> = fields_of_page("Live page").into_iter().map(|(at, _, name)| (at as u64, name)).collect();
-        let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer")];
+        let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer"), (DOUBT, "doubt")];
         assert_eq!(live, expected.map(|(at, name)| (at, name.to_string())));
         let boot = *b"the boot's bytes";
         let record =

@@ -663,7 +663,8 @@ fn live_segment(
     options: &WriterOptions,
 ) -> Result<(Growing, u64)> {
     if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
-        let dropped = super::durable::dropped(segment, record);
+        let end = segment.header.first_row + record.rows();
+        let dropped = super::durable::dropped(segment, record).max(chain.lost_end.saturating_sub(end));
         let mut live = Growing::open(&options.medium, segment.path(), plan, segment.header.clone(), record)?;
         // From now on this is the newest commit, of this boot, whatever stood there.
         live.show(false, false);
@@ -678,7 +679,7 @@ fn live_segment(
     let known = dataset.sorted_by();
     let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;
     let live = first_segment(&options.medium, path, plan, first_row, sorted_by, given)?;
-    Ok((live, 0))
+    Ok((live, chain.lost_end.saturating_sub(first_row)))
 }
 
 /// The schema as it was given when the table was made.

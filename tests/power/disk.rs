@@ -426,11 +426,14 @@ fn choose_len(inode: &Inode, luck: Luck, dice: &mut Dice) -> u64 {
     }
 }
 
+type Content = (u64, BTreeMap<u64, Page>);
+
 /// Files as a disk holds them.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     folders: Vec<PathBuf>,
-    files: Vec<(PathBuf, (u64, BTreeMap<u64, Page>))>,
+    /// Path, and size and pages.
+    files: Vec<(PathBuf, Content)>,
 }
 
 impl Image {
