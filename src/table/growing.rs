@@ -96,7 +96,9 @@ impl Shared {
             self.store.publish32(self.header.live + DOUBT, doubt());
             return Err(failed(e));
         }
-        self.store.publish32(self.header.live + DOUBT, 0);
+        if self.store.load32(self.header.live + DOUBT) != 0 {
+            self.store.publish32(self.header.live + DOUBT, 0);
+        }
         let rows = durable.rows();
         *last = Durable { number: last.number + 1, sequence, sealed, counters: durable.counters };
         Ok(rows)

@@ -137,7 +137,7 @@ pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
 /// Brings names given and taken in a folder to the disk.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    let synced = Medium::default().sync_folder(folder);
     synced.map_err(|e| Error::io("syncing the folder", &e).at(folder))
 }
 
