@@ -57,7 +57,7 @@ torture:
 	ARROWWOOD_LIMITS=long cargo test --release --test limits -- --nocapture
 	cargo run --release --example readers
 	ARROWWOOD_CORRUPTION=all cargo test --release --test corruption -- --nocapture
-	ARROWWOOD_POWER_RUNS=1000 ARROWWOOD_ERROR_RUNS=20 ARROWWOOD_SEEN_RUNS=200 cargo test --release --test power -- --nocapture
+	ARROWWOOD_POWER_RUNS=1000 ARROWWOOD_ERROR_RUNS=5 ARROWWOOD_SEEN_RUNS=200 cargo test --release --test power -- --nocapture
 	ARROWWOOD_CHANGED_ROUNDS=1000 cargo test --release --test changed -- --nocapture
 
 # Coverage-guided fuzzing, $(MINUTES) for each target, seeded with Arrow's own files where a copy of them lies in CORPUS.
