@@ -9,7 +9,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// One thing that is done to a disk. Files are known by their inode's number.
 #[derive(Clone, Copy, Debug)]
@@ -158,18 +159,23 @@ impl Medium {
     pub(crate) fn make_folder(&self, path: &Path) -> io::Result<()> {
         self.tell(Act::MakeFolder { path })?;
         std::fs::create_dir(path)?;
-        let above = match path.parent() {
-            Some(above) if above != Path::new("") => above,
-            _ => Path::new("."),
-        };
-        self.sync_folder(above)
+        self.sync_folder(path.parent().unwrap_or(path))
     }
 
     /// Returns when names given and taken in the folder are on the disk.
     pub(crate) fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        // What a bare name is in.
+        let path = if path == Path::new("") { Path::new(".") } else { path };
         self.tell(Act::SyncFolder { path })?;
         File::open(path)?.sync_all()?;
         self.tell(Act::SyncedFolder { path })
+    }
+
+    /// Returns when what is in the file, of number `id`, is on the disk (fdatasync(2)).
+    pub(super) fn sync(&self, file: &File, id: u64) -> io::Result<()> {
+        self.tell(Act::Sync { file: id })?;
+        file.sync_data()?;
+        self.tell(Act::Synced { file: id })
     }
 
     /// Takes a name away.
@@ -218,7 +224,7 @@ pub(crate) struct Part {
 impl Part {
     /// Brings the file to the disk, and gives it the name `path` in the place of what has it.
     pub fn replace(mut self, path: &Path) -> io::Result<()> {
-        self.sync()?;
+        self.medium.sync(&self.file, self.id)?;
         self.medium.rename(&self.path, path)?;
         self.path = PathBuf::new();
         Ok(())
@@ -226,14 +232,8 @@ impl Part {
 
     /// Brings the file to the disk, to stay under the name it has.
     pub fn keep(mut self) -> io::Result<PathBuf> {
-        self.sync()?;
+        self.medium.sync(&self.file, self.id)?;
         Ok(std::mem::take(&mut self.path))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.medium.tell(Act::Sync { file: self.id })?;
-        self.file.sync_all()?;
-        self.medium.tell(Act::Synced { file: self.id })
     }
 }
 
@@ -259,22 +259,27 @@ impl Drop for Part {
     }
 }
 
-static PRETENDED: RwLock<Option<[u8; 16]>> = RwLock::new(None);
+/// Zeros where nothing is pretended. No lock: who refreshes a table asks for the boot.
+static PRETENDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Makes this process believe that the machine was started with this id, or what is true again.
 pub fn pretend_boot(boot: Option<[u8; 16]>) {
-    if let Ok(mut pretended) = PRETENDED.write() {
-        *pretended = boot;
-    }
+    let words = boot.unwrap_or_default().as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect::<Vec<_>>();
+    PRETENDED.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
 }
 
 /// This boot of the machine, or zeros where the system doesn't say.
 pub(crate) fn boot_id() -> [u8; 16] {
     static BOOT: OnceLock<[u8; 16]> = OnceLock::new();
-    let real = *BOOT.get_or_init(|| {
+    let pretended = [0, 1].map(|half| PRETENDED[half].load(Ordering::Relaxed).to_ne_bytes());
+    if pretended != [[0; 8]; 2] {
+        let mut boot = [0; 16];
+        boot.copy_from_slice(pretended.as_flattened());
+        return boot;
+    }
+    *BOOT.get_or_init(|| {
         let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
         u128::from_str_radix(&digits, 16).unwrap_or(0).to_be_bytes()
-    });
-    PRETENDED.read().map_or(real, |pretended| pretended.unwrap_or(real))
+    })
 }

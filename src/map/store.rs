@@ -32,12 +32,12 @@ pub(crate) struct Store {
 impl Store {
     /// A new file of `len` zeros in `folder`, which nobody can see until it gets a name.
     pub(crate) fn create(medium: &Medium, folder: &Path, len: u64) -> io::Result<Store> {
+        check_size(len)?;
         medium.tell(Act::Make { folder })?;
         let (file, part) = match os::unnamed(folder)? {
             Some(file) => (file, None),
             None => medium.named_part(folder).map(|(file, path)| (file, Some(path)))?,
         };
-        check_size(len).inspect_err(|_| part.iter().for_each(|part| drop(medium.remove(part))))?;
         let id = inode(&file)?;
         if part.is_none() {
             medium.tell(Act::Made { file: id, path: None })?;
@@ -192,9 +192,7 @@ impl Store {
 
     /// Returns when everything written is on the disk (fdatasync(2)).
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.medium.tell(Act::Sync { file: self.id })?;
-        self.file.sync_data()?;
-        self.medium.tell(Act::Synced { file: self.id })
+        self.medium.sync(&self.file, self.id)
     }
 }
 

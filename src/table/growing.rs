@@ -175,7 +175,8 @@ pub(super) struct Shape {
 }
 
 impl Growing {
-    /// A new segment of no rows, complete but for its name.
+    /// A new segment of no rows, complete but for its name, and on the disk: a name without what makes the file a segment
+    /// would be worse than neither.
     pub fn create(
         medium: &Medium,
         folder: &Path,
@@ -210,6 +211,7 @@ impl Growing {
         growing.show(false, provisional);
         growing.shared.publish()?;
         growing.note_writer();
+        growing.shared.store.sync().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
         Ok(growing)
     }
 

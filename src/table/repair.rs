@@ -136,7 +136,6 @@ pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
 
 /// Brings names given and taken in a folder to the disk.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let synced = Medium::default().sync_folder(folder);
     synced.map_err(|e| Error::io("syncing the folder", &e).at(folder))
 }

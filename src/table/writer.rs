@@ -345,8 +345,6 @@ impl Writer {
             return self.replace_empty(shape);
         }
         let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, true)?;
-        // A name on the disk without what makes the file a segment would be worse than neither.
-        next.shared.store.sync().map_err(|e| Error::io("creating a segment", &e))?;
         // Keys mean the same in all segments.
         for (number, entries) in self.entries.iter().enumerate() {
             let dictionary = &self.plan.dictionaries[number];
@@ -364,7 +362,7 @@ impl Writer {
         let next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
         if is_named {
             let path = folder::path(&self.folder, next.first_row());
-            let named = next.shared.store.sync().and_then(|()| next.shared.store.replace(&path));
+            let named = next.shared.store.replace(&path);
             named.map_err(|e| Error::io("replacing an empty segment", &e).at(&path))?;
             self.keeper.replaced(next.shared.clone());
         }
@@ -649,9 +647,7 @@ pub(super) fn nameless_segment(
     let rows = FIRST_ROWS.min(segment_rows);
     let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
     let shape = Shape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };
-    let live = Growing::create(medium, path, plan, shape, false)?;
-    live.shared.store.sync().map_err(|e| Error::io("creating a segment", &e).at(path))?;
-    Ok(live)
+    Growing::create(medium, path, plan, shape, false)
 }
 
 /// The segment to go on with, and how many rows were lost.
