@@ -241,7 +241,8 @@ pub fn write(
         if let Some(keep) = shape.keep.filter(|_| tidied.elapsed() > Duration::from_millis(300)) {
             writer.compact(|_, _| ()).unwrap();
             writer.drop_before(at.saturating_sub(keep).min(journal.slowest())).unwrap();
-            while journal.slowest() + AHEAD < at {
+            // Readers that have ended are at u64::MAX.
+            while journal.slowest() < at.saturating_sub(AHEAD) {
                 std::thread::sleep(Duration::from_millis(1));
             }
             tidied = Instant::now();
