@@ -17,7 +17,7 @@ use arrow_schema::{DataType, UnionMode};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::layout;
-use crate::map::Mapping;
+use crate::map::{GrowableBuffer, Mapping};
 
 /// Immutable bytes: a mapping, or memory.
 #[derive(Clone, Debug)]
@@ -113,6 +113,16 @@ impl Bytes {
 impl From<Buffer> for Bytes {
     fn from(data: Buffer) -> Bytes {
         Bytes { data, mapping: None }
+    }
+}
+
+impl From<GrowableBuffer> for Bytes {
+    /// Without copying; the memory stays where it is.
+    fn from(buffer: GrowableBuffer) -> Bytes {
+        let (memory, base, len) = buffer.into_parts();
+        // SAFETY: `len` bytes from `base` on have been written and stay in place while `memory`, the owner, lives; the
+        // buffer that could write to them is gone.
+        Bytes::from(unsafe { Buffer::from_custom_allocation(base, len, memory) })
     }
 }
 

@@ -50,12 +50,12 @@ pub use json::{JsonOptions, read_json_from, stream_json};
 pub use layout::{field_type_name, type_name};
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
-pub use map::{Element, Mapping, Mode, View, guard};
+pub use map::{Element, GrowableBuffer, Mapping, Mode, View, guard};
 pub use open::{Open, open};
 pub use parse::{parse_schema, parse_type};
 #[doc(hidden)]
 pub use table::publish;
-pub use table::{Follow, Repaired, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
+pub use table::{Builder, Follow, Repaired, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
 pub use value::{Items, Members, Value};
 
 /// For tests: disks that are watched, and machines that are started again.

@@ -14,6 +14,7 @@
 //! Metadata of a file is better read by [`Mapping::read_at`], which copies by pread(2): about 0.5 µs, where a first
 //! touch costs a page fault of 5 µs and more and makes the kernel map a whole folio around it.
 
+mod growable;
 mod guard;
 mod medium;
 mod os;
@@ -23,6 +24,7 @@ mod view;
 mod watch;
 mod words;
 
+pub use growable::GrowableBuffer;
 pub use guard::guard;
 pub(crate) use guard::{adopt, is_inside, lend};
 pub use medium::{Act, Medium, Witness, pretend_boot};

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -71,6 +72,79 @@ impl Region {
         Ok(region)
     }
 
+    /// Nothing.
+    pub(super) const fn none() -> Region {
+        Region { base: NonNull::dangling(), len: 0, known: None }
+    }
+
+    /// Addresses for `len` bytes of memory that come when they are first touched, the first of them at the start of a huge
+    /// page. The system need not have so much memory, but may refuse.
+    pub(super) fn reserved(len: usize) -> io::Result<Region> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
+        let wide = len.checked_add(HUGE_PAGE).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let mapped = ManuallyDrop::new(map(wide, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?);
+        let lead = mapped.address().next_multiple_of(HUGE_PAGE) - mapped.address();
+        // SAFETY: `lead < HUGE_PAGE <= wide`, so this stays inside of what was just mapped.
+        let base = unsafe { mapped.base.add(lead) };
+        if lead > 0 {
+            // SAFETY: the first `lead` bytes, whole pages, of what was just mapped and nobody knows of.
+            unsafe { libc::munmap(mapped.base.as_ptr().cast(), lead) };
+        }
+        Ok(Region { base, len: wide - lead, known: None })
+    }
+
+    /// Has the system use huge pages from byte `offset` on. A hint.
+    pub(super) fn prefer_huge_pages(&self, offset: usize) {
+        #[cfg(target_os = "linux")]
+        if offset < self.len && offset.is_multiple_of(HUGE_PAGE) {
+            // SAFETY: `offset < self.len`, so the sum stays inside the mapped range.
+            let at = unsafe { self.base.as_ptr().add(offset) };
+            // SAFETY: mapped bytes of our own from the start of a page on; contents don't change.
+            unsafe { libc::madvise(at.cast(), self.len - offset, libc::MADV_HUGEPAGE) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = offset;
+    }
+
+    /// Lets the system take the memory of the first `len` bytes back when it needs some; what they hold may be lost until
+    /// they are written to again. A hint.
+    pub(super) fn lend(&mut self, len: usize) {
+        #[cfg(target_os = "linux")]
+        if len > 0 && len <= self.len {
+            // SAFETY: mapped bytes of our own; `&mut self` proves that nobody else looks at them.
+            unsafe { libc::madvise(self.base.as_ptr().cast(), len, libc::MADV_FREE) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = len;
+    }
+
+    /// Makes the region, of no file, `len` bytes long; its bytes may be at other addresses then.
+    pub(super) fn extend(&mut self, len: usize) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that nobody holds addresses in it.
+            let base = unsafe { libc::mremap(self.base.as_ptr().cast(), self.len, len, libc::MREMAP_MAYMOVE) };
+            if base == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            self.base =
+                NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mremap returned the null address"))?;
+            self.len = len;
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let other = Region::reserved(len)?;
+            let mut chunk = vec![0; 1 << 16];
+            for at in (0..self.len).step_by(chunk.len()) {
+                let part = (self.len - at).min(1 << 16);
+                self.copy_out(at, &mut chunk[..part]);
+                other.copy_in(at, &chunk[..part]);
+            }
+            *self = other;
+        }
+        Ok(())
+    }
+
     /// Maps parts of shared mappings of files, each of whole pages but the last, one behind the other. The files lie at
     /// `path`; they need not be open, nor have their names any more.
     #[cfg(target_os = "linux")]
@@ -111,11 +185,19 @@ impl Region {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    /// The bytes of anonymous memory that nobody else has seen yet.
+    /// The bytes of memory of no file that nobody else sees.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `base` starts `len` mapped, writable, zeroed bytes (`anonymous` is the one caller's origin), borrowed
-        // as long as `&mut self`, and no other handle of them exists before the region is shared.
+        // SAFETY: `base` starts `len` mapped, writable bytes (`anonymous` and `reserved` are the callers' origins), borrowed
+        // as long as `&mut self`; the callers hand out none of them before or meanwhile.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
+    }
+
+    /// The first `len` bytes of memory of no file, which nobody writes to as long as they are borrowed.
+    pub(super) fn bytes(&self, len: usize) -> &[u8] {
+        assert!(len <= self.len, "bytes past the mapping");
+        // SAFETY: `len` mapped bytes, asserted above, of memory that only a `GrowableBuffer` writes to, and only through
+        // `&mut`; a shared borrow of it is a shared borrow of the region.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), len) }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -143,24 +225,34 @@ impl Region {
     /// Copies bytes into the region. Panics when they are not inside. The region must have been mapped writable.
     #[inline]
     pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
-        assert!(offset <= self.len && from.len() <= self.len - offset, "copy_in past the mapping");
-        // SAFETY: `offset + from.len() <= self.len`, asserted above.
+        assert!(self.try_copy_in(offset, from), "copy_in past the mapping");
+    }
+
+    /// Copies bytes into the region, if they are inside. The region must have been mapped writable.
+    #[inline]
+    pub(super) fn try_copy_in(&self, offset: usize, from: &[u8]) -> bool {
+        if offset > self.len || from.len() > self.len - offset {
+            return false;
+        }
+        // SAFETY: `offset + from.len() <= self.len`, checked above.
         let into = unsafe { self.base.as_ptr().add(offset) };
         if let (Some(word), 8) = (from.first_chunk::<8>(), from.len()) {
             // A single number is one store instead of a call.
             // SAFETY: as below, of 8 bytes; an array of bytes needs no alignment.
             unsafe { into.cast::<[u8; 8]>().write(*word) };
-            return;
+            return true;
         }
         if let (Some(word), 4) = (from.first_chunk::<4>(), from.len()) {
             // SAFETY: as below, of 4 bytes; an array of bytes needs no alignment.
             unsafe { into.cast::<[u8; 4]>().write(*word) };
-            return;
+            return true;
         }
-        // SAFETY: destination range inside a mapping that the callers, `View::set` and `Store::put`, know to be writable;
-        // both hand out no references, so nothing in Rust relies on these bytes staying the same. `copy`, not
-        // `copy_nonoverlapping`: `from` may itself have been made from mapped memory by a foreign caller.
+        // SAFETY: destination range inside a mapping that the callers, `View::set`, `Store::put` and `GrowableBuffer::put`,
+        // know to be writable; they hand out no references to it meanwhile, so nothing in Rust relies on these bytes
+        // staying the same. `copy`, not `copy_nonoverlapping`: `from` may itself have been made from mapped memory by a
+        // foreign caller.
         unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) };
+        true
     }
 
     /// The aligned 8-byte word at `offset`, which other processes may be storing to. Panics when it is not inside.
@@ -265,15 +357,16 @@ impl Drop for Region {
     }
 }
 
-/// Memory that is worth huge pages: several of the 2 MiB that they have.
-#[cfg(target_os = "linux")]
-const HUGE: usize = 4 << 20;
+/// What huge pages have on most systems.
+pub(super) const HUGE_PAGE: usize = 2 << 20;
+/// Memory that is worth huge pages: several of them.
+pub(super) const HUGE: usize = 2 * HUGE_PAGE;
 
 const NORESERVE: i32 = libc::MAP_NORESERVE;
 
 fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
     if len == 0 {
-        return Ok(Region { base: NonNull::dangling(), len, known: None });
+        return Ok(Region::none());
     }
     // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
@@ -282,6 +375,13 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
     }
     let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))?;
     Ok(Region { base, len, known: None })
+}
+
+/// The bytes of memory that the machine has; 0 where the system doesn't say.
+pub(super) fn physical_memory() -> usize {
+    // SAFETY: sysconf reads a constant of the system.
+    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+    usize::try_from(pages).unwrap_or(0).saturating_mul(page_size())
 }
 
 fn page_size() -> usize {

@@ -12,7 +12,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
 use super::entries::Entries;
-use super::growing::Growing;
+use super::place::Place;
 use super::plan::{Kind, Plan, PlanNode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{field_type_name, type_name};
@@ -161,13 +161,13 @@ impl Incoming {
     }
 
     /// Writes rows, which fit, behind those that are there.
-    pub fn write(&self, rows: Range<usize>, into: &mut Growing, entries: &[Entries]) -> Result<()> {
-        let shared = into.shared.clone();
-        let at = into.rows();
-        for (node, array) in shared.plan.columns.iter().zip(&self.arrays) {
+    pub fn write(&self, rows: Range<usize>, into: &mut impl Place, entries: &[Entries]) -> Result<()> {
+        let plan = into.plan().clone();
+        let at = into.now().counters[0];
+        for (node, array) in plan.columns.iter().zip(&self.arrays) {
             self.write_node(node, at, array, rows.clone(), into, entries)?;
         }
-        into.now.counters[0] += rows.len() as u64;
+        into.now().counters[0] += rows.len() as u64;
         Ok(())
     }
 
@@ -178,11 +178,11 @@ impl Incoming {
         at: u64,
         array: &ArrayData,
         rows: Range<usize>,
-        into: &mut Growing,
+        into: &mut impl Place,
         entries: &[Entries],
     ) -> Result<()> {
         if let Some(counter) = node.nulls {
-            into.now.counters[counter] += put_validity(into, node.region, at, array.nulls(), &rows)?;
+            into.now().counters[counter] += put_validity(into, node.region, at, array.nulls(), &rows)?;
         }
         match node.kind {
             Kind::Fixed { width } => put_values(into, node.region + 1, at, array, &rows, width)?,
@@ -199,12 +199,12 @@ impl Incoming {
                 put_words(into, node.region + 1, 4 * at, keys, |key| key.to_le_bytes())?;
             }
             Kind::List { width, counter } => {
-                let (base, range) = (into.now.counters[counter], child_range(array, &rows)?);
+                let (base, range) = (into.now().counters[counter], child_range(array, &rows)?);
                 put_offsets(into, node.region + 1, at, array, &rows, width, base)?;
                 for (child, array) in node.children.iter().zip(array.child_data()) {
                     self.write_node(child, base, array, range.clone(), into, entries)?;
                 }
-                into.now.counters[counter] = base + range.len() as u64;
+                into.now().counters[counter] = base + range.len() as u64;
                 return Ok(());
             }
             Kind::FixedList { .. } | Kind::Struct => (),
@@ -385,7 +385,7 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
 
 /// Appends validity bits; the number of nulls among them.
 fn put_validity(
-    into: &mut Growing,
+    into: &mut impl Place,
     region: usize,
     at: u64,
     nulls: Option<&NullBuffer>,
@@ -397,12 +397,18 @@ fn put_validity(
 }
 
 /// Appends `count` bits behind the first `at`, from a bit of `source` on or all set. How many are set.
-fn put_bits(into: &mut Growing, region: usize, at: u64, source: Option<(&[u8], usize)>, count: usize) -> Result<usize> {
+fn put_bits(
+    into: &mut impl Place,
+    region: usize,
+    at: u64,
+    source: Option<(&[u8], usize)>,
+    count: usize,
+) -> Result<usize> {
     if count == 0 {
         return Ok(0);
     }
     let shift = (at % 8) as usize;
-    let mut scratch = std::mem::take(&mut into.scratch);
+    let mut scratch = std::mem::take(into.scratch());
     scratch.clear();
     scratch.resize((shift + count).div_ceil(8), 0);
     let set = match source {
@@ -417,20 +423,20 @@ fn put_bits(into: &mut Growing, region: usize, at: u64, source: Option<(&[u8], u
         }
     };
     // The tail may hold bits of rows that were given up.
-    scratch[0] |= into.now.tails[region] & !(0xff << shift);
+    scratch[0] |= into.now().tails[region] & !(0xff << shift);
     let rest = (shift + count) % 8;
     let last = scratch.len() - 1;
     if rest > 0 {
         scratch[last] &= !(0xff << rest);
     }
-    into.now.tails[region] = if rest > 0 { scratch[last] } else { 0 };
+    into.now().tails[region] = if rest > 0 { scratch[last] } else { 0 };
     let done = into.put(region, at / 8, &scratch);
-    into.scratch = scratch;
+    *into.scratch() = scratch;
     done.map(|()| set)
 }
 
 fn put_values(
-    into: &mut Growing,
+    into: &mut impl Place,
     region: usize,
     at: u64,
     array: &ArrayData,
@@ -443,7 +449,7 @@ fn put_values(
 }
 
 /// Large pieces go in chunks that stay in the cache while the kernel copies them.
-fn put_large(into: &mut Growing, region: usize, mut at: u64, bytes: &[u8]) -> Result<()> {
+fn put_large(into: &mut impl Place, region: usize, mut at: u64, bytes: &[u8]) -> Result<()> {
     for chunk in bytes.chunks(4 * CHUNK) {
         into.put(region, at, chunk)?;
         at += chunk.len() as u64;
@@ -453,13 +459,13 @@ fn put_large(into: &mut Growing, region: usize, mut at: u64, bytes: &[u8]) -> Re
 
 /// Appends numbers of `N` bytes from byte `at` of the region on: `make` of each of `source`.
 fn put_words<T, const N: usize>(
-    into: &mut Growing,
+    into: &mut impl Place,
     region: usize,
     mut at: u64,
     source: &[T],
     mut make: impl FnMut(&T) -> [u8; N],
 ) -> Result<()> {
-    let mut scratch = std::mem::take(&mut into.scratch);
+    let mut scratch = std::mem::take(into.scratch());
     let mut done = Ok(());
     for chunk in source.chunks(CHUNK / N) {
         scratch.resize(N * chunk.len(), 0);
@@ -469,13 +475,13 @@ fn put_words<T, const N: usize>(
         done = done.and_then(|()| into.put(region, at, &scratch));
         at += scratch.len() as u64;
     }
-    into.scratch = scratch;
+    *into.scratch() = scratch;
     done
 }
 
 /// Appends the ends of texts or lists, counted from `base`.
 fn put_offsets(
-    into: &mut Growing,
+    into: &mut impl Place,
     region: usize,
     at: u64,
     array: &ArrayData,
@@ -510,7 +516,7 @@ fn put_offsets(
 }
 
 fn put_text(
-    into: &mut Growing,
+    into: &mut impl Place,
     node: &PlanNode,
     at: u64,
     array: &ArrayData,
@@ -518,14 +524,14 @@ fn put_text(
     width: usize,
     counter: usize,
 ) -> Result<()> {
-    let base = into.now.counters[counter];
+    let base = into.now().counters[counter];
     if let Some(source) = text_width(array.data_type()) {
         put_offsets(into, node.region + 1, at, array, rows, width, base)?;
         let range = offset_at(array, rows.start, source)?..offset_at(array, rows.end, source)?;
         let text = array.buffers().get(1).and_then(|text| text.get(range));
         let text = text.ok_or_else(|| Error::invalid("text ends behind its buffer"))?;
         put_large(into, node.region + 2, base, text)?;
-        into.now.counters[counter] = base + text.len() as u64;
+        into.now().counters[counter] = base + text.len() as u64;
         return Ok(());
     }
     let (mut ends, mut text) = (Vec::with_capacity(rows.len()), Vec::new());
@@ -539,19 +545,19 @@ fn put_text(
         _ => put_words(into, node.region + 1, start, &ends, |end: &u64| end.to_le_bytes())?,
     }
     put_large(into, node.region + 2, base, &text)?;
-    into.now.counters[counter] = base + text.len() as u64;
+    into.now().counters[counter] = base + text.len() as u64;
     Ok(())
 }
 
 fn put_views(
-    into: &mut Growing,
+    into: &mut impl Place,
     node: &PlanNode,
     at: u64,
     array: &ArrayData,
     rows: &Range<usize>,
     counter: usize,
 ) -> Result<()> {
-    let base = into.now.counters[counter];
+    let base = into.now().counters[counter];
     let (mut views, mut text) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows.clone() {
         let value = text_at(array, row)?.unwrap_or_default();
@@ -562,7 +568,7 @@ fn put_views(
     }
     put_words(into, node.region + 1, 16 * at, &views, |view: &[u8; 16]| *view)?;
     put_large(into, node.region + 2, base, &text)?;
-    into.now.counters[counter] = base + text.len() as u64;
+    into.now().counters[counter] = base + text.len() as u64;
     Ok(())
 }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::durable::doubt;
-use super::entries::Entries;
 use super::face::{Face, Sizes};
 use super::format::{ALIGNMENT, DOUBT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WRITER, record_len};
+use super::place::{Mark, Place};
 use super::plan::Plan;
 use super::publish;
 use crate::error::{Error, Result};
@@ -141,14 +141,6 @@ impl Shared {
     }
 }
 
-/// How far a segment is filled.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Mark {
-    pub counters: Vec<u64>,
-    /// The last byte of each bitmap, which the next row may share.
-    pub tails: Vec<u8>,
-}
-
 /// A segment that grows.
 #[derive(Debug)]
 pub(super) struct Growing {
@@ -161,7 +153,7 @@ pub(super) struct Growing {
     /// How far each region is reserved for large pieces, and the next step.
     reserved: Vec<(u64, u64)>,
     /// Kept to save allocations.
-    pub scratch: Vec<u8>,
+    scratch: Vec<u8>,
     record: Vec<u8>,
 }
 
@@ -293,18 +285,6 @@ impl Growing {
         &self.shared.header.limits
     }
 
-    /// Writes `bytes` at byte `at` of region `region`, where they have room.
-    #[inline]
-    pub fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        let (from, to, _) = self.ready[region];
-        let start = self.shared.header.regions[region].offset;
-        if at >= from && at + bytes.len() as u64 <= to && bytes.len() < 16 * LARGE {
-            self.shared.store.put(start + at, bytes);
-            return Ok(());
-        }
-        self.put_slow(region, at, bytes).map_err(|e| Error::io("writing rows", &e))
-    }
-
     fn put_slow(&mut self, region: usize, at: u64, bytes: &[u8]) -> io::Result<()> {
         let shared = &self.shared;
         let place = shared.header.regions[region];
@@ -337,26 +317,6 @@ impl Growing {
         Ok(())
     }
 
-    /// Writes the dictionary's entries up to number `upto`, as far as they aren't there yet.
-    pub fn put_entries(&mut self, number: usize, entries: &Entries, upto: usize) -> Result<()> {
-        if self.now.counters[self.shared.plan.dictionaries[number].entries] as usize >= upto {
-            return Ok(());
-        }
-        self.put_new_entries(number, entries, upto)
-    }
-
-    fn put_new_entries(&mut self, number: usize, entries: &Entries, upto: usize) -> Result<()> {
-        let dictionary = &self.shared.plan.clone().dictionaries[number];
-        let from = self.now.counters[dictionary.entries] as usize;
-        let (text, ends) = entries.part(from..upto);
-        self.put(dictionary.region + 2, entries.bytes(from), text)?;
-        let offsets: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
-        self.put(dictionary.region + 1, 4 * (from as u64 + 1), &offsets)?;
-        self.now.counters[dictionary.entries] = upto as u64;
-        self.now.counters[dictionary.bytes] = entries.bytes(upto);
-        Ok(())
-    }
-
     /// Makes what is written visible. Readers in other processes see it as soon as this returns.
     #[inline]
     pub fn show(&mut self, sealed: bool, provisional: bool) {
@@ -381,6 +341,32 @@ impl Growing {
             self.shared.release(region.offset + used.bytes, end)?;
         }
         Ok(())
+    }
+}
+
+impl Place for Growing {
+    fn plan(&self) -> &Arc<Plan> {
+        &self.shared.plan
+    }
+
+    #[inline]
+    fn now(&mut self) -> &mut Mark {
+        &mut self.now
+    }
+
+    fn scratch(&mut self) -> &mut Vec<u8> {
+        &mut self.scratch
+    }
+
+    #[inline]
+    fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        let (from, to, _) = self.ready[region];
+        let start = self.shared.header.regions[region].offset;
+        if at >= from && at + bytes.len() as u64 <= to && bytes.len() < 16 * LARGE {
+            self.shared.store.put(start + at, bytes);
+            return Ok(());
+        }
+        self.put_slow(region, at, bytes).map_err(|e| Error::io("writing rows", &e))
     }
 }
 

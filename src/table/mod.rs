@@ -1,15 +1,18 @@
 //! Tables that grow: one process appends, any number of others read, and every segment is an Arrow file all the time.
 //!
-//! In reading order: `format` (bytes), `plan` (which buffers a schema has), `publish` (how a
+//! In reading order: `format` (bytes), `plan` (which buffers a schema has), `arrays` (made of them), `place` (where rows are put), `publish` (how a
 //! commit gets to its readers), `face` (what stock readers see), `segment`
 //! (a segment as its readers hold it), `durable` (what survives a crash), `entries` (dictionaries), `growing` (a segment
-//! as its writer holds it), `append`, `cells` (a value as bytes), `sorted`, `folder`, `table` (a table as its readers see
+//! as its writer holds it), `append`, `cells` (a value as bytes), `builder` (rows in memory), `collect`, `sorted`, `folder`, `table` (a table as its readers see
 //! it), `stat`, `contiguous` (columns over several segments), `follow`, `keeper` (the writer's thread), `writer`, `rows`
 //! (one row at a time), `compact`, `shown` (the face, read back), `check`, `repair`. `docs/format.md` has the bytes.
 
 mod append;
+mod arrays;
+mod builder;
 mod cells;
 mod check;
+mod collect;
 mod compact;
 mod contiguous;
 mod durable;
@@ -20,6 +23,7 @@ mod follow;
 mod format;
 mod growing;
 mod keeper;
+mod place;
 mod plan;
 pub mod publish;
 mod repair;
@@ -32,6 +36,7 @@ mod stat;
 mod table;
 mod writer;
 
+pub use builder::Builder;
 pub(crate) use check::{TableCheck, check_segment, check_table, is_table};
 pub(crate) use compact::write_part_as;
 pub use compact::{compact, compact_on};

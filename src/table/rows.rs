@@ -4,8 +4,10 @@ use arrow_schema::DataType;
 
 use super::append::view;
 use super::cells::{WIDEST, fixed, is_signed_word};
+use super::entries::Entries;
 use super::growing::Growing;
-use super::plan::{Kind, PlanNode};
+use super::place::Place;
+use super::plan::{Kind, Plan, PlanNode};
 use super::sorted::{Key, comparable};
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
@@ -51,22 +53,14 @@ impl Writer {
 
     /// Whether the values fit their columns; the key of the one that the table is sorted by.
     fn check_row(&self, row: &[Value<'_>]) -> Result<Option<Key>> {
-        let columns = &self.plan.columns;
-        if row.len() != columns.len() {
-            return Err(Error::argument(format!("a row of {} values for {} columns", row.len(), columns.len())));
-        }
-        for (node, value) in columns.iter().zip(row) {
-            if !fits(node, value) {
-                return Err(unfit(node, value));
-            }
-        }
+        check_values(&self.plan, row)?;
         let Some(column) = self.sorted_by else { return Ok(None) };
-        let key = comparable(columns[column].field.data_type(), &row[column]);
+        let key = comparable(self.plan.columns[column].field.data_type(), &row[column]);
         match &key {
             Some(key) if self.last.0.as_ref().is_none_or(|last| last <= key) => Ok(Some(key.clone())),
             _ => Err(Error::argument(format!(
                 "column '{}': {} comes before the last row, or has no order, and the table is sorted by it",
-                columns[column].field.name(),
+                self.plan.columns[column].field.name(),
                 row[column]
             ))),
         }
@@ -74,84 +68,117 @@ impl Writer {
 
     /// Writes a row that fits its columns.
     fn write_row(&mut self, row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
-        keys.clear();
-        for &column in &self.plan.texts {
-            if let (Kind::Keys { number }, Some(text)) = (self.plan.columns[column].kind, text_of(&row[column])) {
-                let full = || Error::new(ErrorKind::Unsupported, "a dictionary of more than 2^31 values or bytes");
-                keys.push(self.entries[number].key(text).ok_or_else(full)?);
-            }
-        }
-        if !self.has_room(row, keys) {
-            let needed = self.row_needs(row, keys);
+        find_keys(&self.plan, &mut self.entries, row, keys)?;
+        let live = self.segments.last();
+        let has_room =
+            |live: &Growing| has_room(&self.plan, &self.entries, row, keys, &live.now.counters, live.limits());
+        if !live.is_some_and(has_room) {
+            let needed = row_needs(&self.plan, &self.entries, row, keys);
             self.roll(&needed)?;
         }
         let Writer { plan, segments, entries, .. } = self;
-        let Some(live) = segments.last_mut() else { return Ok(()) };
-        let at = live.rows();
-        let mut next_key = keys.iter();
-        for (node, value) in plan.columns.iter().zip(row) {
-            if let (Kind::Keys { number }, Value::Str(_)) = (node.kind, value) {
-                let key = next_key.next().copied().unwrap_or(0);
-                live.put_entries(number, &entries[number], key as usize + 1)?;
-                live.put(node.region + 1, 4 * at, &key.to_le_bytes())?;
-                put_bit(live, node, node.region, at, true)?;
-            } else {
-                put_value(live, node, at, value)?;
-            }
-        }
-        // Only now that nothing can fail any more.
-        for &column in &plan.texts {
-            count_text(&mut live.now.counters, &plan.columns[column], &row[column]);
-        }
-        for (node, _) in plan.columns.iter().zip(row).filter(|(_, value)| matches!(value, Value::Null)) {
-            live.now.counters[node.nulls.unwrap_or(0)] += 1;
-        }
-        live.now.counters[0] += 1;
-        Ok(())
+        segments.last_mut().map_or(Ok(()), |live| put_row(live, plan, entries, row, keys))
     }
+}
 
-    fn has_room(&self, row: &[Value<'_>], keys: &[u32]) -> bool {
-        let Some(live) = self.segments.last() else { return false };
-        let (counters, limits) = (&live.now.counters, live.limits());
-        if counters[0] >= limits[0] {
-            return false;
+/// Whether there is a value for each column, and fits it.
+pub(super) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
+    if row.len() != plan.columns.len() {
+        return Err(Error::argument(format!("a row of {} values for {} columns", row.len(), plan.columns.len())));
+    }
+    let wrong = plan.columns.iter().zip(row).find(|(node, value)| !fits(node, value));
+    wrong.map_or(Ok(()), |(node, value)| Err(unfit(node, value)))
+}
+
+/// The keys of the texts that go into dictionaries, in the order of the columns. New texts are added.
+pub(super) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
+    keys.clear();
+    for &column in &plan.texts {
+        if let (Kind::Keys { number }, Some(text)) = (plan.columns[column].kind, text_of(&row[column])) {
+            let full = || Error::new(ErrorKind::Unsupported, "a dictionary of more than 2^31 values or bytes");
+            keys.push(entries[number].key(text).ok_or_else(full)?);
         }
-        let mut keys = keys.iter();
-        self.plan.texts.iter().all(|&column| match (self.plan.columns[column].kind, text_of(&row[column])) {
-            (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => {
-                counters[counter] + text.len() as u64 <= limits[counter]
-            }
+    }
+    Ok(())
+}
+
+/// Writes a row that fits its columns, and for which there is room.
+#[inline]
+pub(super) fn put_row(
+    into: &mut impl Place,
+    plan: &Plan,
+    entries: &[Entries],
+    row: &[Value<'_>],
+    keys: &[u32],
+) -> Result<()> {
+    let at = into.now().counters[0];
+    let mut next_key = keys.iter();
+    for (node, value) in plan.columns.iter().zip(row) {
+        if let (Kind::Keys { number }, Value::Str(_)) = (node.kind, value) {
+            let key = next_key.next().copied().unwrap_or(0);
+            into.put_entries(number, &entries[number], key as usize + 1)?;
+            into.put(node.region + 1, 4 * at, &key.to_le_bytes())?;
+            put_bit(into, node, node.region, at, true)?;
+        } else {
+            put_value(into, node, at, value)?;
+        }
+    }
+    // Only now that nothing can fail any more.
+    let counters = &mut into.now().counters;
+    for &column in &plan.texts {
+        count_text(counters, &plan.columns[column], &row[column]);
+    }
+    for (node, _) in plan.columns.iter().zip(row).filter(|(_, value)| matches!(value, Value::Null)) {
+        counters[node.nulls.unwrap_or(0)] += 1;
+    }
+    counters[0] += 1;
+    Ok(())
+}
+
+/// Whether a row fits behind those that `counters` count.
+pub(super) fn has_room(
+    plan: &Plan,
+    entries: &[Entries],
+    row: &[Value<'_>],
+    keys: &[u32],
+    counters: &[u64],
+    limits: &[u64],
+) -> bool {
+    if counters[0] >= limits[0] {
+        return false;
+    }
+    let mut keys = keys.iter();
+    plan.texts.iter().all(|&column| match (plan.columns[column].kind, text_of(&row[column])) {
+        (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => {
+            counters[counter] + text.len() as u64 <= limits[counter]
+        }
+        (Kind::Keys { number }, Some(_)) => {
+            let count = keys.next().map_or(0, |&key| key as usize + 1);
+            let dictionary = &plan.dictionaries[number];
+            count as u64 <= limits[dictionary.entries] && entries[number].bytes(count) <= limits[dictionary.bytes]
+        }
+        _ => true,
+    })
+}
+
+/// The counters of a segment that holds this row alone.
+fn row_needs(plan: &Plan, entries: &[Entries], row: &[Value<'_>], keys: &[u32]) -> Vec<u64> {
+    let mut needed = vec![0; plan.counters];
+    needed[0] = 1;
+    let mut keys = keys.iter();
+    for (node, value) in plan.columns.iter().zip(row) {
+        match (node.kind, text_of(value)) {
+            (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => needed[counter] = text.len() as u64,
             (Kind::Keys { number }, Some(_)) => {
-                let entries = keys.next().map_or(0, |&key| key as usize + 1);
-                let dictionary = &self.plan.dictionaries[number];
-                entries as u64 <= limits[dictionary.entries]
-                    && self.entries[number].bytes(entries) <= limits[dictionary.bytes]
+                let count = keys.next().map_or(0, |&key| key as usize + 1);
+                let dictionary = &plan.dictionaries[number];
+                needed[dictionary.entries] = count as u64;
+                needed[dictionary.bytes] = entries[number].bytes(count);
             }
-            _ => true,
-        })
-    }
-
-    /// The counters of a segment that holds this row alone.
-    fn row_needs(&self, row: &[Value<'_>], keys: &[u32]) -> Vec<u64> {
-        let mut needed = vec![0; self.plan.counters];
-        needed[0] = 1;
-        let mut keys = keys.iter();
-        for (node, value) in self.plan.columns.iter().zip(row) {
-            match (node.kind, text_of(value)) {
-                (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => {
-                    needed[counter] = text.len() as u64
-                }
-                (Kind::Keys { number }, Some(_)) => {
-                    let entries = keys.next().map_or(0, |&key| key as usize + 1);
-                    let dictionary = &self.plan.dictionaries[number];
-                    needed[dictionary.entries] = entries as u64;
-                    needed[dictionary.bytes] = self.entries[number].bytes(entries);
-                }
-                _ => (),
-            }
+            _ => (),
         }
-        needed
     }
+    needed
 }
 
 fn text_of<'a>(value: &'a Value<'_>) -> Option<&'a [u8]> {
@@ -199,7 +226,7 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
 
 /// Writes a value, dictionaries apart, as row `at` of its column.
 #[inline]
-fn put_value(live: &mut Growing, node: &PlanNode, at: u64, value: &Value<'_>) -> Result<()> {
+fn put_value(live: &mut impl Place, node: &PlanNode, at: u64, value: &Value<'_>) -> Result<()> {
     if node.nulls.is_some() {
         put_bit(live, node, node.region, at, !matches!(value, Value::Null))?;
     }
@@ -216,14 +243,14 @@ fn put_value(live: &mut Growing, node: &PlanNode, at: u64, value: &Value<'_>) ->
         Kind::Bits => put_bit(live, node, node.region + 1, at, matches!(value, Value::Bool(true))),
         Kind::Bytes { width, counter } => {
             let text = text_of(value).unwrap_or_default();
-            let base = live.now.counters[counter];
+            let base = live.now().counters[counter];
             live.put(node.region + 2, base, text)?;
             let end = (base + text.len() as u64).to_le_bytes();
             live.put(node.region + 1, (at + 1) * width as u64, &end[..width])
         }
         Kind::Views { counter } => {
             let text = text_of(value).unwrap_or_default();
-            let base = live.now.counters[counter];
+            let base = live.now().counters[counter];
             if text.len() > 12 {
                 live.put(node.region + 2, base, text)?;
             }
@@ -237,13 +264,13 @@ fn put_value(live: &mut Growing, node: &PlanNode, at: u64, value: &Value<'_>) ->
 
 /// Writes bit `at` of a bitmap: the byte that it is in, of which the bits below are those that are there.
 #[inline]
-fn put_bit(live: &mut Growing, node: &PlanNode, region: usize, at: u64, bit: bool) -> Result<()> {
+fn put_bit(live: &mut impl Place, node: &PlanNode, region: usize, at: u64, bit: bool) -> Result<()> {
     if region == node.region && node.nulls.is_none() {
         return Ok(());
     }
     let shift = at % 8;
-    let byte = live.now.tails[region] & !(0xff << shift) | u8::from(bit) << shift;
-    live.now.tails[region] = byte;
+    let byte = live.now().tails[region] & !(0xff << shift) | u8::from(bit) << shift;
+    live.now().tails[region] = byte;
     live.put(region, at / 8, &[byte])
 }
 

@@ -7,10 +7,11 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
+use super::arrays;
 use super::format::{HEADER, Header, Record, SEQUENCE, WRITER, record_len};
-use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
+use super::plan::{Kind, Plan, PlanDictionary};
 use super::publish;
-use crate::buffer::{Bytes, Parts, slice};
+use crate::buffer::{Bytes, slice};
 use crate::error::{Error, Result};
 use crate::ipc::{Front, IpcSchema, front as find_front};
 use crate::map::{Look, Mapping, Mode, Watch, Words};
@@ -129,37 +130,13 @@ impl Segment {
     /// Column `number` as the record has it.
     pub fn column(&self, number: usize, record: &Record) -> Result<ArrayData> {
         let column = self.plan.columns.get(number).ok_or_else(|| Error::argument(format!("column {number}")))?;
-        self.array(column, record.rows(), &record.counters)
-    }
-
-    fn array(&self, node: &PlanNode, rows: u64, counters: &[u64]) -> Result<ArrayData> {
-        let past = || Error::invalid("a buffer ends behind its place").at(self.path());
-        let lengths = node.lengths(rows, counters).ok_or_else(past)?;
-        let mut buffers = Vec::with_capacity(3);
-        for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
-            buffers.push(self.part(node.region + number, 0, length).ok_or_else(past)?);
-        }
-        let validity = buffers.remove(0);
-        let validity = node.nulls.filter(|&counter| counters[counter] > 0).map(|c| (validity, counters[c] as usize));
-        let children = match node.kind {
-            Kind::Keys { number } => vec![self.dictionary(&self.plan.dictionaries[number], counters)?],
-            _ => {
-                let rows = node.child_rows(rows, counters).ok_or_else(past)?;
-                node.children.iter().map(|child| self.array(child, rows, counters)).collect::<Result<_>>()?
-            }
-        };
-        let data_type = node.field.data_type().clone();
-        Ok(Parts { data_type, len: rows as usize, validity, buffers, children }.assemble())
+        let part = |region, len| self.part(region, 0, len);
+        arrays::column(&self.plan, column, record.rows(), &record.counters, &part).map_err(|e| e.at(self.path()))
     }
 
     pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<ArrayData> {
-        let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
-        let parts =
-            self.part(dictionary.region + 1, 0, 4 * (entries + 1)).zip(self.part(dictionary.region + 2, 0, bytes));
-        let (offsets, text) =
-            parts.ok_or_else(|| Error::invalid("a dictionary ends behind its place").at(self.path()))?;
-        let (data_type, buffers) = (dictionary.value_type.clone(), vec![offsets, text]);
-        Ok(Parts { data_type, len: entries as usize, validity: None, buffers, children: Vec::new() }.assemble())
+        let part = |region, len| self.part(region, 0, len);
+        arrays::dictionary(dictionary, counters, &part).map_err(|e| e.at(self.path()))
     }
 
     /// Checks the values of a column up to the array's end, from where the last check ended: committed rows don't

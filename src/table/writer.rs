@@ -14,6 +14,7 @@ use super::folder::{self, Chain};
 use super::format::{SEGMENT_ROWS, SORTED_BY};
 use super::growing::{Growing, Shape, Shared};
 use super::keeper::Keeper;
+use super::place::{Mark, Place};
 use super::plan::Plan;
 use super::sorted::{self, Key};
 use crate::dataset::{Dataset, schema_difference};
@@ -473,12 +474,12 @@ impl Writer {
         self.last.0.clone_from(&self.last.1);
     }
 
-    fn position(&self) -> (usize, super::growing::Mark, Option<Key>, Vec<usize>) {
+    fn position(&self) -> (usize, Mark, Option<Key>, Vec<usize>) {
         let known = self.entries.iter().map(Entries::len).collect();
         (self.segments.len(), self.live().now.clone(), self.last.0.clone(), known)
     }
 
-    fn restore(&mut self, (segments, mark, last, known): (usize, super::growing::Mark, Option<Key>, Vec<usize>)) {
+    fn restore(&mut self, (segments, mark, last, known): (usize, Mark, Option<Key>, Vec<usize>)) {
         self.segments.truncate(segments);
         if let Some(live) = self.live_mut() {
             live.now = mark;

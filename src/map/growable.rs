@@ -1,0 +1,289 @@
+//! Memory that grows without being moved.
+//!
+//! ```text
+//! reserved   [················································]   addresses, as many as the machine has memory
+//! touched    [##################······························]   pages that the system has given
+//! used       [################································]
+//! ```
+//! Addresses cost nothing, so a buffer takes at once as many as it could ever need, and each page becomes memory when it is
+//! first written to: growth copies nothing and changes no address. What is larger than a few MiB is made of huge pages,
+//! which are first touched three times as fast. Memory that is no longer used is kept for the next buffer, lent to the
+//! system meanwhile (madvise(2), `MADV_FREE`): touched pages are the fastest of all.
+//!
+//! Where so many addresses are refused (`ulimit -v`, strict overcommit) a buffer takes what it needs, and twice as much
+//! when that is full (mremap(2)).
+
+use std::io;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::Element;
+use super::sys::{HUGE, Region, physical_memory};
+use crate::error::{Error, Result};
+
+/// Bytes that grow at their end, in memory that begins at a page and is not moved; see [`Bytes`](crate::Bytes) for how it
+/// becomes arrays.
+///
+/// ```
+/// # use arrowwood::GrowableBuffer;
+/// let mut buffer = GrowableBuffer::new();
+/// let address = buffer.reserve(8)?.address();
+/// for number in 0..1_000_000i64 {
+///     buffer.push(number)?;
+/// }
+/// assert_eq!((buffer.len(), buffer.address()), (8_000_000, address));
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct GrowableBuffer {
+    memory: Memory,
+    len: usize,
+}
+
+/// A region and how much of it was touched. It goes to the pool when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    region: Region,
+    touched: usize,
+}
+
+impl GrowableBuffer {
+    /// No bytes, and no memory yet.
+    pub fn new() -> GrowableBuffer {
+        GrowableBuffer { memory: Memory::none(), len: 0 }
+    }
+
+    /// No bytes, with room for `capacity` of them; large ones in huge pages from the start.
+    ///
+    /// # Errors
+    /// `Io` when there are not so many addresses.
+    pub fn with_capacity(capacity: usize) -> Result<GrowableBuffer> {
+        let mut buffer = GrowableBuffer::new();
+        buffer.reserve(capacity)?;
+        Ok(buffer)
+    }
+
+    /// Makes room for `more` bytes behind those that are there.
+    ///
+    /// # Errors
+    /// `Io` when there are not so many addresses.
+    #[cold]
+    pub fn reserve(&mut self, more: usize) -> Result<&mut GrowableBuffer> {
+        let end = self.len.saturating_add(more);
+        if end > self.capacity() {
+            self.grow(end)?;
+        }
+        Ok(self)
+    }
+
+    /// The number of bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many bytes there can be before the buffer has to move.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.memory.region.len()
+    }
+
+    /// The address of the first byte: a multiple of the page size. It changes only when the buffer outgrows its capacity.
+    pub fn address(&self) -> usize {
+        self.memory.region.base().as_ptr() as usize
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// `Io` when there is no memory for them.
+    #[inline]
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) -> Result<()> {
+        if !self.memory.region.try_copy_in(self.len, bytes) {
+            self.reserve(bytes.len())?;
+            self.memory.region.copy_in(self.len, bytes);
+        }
+        self.len += bytes.len();
+        Ok(())
+    }
+
+    /// Appends a number, in little-endian order.
+    ///
+    /// # Errors
+    /// `Io` when there is no memory for it.
+    #[inline]
+    pub fn push<T: Element>(&mut self, value: T) -> Result<()> {
+        let mut raw = [0; 16];
+        value.to_bytes(&mut raw[..T::WIDTH]);
+        self.extend_from_slice(&raw[..T::WIDTH])
+    }
+
+    /// Writes bytes from byte `at` on, which is inside or at the end; what they go beyond it is appended.
+    ///
+    /// # Errors
+    /// `InvalidArgument` behind the end, `Io` when there is no memory for them.
+    #[inline]
+    pub fn put(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        if at > self.len || !self.memory.region.try_copy_in(at, bytes) {
+            self.make_room(at, bytes.len())?;
+            self.memory.region.copy_in(at, bytes);
+        }
+        self.len = self.len.max(at + bytes.len());
+        Ok(())
+    }
+
+    /// Forgets all bytes from `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        self.memory.touched = self.memory.touched.max(self.len);
+        self.len = self.len.min(len);
+    }
+
+    /// Appends `len` bytes that `fill` writes, which finds old ones there.
+    ///
+    /// # Errors
+    /// `Io` when there is no memory for them, or `fill` fails; then nothing is appended.
+    pub(crate) fn append_with<T>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
+        self.reserve(len)?;
+        let (from, to) = (self.len, self.len + len);
+        let done = fill(&mut self.memory.region.bytes_mut()[from..to]);
+        self.memory.touched = self.memory.touched.max(to);
+        if done.is_ok() {
+            self.len = to;
+        }
+        done
+    }
+
+    /// The bytes, to be written over.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        let len = self.len;
+        &mut self.memory.region.bytes_mut()[..len]
+    }
+
+    /// The memory, where it begins, and how much of it is used.
+    pub(crate) fn into_parts(mut self) -> (Arc<Memory>, NonNull<u8>, usize) {
+        let mut memory = std::mem::replace(&mut self.memory, Memory::none());
+        memory.touched = memory.touched.max(self.len);
+        let base = memory.region.base();
+        (Arc::new(memory), base, self.len)
+    }
+
+    #[cold]
+    fn make_room(&mut self, at: usize, len: usize) -> Result<()> {
+        match at > self.len {
+            true => Err(Error::argument(format!("byte {at} of a buffer of {} bytes", self.len))),
+            false => self.reserve(len).map(drop),
+        }
+    }
+
+    fn grow(&mut self, end: usize) -> Result<()> {
+        let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {end} bytes"), &e);
+        let capacity = self.capacity();
+        if capacity == 0 {
+            self.memory = Memory::take(end).map_err(failed)?;
+            return Ok(());
+        }
+        let wanted = end.max(2 * capacity).checked_next_multiple_of(HUGE).unwrap_or(usize::MAX);
+        self.memory.region.extend(wanted).map_err(failed)
+    }
+}
+
+impl Default for GrowableBuffer {
+    fn default() -> GrowableBuffer {
+        GrowableBuffer::new()
+    }
+}
+
+impl Deref for GrowableBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.memory.region.bytes(self.len)
+    }
+}
+
+impl Drop for GrowableBuffer {
+    fn drop(&mut self) {
+        self.memory.touched = self.memory.touched.max(self.len);
+    }
+}
+
+impl io::Write for GrowableBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.extend_from_slice(bytes).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        slices.iter().try_fold(0, |sum, slice| Ok(sum + self.write(slice)?))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+// ---- what was used and may be used again ----
+
+/// Regions that nobody uses, and how much of each was touched.
+static POOL: Mutex<Vec<(Region, usize)>> = Mutex::new(Vec::new());
+/// More regions than this are not worth their addresses.
+const KEPT: usize = 64;
+
+impl Memory {
+    const fn none() -> Memory {
+        Memory { region: Region::none(), touched: 0 }
+    }
+
+    /// Memory for `len` bytes at least: of the pool what fits best, or new.
+    fn take(len: usize) -> io::Result<Memory> {
+        if let Some((region, touched)) = reuse(len) {
+            return Ok(Memory { region, touched });
+        }
+        let whole = Region::reserved(len.max(reservation()));
+        // Then as much as is needed: the system keeps count of addresses.
+        let region = whole.or_else(|_| Region::reserved(len.next_multiple_of(HUGE)))?;
+        region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
+        Ok(Memory { region, touched: 0 })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let region = std::mem::replace(&mut self.region, Region::none());
+        if self.touched > 0 {
+            keep(region, self.touched);
+        }
+    }
+}
+
+/// The least touched memory that needs no first touch for `len` bytes, or else the most touched.
+fn reuse(len: usize) -> Option<(Region, usize)> {
+    // Held by another thread, or for ever in the child of a fork: then without.
+    let mut pool = POOL.try_lock().ok()?;
+    let rank = |touched: usize| (touched < len, touched.abs_diff(len));
+    let fitting = (0..pool.len()).filter(|&number| pool[number].0.len() >= len);
+    let best = fitting.min_by_key(|&number| rank(pool[number].1))?;
+    Some(pool.swap_remove(best))
+}
+
+/// Keeps memory for the next buffer, if there is not too much of it.
+fn keep(mut region: Region, touched: usize) {
+    let Ok(mut pool) = POOL.try_lock() else { return };
+    let kept: usize = pool.iter().map(|(_, touched)| touched).sum();
+    if pool.len() < KEPT && kept + touched <= physical_memory() / 8 {
+        region.lend(touched);
+        pool.push((region, touched));
+    }
+}
+
+/// As many addresses as the machine has memory: no buffer can be larger.
+fn reservation() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| physical_memory().clamp(1 << 30, 1 << 40).next_power_of_two())
+}

@@ -1,0 +1,271 @@
+//! Many batches as one: each column gathered into memory of its own, by all threads.
+//!
+//! Values of a fixed width have their place before anything is copied, so the rows are cut into blocks and each thread
+//! takes the next one; what such values are made of is touched first by the thread that copies it. Text, lists and the
+//! like are put one behind the other, column by column, by the code that appends to tables.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::Array;
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef, Schema};
+
+use super::append::Incoming;
+use super::builder::{Gathered, batch};
+use super::entries::Entries;
+use super::plan::Plan;
+use crate::buffer::{Bytes, Parts, to_array};
+use crate::dataset::{Dataset, Part};
+use crate::error::{Error, ErrorKind, Result};
+use crate::layout::{Role, layout};
+use crate::map::{GrowableBuffer, Look};
+use crate::parallel;
+
+/// Bytes that a thread copies before it asks for more.
+const BLOCK: usize = 1 << 20;
+
+impl Dataset {
+    /// All rows as one record batch in memory; itself where it is one batch already. Text of more than 2 GiB in one
+    /// column takes several, unless its offsets have 64 bits.
+    ///
+    /// # Errors
+    /// `InvalidData` where a value is damaged, `Io` when there is no memory, `Unsupported` where dictionaries can't be
+    /// made one.
+    pub fn collect(&self) -> Result<Dataset> {
+        self.watched(Look::Now, || collect(self))
+    }
+
+    /// Columns of one fixed width, without nulls, one behind the other in one piece of memory: `None` where a column has
+    /// nulls, or another width than `width`.
+    pub fn block(&self, width: usize) -> Result<Option<Bytes>> {
+        self.watched(Look::Now, || block(self, width))
+    }
+}
+
+fn collect(dataset: &Dataset) -> Result<Dataset> {
+    let rows = Rows::of(dataset)?;
+    if rows.parts.len() < 2 {
+        return Ok(dataset.clone());
+    }
+    let fields = dataset.schema().fields();
+    let widths = (0..fields.len()).map(|column| rows.width(column, fields[column].data_type()));
+    let widths = widths.collect::<Result<Vec<_>>>()?;
+    let fixed: Vec<(usize, usize)> =
+        widths.iter().enumerate().filter_map(|(column, width)| width.map(|width| (column, width))).collect();
+    let mut buffers = fixed.iter().map(|&(_, width)| sized(rows.count, width)).collect::<Result<Vec<_>>>()?;
+    rows.copy(&fixed, buffers.iter_mut().map(GrowableBuffer::as_mut_slice).collect())?;
+    let mut values: Vec<Option<Buffer>> = vec![None; fields.len()];
+    for (&(column, _), buffer) in fixed.iter().zip(buffers) {
+        values[column] = Bytes::from(buffer).slice(0, rows.count * widths[column].unwrap_or(0));
+    }
+    let bytes = usize::try_from(dataset.nbytes()?).unwrap_or(usize::MAX);
+    let columns = (0..fields.len()).map(Ok::<_, Error>);
+    let weight = bytes / fields.len().max(1);
+    let make = |column: usize| match &values[column] {
+        Some(values) => rows.fixed(column, values.clone(), fields[column].data_type()),
+        None => rows.gathered(column, &fields[column]),
+    };
+    let arrays = parallel::try_map(columns, bytes, |_| weight, make, || ())?;
+    match arrays.into_iter().collect::<Option<Vec<_>>>() {
+        Some(arrays) => {
+            Dataset::from_batches(dataset.schema().clone(), vec![batch(dataset.schema(), rows.count, arrays)?])
+        }
+        // More text than 32 bits can count: two batches.
+        None => {
+            let (all, half) = (rows.count as u64, rows.count as u64 / 2);
+            Dataset::concat(&[collect(&dataset.slice(0, half)?)?, collect(&dataset.slice(half, all - half)?)?])
+        }
+    }
+}
+
+fn block(dataset: &Dataset, width: usize) -> Result<Option<Bytes>> {
+    let rows = Rows::of(dataset)?;
+    let columns: Vec<(usize, usize)> = (0..dataset.num_columns()).map(|column| (column, width)).collect();
+    if dataset.schema().fields().iter().any(|field| fixed_width(field.data_type()) != Some(width)) {
+        return Ok(None);
+    }
+    let mut buffer = sized(rows.count, width * columns.len())?;
+    let slices = buffer.as_mut_slice().chunks_mut((rows.count * width).max(1)).collect();
+    rows.copy(&columns, slices)?;
+    // Only now: all threads have looked at the batches.
+    let has_nulls = columns.iter().try_fold(false, |found, &(column, _)| Ok(found || rows.has_nulls(column)?))?;
+    Ok((!has_nulls).then(|| Bytes::from(buffer)))
+}
+
+/// A buffer of that many bytes, whatever they are.
+fn sized(rows: usize, width: usize) -> Result<GrowableBuffer> {
+    let len = rows.checked_mul(width).ok_or_else(|| Error::argument(format!("{rows} rows of {width} bytes")))?;
+    let mut buffer = GrowableBuffer::with_capacity(len)?;
+    buffer.append_with(len, |_| Ok(()))?;
+    Ok(buffer)
+}
+
+/// The bytes per row of types that have nothing but those.
+fn fixed_width(data_type: &DataType) -> Option<usize> {
+    let layout = layout(data_type);
+    let mut roles = layout.value_roles();
+    match (roles.next(), roles.next(), data_type) {
+        (_, _, DataType::Dictionary(..)) | (_, Some(_), _) => None,
+        (Some(Role::Values { width, .. }), None, _) if layout.has_validity() => Some(width),
+        _ => None,
+    }
+}
+
+/// The parts that rows are in, and where each begins.
+struct Rows<'a> {
+    parts: Vec<Part<'a>>,
+    starts: Vec<usize>,
+    count: usize,
+}
+
+/// Rows of a block, and where the values of each column go.
+struct Block<'a> {
+    rows: Range<usize>,
+    into: Vec<&'a mut [u8]>,
+}
+
+impl<'a> Rows<'a> {
+    fn of(dataset: &'a Dataset) -> Result<Rows<'a>> {
+        let (mut parts, mut starts, mut count) = (Vec::new(), Vec::new(), 0);
+        for part in dataset.parts() {
+            let part = part?;
+            if !part.rows.is_empty() {
+                starts.push(count);
+                count += part.rows.len();
+                parts.push(part);
+            }
+        }
+        Ok(Rows { parts, starts, count })
+    }
+
+    fn array(&self, part: usize, column: usize) -> Result<&'a ArrayData> {
+        let part = &self.parts[part];
+        part.checked(part.piece.columns[column])
+    }
+
+    /// The bytes per row of a column that is copied as it is: dictionary keys too, where all batches have one dictionary.
+    fn width(&self, column: usize, data_type: &DataType) -> Result<Option<usize>> {
+        let DataType::Dictionary(key, _) = data_type else { return Ok(fixed_width(data_type)) };
+        let values = |part| self.array(part, column).map(|array| array.child_data().first());
+        let Some(first) = values(0)? else { return Ok(None) };
+        for part in 1..self.parts.len() {
+            if values(part)?.is_none_or(|values| !values.ptr_eq(first)) {
+                return Ok(None);
+            }
+        }
+        Ok(key.primitive_width())
+    }
+
+    fn has_nulls(&self, column: usize) -> Result<bool> {
+        (0..self.parts.len()).try_fold(false, |found, part| Ok(found || self.nulls(part, column)?.is_some()))
+    }
+
+    /// Copies the values of columns, given with their widths, to where they belong.
+    fn copy(&self, columns: &[(usize, usize)], into: Vec<&mut [u8]>) -> Result<()> {
+        let per_row: usize = columns.iter().map(|&(_, width)| width).sum();
+        let step = (BLOCK / per_row.max(1)).max(1);
+        let mut rest = into;
+        let blocks = (0..self.count).step_by(step).map(|start| {
+            let rows = start..(start + step).min(self.count);
+            let mut into = Vec::with_capacity(rest.len());
+            for (slice, &(_, width)) in rest.iter_mut().zip(columns) {
+                let (front, back) = std::mem::take(slice).split_at_mut(rows.len() * width);
+                into.push(front);
+                *slice = back;
+            }
+            Ok(Block { rows, into })
+        });
+        let weight = |block: &Block<'_>| block.rows.len() * per_row;
+        let work = |block| self.copy_block(columns, block);
+        parallel::try_map(blocks, self.count * per_row, weight, work, || ()).map(drop)
+    }
+
+    fn copy_block(&self, columns: &[(usize, usize)], mut block: Block<'_>) -> Result<()> {
+        let mut part = self.starts.partition_point(|&start| start <= block.rows.start) - 1;
+        let mut at = block.rows.start;
+        while at < block.rows.end {
+            let inside = at - self.starts[part];
+            let len = (self.parts[part].rows.len() - inside).min(block.rows.end - at);
+            for (into, &(column, width)) in block.into.iter_mut().zip(columns) {
+                let array = self.array(part, column)?;
+                let from = (array.offset() + self.parts[part].rows.start + inside) * width;
+                let values = array.buffers().first().and_then(|values| values.get(from..from + len * width));
+                let values = values.ok_or_else(|| Error::invalid("fewer values than rows"))?;
+                let (front, back) = std::mem::take(into).split_at_mut(values.len());
+                front.copy_from_slice(values);
+                *into = back;
+            }
+            (at, part) = (at + len, part + 1);
+        }
+        Ok(())
+    }
+
+    /// A column whose values have been copied.
+    fn fixed(&self, column: usize, values: Buffer, data_type: &DataType) -> Result<Option<ArrayData>> {
+        let children = match data_type {
+            DataType::Dictionary(..) => self.array(0, column)?.child_data().to_vec(),
+            _ => Vec::new(),
+        };
+        let (data_type, len) = (data_type.clone(), self.count);
+        let validity = self.validity(column)?;
+        Ok(Some(Parts { data_type, len, validity, buffers: vec![values], children }.assemble()))
+    }
+
+    /// The bitmap of a part's rows, where there are nulls among them.
+    fn nulls(&self, part: usize, column: usize) -> Result<Option<NullBuffer>> {
+        let Some(nulls) = self.array(part, column)?.nulls() else { return Ok(None) };
+        let rows = &self.parts[part].rows;
+        Ok(Some(nulls.slice(rows.start, rows.len())).filter(|nulls| nulls.null_count() > 0))
+    }
+
+    fn validity(&self, column: usize) -> Result<Option<(Buffer, usize)>> {
+        if !self.has_nulls(column)? {
+            return Ok(None);
+        }
+        let mut bits = BooleanBufferBuilder::new(self.count);
+        for (number, part) in self.parts.iter().enumerate() {
+            match self.nulls(number, column)? {
+                Some(nulls) => bits.append_buffer(nulls.inner()),
+                None => bits.append_n(part.rows.len(), true),
+            }
+        }
+        let bits = bits.finish();
+        let nulls = self.count - bits.count_set_bits();
+        Ok(Some((bits.into_inner(), nulls)))
+    }
+
+    /// A column of any type, batch behind batch; `None` where it is too much for one array.
+    fn gathered(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
+        match self.appended(column, field) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column).map(Some),
+            done => done,
+        }
+    }
+
+    fn appended(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
+        let plan = Arc::new(Plan::of(&Schema::new(vec![field.clone()]))?);
+        let limits = plan.limits(|_| 1 << 40);
+        let mut entries: Vec<_> = plan.dictionaries.iter().map(|_| Entries::default()).collect();
+        let mut gathered = Gathered::new(plan.clone())?;
+        for part in &self.parts {
+            let array = part.column(part.piece.columns[column])?;
+            let fields = std::slice::from_ref(field);
+            let incoming = Incoming::new(&plan, fields, &[array], part.rows.len(), &mut entries)?;
+            if incoming.room(&plan, 0, &gathered.now.counters, &limits, &entries)? < part.rows.len() {
+                return Ok(None);
+            }
+            incoming.write(0..part.rows.len(), &mut gathered, &entries)?;
+        }
+        Ok(gathered.arrays()?.pop())
+    }
+
+    fn concatenated(&self, column: usize) -> Result<ArrayData> {
+        let arrays = self.parts.iter().map(|part| part.column(part.piece.columns[column]).map(to_array));
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let references: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
+        let whole = arrow_select::concat::concat(&references);
+        whole.map(|whole| whole.to_data()).map_err(|e| Error::unsupported(format!("putting batches together: {e}")))
+    }
+}

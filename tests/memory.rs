@@ -1,0 +1,127 @@
+//! Rows that are gathered in memory: the growable buffer, the builder, many batches as one.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::{DataType, Field, Schema};
+use arrowwood::{Builder, Bytes, Dataset, ErrorKind, GrowableBuffer, Value};
+use proptest::prelude::*;
+
+mod columns;
+
+use columns::{batch, rows};
+
+/// The columns that can grow.
+fn growing(dataset: &Dataset) -> Dataset {
+    let can_grow = |field: &&Arc<Field>| Builder::new(Arc::new(Schema::new(vec![(**field).clone()]))).is_ok();
+    let names: Vec<_> = dataset.schema().fields().iter().filter(can_grow).map(|field| field.name().clone()).collect();
+    assert!(names.len() >= 7, "{names:?}");
+    dataset.select(&names).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn batches_become_one(
+        batches in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 1..8),
+        (start, len) in (0u64..40, 0u64..200),
+    ) {
+        let whole = Dataset::try_from(batches.iter().map(|seeds| batch(seeds)).collect::<Vec<_>>()).unwrap();
+        let cut = whole.slice(start, len).unwrap();
+        let one = cut.collect().unwrap();
+        prop_assert_eq!(rows(&one), rows(&cut));
+        prop_assert!(one.num_batches().unwrap() <= 1);
+        one.validate(|_, _| ()).unwrap();
+        let numbers = cut.select(&["11", "12"]).unwrap().block(8).unwrap();
+        let second = cut.column("12").unwrap();
+        prop_assert_eq!(numbers.is_none(), second.null_count().unwrap() > 0);
+    }
+
+    #[test]
+    fn builders_keep_what_they_are_given(
+        batches in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 1..8),
+        (start, len) in (0u64..40, 0u64..200),
+    ) {
+        let whole = Dataset::try_from(batches.iter().map(|seeds| batch(seeds)).collect::<Vec<_>>()).unwrap();
+        let cut = growing(&whole.slice(start, len).unwrap());
+        let mut builder = Builder::new(cut.schema().clone()).unwrap();
+        builder.append_dataset(&cut).unwrap();
+        for one in cut.to_record_batches() {
+            builder.append(&one.unwrap()).unwrap();
+        }
+        let rest = cut.select(&["0", "1", "11", "12", "13", "14"]).unwrap();
+        let mut by_row = Builder::new(rest.schema().clone()).unwrap();
+        for row in rest.rows() {
+            let values: Vec<Value<'_>> = row.unwrap().iter().map(|(_, value)| value.unwrap()).collect();
+            by_row.append_row(&values).unwrap();
+        }
+        prop_assert_eq!(builder.rows(), 2 * cut.len().unwrap());
+        let built = builder.finish().unwrap();
+        built.validate(|_, _| ()).unwrap();
+        prop_assert_eq!(rows(&built), [rows(&cut), rows(&cut)].concat());
+        let built = by_row.finish().unwrap();
+        built.validate(|_, _| ()).unwrap();
+        prop_assert_eq!(rows(&built), rows(&rest));
+    }
+
+    #[test]
+    fn a_buffer_is_what_was_put_there(puts in prop::collection::vec((any::<u16>(), 0usize..5000, any::<u8>()), 0..40)) {
+        let (mut buffer, mut twin) = (GrowableBuffer::new(), Vec::new());
+        for (at, len, byte) in puts {
+            let at = usize::from(at) % (twin.len() + 1);
+            buffer.put(at, &vec![byte; len]).unwrap();
+            twin.resize(twin.len().max(at + len), 0);
+            twin[at..at + len].fill(byte);
+            prop_assert_eq!(&buffer[..], &twin[..]);
+        }
+        let bytes = Bytes::from(buffer);
+        prop_assert_eq!(&bytes.slice(0, twin.len()).unwrap()[..], &twin[..]);
+    }
+}
+
+#[test]
+fn growth_moves_nothing() {
+    let mut buffer = GrowableBuffer::new();
+    buffer.push(0i64).unwrap();
+    let address = buffer.address();
+    assert!(address.is_multiple_of(4096));
+    for number in 1..4_000_000i64 {
+        buffer.push(number).unwrap();
+        assert_eq!(buffer.address(), address);
+    }
+    let bytes = Bytes::from(buffer);
+    assert_eq!((bytes.address(), bytes.len()), (address, 32_000_000));
+}
+
+#[test]
+fn what_a_builder_has_gathered_is_not_copied() {
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut builder = Builder::new(schema.clone()).unwrap();
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+    let batch = RecordBatch::try_new(schema, vec![numbers]).unwrap();
+    (0..1000).for_each(|_| builder.append(&batch).unwrap());
+    let column = builder.finish().unwrap().column("n").unwrap().contiguous().unwrap().unwrap();
+    assert!((column.buffers()[0].as_ptr() as usize).is_multiple_of(4096));
+}
+
+#[test]
+fn a_refused_batch_leaves_a_builder_as_it_was() {
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut builder = Builder::new(schema).unwrap();
+    builder.append_row(&[Value::Int(1)]).unwrap();
+    let nulls: ArrayRef = Arc::new(Int64Array::from(vec![Some(2), None]));
+    let wrong = RecordBatch::try_from_iter_with_nullable([("n", nulls, true)]).unwrap();
+    assert_eq!(builder.append(&wrong).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(builder.append_row(&[Value::Null]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(builder.append_row(&[]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    builder.append_row(&[Value::Int(3)]).unwrap();
+    let built = builder.finish().unwrap();
+    assert_eq!((built.len().unwrap(), rows(&built).len()), (2, 2));
+}
+
+#[test]
+fn a_type_that_cannot_grow_is_named() {
+    let schema = Arc::new(Schema::new(vec![Field::new("nothing", DataType::Null, true)]));
+    let error = Builder::new(schema).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("nothing"), "{error}");
+}
