@@ -56,13 +56,13 @@ impl Bytes {
         Ok(Bytes::from(copy))
     }
 
-    /// `len` bytes that `fill` writes: large ones in pages of their own, which are cheaper to touch first and go back to
-    /// the system at once.
+    /// `len` bytes that `fill` writes: large ones in memory that was touched before, or that is cheaper to touch first.
     pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<Buffer> {
-        const LARGE: usize = 1 << 20;
+        const LARGE: usize = 256 << 10;
         if len >= LARGE {
-            let bytes = Bytes::of_mapping(Mapping::filled(len, fill)?).map_err(io::Error::other)?;
-            return Ok(bytes.data);
+            let mut buffer = GrowableBuffer::exact(len).map_err(io::Error::other)?;
+            fill(buffer.as_mut_slice())?;
+            return Ok(Bytes::from(buffer).data);
         }
         let mut bytes = vec![0; len];
         fill(&mut bytes)?;

@@ -43,8 +43,8 @@ pub use display::{bytes_text, count_text, cut, plural};
 pub use error::{Error, ErrorKind, Finding, Result};
 pub use feed::Incoming;
 pub use ipc::{
-    BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, WriteOptions,
-    read_stream, write, write_to,
+    BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, StreamWriter, Validate,
+    WriteOptions, read_stream, write, write_to,
 };
 pub use json::{JsonOptions, read_json_from, stream_json};
 pub use layout::{field_type_name, type_name};

@@ -49,6 +49,16 @@ impl Batch {
         expect_no_overlap(&header, body.1)?;
         Ok(Batch { header, version, body, starts })
     }
+
+    /// The number of the first field node of column `number`.
+    pub(super) fn first_node(&self, number: usize) -> usize {
+        self.starts.get(number).map_or(usize::MAX, |start| start.node)
+    }
+
+    /// The number of the first buffer of column `number`.
+    pub(super) fn first_buffer(&self, number: usize) -> usize {
+        self.starts.get(number).map_or(usize::MAX, |start| start.buffer)
+    }
 }
 
 fn skip(at: Cursor, extent: Extent, version: i16, header: &BatchHeader) -> Result<Cursor> {

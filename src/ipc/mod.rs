@@ -34,5 +34,6 @@ pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, 
 pub use read::Validate;
 pub(crate) use read::{Ipc, Options};
 pub(crate) use schema::{IpcSchema, Node};
+pub(crate) use stream::{Arrived, Places};
 pub use stream::{StreamReader, read_stream};
-pub use write::{Format, WriteOptions, write, write_to};
+pub use write::{Format, StreamWriter, WriteOptions, write, write_to};

@@ -4,22 +4,24 @@
 //! length is trusted: memory is taken for bytes that have come, and at most as much again.
 
 use std::collections::HashMap;
-use std::io::{Cursor, Read};
+use std::io::{self, BufReader, Chain, Cursor, IoSliceMut, Read};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::decode::{Batch, Decoder, Dictionaries};
+use super::decode::{Batch, Decoder, Dictionaries, zeros};
 use super::dictionary::concat;
 use super::guess::not_arrow;
-use super::message::{BatchHeader, CONTINUATION, DictionaryHeader, Frame, Header, Kind};
+use super::message::{BatchHeader, CONTINUATION, DictionaryHeader, Frame, Header, Kind, length};
 use super::read::{MAGIC, at_message, never_written, unexpected};
-use super::schema::{IpcSchema, Node};
+use super::schema::{IpcSchema, Node, roles_of};
 use crate::buffer::{Bytes, aligned, to_array};
 use crate::error::{Error, ErrorKind, Result};
+use crate::layout::Role;
 use crate::validate;
 
 /// Reads an Arrow IPC stream from `input`, which need not be a file: a pipe, say, or a socket. Returns when the schema
@@ -34,7 +36,7 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
         match input.read(head.get_mut(len..).unwrap_or_default()) {
             Ok(0) => break,
             Ok(more) => len += more,
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(failed(&e)),
         }
     }
@@ -44,6 +46,7 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     if let Some(cause) = doubt {
         return Err(not_arrow(&head, cause));
     }
+    let input = BufReader::with_capacity(64 << 10, input);
     let mut source = Source { input: begun.chain(input), at: 0, legacy: false };
     let schema = source.schema().map_err(|e| if e.kind() == ErrorKind::Io { e } else { not_arrow(&head, Some(e)) })?;
     let dictionaries = Known::of_schema(&schema);
@@ -63,7 +66,7 @@ fn doubt(head: &[u8]) -> Option<Option<Error>> {
     }
 }
 
-fn failed(e: &std::io::Error) -> Error {
+fn failed(e: &io::Error) -> Error {
     Error::io("reading an Arrow stream", e)
 }
 
@@ -85,7 +88,7 @@ fn failed(e: &std::io::Error) -> Error {
 /// # Ok::<(), arrowwood::Error>(())
 /// ```
 pub struct StreamReader<R> {
-    source: Source<std::io::Chain<Cursor<Vec<u8>>, R>>,
+    source: Source<Chain<Cursor<Vec<u8>>, BufReader<R>>>,
     schema: IpcSchema,
     dictionaries: Known,
     /// Record batches that have come.
@@ -99,37 +102,52 @@ impl<R: Read> StreamReader<R> {
         &self.schema.schema
     }
 
-    /// Reads up to the end of the next record batch.
-    fn step(&mut self) -> Result<Option<RecordBatch>> {
+    /// Reads up to the body of the next record batch; dictionaries before it are taken in.
+    fn advance(&mut self) -> Result<Option<(Frame, Batch)>> {
         while let Some(message) = self.source.message()? {
             let header = message.header()?;
-            let body = self.source.body(message.frame, header.body_len)?;
             match header.kind {
                 Kind::RecordBatch => {
-                    let batch =
-                        self.batch(&header, body).map_err(|e| e.context(format_args!("batch {}", self.batches)));
-                    self.batches += 1;
-                    return batch.map(Some);
+                    let batch = BatchHeader::parse(header.table).and_then(|parsed| {
+                        Batch::new(parsed, header.version, (0, header.body_len), &self.schema.columns)
+                    });
+                    return batch.map(|batch| Some((message.frame, batch))).map_err(|e| self.at_batch(e));
                 }
-                Kind::DictionaryBatch => self.dictionary(&header, body).map_err(|e| at_message(e, message.frame))?,
+                Kind::DictionaryBatch => {
+                    let body = self.source.body(message.frame, header.body_len)?;
+                    self.dictionary(&header, body).map_err(|e| at_message(e, message.frame))?;
+                }
                 other => return Err(unexpected(message.frame, Kind::RecordBatch, other)),
             }
         }
         Ok(None)
     }
 
-    fn batch(&self, header: &Header<'_>, body: Bytes) -> Result<RecordBatch> {
-        let nodes = &self.schema.columns;
-        let batch = Batch::new(BatchHeader::parse(header.table)?, header.version, (0, body.len()), nodes)?;
-        let column = |(number, node): (usize, &Node)| {
-            let array = self.column(&body, &batch, node, number);
-            let array = array.map_err(|e| e.context(format_args!("column '{}'", node.field.name())));
-            array.map(to_array)
-        };
-        let columns = nodes.iter().enumerate().map(column).collect::<Result<_>>()?;
+    fn at_batch(&self, e: Error) -> Error {
+        e.context(format_args!("batch {}", self.batches))
+    }
+
+    /// Reads up to the end of the next record batch.
+    fn step(&mut self) -> Result<Option<RecordBatch>> {
+        let Some((frame, batch)) = self.advance()? else { return Ok(None) };
+        let body = self.source.body(frame, batch.body.1)?;
+        let made = self.batch(&batch, &body).map_err(|e| self.at_batch(e))?;
+        self.batches += 1;
+        Ok(Some(made))
+    }
+
+    fn batch(&self, batch: &Batch, body: &Bytes) -> Result<RecordBatch> {
+        let columns = (0..self.schema.columns.len()).map(|number| self.numbered(body, batch, number).map(to_array));
+        let columns = columns.collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.header.rows));
         let made = RecordBatch::try_new_with_options(self.schema().clone(), columns, &options);
         made.map_err(|e| Error::invalid(e.to_string()))
+    }
+
+    fn numbered(&self, body: &Bytes, batch: &Batch, number: usize) -> Result<ArrayData> {
+        let node = &self.schema.columns[number];
+        let array = self.column(body, batch, node, number);
+        array.map_err(|e| e.context(format_args!("column '{}'", node.field.name())))
     }
 
     /// A column whose values are good.
@@ -163,6 +181,136 @@ impl<R: Read> StreamReader<R> {
         }
         Ok(())
     }
+}
+
+/// Where values of fixed width go as they come.
+pub(crate) trait Places {
+    /// For each column, memory for the values of `rows` rows more, if they are to go there.
+    fn places(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>>;
+}
+
+/// A record batch that has come in part to its places: for each column, what else there is to it.
+pub(crate) struct Arrived {
+    pub rows: usize,
+    /// An array with its values, or the validity bitmap, and how many nulls it has, of values that are in their place.
+    pub columns: Vec<std::result::Result<ArrayData, Option<(Buffer, usize)>>>,
+}
+
+impl<R: Read> StreamReader<R> {
+    /// Reads the next record batch, values straight to their places where the body has them as they are.
+    pub(crate) fn step_into(&mut self, into: &mut impl Places) -> Result<Option<Arrived>> {
+        let Some((frame, mut batch)) = self.advance()? else { return Ok(None) };
+        let as_they_are = batch.header.compression.is_none() && !self.schema.big_endian && is_in_order(&batch);
+        let places = if as_they_are { into.places(batch.header.rows)? } else { Vec::new() };
+        let placed: Vec<bool> = places.iter().map(Option::is_some).collect();
+        let body = self.scatter(frame, &mut batch, places).map_err(|e| self.at_batch(e))?;
+        let column = |number: usize| match placed.get(number) {
+            Some(true) => self.validity(&body, &batch, number).map(Err),
+            _ => self.numbered(&body, &batch, number).map(Ok),
+        };
+        let columns = (0..self.schema.columns.len()).map(column).collect::<Result<_>>();
+        let columns = columns.map_err(|e| self.at_batch(e))?;
+        self.batches += 1;
+        Ok(Some(Arrived { rows: batch.header.rows, columns }))
+    }
+
+    /// Reads a body: values to their places, all else into what is returned. There the buffers lie as the batch's header
+    /// says from then on.
+    fn scatter(&mut self, frame: Frame, batch: &mut Batch, places: Vec<Option<&mut [u8]>>) -> Result<Bytes> {
+        let mut direct: Vec<Option<&mut [u8]>> = batch.header.buffers.iter().map(|_| None).collect();
+        for ((number, place), node) in places.into_iter().enumerate().zip(&self.schema.columns) {
+            let values = batch.first_buffer(number).saturating_add(usize::from(had_own_validity(node, batch.version)));
+            if let (Some(place), Some(direct)) = (place, direct.get_mut(values)) {
+                *direct = Some(place);
+            }
+        }
+        if direct.iter().all(Option::is_none) {
+            return self.source.body(frame, batch.body.1);
+        }
+        let pieces = cut_body(batch, &direct)?;
+        let rest = pieces.iter().filter(|(_, to)| to.is_none()).map(|(len, _)| len).sum();
+        let (source, body_len) = (&mut self.source, batch.body.1);
+        batch.body = (0, rest);
+        source.filled(frame, rest, |source, mut free| {
+            let mut slices = Vec::with_capacity(pieces.len());
+            for (len, to) in pieces {
+                if let Some(place) = to.and_then(|buffer| direct[buffer].take()) {
+                    slices.push(IoSliceMut::new(place));
+                    continue;
+                }
+                let (front, back) = std::mem::take(&mut free).split_at_mut(len);
+                slices.push(IoSliceMut::new(front));
+                free = back;
+            }
+            source.scatter(frame, body_len, &mut slices)
+        })
+    }
+
+    /// The bitmap of a column whose values are in their place.
+    fn validity(&self, body: &Bytes, batch: &Batch, number: usize) -> Result<Option<(Buffer, usize)>> {
+        let node = &self.schema.columns[number];
+        let (rows, nulls) = batch.header.nodes.get(batch.first_node(number)).copied().unwrap_or_default();
+        let failed = |what: String| Err(Error::invalid(format!("column '{}': {what}", node.field.name())));
+        let (rows, nulls) = (length("field node's length", rows)?, length("null count", nulls)?);
+        if rows != batch.header.rows {
+            return failed(format!("the batch has {} rows, the column's field node {rows}", batch.header.rows));
+        }
+        if nulls == 0 {
+            return Ok(None);
+        }
+        let (offset, len) = batch.header.buffers.get(batch.first_buffer(number)).copied().unwrap_or_default();
+        let bits = body.slice(length("buffer offset", offset)?, length("buffer length", len)?);
+        match bits.filter(|bits| bits.len() >= rows.div_ceil(8)) {
+            Some(bits) if zeros(&bits, rows) == nulls => Ok(Some((bits, nulls))),
+            Some(bits) => failed(format!("{nulls} nulls are declared, the validity bitmap has {}", zeros(&bits, rows))),
+            None => failed(format!("a validity bitmap of {len} bytes for {rows} rows")),
+        }
+    }
+}
+
+/// Whether each buffer of the body begins where those before it have ended.
+fn is_in_order(batch: &Batch) -> bool {
+    let mut end = 0;
+    batch.header.buffers.iter().all(|&(offset, len)| {
+        let is_behind = len >= 0 && (offset >= end || len == 0);
+        end = if len == 0 { end } else { offset.saturating_add(len) };
+        is_behind && usize::try_from(end).is_ok_and(|end| end <= batch.body.1)
+    })
+}
+
+/// The body as pieces, each with its length and, where it goes to its place, the number of its buffer. Buffers of the
+/// header are moved to where they are when the others lie one behind the other.
+fn cut_body(batch: &mut Batch, direct: &[Option<&mut [u8]>]) -> Result<Vec<(usize, Option<usize>)>> {
+    let (mut pieces, mut at, mut rest) = (Vec::new(), 0, 0);
+    for (number, buffer) in batch.header.buffers.iter_mut().enumerate() {
+        let (offset, len) = (length("buffer offset", buffer.0)?, length("buffer length", buffer.1)?);
+        let Some(place) = &direct[number] else {
+            // With what lies between it and the one before, so that it is aligned as it was.
+            let start = if len == 0 { at } else { offset };
+            pieces.push((start - at + len, None));
+            buffer.0 = (rest + start - at) as i64;
+            rest += start - at + len;
+            at = start + len;
+            continue;
+        };
+        if len < place.len() {
+            let (needed, got) = (place.len(), len);
+            return Err(Error::invalid(format!("buffer {number}: the values need {needed} bytes, got {got}")));
+        }
+        let start = if len == 0 { at } else { offset };
+        let behind = len - place.len();
+        pieces.extend([(start - at, None), (place.len(), Some(number)), (behind, None)]);
+        rest += start - at + behind;
+        *buffer = (0, 0);
+        at = start + len;
+    }
+    pieces.push((batch.body.1 - at, None));
+    Ok(pieces)
+}
+
+/// Whether the first of the node's buffers is a validity bitmap.
+fn had_own_validity(node: &Node, version: i16) -> bool {
+    roles_of(node, version).first() == Some(&Role::Validity)
 }
 
 impl<R: Read> Iterator for StreamReader<R> {
@@ -298,11 +446,45 @@ impl<R: Read> Source<R> {
     }
 
     fn body(&mut self, frame: Frame, len: usize) -> Result<Bytes> {
-        let body = self.fill(len)?;
-        if body.len() < len {
-            return Err(cut(frame.offset, &format!("a body of {len} bytes"), body.len()));
+        self.filled(frame, len, |source, into| source.scatter(frame, len, &mut [IoSliceMut::new(into)]))
+    }
+
+    /// Memory of `len` bytes, as a body says, that `fill` reads into. None of it is touched before bytes come.
+    fn filled(
+        &mut self,
+        frame: Frame,
+        len: usize,
+        fill: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>,
+    ) -> Result<Bytes> {
+        let mut came = Ok(());
+        let filled = Bytes::filled(len, |into| {
+            came = fill(self, into);
+            Ok(())
+        });
+        let none = |e| at_message(Error::io(&format!("taking memory for a body of {len} bytes"), &e), frame);
+        let body = filled.map_err(none)?;
+        came.map(|()| Bytes::from(body))
+    }
+
+    /// Fills the slices, which together have the `len` bytes of a body.
+    fn scatter(&mut self, frame: Frame, len: usize, mut slices: &mut [IoSliceMut<'_>]) -> Result<()> {
+        /// Linux and macOS take no more at once (readv(2), `IOV_MAX`).
+        const MOST: usize = 1024;
+        let start = self.at;
+        IoSliceMut::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            let most = slices.len().min(MOST);
+            match self.input.read_vectored(&mut slices[..most]) {
+                Ok(0) => return Err(cut(frame.offset, &format!("a body of {len} bytes"), self.at - start)),
+                Ok(came) => {
+                    self.at += came;
+                    IoSliceMut::advance_slices(&mut slices, came);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
+                Err(e) => return Err(failed(&e)),
+            }
         }
-        Ok(Bytes::from(body))
+        Ok(())
     }
 
     /// Four bytes as a number; `None` at the end of the input.

@@ -5,11 +5,12 @@
 //! it is mapped from.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, BufWriter, IoSlice, Write};
 use std::path::{Path, PathBuf};
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
+use arrow_schema::{Schema, SchemaRef};
 
 use super::encode::Body;
 use super::message::Compression;
@@ -17,8 +18,8 @@ use super::metadata::{self, BatchMetadata, Block};
 use super::read::MAGIC;
 use super::schema::IpcSchema;
 use super::unify::Dictionaries;
-use crate::dataset::Dataset;
-use crate::error::{Error, Result};
+use crate::dataset::{Dataset, schema_difference};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::Look;
 
 /// Bodies and buffers begin at multiples of this many bytes (Columnar Format, *Buffer Alignment and Padding*).
@@ -95,13 +96,14 @@ pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions
 }
 
 fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
-    // A buffer of a body that is not small goes around this one.
-    let mut out = Output { sink: std::io::BufWriter::with_capacity(1 << 16, sink), at: 0, options: *options };
+    // A body that is not small goes around this one.
+    let sink = BufWriter::with_capacity(1 << 16, sink);
+    let mut out = Output::new(sink, options.compression);
     if options.format == Format::File {
         out.put(MAGIC)?;
         out.put(&[0; 2])?;
     }
-    let schema = out.schema(dataset)?;
+    let schema = out.schema(dataset.schema())?;
     let mut dictionaries = Dictionaries::new(options.format, &schema);
     if options.format == Format::File {
         dictionaries.gather(dataset, &schema.columns)?;
@@ -114,7 +116,99 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -
         }
     }
     out.dictionaries(&mut dictionaries, &mut blocks)?;
-    out.end(dataset, &blocks)
+    out.end()?;
+    if options.format == Format::File {
+        out.footer(dataset.schema(), &blocks)?;
+    }
+    out.flush()
+}
+
+/// Writes record batches as an Arrow IPC stream: each is sent when it is given, from where it is.
+///
+/// What is behind `sink` may read them as they come: see [`read_stream`](crate::read_stream). A file object that takes
+/// small pieces slowly wants a `BufWriter` around it.
+///
+/// ```
+/// # use arrowwood::{Dataset, GrowableBuffer, StreamWriter};
+/// # let dataset = Dataset::from_batches(arrow_schema::Schema::empty().into(), vec![])?;
+/// let mut writer = StreamWriter::new(GrowableBuffer::new(), dataset.schema().clone(), None)?;
+/// writer.write(&dataset)?;
+/// writer.write(&dataset)?;
+/// let memory = writer.finish()?;
+/// # assert!(memory.len() > 0);
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+pub struct StreamWriter<W: Write> {
+    out: Output<W>,
+    schema: SchemaRef,
+    nodes: IpcSchema,
+    dictionaries: Dictionaries,
+    batches: usize,
+}
+
+impl<W: Write> StreamWriter<W> {
+    /// Sends the schema.
+    ///
+    /// # Errors
+    /// `Io` of the sink.
+    pub fn new(sink: W, schema: SchemaRef, compression: Option<Compression>) -> Result<StreamWriter<W>> {
+        let mut out = Output::new(sink, compression);
+        let nodes = out.schema(&schema)?;
+        out.flush()?;
+        let dictionaries = Dictionaries::new(Format::Stream, &nodes);
+        Ok(StreamWriter { out, schema, nodes, dictionaries, batches: 0 })
+    }
+
+    /// The schema of all batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The sink.
+    pub fn get_ref(&self) -> &W {
+        &self.out.sink
+    }
+
+    /// How many record batches were sent.
+    pub fn batches(&self) -> usize {
+        self.batches
+    }
+
+    /// Sends the rows of a dataset, each of its batches as one.
+    ///
+    /// # Errors
+    /// `SchemaMismatch`, `InvalidData` where a value is damaged: then the batch was not sent. `Io` of the sink: then
+    /// nothing more can be.
+    pub fn write(&mut self, data: &Dataset) -> Result<()> {
+        if let Some(difference) = schema_difference(&self.schema, data.schema()) {
+            let message = format!("the rows have another schema than the stream: {difference}");
+            return Err(Error::new(ErrorKind::SchemaMismatch, message));
+        }
+        let mut blocks = Blocks::default();
+        data.watched(Look::Now, || {
+            for batch in data.batches() {
+                self.out.batch(&batch?, &self.nodes, &mut self.dictionaries, &mut blocks)?;
+                self.batches += 1;
+            }
+            self.out.flush()
+        })
+    }
+
+    /// Says that no more batches come, and gives the sink back.
+    ///
+    /// # Errors
+    /// `Io` of the sink.
+    pub fn finish(mut self) -> Result<W> {
+        self.out.end()?;
+        self.out.flush()?;
+        Ok(self.out.sink)
+    }
+}
+
+impl<W: Write> std::fmt::Debug for StreamWriter<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamWriter").field("schema", &self.schema).field("batches", &self.batches).finish()
+    }
 }
 
 /// The batch in pieces of at most `max_rows`; in one where it has no rows.
@@ -134,22 +228,55 @@ struct Blocks {
     batches: Vec<Block>,
 }
 
-struct Output<'a, W: Write> {
-    sink: std::io::BufWriter<&'a mut W>,
+struct Output<W: Write> {
+    sink: W,
     at: usize,
-    options: WriteOptions,
+    compression: Option<Compression>,
+    /// The last batch's metadata: most batches of a stream are of one shape.
+    last: Option<(BatchMetadata, Vec<u8>)>,
+    /// Whether a message was sent in part.
+    is_broken: bool,
 }
 
-impl<W: Write> Output<'_, W> {
+impl<W: Write> Output<W> {
+    fn new(sink: W, compression: Option<Compression>) -> Output<W> {
+        Output { sink, at: 0, compression, last: None, is_broken: false }
+    }
+
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.sink.write_all(bytes).map_err(|e| Error::io("writing", &e))?;
-        self.at += bytes.len();
+        self.put_all(&mut [IoSlice::new(bytes)])
+    }
+
+    /// Writes what the slices hold, all with one call where the system takes it.
+    fn put_all(&mut self, mut slices: &mut [IoSlice<'_>]) -> Result<()> {
+        /// Linux and macOS take no more at once (writev(2), `IOV_MAX`).
+        const MOST: usize = 1024;
+        if self.is_broken {
+            return Err(Error::new(ErrorKind::Io, "writing an Arrow stream: it was broken off before"));
+        }
+        self.at += slices.iter().map(|slice| slice.len()).sum::<usize>();
+        self.is_broken = true;
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            let most = slices.len().min(MOST);
+            match self.sink.write_vectored(&slices[..most]) {
+                Ok(0) => return Err(Error::io("writing", &io::ErrorKind::WriteZero.into())),
+                Ok(written) => IoSlice::advance_slices(&mut slices, written),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
+                Err(e) => return Err(Error::io("writing", &e)),
+            }
+        }
+        self.is_broken = false;
         Ok(())
     }
 
+    fn flush(&mut self) -> Result<()> {
+        self.sink.flush().map_err(|e| Error::io("writing", &e))
+    }
+
     /// Writes the Schema message and reads it back, which gives every node its dictionary id.
-    fn schema(&mut self, dataset: &Dataset) -> Result<IpcSchema> {
-        let metadata = metadata::schema_metadata(dataset.schema());
+    fn schema(&mut self, schema: &Schema) -> Result<IpcSchema> {
+        let metadata = metadata::schema_metadata(schema);
         self.message(&metadata, &[])?;
         IpcSchema::of_metadata(&metadata)
     }
@@ -189,28 +316,36 @@ impl<W: Write> Output<'_, W> {
     }
 
     fn record_batch(&mut self, rows: usize, body: &Body, dictionary: Option<(i64, bool)>) -> Result<Block> {
-        let buffers = self.compressed(&body.buffers)?;
-        let starts = buffers.iter().scan(0, |next, buffer| {
-            let start = *next;
-            *next += buffer.len().next_multiple_of(ALIGNMENT) as i64;
-            Some(start)
-        });
+        let compressed = match self.compression {
+            None => None,
+            Some(codec) => Some(
+                body.buffers.iter().map(|buffer| super::body::compress(buffer, codec)).collect::<Result<Vec<_>>>()?,
+            ),
+        };
+        let buffers = compressed.as_ref().unwrap_or(&body.buffers);
+        let mut end = 0;
+        let mut place = |buffer: &Buffer| {
+            let start = end;
+            end += buffer.len().next_multiple_of(ALIGNMENT) as i64;
+            (start, buffer.len() as i64)
+        };
         let batch = BatchMetadata {
             rows: rows as i64,
             nodes: body.nodes.clone(),
-            buffers: starts.zip(&buffers).map(|(at, buffer)| (at, buffer.len() as i64)).collect(),
+            buffers: buffers.iter().map(&mut place).collect(),
             variadics: body.variadics.clone(),
-            body_length: buffers.iter().map(|buffer| buffer.len().next_multiple_of(ALIGNMENT) as i64).sum(),
+            body_length: end,
         };
-        let metadata = metadata::batch_metadata(&batch, self.options.compression, dictionary);
-        self.message(&metadata, &buffers)
-    }
-
-    fn compressed(&self, buffers: &[Buffer]) -> Result<Vec<Buffer>> {
-        match self.options.compression {
-            None => Ok(buffers.to_vec()),
-            Some(codec) => buffers.iter().map(|buffer| super::body::compress(buffer, codec)).collect(),
+        if dictionary.is_some() {
+            return self.message(&metadata::batch_metadata(&batch, self.compression, dictionary), buffers);
         }
+        let encoded = match self.last.take() {
+            Some((last, encoded)) if last == batch => encoded,
+            _ => metadata::batch_metadata(&batch, self.compression, None),
+        };
+        let block = self.message(&encoded, buffers);
+        self.last = Some((batch, encoded));
+        block
     }
 
     /// One encapsulated message, padded so that its body begins at a multiple of `ALIGNMENT`.
@@ -220,28 +355,31 @@ impl<W: Write> Output<'_, W> {
         let padded = body - offset - prefix;
         let too_large = |_| Error::unsupported(format!("metadata of {padded} bytes"));
         let length = i32::try_from(padded).map_err(too_large)?;
-        self.put(&u32::MAX.to_le_bytes())?;
-        self.put(&length.to_le_bytes())?;
-        self.put(metadata)?;
-        self.put(&ZEROS[..padded - metadata.len()])?;
-        for buffer in buffers {
-            self.put(buffer)?;
-            self.put(&ZEROS[..buffer.len().next_multiple_of(ALIGNMENT) - buffer.len()])?;
+        let (continuation, len) = (u32::MAX.to_le_bytes(), length.to_le_bytes());
+        let mut slices = Vec::with_capacity(4 + 2 * buffers.len());
+        slices.extend([&continuation, &len, metadata, &ZEROS[..padded - metadata.len()]].map(IoSlice::new));
+        for buffer in buffers.iter().filter(|buffer| !buffer.is_empty()) {
+            slices.push(IoSlice::new(buffer));
+            let padding = buffer.len().next_multiple_of(ALIGNMENT) - buffer.len();
+            if padding > 0 {
+                slices.push(IoSlice::new(&ZEROS[..padding]));
+            }
         }
+        self.put_all(&mut slices)?;
         Ok(Block::new(offset as i64, length + prefix as i32, (self.at - body) as i64))
     }
 
-    /// The end-of-stream marker and, of a file, the footer.
-    fn end(&mut self, dataset: &Dataset, blocks: &Blocks) -> Result<()> {
-        self.put(&u32::MAX.to_le_bytes())?;
-        self.put(&[0; 4])?;
-        if self.options.format == Format::File {
-            let footer = metadata::footer(dataset.schema(), &blocks.dictionaries, &blocks.batches);
-            let length = i32::try_from(footer.len()).map_err(|_| Error::unsupported("a footer of 2 GiB"))?;
-            self.put(&footer)?;
-            self.put(&length.to_le_bytes())?;
-            self.put(MAGIC)?;
-        }
-        self.sink.flush().map_err(|e| Error::io("writing", &e))
+    /// The end-of-stream marker.
+    fn end(&mut self) -> Result<()> {
+        self.put(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])
+    }
+
+    /// What is behind the marker in a file.
+    fn footer(&mut self, schema: &Schema, blocks: &Blocks) -> Result<()> {
+        let footer = metadata::footer(schema, &blocks.dictionaries, &blocks.batches);
+        let length = i32::try_from(footer.len()).map_err(|_| Error::unsupported("a footer of 2 GiB"))?;
+        self.put(&footer)?;
+        self.put(&length.to_le_bytes())?;
+        self.put(MAGIC)
     }
 }

@@ -16,6 +16,7 @@
 use std::io;
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::Element;
@@ -62,6 +63,16 @@ impl GrowableBuffer {
         let mut buffer = GrowableBuffer::new();
         buffer.reserve(capacity)?;
         Ok(buffer)
+    }
+
+    /// `len` bytes, whatever they are, with room for no more.
+    ///
+    /// # Errors
+    /// `Io` when there are not so many addresses.
+    pub(crate) fn exact(len: usize) -> Result<GrowableBuffer> {
+        let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {len} bytes"), &e);
+        let memory = if len == 0 { Memory::none() } else { Memory::take(len, len).map_err(failed)? };
+        Ok(GrowableBuffer { memory, len })
     }
 
     /// Makes room for `more` bytes behind those that are there.
@@ -144,19 +155,15 @@ impl GrowableBuffer {
         self.len = self.len.min(len);
     }
 
-    /// Appends `len` bytes that `fill` writes, which finds old ones there.
+    /// Appends `len` bytes, whatever they are, to be written over.
     ///
     /// # Errors
-    /// `Io` when there is no memory for them, or `fill` fails; then nothing is appended.
-    pub(crate) fn append_with<T>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
+    /// `Io` when there is no memory for them.
+    pub(crate) fn lengthen(&mut self, len: usize) -> Result<&mut [u8]> {
         self.reserve(len)?;
-        let (from, to) = (self.len, self.len + len);
-        let done = fill(&mut self.memory.region.bytes_mut()[from..to]);
-        self.memory.touched = self.memory.touched.max(to);
-        if done.is_ok() {
-            self.len = to;
-        }
-        done
+        let before = self.len;
+        self.len += len;
+        Ok(&mut self.memory.region.bytes_mut()[before..before + len])
     }
 
     /// The bytes, to be written over.
@@ -185,11 +192,13 @@ impl GrowableBuffer {
         let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {end} bytes"), &e);
         let capacity = self.capacity();
         if capacity == 0 {
-            self.memory = Memory::take(end).map_err(failed)?;
+            self.memory = Memory::take(end, end.max(reservation())).map_err(failed)?;
             return Ok(());
         }
         let wanted = end.max(2 * capacity).checked_next_multiple_of(HUGE).unwrap_or(usize::MAX);
-        self.memory.region.extend(wanted).map_err(failed)
+        self.memory.region.extend(wanted).map_err(failed)?;
+        self.memory.region.prefer_huge_pages(0);
+        Ok(())
     }
 }
 
@@ -240,16 +249,28 @@ impl Memory {
         Memory { region: Region::none(), touched: 0 }
     }
 
-    /// Memory for `len` bytes at least: of the pool what fits best, or new.
-    fn take(len: usize) -> io::Result<Memory> {
-        if let Some((region, touched)) = reuse(len) {
+    /// Memory for `len` bytes and, where the system has nothing against it, for `wanted`: of the pool what fits best, or
+    /// new.
+    fn take(len: usize, wanted: usize) -> io::Result<Memory> {
+        if let Some((region, touched)) = reuse(len, wanted) {
             return Ok(Memory { region, touched });
         }
-        let whole = Region::reserved(len.max(reservation()));
-        // Then as much as is needed: the system keeps count of addresses.
-        let region = whole.or_else(|_| Region::reserved(len.next_multiple_of(HUGE)))?;
-        region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
-        Ok(Memory { region, touched: 0 })
+        let whole = RESERVED.load(Ordering::Relaxed).saturating_add(wanted) <= MOST && wanted > len;
+        if let Some(region) = whole.then(|| Region::reserved(wanted).ok()).flatten() {
+            // A buffer that stays small takes no huge page.
+            region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
+            return Ok(Memory::of(region));
+        }
+        let region = Region::reserved(len)?;
+        if len >= HUGE {
+            region.prefer_huge_pages(0);
+        }
+        Ok(Memory::of(region))
+    }
+
+    fn of(region: Region) -> Memory {
+        RESERVED.fetch_add(region.len(), Ordering::Relaxed);
+        Memory { region, touched: 0 }
     }
 }
 
@@ -258,27 +279,41 @@ impl Drop for Memory {
         let region = std::mem::replace(&mut self.region, Region::none());
         if self.touched > 0 {
             keep(region, self.touched);
+        } else {
+            let_go(region);
         }
     }
 }
 
-/// The least touched memory that needs no first touch for `len` bytes, or else the most touched.
-fn reuse(len: usize) -> Option<(Region, usize)> {
+/// Addresses that are taken.
+static RESERVED: AtomicUsize = AtomicUsize::new(0);
+/// Half of what the smallest address spaces of 64-bit systems have. Who asks for more gets what it needs.
+const MOST: usize = 64 << 40;
+
+fn let_go(region: Region) {
+    RESERVED.fetch_sub(region.len(), Ordering::Relaxed);
+}
+
+/// The least touched memory that needs no first touch for `len` bytes, or else the most touched. Of one that may grow, with
+/// all the addresses it could want.
+fn reuse(len: usize, wanted: usize) -> Option<(Region, usize)> {
     // Held by another thread, or for ever in the child of a fork: then without.
     let mut pool = POOL.try_lock().ok()?;
     let rank = |touched: usize| (touched < len, touched.abs_diff(len));
-    let fitting = (0..pool.len()).filter(|&number| pool[number].0.len() >= len);
+    let fitting = (0..pool.len()).filter(|&number| pool[number].0.len() >= wanted);
     let best = fitting.min_by_key(|&number| rank(pool[number].1))?;
     Some(pool.swap_remove(best))
 }
 
 /// Keeps memory for the next buffer, if there is not too much of it.
 fn keep(mut region: Region, touched: usize) {
-    let Ok(mut pool) = POOL.try_lock() else { return };
+    let Ok(mut pool) = POOL.try_lock() else { return let_go(region) };
     let kept: usize = pool.iter().map(|(_, touched)| touched).sum();
     if pool.len() < KEPT && kept + touched <= physical_memory() / 8 {
         region.lend(touched);
         pool.push((region, touched));
+    } else {
+        let_go(region);
     }
 }
 

@@ -134,13 +134,6 @@ impl Mapping {
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, origin: None })))
     }
 
-    /// Anonymous memory of `len` bytes that `fill` has written. Only what it writes is ever touched.
-    pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> std::io::Result<()>) -> std::io::Result<Mapping> {
-        let mut region = sys::Region::anonymous(len)?;
-        fill(region.bytes_mut())?;
-        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, origin: None })))
-    }
-
     /// Parts of mapped files, byte ranges of whole pages but for the last one's end, as one mapping.
     pub(crate) fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
         if parts.iter().any(|(mapping, ..)| mapping.mode() != Mode::Read || mapping.path().is_none()) {

@@ -97,13 +97,11 @@ fn block(dataset: &Dataset, width: usize) -> Result<Option<Bytes>> {
 /// A buffer of that many bytes, whatever they are.
 fn sized(rows: usize, width: usize) -> Result<GrowableBuffer> {
     let len = rows.checked_mul(width).ok_or_else(|| Error::argument(format!("{rows} rows of {width} bytes")))?;
-    let mut buffer = GrowableBuffer::with_capacity(len)?;
-    buffer.append_with(len, |_| Ok(()))?;
-    Ok(buffer)
+    GrowableBuffer::exact(len)
 }
 
 /// The bytes per row of types that have nothing but those.
-fn fixed_width(data_type: &DataType) -> Option<usize> {
+pub(super) fn fixed_width(data_type: &DataType) -> Option<usize> {
     let layout = layout(data_type);
     let mut roles = layout.value_roles();
     match (roles.next(), roles.next(), data_type) {

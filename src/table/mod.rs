@@ -3,12 +3,13 @@
 //! In reading order: `format` (bytes), `plan` (which buffers a schema has), `arrays` (made of them), `place` (where rows are put), `publish` (how a
 //! commit gets to its readers), `face` (what stock readers see), `segment`
 //! (a segment as its readers hold it), `durable` (what survives a crash), `entries` (dictionaries), `growing` (a segment
-//! as its writer holds it), `append`, `cells` (a value as bytes), `builder` (rows in memory), `collect`, `sorted`, `folder`, `table` (a table as its readers see
+//! as its writer holds it), `append`, `cells` (a value as bytes), `builder` (rows in memory), `collect`, `arrive` (streams as one batch), `sorted`, `folder`, `table` (a table as its readers see
 //! it), `stat`, `contiguous` (columns over several segments), `follow`, `keeper` (the writer's thread), `writer`, `rows`
 //! (one row at a time), `compact`, `shown` (the face, read back), `check`, `repair`. `docs/format.md` has the bytes.
 
 mod append;
 mod arrays;
+mod arrive;
 mod builder;
 mod cells;
 mod check;
