@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as AbstractMapping
 from pathlib import Path
+from socket import socket
 from types import TracebackType
 from typing import IO, Any, Literal, Protocol, Self, TypeAlias, TypeVar, final, overload, type_check_only
 
@@ -23,6 +24,8 @@ __all__ = [
     "Follow",
     "Mapping",
     "Schema",
+    "StreamReader",
+    "StreamWriter",
     "Writer",
     "__version__",
     "_Values",
@@ -35,7 +38,9 @@ __all__ = [
     "map",
     "open",
     "read_csv",
+    "read_stream",
     "repair",
+    "stream_writer",
     "write",
     "writer",
 ]
@@ -589,6 +594,84 @@ def writer(
         NotFound: there is neither a table nor a schema.
         Unsupported: a column's type cannot grow, or the file system is a network's.
     """
+@final
+class StreamWriter:
+    """Writes an Arrow stream, made by :func:`stream_writer`. Used with ``with``, it ends the stream, unless there was an
+    exception: then whoever reads it finds that it was broken off.
+    """
+
+    def write(self, data: _Table) -> None:
+        """Send rows: Arrow data, a dict of columns, row dicts, or a data frame. Each record batch is one message, sent at once.
+
+        Raises:
+            SchemaMismatch, ColumnNotFound, InvalidArgument: the rows do not fit the schema; nothing was sent.
+            IoError: the sink failed; nothing more can be sent.
+        """
+    def close(self) -> None:
+        """Say that no more batches come; does nothing when it was closed before.
+
+        Raises:
+            IoError: the sink failed.
+        """
+    @property
+    def schema(self) -> Schema | None:
+        """Names and types of the columns; ``None`` before the first rows, where none was given."""
+    @property
+    def nbytes(self) -> int:
+        """How many bytes were sent."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+@final
+class StreamReader:
+    """The record batches of an Arrow stream, each as a dataset as soon as it has come; made by :func:`read_stream`."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Dataset: ...
+    def read_all(self) -> Dataset:
+        """All batches that are still to come as one, in memory: values go from the source to their column at once.
+
+        Raises:
+            InvalidData, IoError: the stream is damaged, or was broken off. Who wants what came before takes batch by batch.
+        """
+    @property
+    def schema(self) -> Schema:
+        """Names and types of the columns."""
+    def close(self) -> None:
+        """Let go of the source; whoever sends finds that nobody reads any more."""
+
+def stream_writer(
+    sink: _Path | IO[bytes] | int | socket | Buffer,
+    schema: _ArrowSchema | None = None,
+    *,
+    compression: Literal["lz4", "zstd"] | None = None,
+) -> StreamWriter:
+    """Write record batches to a file, a pipe, a socket or memory, one by one.
+
+    Args:
+        sink: a path (what is there is replaced), an object with ``write(bytes)``, a file descriptor, a socket, or memory
+            that can be written to (``bytearray``, a NumPy array, a :class:`Mapping`).
+        schema: names and types of the columns, anything with ``__arrow_c_schema__``; by default those of the first rows.
+        compression: the codec of the data; without one it can be opened in place.
+
+    Raises:
+        NotFound, PermissionDenied, IoError: the sink cannot be written to.
+    """
+
+def read_stream(source: _Path | IO[bytes] | int | socket | Buffer) -> StreamReader:
+    """Read an Arrow stream, batch by batch as it comes.
+
+    Args:
+        source: a path or an object with the buffer protocol, whose batches are in place; or what sends the stream: an
+            object with ``read(size)``, a file descriptor, a socket.
+
+    Raises:
+        NotFound, PermissionDenied, IoError: the source cannot be read.
+        InvalidData: it is no Arrow stream; the message says what it looks like instead.
+    """
+
 def check(path: _Path) -> Report:
     """Check all that a file or table says about itself, and every value; a table may be written meanwhile.
 

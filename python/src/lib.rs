@@ -3,7 +3,7 @@
 //!
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
 //! protocol), `value` (one cell), `schema`, `dataset`, `column`,
-//! `exchange` (Arrow capsules), `incoming` (Python's own tables), `open`, `write`, `csv`, `writer` (growing tables),
+//! `exchange` (Arrow capsules), `incoming` (Python's own tables), `open`, `sink` (what bytes go to and come from), `write`, `stream`, `csv`, `writer` (growing tables),
 //! `follow`, `check`.
 
 mod check;
@@ -20,6 +20,8 @@ mod index;
 mod mapping;
 mod open;
 mod schema;
+mod sink;
+mod stream;
 mod value;
 mod write;
 mod writer;
@@ -51,6 +53,8 @@ mod _arrowwood {
     use crate::open::open;
     #[pymodule_export]
     use crate::schema::{Field, Schema};
+    #[pymodule_export]
+    use crate::stream::{StreamReader, StreamWriter, read_stream, stream_writer};
     #[pymodule_export]
     use crate::write::write;
     #[pymodule_export]

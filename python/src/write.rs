@@ -1,17 +1,16 @@
 //! `write`: a dataset, or whatever else is a table, as an IPC file or stream.
 
-use std::io;
 use std::sync::Arc;
 
 use arrowwood::{Compression, Format, WriteOptions, guard};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
 use crate::errors::{Result, argument};
 use crate::exchange::schema_of;
 use crate::incoming::dataset_from;
 use crate::index::count;
 use crate::open::path_of;
+use crate::sink::{Object, Problem};
 
 /// Write a table as an Arrow IPC file or stream.
 ///
@@ -54,13 +53,9 @@ pub fn write(
     {
         return Ok(py.detach(|| arrowwood::write(&dataset, path, &options))?);
     }
-    let mut sink = Sink { file: target.getattr("write")?.unbind(), problem: None };
-    let done = py.detach(|| arrowwood::write_to(&dataset, &mut sink, &options));
-    // What the file object raised says more than that writing failed.
-    match sink.problem {
-        Some(problem) => Err(problem.into()),
-        None => Ok(done?),
-    }
+    let problem = Problem::default();
+    let mut sink = Object::new(target.getattr("write")?, &problem);
+    problem.or(py.detach(|| arrowwood::write_to(&dataset, &mut sink, &options)))
 }
 
 fn framing(name: &str) -> Result<Format> {
@@ -71,45 +66,10 @@ fn framing(name: &str) -> Result<Format> {
     }
 }
 
-fn codec(name: &str) -> Result<Compression> {
+pub fn codec(name: &str) -> Result<Compression> {
     match name {
         "lz4" => Ok(Compression::Lz4),
         "zstd" => Ok(Compression::Zstd),
         other => Err(argument(format!("compression must be None, 'lz4' or 'zstd', got '{other}'"))),
-    }
-}
-
-/// A Python file object to write to.
-struct Sink {
-    /// Its `write` method.
-    file: Py<PyAny>,
-    /// What the method raised.
-    problem: Option<PyErr>,
-}
-
-impl Sink {
-    fn call(&self, bytes: &[u8]) -> PyResult<usize> {
-        Python::attach(|py| {
-            let written = self.file.bind(py).call1((PyBytes::new(py, bytes),))?;
-            // Raw files write less than all and say so; others may say nothing.
-            Ok(if written.is_none() { bytes.len() } else { written.extract()? })
-        })
-    }
-}
-
-impl io::Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.call(bytes) {
-            Ok(written) if written <= bytes.len() => Ok(written),
-            Ok(_) => Err(io::Error::other("the file object says that it wrote more than it was given")),
-            Err(problem) => {
-                self.problem = Some(problem);
-                Err(io::Error::other("the file object raised an exception"))
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

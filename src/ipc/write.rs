@@ -169,6 +169,11 @@ impl<W: Write> StreamWriter<W> {
         &self.out.sink
     }
 
+    /// How many bytes were sent.
+    pub fn nbytes(&self) -> usize {
+        self.out.at
+    }
+
     /// How many record batches were sent.
     pub fn batches(&self) -> usize {
         self.batches

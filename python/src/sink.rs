@@ -1,0 +1,213 @@
+//! Where bytes go to and come from: files, descriptors, sockets, Python's file objects, memory.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrowwood::Error;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt};
+
+use crate::errors::{Result, wrong_type};
+use crate::export::{Room, owned};
+use crate::open::path_of;
+
+/// What Python raised while a file object was used, which says more than that using it failed.
+#[derive(Clone, Default)]
+pub struct Problem(Arc<Mutex<Option<PyErr>>>);
+
+impl Problem {
+    fn keep(&self, error: PyErr) -> io::Error {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        io::Error::other("the file object raised an exception")
+    }
+
+    /// What was raised, if anything was; else what was done.
+    pub fn or<T>(&self, done: Result<T, Error>) -> Result<T> {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error.into()),
+            None => Ok(done?),
+        }
+    }
+
+    /// `done`, unless a signal has come that Python raises an exception for.
+    fn unless_interrupted<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        match &done {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {
+                Python::attach(|py| py.check_signals()).map_err(|e| self.keep(e))?;
+                done
+            }
+            _ => done,
+        }
+    }
+}
+
+/// A method of a Python object: one that takes bytes and says how many, or one that is asked for some.
+pub struct Object {
+    method: Py<PyAny>,
+    problem: Problem,
+}
+
+impl Object {
+    pub fn new(method: Bound<'_, PyAny>, problem: &Problem) -> Object {
+        Object { method: method.unbind(), problem: problem.clone() }
+    }
+}
+
+impl Write for Object {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = Python::attach(|py| {
+            let written = self.method.bind(py).call1((PyBytes::new(py, bytes),))?;
+            // Raw files write less than all and say so; others may say nothing.
+            if written.is_none() { Ok(bytes.len()) } else { written.extract() }
+        });
+        match written {
+            Ok(written) if written <= bytes.len() => Ok(written),
+            Ok(_) => Err(io::Error::other("the file object says that it wrote more than it was given")),
+            Err(problem) => Err(self.problem.keep(problem)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for Object {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        // As much as is worth a call, and no more than what may never come.
+        let most = into.len().min(1 << 20);
+        let came = Python::attach(|py| {
+            let bytes = self.method.bind(py).call1((most,))?;
+            let bytes = bytes.cast::<PyBytes>()?.as_bytes();
+            into.get_mut(..bytes.len()).map(|into| into.copy_from_slice(bytes));
+            Ok(bytes.len())
+        });
+        match came {
+            Ok(came) if came <= into.len() => Ok(came),
+            Ok(_) => Err(io::Error::other("the file object gave more than it was asked for")),
+            Err(problem) => Err(self.problem.keep(problem)),
+        }
+    }
+}
+
+/// Where a stream goes.
+pub enum Sink {
+    File(File, Problem),
+    Object(BufWriter<Object>),
+    Room(Room),
+}
+
+impl Sink {
+    /// A path (what is there is replaced, and stays as it is for those who have it open), a file descriptor, a socket, an
+    /// object with ``write(bytes)``, or memory that can be written to.
+    pub fn of(target: &Bound<'_, PyAny>, problem: &Problem) -> Result<Sink> {
+        let object = |method| Sink::Object(BufWriter::with_capacity(1 << 16, Object::new(method, problem)));
+        if let Some(write) = target.getattr_opt("write")? {
+            return Ok(object(write));
+        }
+        if let Some(descriptor) = descriptor(target)? {
+            return Ok(Sink::File(descriptor.into(), problem.clone()));
+        }
+        if let Some(send) = target.getattr_opt("sendall")? {
+            return Ok(object(send));
+        }
+        match path_of(target)? {
+            Some(path) => {
+                let create = || {
+                    if std::fs::metadata(&path).is_ok_and(|there| there.is_file()) {
+                        std::fs::remove_file(&path)?;
+                    }
+                    File::options().write(true).create(true).truncate(true).open(&path)
+                };
+                let file = target.py().detach(create);
+                let failed = |e: io::Error| Error::io("creating the file", &e).at(&path);
+                Ok(Sink::File(file.map_err(|e| failed(e))?, problem.clone()))
+            }
+            None => Ok(Sink::Room(Room::of(target)?)),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::File(file, problem) => problem.unless_interrupted(file.write(bytes)),
+            Sink::Object(object) => object.write(bytes),
+            Sink::Room(room) => room.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Sink::File(file, problem) => problem.unless_interrupted(file.write_vectored(slices)),
+            Sink::Object(object) => object.write_vectored(slices),
+            Sink::Room(room) => room.write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Object(object) => object.flush(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where a stream comes from that is not in memory.
+pub enum Source {
+    File(File, Problem),
+    Object(Object),
+}
+
+impl Source {
+    /// A file descriptor, a socket, or an object with ``read(size)``; `None` for anything else.
+    pub fn of(source: &Bound<'_, PyAny>, problem: &Problem) -> Result<Option<Source>> {
+        // Who reads what has come does not wait for more.
+        for name in ["read1", "read"] {
+            if let Some(read) = source.getattr_opt(name)? {
+                return Ok(Some(Source::Object(Object::new(read, problem))));
+            }
+        }
+        if let Some(descriptor) = descriptor(source)? {
+            return Ok(Some(Source::File(descriptor.into(), problem.clone())));
+        }
+        let receive = source.getattr_opt("recv")?;
+        Ok(receive.map(|receive| Source::Object(Object::new(receive, problem))))
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Source::File(file, problem) => problem.unless_interrupted(file.read(into)),
+            Source::Object(object) => object.read(into),
+        }
+    }
+
+    fn read_vectored(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Source::File(file, problem) => problem.unless_interrupted(file.read_vectored(slices)),
+            Source::Object(object) => object.read_vectored(slices),
+        }
+    }
+}
+
+/// A descriptor of our own for the one that `object` is, or that the socket `object` has. One that does not wait, as that
+/// of a socket with a timeout, is used by its methods.
+fn descriptor(object: &Bound<'_, PyAny>) -> Result<Option<OwnedFd>> {
+    let py = object.py();
+    let number = match object.getattr_opt("fileno")? {
+        Some(fileno) if object.getattr_opt("gettimeout")?.is_none_or(|get| get.call0().is_ok_and(|t| t.is_none())) => {
+            fileno.call0()?
+        }
+        None if object.is_instance_of::<PyInt>() => object.clone(),
+        _ => return Ok(None),
+    };
+    let os = py.import("os")?;
+    if !os.call_method1("get_blocking", (&number,))?.extract::<bool>()? {
+        return Err(wrong_type("the file descriptor does not wait; give one that does (os.set_blocking)"));
+    }
+    Ok(Some(owned(&os.call_method1("dup", (number,))?)?))
+}
