@@ -223,13 +223,14 @@ impl Inode {
 enum Naming {
     Folder(PathBuf),
     Name(PathBuf, u64),
-    Rename(PathBuf, PathBuf),
+    /// From, to, and the file: its new name says which it is, whatever is known of the old one.
+    Rename(PathBuf, PathBuf, u64),
     Remove(PathBuf),
 }
 
 impl Naming {
     fn folder(&self) -> &Path {
-        let (Naming::Folder(path) | Naming::Name(path, _) | Naming::Rename(_, path) | Naming::Remove(path)) = self;
+        let (Naming::Folder(path) | Naming::Name(path, _) | Naming::Rename(_, path, _) | Naming::Remove(path)) = self;
         path.parent().unwrap()
     }
 }
@@ -242,10 +243,9 @@ fn name(names: &mut Names, naming: &Naming) {
         Naming::Folder(path) => drop(names.insert(path.clone(), None)),
         Naming::Name(path, file) => drop(names.insert(path.clone(), Some(*file))),
         Naming::Remove(path) => drop(names.remove(path)),
-        Naming::Rename(from, to) => {
-            if let Some(file) = names.remove(from) {
-                names.insert(to.clone(), file);
-            }
+        Naming::Rename(from, to, file) => {
+            names.remove(from);
+            names.insert(to.clone(), Some(*file));
         }
     }
 }
@@ -319,7 +319,12 @@ impl Disk {
                 let (id, _) = self.inode(*file);
                 self.namings.push((number, Naming::Name(path.clone(), id)));
             }
-            Event::Rename(from, to) => self.namings.push((number, Naming::Rename(from.clone(), to.clone()))),
+            Event::Rename(from, to) => {
+                let mut names = self.names.clone();
+                self.namings.iter().for_each(|(_, naming)| name(&mut names, naming));
+                let file = names[from].unwrap();
+                self.namings.push((number, Naming::Rename(from.clone(), to.clone(), file)));
+            }
             Event::Remove(path) => self.namings.push((number, Naming::Remove(path.clone()))),
             Event::Sync(file) => self.inode(*file).1.sync(number),
             Event::Synced(file) => self.inode(*file).1.synced(),
@@ -352,16 +357,25 @@ impl Disk {
 
     /// What the disk may hold if the power fails now.
     pub fn image(&self, luck: Luck, dice: &mut Dice) -> Image {
+        let is_there = |_: &usize| match luck {
+            Luck::Nothing => false,
+            Luck::Sectors => dice.coin(),
+            _ => true,
+        };
+        let there = (0..self.namings()).filter(is_there).collect();
+        self.image_with(&there, luck, dice)
+    }
+
+    /// How many names were given, changed or taken that the disk may not know of.
+    pub fn namings(&self) -> usize {
+        self.namings.len()
+    }
+
+    /// As [`Disk::image`], with these of the names that were given, changed or taken.
+    pub fn image_with(&self, there: &BTreeSet<usize>, luck: Luck, dice: &mut Dice) -> Image {
         let mut names = self.names.clone();
-        for (_, naming) in &self.namings {
-            let is_there = match luck {
-                Luck::Nothing => false,
-                Luck::Sectors => dice.coin(),
-                _ => true,
-            };
-            if is_there {
-                name(&mut names, naming);
-            }
+        for &number in there {
+            name(&mut names, &self.namings[number].1);
         }
         let dirty: u64 = self.inodes.values().map(|inode| inode.since.len() as u64).sum();
         let (odd, mut seen) = (dice.below(dirty.max(1)), 0);
