@@ -141,12 +141,7 @@ fn written(medium: &Medium, dataset: &Dataset, folder: &Path, options: &WriteOpt
 }
 
 /// Writes `dataset` beside `folder` and brings it to the disk; the file's name.
-pub(crate) fn write_part(dataset: &Dataset, folder: &Path) -> Result<PathBuf> {
-    write_part_as(dataset, folder, &WriteOptions::default())
-}
-
-/// As [`write_part`], of a form.
-pub(crate) fn write_part_as(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
+pub(crate) fn write_part(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
     let part = written(&Medium::default(), dataset, folder, options)?;
     part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))
 }

@@ -30,7 +30,7 @@ use super::writer::{first_segment, take_lock, without_settings};
 use crate::buffer::{Bytes, slice};
 use crate::dataset::{Dataset, Source};
 use crate::error::{Error, Findings, Result};
-use crate::ipc::{Ipc, Options, zeros};
+use crate::ipc::{Ipc, Options, WriteOptions, zeros};
 use crate::map::{Mapping, Medium, Mode};
 use crate::validate;
 
@@ -165,7 +165,7 @@ impl Prefix {
             None => rows_of_dense(&path, is_known),
         };
         if let Some(dataset) = found.filter(|dataset| dataset.len().is_ok_and(|rows| rows > 0)) {
-            return Ok((Prefix::Dense(write_part(&dataset, folder)?), dataset.len()?));
+            return Ok((Prefix::Dense(write_part(&dataset, folder, &WriteOptions::default())?), dataset.len()?));
         }
         if first > 0 {
             return Ok((Prefix::Nothing, 0));
