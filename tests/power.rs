@@ -11,12 +11,14 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on, pretend_boot};
 use arrowwood::{Dataset, Sync, Value, Writer, WriterOptions, open};
 
+mod dice;
 #[path = "power/disk.rs"]
 mod disk;
 #[path = "power/stories.rs"]
 mod stories;
 
-use disk::{Dice, Disk, Event, Image, Luck, Mark, Recorder};
+use dice::Dice;
+use disk::{Disk, Event, Image, Luck, Mark, Recorder};
 
 /// A process has one belief about the boot of its machine.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -249,7 +251,7 @@ impl Run {
                 self.twin.pending.clear();
             }
             16 => drop(writer.compact(|_, _| ())?),
-            17 if self.dice.coin() => {
+            17 if self.dice.below(2) == 0 => {
                 self.recorder.fail_syncs(true);
                 let done = writer.sync();
                 self.recorder.fail_syncs(false);
@@ -281,7 +283,7 @@ impl Run {
         for _ in 0..steps {
             self.step(&mut writer)?;
         }
-        writer.filter(|_| self.dice.coin()).map_or(Ok(()), |writer| self.close(writer))
+        writer.filter(|_| self.dice.below(2) == 0).map_or(Ok(()), |writer| self.close(writer))
     }
 }
 

@@ -13,31 +13,12 @@ use std::sync::{Arc, Mutex};
 
 use arrowwood::simulate::{Act, Witness};
 
+use super::dice::Dice;
+
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
 
 type Page = Arc<[u8; PAGE]>;
-
-/// Numbers that look random (xorshift).
-#[derive(Clone, Debug)]
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-
-    pub fn coin(&mut self) -> bool {
-        self.below(2) == 0
-    }
-}
 
 /// An act that was done.
 #[derive(Clone, Debug)]
@@ -359,7 +340,7 @@ impl Disk {
     pub fn image(&self, luck: Luck, dice: &mut Dice) -> Image {
         let is_there = |_: &usize| match luck {
             Luck::Nothing => false,
-            Luck::Sectors => dice.coin(),
+            Luck::Sectors => dice.below(2) == 0,
             _ => true,
         };
         let there = (0..self.namings()).filter(is_there).collect();
