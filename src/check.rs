@@ -195,7 +195,7 @@ fn repair_file(path: &Path, progress: Progress) -> Result<(Report, Option<Repair
     match kept {
         Some(dataset) => {
             rows = dataset.len()?;
-            let part = table::write_part_as(&dataset, path, &WriteOptions { format, ..WriteOptions::default() })?;
+            let part = table::write_part(&dataset, path, &WriteOptions { format, ..WriteOptions::default() })?;
             table::keep_aside(path, &aside)?;
             std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
         }

@@ -11,6 +11,10 @@ use std::time::Duration;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrowwood::{Dataset, ErrorKind, Mapping, Mode, WriteOptions, Writer, WriterOptions, open, write};
 
+mod dice;
+
+use dice::Dice;
+
 fn sample(path: &Path) -> Dataset {
     let rows = 0..300_000i64;
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.clone()));
@@ -209,18 +213,6 @@ impl Template {
     }
 }
 
-struct Dice(u64);
-
-impl Dice {
-    /// A number below `limit` (xorshift64*).
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) % limit.max(1)
-    }
-}
-
 /// Not a test of its own: what the campaign runs as another process. It answers each command by `@open`, reads until it
 /// is told what has happened, and answers by `@` and what it found.
 #[test]
@@ -228,7 +220,7 @@ fn child() {
     let Ok(folder) = std::env::var(ROLE) else { return };
     let (told, commands) = std::sync::mpsc::channel();
     std::thread::spawn(move || std::io::stdin().lines().map_while(Result::ok).try_for_each(|line| told.send(line)));
-    let mut dice = Dice(7);
+    let mut dice = Dice::new(7);
     while let Ok(kind) = commands.recv() {
         let subject = Subject::open(&kind, Path::new(&folder));
         println!("@open");
@@ -387,7 +379,7 @@ fn play(kind: &str) {
     let mut input = child.stdin.take().unwrap();
     let mut answers = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let mut answer = || answers.find_map(|line| line.split_once('@').map(|(_, said)| said.to_string()));
-    let mut dice = Dice(kind.len() as u64 * 1_000_003 + 1);
+    let mut dice = Dice::new(kind.len() as u64);
     for event in EVENTS {
         let (mut looks, mut changed) = (0, 0);
         for round in 0..rounds() {

@@ -23,6 +23,10 @@ use arrowwood::{
     Compression, Dataset, Format, Report, Value, WriteOptions, Writer, WriterOptions, check, open, repair,
 };
 
+mod dice;
+
+use dice::Dice;
+
 /// Of how many bytes the short form takes one, and of how many findings one is repaired.
 const STEP: usize = 13;
 const REPAIRED: usize = 41;
@@ -64,18 +68,6 @@ fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     let result = catch_unwind(AssertUnwindSafe(work));
     QUIET.set(false);
     result.ok()
-}
-
-/// Numbers that look random and are the same everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u8 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 24) as u8
-    }
 }
 
 /// A folder in memory where there is one.
@@ -331,8 +323,8 @@ impl<'a> Campaign<'a> {
     fn damage(&mut self, part: &str, at: u64) {
         let file = File::options().read(true).write(true).open(&self.file).unwrap();
         let was = word(&file, at, 1) as u8;
-        let mut dice = Dice(at.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let others = [dice.next(), dice.next()].into_iter().filter(|&other| other != was);
+        let mut dice = Dice::new(at);
+        let others = [dice.below(256) as u8, dice.below(256) as u8].into_iter().filter(|&other| other != was);
         for value in (0..8).map(|bit| was ^ (1 << bit)).chain(others) {
             file.write_all_at(&[value], at).unwrap();
             let before = self.counts.at_open + self.counts.by_check;

@@ -18,6 +18,10 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{DataType, Field};
 use arrowwood::{Bytes, Compression, Dataset, Format, Open, WriteOptions, read_stream, write_to};
 
+mod dice;
+
+use dice::Dice;
+
 /// Per mutant, of the processor's time: a busy machine may make anything wait.
 const LONGEST: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
 /// Per mutant by the clock, whatever the machine does: threads that wait for each other take no processor's time.
@@ -54,18 +58,6 @@ mod system {
         // SAFETY: clock_gettime writes the one struct, which lives until it returns.
         assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) }, 0);
         Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
-}
-
-/// A generator of numbers that needs no crate and gives the same ones everywhere (xorshift64).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 1).unwrap()
     }
 }
 
@@ -218,9 +210,9 @@ fn memory_is_limited() {
 fn one_damaged_byte() {
     let campaign = Campaign::new("one damaged byte");
     let damage = |(name, seed): &(String, Vec<u8>)| {
-        let mut numbers = Numbers(seed.len() as u64 + 1);
+        let mut dice = Dice::new(seed.len() as u64);
         let places: Vec<_> = match places() {
-            Some(number) => (0..number).map(|_| numbers.next() % seed.len()).collect(),
+            Some(number) => (0..number).map(|_| dice.below(seed.len() as u64) as usize).collect(),
             None => metadata(seed).into_iter().flatten().collect(),
         };
         let mut bytes = seed.clone();
@@ -250,11 +242,11 @@ fn several_damaged_bytes() {
     let campaign = Campaign::new("several damaged bytes");
     for (name, seed) in seeds() {
         for number in 0..places().unwrap_or(500) * 4 {
-            let mut numbers = Numbers((number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut dice = Dice::new(number as u64);
             let mut bytes = seed.clone();
-            for _ in 0..1 + numbers.next() % 4 {
-                let at = numbers.next() % bytes.len();
-                bytes[at] = numbers.next() as u8;
+            for _ in 0..1 + dice.below(4) {
+                let at = dice.below(bytes.len() as u64) as usize;
+                bytes[at] = dice.below(256) as u8;
             }
             campaign.one(&name, &bytes, &|| format!("mutant {number}"));
         }

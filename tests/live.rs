@@ -129,7 +129,7 @@ fn a_killed_writer_loses_nothing_that_was_committed() {
     let (place, time) = (Place::new(), time());
     let journal = Journal::open(&place.journal);
     let shape = Shape { segment_rows: 2000, lists: false, keep: Some(400_000) };
-    let (mut dice, deadline, mut kills) = (Dice(99), Instant::now() + time, 0);
+    let (mut dice, deadline, mut kills) = (Dice::new(99), Instant::now() + time, 0);
     (0..3).for_each(|number| journal.note(Journal::READERS + number, 0));
     let mut writer = place.start("write", 1, shape, 2 * time);
     let readers = ["refresh", "open", "follow"].iter().zip(0..);

@@ -11,10 +11,14 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on, pretend_boot};
 use arrowwood::{Dataset, Sync, Value, Writer, WriterOptions, open};
 
+mod dice;
 #[path = "power/disk.rs"]
 mod disk;
+#[path = "power/stories.rs"]
+mod stories;
 
-use disk::{Dice, Disk, Event, Luck, Mark, Recorder};
+use dice::Dice;
+use disk::{Disk, Event, Image, Luck, Mark, Recorder};
 
 /// A process has one belief about the boot of its machine.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -41,7 +45,13 @@ fn schema(width: Width) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+/// A row whose text is longer than what a first segment has room for.
+const LONG: u64 = 7_000_000;
+
 fn text(id: u64) -> Option<String> {
+    if id == LONG {
+        return Some("long".repeat(300_000));
+    }
     (id % 5 != 2).then(|| format!("text {id}").repeat(id as usize % 3))
 }
 
@@ -241,7 +251,7 @@ impl Run {
                 self.twin.pending.clear();
             }
             16 => drop(writer.compact(|_, _| ())?),
-            17 if self.dice.coin() => {
+            17 if self.dice.below(2) == 0 => {
                 self.recorder.fail_syncs(true);
                 let done = writer.sync();
                 self.recorder.fail_syncs(false);
@@ -258,7 +268,12 @@ impl Run {
                 }
             }
             // As a process that ends without a word does; or one that is killed, as far as files go.
-            _ => drop(place.take()),
+            _ => {
+                drop(place.take());
+                if self.dice.below(4) == 0 {
+                    compact_on(&self.options.medium, self.table(), |_, _| ())?;
+                }
+            }
         }
         Ok(())
     }
@@ -268,7 +283,7 @@ impl Run {
         for _ in 0..steps {
             self.step(&mut writer)?;
         }
-        writer.filter(|_| self.dice.coin()).map_or(Ok(()), |writer| self.close(writer))
+        writer.filter(|_| self.dice.below(2) == 0).map_or(Ok(()), |writer| self.close(writer))
     }
 }
 
@@ -278,8 +293,18 @@ struct Count {
     images: u64,
     reopened: u64,
     twice: u64,
-    /// Rows that writers said were lost.
+    /// Rows that writers said were lost: all in all, and the most of one of them.
     dropped: u64,
+    most_dropped: u64,
+}
+
+/// What comes after an image was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Stop,
+    WriteOn,
+    /// A writer goes on, and the power is cut again at each of its acts.
+    CutAgain,
 }
 
 /// What a run leaves to be judged.
@@ -294,18 +319,34 @@ struct Case<'a> {
 impl Case<'_> {
     /// Opens the table of one image, as readers and then perhaps as a writer do.
     fn judge(&self, disk: &Disk, luck: Luck, dice: &mut Dice, count: &mut Count, depth: u32) -> Result<(), String> {
-        let home = place();
         let image = disk.image(luck, dice);
+        let then = match depth > 1 || dice.below(4) > 0 {
+            true => Then::Stop,
+            false if depth == 0 && dice.below(8) == 0 => Then::CutAgain,
+            false => Then::WriteOn,
+        };
+        self.judge_image(disk.mark, &image, then, dice, count, depth)
+    }
+
+    fn judge_image(
+        &self,
+        mark: Mark,
+        image: &Image,
+        then: Then,
+        dice: &mut Dice,
+        count: &mut Count,
+        depth: u32,
+    ) -> Result<(), String> {
+        let home = place();
         image.write(self.from, home.path());
         count.images += 1;
         let table = home.path().join("ticks");
-        let mark = disk.mark;
         let end = match open(&table) {
             Ok(dataset) => self.read(&dataset, mark)?,
             Err(e) if mark.exists => return Err(format!("can't be opened: {e}")),
             Err(_) => 0,
         };
-        if depth > 1 || dice.below(4) > 0 {
+        if then == Then::Stop {
             return Ok(());
         }
         count.reopened += 1;
@@ -319,7 +360,8 @@ impl Case<'_> {
         let intended = if depth == 0 { mark.intended } else { u64::MAX };
         let (rows, marks, dropped) = self.go_on(&ticks, end, &options, &recorder, said, intended)?;
         count.dropped += dropped;
-        if depth == 0 && dice.below(8) == 0 {
+        count.most_dropped = count.most_dropped.max(dropped);
+        if then == Then::CutAgain {
             let case = Case { rows: &rows, from: &home_path, options: self.options, width: self.width };
             let before = count.images;
             judge_all(&case, second, marks, dice, count, depth + 1)?;

@@ -385,13 +385,23 @@ fn all_verbs_read_tables() {
     assert_eq!(json_of(&run(&folder, &["stat", "--json", "a.arrow"]))["table"], Json::Null);
 }
 
+/// A table `t` of so many rows, ten to a segment.
+fn table_of_segments(schema: &str, rows: u32) -> TempDir {
+    let folder = folder();
+    printed(&run(&folder, &["create", "t", "--schema", schema, "--segment-rows", "10"]));
+    append_rows(&folder, 0, rows);
+    folder
+}
+
+/// Appends rows `from .. to`, of a number and a text, to the table `t`.
+fn append_rows(folder: &TempDir, from: u32, to: u32) {
+    let rows: String = (from..to).map(|n| format!("{{\"n\": {n}, \"s\": \"t{n}\"}}\n")).collect();
+    printed(&run_with_input(folder, &["append", "t"], rows.as_bytes()));
+}
+
 #[test]
 fn compact_makes_dense_files_that_go_on() {
-    let folder = folder();
-    printed(&run(&folder, &["create", "t", "--schema", "n: int not null, s: category", "--segment-rows", "10"]));
-    let rows =
-        |from: u32, to: u32| (from..to).map(|n| format!("{{\"n\": {n}, \"s\": \"t{n}\"}}\n")).collect::<String>();
-    printed(&run_with_input(&folder, &["append", "t"], rows(0, 25).as_bytes()));
+    let folder = table_of_segments("n: int not null, s: category", 25);
     let before = csv(&folder, "t");
     let tail = Running::new(command(&folder, &["tail", "-f", "--csv", "-n1", "t"]));
     assert_eq!((tail.line(), tail.line()), ("n,s".into(), "24,t24".into()));
@@ -403,7 +413,7 @@ fn compact_makes_dense_files_that_go_on() {
     assert_eq!(printed(&run(&folder, &["check", "t"])), "t: ok, 25 rows, 3 batches\n");
     assert_eq!(json_of(&run(&folder, &["compact", "--json", "t"]))["rewritten"], 0);
     // Who follows goes on when rows do.
-    printed(&run_with_input(&folder, &["append", "t"], rows(25, 27).as_bytes()));
+    append_rows(&folder, 25, 27);
     assert_eq!((tail.line(), tail.line()), ("25,t25".into(), "26,t26".into()));
     assert_eq!(csv(&folder, "t"), before + "25,t25\n26,t26\n");
     // Without a row there is nothing to make dense.
@@ -417,11 +427,7 @@ fn compact_makes_dense_files_that_go_on() {
 
 #[test]
 fn check_repairs_a_table_beside_it() {
-    let folder = folder();
-    printed(&run(&folder, &["create", "t", "--schema", "n: int not null, s: str", "--segment-rows", "10"]));
-    let rows =
-        |from: u32, to: u32| (from..to).map(|n| format!("{{\"n\": {n}, \"s\": \"t{n}\"}}\n")).collect::<String>();
-    printed(&run_with_input(&folder, &["append", "t"], rows(0, 35).as_bytes()));
+    let folder = table_of_segments("n: int not null, s: str", 35);
     let before = csv(&folder, "t");
     let name = format!("t/{:020}.arrow", 10);
     let damaged = folder.path().join(&name);
@@ -448,7 +454,7 @@ fn check_repairs_a_table_beside_it() {
     assert_eq!(repaired["moved"][0], json!(format!("t.damaged/{:020}.arrow", 10)));
     assert_eq!(fs::read(folder.path().join(format!("t.damaged/{:020}.arrow", 10))).unwrap(), bytes);
     assert_eq!(printed(&run(&folder, &["check", "t"])), "t: ok, 10 rows, 1 batch\n");
-    printed(&run_with_input(&folder, &["append", "t"], rows(10, 35).as_bytes()));
+    append_rows(&folder, 10, 35);
     assert_eq!(csv(&folder, "t"), before);
     assert_eq!(run(&folder, &["check", "t"]).status.code(), Some(0));
 }

@@ -54,7 +54,7 @@ fn main() {
 
 /// The writer that is to be killed.
 fn churn(folder: &Path, journal: &Path, seed: u64) {
-    let (journal, mut dice) = (Journal::open(journal), Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
+    let (journal, mut dice) = (Journal::open(journal), Dice::new(seed));
     if dice.below(8) == 0 {
         return match arrowwood::compact(folder, |_, _| ()) {
             Err(e) if folder.read_dir().is_ok_and(|mut files| files.next().is_some()) => panic!("{e}"),
@@ -144,7 +144,7 @@ impl Field {
                 journal.note(Journal::READERS + number, u64::MAX);
             });
         }
-        let (mut dice, journal) = (Dice(seed), Journal::open(&self.journal));
+        let (mut dice, journal) = (Dice::new(seed), Journal::open(&self.journal));
         for kill in 0..count {
             let before = journal.read(Journal::COMMITTED);
             self.kill(&journal, seed << 32 | kill, &mut dice);

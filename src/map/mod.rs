@@ -253,15 +253,7 @@ impl Mapping {
 
     #[cold]
     fn look_at(&self, origin: &Origin) -> Result<()> {
-        let found = self.difference(origin);
-        if found.is_some() {
-            self.0.region.mark();
-        }
-        let before = || self.0.region.is_changed().then(|| watch::OVERWRITTEN.into());
-        match found.or_else(before) {
-            Some(why) => Err(watch::changed(why).at(&origin.path)),
-            None => Ok(()),
-        }
+        watch::settle(&self.0.region, self.difference(origin)).map_err(|e| e.at(&origin.path))
     }
 
     fn difference(&self, origin: &Origin) -> Option<String> {

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::medium::{Act, Medium, inode};
-use super::watch::{Look, Mark, Watch, Watched, changed};
+use super::watch::{Look, Mark, Watch, Watched, settle};
 use super::{Mode, os, sys};
 use crate::error::Result;
 
@@ -77,14 +77,7 @@ impl Store {
         if !self.region.is_changed() && !self.watched.is_due(when) {
             return Ok(());
         }
-        let found = self.watched.look(&self.file, self.region.len() as u64);
-        if found.is_some() {
-            self.region.mark();
-        }
-        match self.region.is_changed() {
-            true => Err(changed(found.unwrap_or_else(|| "the file was changed by somebody else".into()))),
-            false => Ok(()),
-        }
+        settle(&self.region, self.watched.look(&self.file, self.region.len() as u64))
     }
 
     /// Gives a new file its name.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::sys::Region;
 use super::{guard, os};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -146,6 +147,17 @@ pub(super) fn ends(file: &File, len: u64) -> Vec<Mark> {
 
 pub(super) fn changed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::FileChanged, message)
+}
+
+/// What comes of a look at the file of a region: what was `found`, if anything was, holds for good.
+pub(super) fn settle(region: &Region, found: Option<String>) -> Result<()> {
+    if found.is_some() {
+        region.mark();
+    }
+    match found.or_else(|| region.is_changed().then(|| OVERWRITTEN.into())) {
+        Some(why) => Err(changed(why)),
+        None => Ok(()),
+    }
 }
 
 /// Does `work`, and then `look`s whether the files were the same all the time: it says what is wrong with them. After an

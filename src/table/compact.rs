@@ -88,9 +88,11 @@ fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> 
     compact_before(medium, path, u64::MAX, progress)
 }
 
-/// What a writer that died has not brought to the disk: a dense file counts after a power cut, whatever is before it.
+/// What a writer that died has not brought to the disk, names first: a dense file counts after a power cut, whatever is
+/// before it.
 fn bring_to_disk(medium: &Medium, path: &Path, chain: &Chain) -> Result<()> {
     let Some((segment, _)) = &chain.last else { return Ok(()) };
+    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
     let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
     not_durable(medium, path, chain, &plan)?.iter().try_for_each(|segment| segment.make_durable().map(drop))
 }
@@ -139,12 +141,7 @@ fn written(medium: &Medium, dataset: &Dataset, folder: &Path, options: &WriteOpt
 }
 
 /// Writes `dataset` beside `folder` and brings it to the disk; the file's name.
-pub(crate) fn write_part(dataset: &Dataset, folder: &Path) -> Result<PathBuf> {
-    write_part_as(dataset, folder, &WriteOptions::default())
-}
-
-/// As [`write_part`], of a form.
-pub(crate) fn write_part_as(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
+pub(crate) fn write_part(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
     let part = written(&Medium::default(), dataset, folder, options)?;
     part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))
 }

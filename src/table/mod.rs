@@ -39,7 +39,7 @@ mod writer;
 
 pub use builder::Builder;
 pub(crate) use check::{TableCheck, check_segment, check_table, is_table};
-pub(crate) use compact::write_part_as;
+pub(crate) use compact::write_part;
 pub use compact::{compact, compact_on};
 pub use follow::{Follow, follow};
 pub use repair::Repaired;

@@ -26,11 +26,11 @@ use super::segment::{self, Segment};
 use super::shown::has_witness;
 use super::sorted;
 use super::table::setting;
-use super::writer::{nameless_segment, take_lock, without_settings};
+use super::writer::{first_segment, take_lock, without_settings};
 use crate::buffer::{Bytes, slice};
 use crate::dataset::{Dataset, Source};
 use crate::error::{Error, Findings, Result};
-use crate::ipc::{Ipc, Options, zeros};
+use crate::ipc::{Ipc, Options, WriteOptions, zeros};
 use crate::map::{Mapping, Medium, Mode};
 use crate::validate;
 
@@ -165,7 +165,7 @@ impl Prefix {
             None => rows_of_dense(&path, is_known),
         };
         if let Some(dataset) = found.filter(|dataset| dataset.len().is_ok_and(|rows| rows > 0)) {
-            return Ok((Prefix::Dense(write_part(&dataset, folder)?), dataset.len()?));
+            return Ok((Prefix::Dense(write_part(&dataset, folder, &WriteOptions::default())?), dataset.len()?));
         }
         if first > 0 {
             return Ok((Prefix::Nothing, 0));
@@ -196,7 +196,7 @@ fn empty_segment(folder: &Path, start: u64, schema: &SchemaRef, header: Option<&
     let sorted_by = header.and_then(|header| header.sorted_by).map(u64::from).or(setting(schema, SORTED_BY));
     let sorted_by = sorted_by.map(|column| column as usize).filter(|&column| column < plan.columns.len());
     let rows = header.map(|header| header.segment_rows).or(setting(schema, SEGMENT_ROWS));
-    nameless_segment(&Medium::default(), folder, &Arc::new(plan), start, sorted_by, rows).map(Some)
+    first_segment(&Medium::default(), folder, &Arc::new(plan), start, sorted_by, rows).map(Some)
 }
 
 /// The rows before the first that is damaged.

@@ -132,6 +132,7 @@ impl Writer {
         let plan = Arc::new(Plan::of(&schema)?);
         let sorted_by = options.sorted_by.as_deref().map(|name| sorted_column(&schema, name)).transpose()?;
         let live = first_segment(&options.medium, path, &plan, 0, sorted_by, options.segment_rows)?;
+        give_name(&live, path)?;
         // Whoever has made a table has one after a power cut.
         lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
         let entries = plan.dictionaries.iter().map(|_| Entries::default()).collect();
@@ -454,12 +455,8 @@ impl Writer {
         Ok(())
     }
 
-    fn name_all(&mut self) -> Result<()> {
-        for segment in self.segments.iter_mut().skip(1) {
-            let path = folder::path(&self.folder, segment.first_row());
-            segment.shared.store.name(&path).map_err(|e| Error::io("naming a segment", &e).at(&path))?;
-        }
-        Ok(())
+    fn name_all(&self) -> Result<()> {
+        self.segments[1..].iter().try_for_each(|segment| give_name(segment, &self.folder))
     }
 
     /// Forgets what was appended since the last commit.
@@ -620,23 +617,13 @@ fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
     }
 }
 
-/// A segment of which nothing is known from one before it.
-fn first_segment(
-    medium: &Medium,
-    path: &Path,
-    plan: &Arc<Plan>,
-    first_row: u64,
-    sorted_by: Option<usize>,
-    segment_rows: Option<u64>,
-) -> Result<Growing> {
-    let live = nameless_segment(medium, path, plan, first_row, sorted_by, segment_rows)?;
-    let name = folder::path(path, first_row);
-    live.shared.store.name(&name).map_err(|e| Error::io("naming a segment", &e).at(&name))?;
-    Ok(live)
+fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
+    let name = folder::path(folder, segment.first_row());
+    segment.shared.store.name(&name).map_err(|e| Error::io("naming a segment", &e).at(&name))
 }
 
-/// As [`first_segment`], before it has its name.
-pub(super) fn nameless_segment(
+/// A segment of which nothing is known from one before it, without a name.
+pub(super) fn first_segment(
     medium: &Medium,
     path: &Path,
     plan: &Arc<Plan>,
@@ -676,6 +663,7 @@ fn live_segment(
     let known = dataset.sorted_by();
     let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;
     let live = first_segment(&options.medium, path, plan, first_row, sorted_by, given)?;
+    give_name(&live, path)?;
     Ok((live, chain.lost_end.saturating_sub(first_row)))
 }
 

@@ -14,6 +14,11 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, follow, open};
 
+#[path = "../dice/mod.rs"]
+mod dice;
+
+pub use dice::Dice;
+
 const PERIOD: u64 = 1 << 14;
 const START: i64 = 1_700_000_000_000_000;
 /// A writer that is so many rows ahead of a reader waits for it.
@@ -173,18 +178,6 @@ impl Journal {
     }
 }
 
-/// Numbers that look random (xorshift).
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-}
-
 /// What a process has done.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -214,7 +207,7 @@ pub fn write(
     let (rows, schema, deadline) = (Rows::new(), schema(shape), Instant::now() + time);
     let mut writer = Writer::open(folder, Some(schema.clone()), &options(shape)).unwrap();
     opened(writer.rows());
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut dice = Dice::new(seed);
     let (mut at, mut report, mut tidied) = (writer.rows(), Report::default(), Instant::now());
     while Instant::now() < deadline {
         let (burst, most) = match dice.below(8) {

@@ -13,31 +13,12 @@ use std::sync::{Arc, Mutex};
 
 use arrowwood::simulate::{Act, Witness};
 
+use super::dice::Dice;
+
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
 
 type Page = Arc<[u8; PAGE]>;
-
-/// Numbers that look random (xorshift).
-#[derive(Clone, Debug)]
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end
-    }
-
-    pub fn coin(&mut self) -> bool {
-        self.below(2) == 0
-    }
-}
 
 /// An act that was done.
 #[derive(Clone, Debug)]
@@ -223,13 +204,14 @@ impl Inode {
 enum Naming {
     Folder(PathBuf),
     Name(PathBuf, u64),
-    Rename(PathBuf, PathBuf),
+    /// From, to, and the file: its new name says which it is, whatever is known of the old one.
+    Rename(PathBuf, PathBuf, u64),
     Remove(PathBuf),
 }
 
 impl Naming {
     fn folder(&self) -> &Path {
-        let (Naming::Folder(path) | Naming::Name(path, _) | Naming::Rename(_, path) | Naming::Remove(path)) = self;
+        let (Naming::Folder(path) | Naming::Name(path, _) | Naming::Rename(_, path, _) | Naming::Remove(path)) = self;
         path.parent().unwrap()
     }
 }
@@ -242,10 +224,9 @@ fn name(names: &mut Names, naming: &Naming) {
         Naming::Folder(path) => drop(names.insert(path.clone(), None)),
         Naming::Name(path, file) => drop(names.insert(path.clone(), Some(*file))),
         Naming::Remove(path) => drop(names.remove(path)),
-        Naming::Rename(from, to) => {
-            if let Some(file) = names.remove(from) {
-                names.insert(to.clone(), file);
-            }
+        Naming::Rename(from, to, file) => {
+            names.remove(from);
+            names.insert(to.clone(), Some(*file));
         }
     }
 }
@@ -319,7 +300,12 @@ impl Disk {
                 let (id, _) = self.inode(*file);
                 self.namings.push((number, Naming::Name(path.clone(), id)));
             }
-            Event::Rename(from, to) => self.namings.push((number, Naming::Rename(from.clone(), to.clone()))),
+            Event::Rename(from, to) => {
+                let mut names = self.names.clone();
+                self.namings.iter().for_each(|(_, naming)| name(&mut names, naming));
+                let file = names[from].unwrap();
+                self.namings.push((number, Naming::Rename(from.clone(), to.clone(), file)));
+            }
             Event::Remove(path) => self.namings.push((number, Naming::Remove(path.clone()))),
             Event::Sync(file) => self.inode(*file).1.sync(number),
             Event::Synced(file) => self.inode(*file).1.synced(),
@@ -352,16 +338,25 @@ impl Disk {
 
     /// What the disk may hold if the power fails now.
     pub fn image(&self, luck: Luck, dice: &mut Dice) -> Image {
+        let is_there = |_: &usize| match luck {
+            Luck::Nothing => false,
+            Luck::Sectors => dice.below(2) == 0,
+            _ => true,
+        };
+        let there = (0..self.namings()).filter(is_there).collect();
+        self.image_with(&there, luck, dice)
+    }
+
+    /// How many names were given, changed or taken that the disk may not know of.
+    pub fn namings(&self) -> usize {
+        self.namings.len()
+    }
+
+    /// As [`Disk::image`], with these of the names that were given, changed or taken.
+    pub fn image_with(&self, there: &BTreeSet<usize>, luck: Luck, dice: &mut Dice) -> Image {
         let mut names = self.names.clone();
-        for (_, naming) in &self.namings {
-            let is_there = match luck {
-                Luck::Nothing => false,
-                Luck::Sectors => dice.coin(),
-                _ => true,
-            };
-            if is_there {
-                name(&mut names, naming);
-            }
+        for &number in there {
+            name(&mut names, &self.namings[number].1);
         }
         let dirty: u64 = self.inodes.values().map(|inode| inode.since.len() as u64).sum();
         let (odd, mut seen) = (dice.below(dirty.max(1)), 0);
