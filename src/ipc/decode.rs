@@ -49,6 +49,11 @@ impl Batch {
         expect_no_overlap(&header, body.1)?;
         Ok(Batch { header, version, body, starts })
     }
+
+    /// The numbers of a column's first field node and buffer.
+    pub(super) fn start_of(&self, column: usize) -> Option<(usize, usize)> {
+        self.starts.get(column).map(|start| (start.node, start.buffer))
+    }
 }
 
 fn skip(at: Cursor, extent: Extent, version: i16, header: &BatchHeader) -> Result<Cursor> {
