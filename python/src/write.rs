@@ -7,6 +7,7 @@ use arrowwood::{Compression, Format, WriteOptions, guard};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::buffer::{Buffer, BufferSink};
 use crate::errors::{Result, argument};
 use crate::exchange::schema_of;
 use crate::incoming::dataset_from;
@@ -19,7 +20,8 @@ use crate::open::path_of;
 ///     data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
 ///         a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), or rows as
 ///         dicts.
-///     target: a path, which is replaced in one step when all is written, or an object with ``write(bytes)``.
+///     target: a path, which is replaced in one step when all is written, a :class:`Buffer`, or any other object with
+///         ``write(bytes)``.
 ///     schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
 ///         there, but for floats of less than 64 bits, which are rounded.
 ///     format: ``"file"``, with a footer for random access, or ``"stream"``.
@@ -49,6 +51,11 @@ pub fn write(
     };
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
     let dataset = guard(|| dataset_from(data, schema.as_ref()))?;
+    if let Ok(buffer) = target.cast::<Buffer>() {
+        let mut sink = BufferSink { buffer: buffer.get(), problem: None };
+        let done = py.detach(|| arrowwood::write_to(&dataset, &mut sink, &options));
+        return Ok(sink.problem.map_or(done, Err)?);
+    }
     if !target.hasattr("write")?
         && let Some(path) = path_of(target)?
     {

@@ -252,13 +252,7 @@ impl<'a> Rows<'a> {
     }
 
     /// A column whose values have been copied.
-    fn fixed(
-        &self,
-        column: usize,
-        values: Buffer,
-        data_type: &DataType,
-        met_nulls: bool,
-    ) -> Result<Option<ArrayData>> {
+    fn fixed(&self, column: usize, values: Buffer, data_type: &DataType, met_nulls: bool) -> Result<Option<ArrayData>> {
         let children = match data_type {
             DataType::Dictionary(..) => self.array(0, column)?.child_data().to_vec(),
             _ => Vec::new(),
