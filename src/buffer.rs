@@ -95,6 +95,11 @@ impl Bytes {
         (end <= self.len()).then(|| self.data.slice_with_length(offset, len))
     }
 
+    /// Bytes `offset .. offset + len` to be looked at, or `None` where they are not all there.
+    pub(crate) fn get(&self, offset: usize, len: usize) -> Option<&[u8]> {
+        self.data.get(offset..offset.checked_add(len)?)
+    }
+
     /// A copy of bytes `offset .. offset + into.len()`; of a mapped file by pread(2), which touches no page.
     pub fn read_at(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         if let Some(mapping) = &self.mapping {

@@ -63,6 +63,13 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// Checks the values of a column of a batch, whatever the caller of `open` said; once, if they are good.
     fn check(&self, batch: usize, column: usize) -> Result<()>;
 
+    /// Columns of fixed width (given with their widths) of a batch as bytes, to be copied; nothing is kept. `None` for a
+    /// column that is not simply there: `checked` has it.
+    fn plain<'a>(&'a self, _batch: usize, columns: &[(usize, usize)], into: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
+        into.extend(columns.iter().map(|_| None));
+        Ok(())
+    }
+
     fn footprint(&self) -> Footprint;
 
     /// Whether the files of those of the batches that were opened still are what they were.
@@ -98,6 +105,13 @@ pub(crate) trait Source: Debug + Send + Sync {
     }
 
     fn as_any(&self) -> &dyn Any;
+}
+
+/// A column's values in one batch, side by side, whatever stands there for nulls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain<'a> {
+    pub values: &'a [u8],
+    pub has_nulls: bool,
 }
 
 /// Where a dataset's bytes are.
@@ -349,13 +363,13 @@ impl Dataset {
 
     /// Column number `index`, counted from 0.
     pub fn column_at(&self, index: usize) -> Result<Column> {
-        Column::new(self.pick(&[index])?)
+        Column::new(self.select_at(&[index])?)
     }
 
     /// The columns called `names`, in that order.
     pub fn select<N: AsRef<str>>(&self, names: &[N]) -> Result<Dataset> {
         let picked = names.iter().map(|name| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
-        self.pick(&picked)
+        self.select_at(&picked)
     }
 
     fn index_of(&self, name: &str) -> Result<usize> {
@@ -375,7 +389,11 @@ impl Dataset {
         Error::new(ErrorKind::ColumnNotFound, format!("no column {wanted}; there are {}{more}", names.join(", ")))
     }
 
-    fn pick(&self, columns: &[usize]) -> Result<Dataset> {
+    /// Columns by number, counted from 0, in that order.
+    ///
+    /// # Errors
+    /// `ColumnNotFound`, naming the columns there are.
+    pub fn select_at(&self, columns: &[usize]) -> Result<Dataset> {
         if let Some(missing) = columns.iter().find(|&&column| column >= self.num_columns()) {
             return Err(self.no_column(&format!("number {missing}")));
         }

@@ -10,6 +10,8 @@ made by :func:`writer`; and :class:`Mapping`, a file as typed memory made by :fu
 """
 
 from arrowwood._arrowwood import (
+    Buffer,
+    Builder,
     Column,
     Dataset,
     Field,
@@ -53,6 +55,8 @@ from arrowwood._errors import (
 from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report
 
 __all__ = [
+    "Buffer",
+    "Builder",
     "Busy",
     "Closed",
     "Column",

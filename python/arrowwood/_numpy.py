@@ -1,4 +1,4 @@
-"""Columns as NumPy arrays."""
+"""Columns and datasets as NumPy arrays."""
 
 import numpy as np
 
@@ -17,6 +17,29 @@ def to_numpy(column, copy=None):
     if len(arrays) == 1:
         return arrays[0].copy() if copy and not arrays[0].flags.writeable else arrays[0]
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)
+
+
+def matrix(dataset):
+    """The columns of `dataset` as an array of two dimensions; see ``Dataset.to_numpy``."""
+    rows, count = dataset.shape
+    block = dataset._block()
+    if block is not None:
+        return np.asarray(block).view(dataset._dtypes()[0]).reshape(count, rows).T
+    columns = [to_numpy(dataset.column(number)) for number in range(count)]
+    dtype = _common([column.dtype for column in columns])
+    whole = np.empty((count, rows), dtype)
+    for number, values in enumerate(columns):
+        is_object = dtype == object and values.dtype != object
+        whole[number] = np.fromiter(dataset.column(number), object, rows) if is_object else values
+    return whole.T
+
+
+def _common(dtypes):
+    """The type of an array that holds values of all `dtypes`."""
+    kinds = {dtype.kind for dtype in dtypes}
+    if not kinds:
+        return np.dtype("float64")
+    return np.result_type(*dtypes) if kinds <= set("iuf") or len(kinds) == 1 else np.dtype(object)
 
 
 def as_array(column, dtype=None, copy=None):

@@ -270,14 +270,15 @@ impl ValueIterator {
 type Part<'py> = (Values, Option<Bound<'py, PyBytes>>);
 
 /// How NumPy sees a type of fixed width.
-struct Plain {
-    dtype: String,
-    width: usize,
-    format: &'static CStr,
+pub struct Plain {
+    pub dtype: String,
+    pub width: usize,
+    pub format: &'static CStr,
 }
 
 impl Plain {
-    fn of(data_type: &DataType) -> Option<Plain> {
+    /// `None` for a type that NumPy does not have.
+    pub fn of(data_type: &DataType) -> Option<Plain> {
         use DataType::*;
         let (dtype, format) = match data_type {
             Boolean => ("bool".into(), c"?"),

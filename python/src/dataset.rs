@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_schema::FieldRef;
-use arrowwood::Value;
+use arrow_schema::{DataType, FieldRef};
+use arrowwood::{Value, guard};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
-use crate::column::Column;
+use crate::column::{Column, Plain};
 use crate::errors::{Result, argument, import, wrong_type};
 use crate::exchange;
+use crate::export::Block;
 use crate::incoming;
 use crate::index::{Index, bounds, count, from_end, index, position, stop_on_signal};
 use crate::schema::Schema;
@@ -81,6 +82,14 @@ impl Dataset {
             dict.set_item(name, object(py, row.get(column)?)?)?;
         }
         Ok(dict)
+    }
+}
+
+/// How NumPy sees a type whose values it takes as they are.
+fn plain(data_type: &DataType) -> Option<Plain> {
+    match data_type {
+        DataType::Boolean | DataType::Date32 => None,
+        other => Plain::of(other),
     }
 }
 
@@ -304,16 +313,65 @@ impl Dataset {
         Ok(import(slf.py(), "pyarrow", "to_arrow()")?.call_method1("table", (slf,))?)
     }
 
-    /// The dataset as a pandas data frame, by way of pyarrow.
-    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
+    /// All rows as one record batch in memory, gathered by several threads; itself where it is one batch already.
+    ///
+    /// Text of more than 2 GiB in one column takes several batches, unless its offsets have 64 bits.
+    ///
+    /// Raises:
+    ///     InvalidData: a value is damaged.
+    ///     Unsupported: the dictionaries of several batches cannot be made one.
+    fn collect(&self, py: Python<'_>) -> Result<Dataset> {
+        Ok(self.with_rows(py.detach(|| self.inner.collect())?))
+    }
+
+    /// The dataset as a pandas data frame: what pyarrow makes of it, faster where there are numbers.
+    ///
+    /// Its memory is its own, and can be written to. An index that pandas has noted in the schema comes back.
+    ///
+    /// Args:
+    ///     arrow: make columns of pandas' ``ArrowDtype``, without copying.
+    #[pyo3(signature = (arrow = false))]
+    fn to_pandas<'py>(slf: &Bound<'py, Self>, arrow: bool) -> Result<Bound<'py, PyAny>> {
         import(slf.py(), "pandas", "to_pandas()")?;
-        let table = import(slf.py(), "pyarrow", "to_pandas()")?.call_method1("table", (slf,))?;
-        Ok(table.call_method0("to_pandas")?)
+        import(slf.py(), "pyarrow", "to_pandas()")?;
+        guard(|| Ok(slf.py().import("arrowwood._pandas")?.call_method1("frame", (slf, arrow))?))
+    }
+
+    /// The dataset as an array of shape ``(len(ds), ds.num_columns)``, in memory of its own.
+    ///
+    /// Columns of one type without nulls lie one behind the other in it (Fortran order). Others get the type that holds
+    /// them all, as :meth:`Column.to_numpy` gives each: integers with nulls are floats. Numbers beside anything else
+    /// become Python objects.
+    fn to_numpy<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
+        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("matrix", (slf,))?))
     }
 
     /// The dataset as a Polars data frame; columns of numbers are not copied, text is.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
         Ok(import(slf.py(), "polars", "to_polars()")?.call_method1("DataFrame", (slf,))?)
+    }
+
+    /// NumPy's names of the columns' types, where it has them in Arrow's layout.
+    fn _dtypes(&self) -> Vec<Option<String>> {
+        let fields = self.inner.schema().fields().iter();
+        fields.map(|field| plain(field.data_type()).map(|plain| plain.dtype)).collect()
+    }
+
+    /// The columns of those numbers, in that order.
+    fn _pick(&self, columns: Vec<usize>) -> Result<Dataset> {
+        Ok(Dataset::new(self.inner.select_at(&columns)?))
+    }
+
+    /// All columns one behind the other; ``None`` where they are not of one type, or have nulls.
+    fn _block(&self, py: Python<'_>) -> Result<Option<Block>> {
+        let mut fields = self.inner.schema().fields().iter().map(|field| field.data_type());
+        let first = fields.next();
+        let Some(Plain { dtype, width, format }) = first.and_then(plain) else { return Ok(None) };
+        if !fields.all(|other| plain(other).is_some_and(|other| other.dtype == dtype)) {
+            return Ok(None);
+        }
+        let block = py.detach(|| self.inner.block(width))?;
+        Ok(block.map(|memory| Block::new(memory, width, format)))
     }
 
     #[pyo3(signature = (requested_schema = None))]

@@ -10,12 +10,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
-use arrowwood::Bytes;
+use arrowwood::{Bytes, GrowableBuffer};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::buffer::Buffer as Growable;
 use crate::errors::{Result, argument};
 use crate::mapping::Mapping;
 
@@ -96,6 +97,77 @@ impl Mapping {
         // SAFETY: `view` was filled by `__getbuffer__` and is released this once.
         unsafe { free(view) };
         self.release();
+    }
+}
+
+#[pymethods]
+impl Growable {
+    /// The bytes there are now as a buffer.
+    ///
+    /// # Safety
+    /// CPython calls it with a `Py_buffer` to fill.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let this = slf.clone();
+        // Bytes are neither moved nor forgotten while exports are counted, which keeps the invariant of `Memory`.
+        let memory = this.get().export();
+        // SAFETY: `view` is what CPython gave to the slot.
+        unsafe { fill(view, flags, slf.into_any(), &memory) }.inspect_err(|_| this.get().release())
+    }
+
+    /// Gives a buffer back.
+    ///
+    /// # Safety
+    /// CPython calls it once for each buffer that `__getbuffer__` filled.
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `view` was filled by `__getbuffer__` and is released this once.
+        unsafe { free(view) };
+        self.release();
+    }
+}
+
+/// Columns of one type, one behind the other, in memory that nobody else has: NumPy may write to it.
+#[pyclass(frozen, module = "arrowwood._arrowwood", name = "_Block")]
+pub struct Block {
+    memory: GrowableBuffer,
+    width: usize,
+    format: &'static CStr,
+}
+
+impl Block {
+    /// The items of `width` bytes that `memory` holds; `format` is their code in Python's `struct` module.
+    pub fn new(memory: GrowableBuffer, width: usize, format: &'static CStr) -> Block {
+        Block { memory, width, format }
+    }
+}
+
+#[pymethods]
+impl Block {
+    /// The values as a buffer that can be written to.
+    ///
+    /// # Safety
+    /// CPython calls it with a `Py_buffer` to fill.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let this = slf.get();
+        // The view keeps `slf` alive, `slf` is frozen and never looks at its memory, which stays where it is: that keeps
+        // the invariant of `Memory`.
+        let memory = Memory {
+            address: this.memory.address(),
+            len: this.memory.len() / this.width.max(1),
+            width: this.width,
+            format: this.format,
+            readonly: false,
+        };
+        // SAFETY: `view` is what CPython gave to the slot.
+        unsafe { fill(view, flags, slf.into_any(), &memory) }
+    }
+
+    /// Gives a buffer back.
+    ///
+    /// # Safety
+    /// CPython calls it once for each buffer that `__getbuffer__` filled.
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `view` was filled by `__getbuffer__` and is released this once.
+        unsafe { free(view) };
     }
 }
 

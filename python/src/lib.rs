@@ -2,10 +2,12 @@
 //! for users, so comments here say only what concerns this side.
 //!
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
-//! protocol), `value` (one cell), `schema`, `dataset`, `column`,
-//! `exchange` (Arrow capsules), `incoming` (Python's own tables), `open`, `sink` (what bytes go to and come from), `write`, `stream`, `csv`, `writer` (growing tables),
-//! `follow`, `check`.
+//! protocol), `buffer` (memory that grows), `value` (one cell), `schema`, `dataset`, `column`, `exchange` (Arrow
+//! capsules), `incoming` (Python's own tables), `open`, `sink` (what bytes go to and come from), `write`, `stream`, `csv`,
+//! `rows` (what is appended), `builder`, `writer` (growing tables), `follow`, `check`.
 
+mod buffer;
+mod builder;
 mod check;
 mod column;
 mod csv;
@@ -19,6 +21,7 @@ mod incoming;
 mod index;
 mod mapping;
 mod open;
+mod rows;
 mod schema;
 mod sink;
 mod stream;
@@ -34,6 +37,10 @@ mod _arrowwood {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::buffer::Buffer;
+    #[pymodule_export]
+    use crate::builder::Builder;
+    #[pymodule_export]
     use crate::check::{check, repair};
     #[pymodule_export]
     use crate::column::Column;
@@ -44,7 +51,7 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::exchange::from_arrow;
     #[pymodule_export]
-    use crate::export::Values;
+    use crate::export::{Block, Values};
     #[pymodule_export]
     use crate::follow::{Follow, follow};
     #[pymodule_export]

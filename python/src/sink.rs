@@ -9,6 +9,7 @@ use arrowwood::Error;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
+use crate::buffer::{Buffer, BufferSink};
 use crate::errors::{Result, wrong_type};
 use crate::export::{Room, owned};
 use crate::open::path_of;
@@ -18,7 +19,7 @@ use crate::open::path_of;
 pub struct Problem(Arc<Mutex<Option<PyErr>>>);
 
 impl Problem {
-    fn keep(&self, error: PyErr) -> io::Error {
+    pub fn keep(&self, error: PyErr) -> io::Error {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         io::Error::other("the file object raised an exception")
     }
@@ -96,14 +97,18 @@ impl Read for Object {
 pub enum Sink {
     File(File, Problem),
     Object(BufWriter<Object>),
+    Buffer(BufferSink),
     Room(Room),
 }
 
 impl Sink {
     /// A path (what is there is replaced, and stays as it is for those who have it open), a file descriptor, a socket, an
-    /// object with ``write(bytes)``, or memory that can be written to.
+    /// object with ``write(bytes)``, a `Buffer`, or memory that can be written to.
     pub fn of(target: &Bound<'_, PyAny>, problem: &Problem) -> Result<Sink> {
         let object = |method| Sink::Object(BufWriter::with_capacity(1 << 16, Object::new(method, problem)));
+        if let Ok(buffer) = target.cast::<Buffer>() {
+            return Ok(Sink::Buffer(BufferSink { buffer: buffer.clone().unbind(), problem: problem.clone() }));
+        }
         if let Some(write) = target.getattr_opt("write")? {
             return Ok(object(write));
         }
@@ -135,6 +140,7 @@ impl Write for Sink {
         match self {
             Sink::File(file, problem) => problem.unless_interrupted(file.write(bytes)),
             Sink::Object(object) => object.write(bytes),
+            Sink::Buffer(buffer) => buffer.write(bytes),
             Sink::Room(room) => room.write(bytes),
         }
     }
@@ -143,6 +149,7 @@ impl Write for Sink {
         match self {
             Sink::File(file, problem) => problem.unless_interrupted(file.write_vectored(slices)),
             Sink::Object(object) => object.write_vectored(slices),
+            Sink::Buffer(buffer) => buffer.write_vectored(slices),
             Sink::Room(room) => room.write_vectored(slices),
         }
     }

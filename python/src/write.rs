@@ -10,7 +10,7 @@ use crate::exchange::schema_of;
 use crate::incoming::dataset_from;
 use crate::index::count;
 use crate::open::path_of;
-use crate::sink::{Object, Problem};
+use crate::sink::{Problem, Sink};
 
 /// Write a table as an Arrow IPC file or stream.
 ///
@@ -18,7 +18,8 @@ use crate::sink::{Object, Problem};
 ///     data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
 ///         a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), or rows as
 ///         dicts.
-///     target: a path, which is replaced in one step when all is written, or an object with ``write(bytes)``.
+///     target: a path, which is replaced in one step when all is written, a :class:`Buffer`, or any other object with
+///         ``write(bytes)``.
 ///     schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
 ///         there, but for floats of less than 64 bits, which are rounded.
 ///     format: ``"file"``, with a footer for random access, or ``"stream"``.
@@ -54,7 +55,7 @@ pub fn write(
         return Ok(py.detach(|| arrowwood::write(&dataset, path, &options))?);
     }
     let problem = Problem::default();
-    let mut sink = Object::new(target.getattr("write")?, &problem);
+    let mut sink = Sink::of(target, &problem)?;
     problem.or(py.detach(|| arrowwood::write_to(&dataset, &mut sink, &options)))
 }
 

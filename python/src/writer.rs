@@ -5,15 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions, guard};
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyList, PyString};
+use pyo3::types::{PyBool, PyDict, PyString};
 
-use crate::dataset::Dataset;
 use crate::errors::{Failure, Result, argument};
-use crate::exchange::{dataset_of, exports, no_column, schema_of};
-use crate::incoming::{dataset_from, read};
+use crate::exchange::schema_of;
 use crate::index::count;
+use crate::rows::Columns;
 use crate::schema::Schema;
 
 /// The single writer of a growing table, made by :func:`writer`.
@@ -23,8 +21,7 @@ use crate::schema::Schema;
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Writer {
     inner: Mutex<Option<arrowwood::Writer>>,
-    schema: arrow_schema::SchemaRef,
-    names: Vec<Py<PyString>>,
+    columns: Columns,
     path: PathBuf,
 }
 
@@ -69,9 +66,8 @@ pub fn writer(
     options.force = force;
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
     let inner = py.detach(|| arrowwood::Writer::open(&path, schema, &options))?;
-    let schema = inner.schema().clone();
-    let names = schema.fields().iter().map(|field| PyString::intern(py, field.name()).unbind()).collect();
-    Ok(Writer { inner: Mutex::new(Some(inner)), schema, names, path })
+    let columns = Columns::new(py, inner.schema().clone());
+    Ok(Writer { inner: Mutex::new(Some(inner)), columns, path })
 }
 
 fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
@@ -128,51 +124,6 @@ impl Writer {
         });
         Ok(done.ok_or_else(|| self.closed())??)
     }
-
-    /// `data` as rows of the table's types.
-    fn dataset(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
-        // The index of a pandas frame is no column, and only `dataset_from` knows.
-        if !exports(data)? || data.hasattr(intern!(py, "iloc"))? {
-            return dataset_from(data, Some(&self.schema));
-        }
-        // A stream can be taken once.
-        let given = dataset_of(data)?;
-        match given.schema().fields() == self.schema.fields() {
-            true => Ok(given),
-            false => dataset_from(Bound::new(py, Dataset::new(given))?.as_any(), Some(&self.schema)),
-        }
-    }
-
-    fn row<'a>(&self, values: &'a [Bound<'_, PyAny>]) -> Result<Option<Vec<Value<'a>>>> {
-        if self.schema.fields().iter().any(|field| field.data_type().is_nested()) {
-            return Ok(None);
-        }
-        let mut row = Vec::with_capacity(values.len());
-        for (field, given) in self.schema.fields().iter().zip(values) {
-            match read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))? {
-                // A null list as well comes in a batch.
-                Some(value) if !field.data_type().is_nested() => row.push(value),
-                _ => return Ok(None),
-            }
-        }
-        Ok(Some(row))
-    }
-
-    fn values<'py>(&self, py: Python<'py>, given: &Bound<'py, PyDict>) -> Result<Vec<Bound<'py, PyAny>>> {
-        let mut values = Vec::with_capacity(self.names.len());
-        let mut found = 0;
-        for name in &self.names {
-            let value = given.get_item(name)?;
-            found += usize::from(value.is_some());
-            values.push(value.unwrap_or_else(|| py.None().into_bound(py)));
-        }
-        if found == given.len() {
-            return Ok(values);
-        }
-        let names: Vec<String> = self.schema.fields().iter().map(|field| field.name().clone()).collect();
-        let unknown = given.keys().iter().find(|name| !names.iter().any(|known| name.to_string() == *known));
-        Err(unknown.map_or_else(|| argument("a column is named twice"), |name| no_column(&name, &names)))
-    }
 }
 
 #[pymethods]
@@ -185,7 +136,7 @@ impl Writer {
     ///     InvalidArgument: a null where there are none, a value out of range, or a row out of order; the message names
     ///         column and row. In all these cases nothing was appended.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
-        let dataset = guard(|| self.dataset(py, data))?;
+        let dataset = guard(|| self.columns.dataset(py, data))?;
         self.with(py, |writer| writer.append_dataset(&dataset))
     }
 
@@ -196,18 +147,12 @@ impl Writer {
     ///     ColumnNotFound: the table has no column of that name.
     #[pyo3(signature = (**values))]
     fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
-        let empty = PyDict::new(py);
-        let given = values.unwrap_or(&empty);
-        let values = self.values(py, given)?;
-        match self.row(&values)? {
-            Some(row) => {
-                let mut inner = self.lock(py);
-                let writer = inner.as_mut().ok_or_else(|| self.closed())?;
-                Ok(writer.append_row(&row)?)
-            }
-            // Lists, structs and what is no value of Python's own.
-            None => self.append(py, PyList::new(py, [given])?.as_any()),
-        }
+        let quick = |row: &[Value<'_>]| {
+            let mut inner = self.lock(py);
+            let writer = inner.as_mut().ok_or_else(|| self.closed())?;
+            Ok(writer.append_row(row)?)
+        };
+        self.columns.append_row(py, values, quick, |rows| self.append(py, rows))
     }
 
     /// Make all appended rows visible to others, in one step; with `durable`, bring them to the disk as well.
@@ -267,7 +212,7 @@ impl Writer {
     /// Names and types of the columns.
     #[getter]
     fn schema(&self) -> Schema {
-        Schema(self.schema.clone())
+        Schema(self.columns.schema.clone())
     }
 
     /// The table's folder.

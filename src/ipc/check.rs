@@ -90,7 +90,7 @@ impl Ipc {
         Ok(decoded.batch.header.rows)
     }
 
-    fn frame_of(&self, batch: usize) -> Result<Frame> {
+    pub(super) fn frame_of(&self, batch: usize) -> Result<Frame> {
         match &self.footer {
             Some(footer) => footer.batches.frame(batch, &self.bytes, &mut Window::new()),
             None => {

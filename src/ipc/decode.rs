@@ -50,14 +50,9 @@ impl Batch {
         Ok(Batch { header, version, body, starts })
     }
 
-    /// The number of the first field node of column `number`.
-    pub(super) fn first_node(&self, number: usize) -> usize {
-        self.starts.get(number).map_or(usize::MAX, |start| start.node)
-    }
-
-    /// The number of the first buffer of column `number`.
-    pub(super) fn first_buffer(&self, number: usize) -> usize {
-        self.starts.get(number).map_or(usize::MAX, |start| start.buffer)
+    /// The numbers of a column's first field node and buffer.
+    pub(super) fn start_of(&self, column: usize) -> Option<(usize, usize)> {
+        self.starts.get(column).map(|start| (start.node, start.buffer))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The code here sees [`Bytes`](crate::Bytes), never maps, so it reads a mapping, a `Vec` or a static alike. In
 //! reading order: `flat` (flatbuffers, every access checked), `front`, `message` (framing), `schema`, `body` (compression,
-//! byte order), `decode` (a column in place), `dictionary`, `read` (files and streams as sources of batches),
+//! byte order), `decode` (a column in place), `dictionary`, `read` (files and streams as sources of batches), `plain` (numbers to be copied),
 //! `stream` (from a
 //! pipe), `anatomy` (messages as data), `check` (all of a file, and what is wrong with it), `write`.
 
@@ -17,6 +17,7 @@ mod front;
 mod guess;
 mod message;
 mod metadata;
+mod plain;
 mod read;
 mod schema;
 mod shelf;

@@ -21,11 +21,11 @@ use super::decode::{Batch, Decoder, Dictionaries};
 use super::dictionary::{Dictionary, Epoch, Link};
 use super::flat::Table;
 use super::guess;
-use super::message::{BatchHeader, DictionaryHeader, Found, Frame, Header, Kind, Window, find, rows_of};
+use super::message::{DictionaryHeader, Found, Frame, Header, Kind, Window, find, rows_of};
 use super::schema::{IpcSchema, Node};
 use super::shelf::Shelf;
 use crate::buffer::Bytes;
-use crate::dataset::{Dataset, Footprint, Source};
+use crate::dataset::{Dataset, Footprint, Plain, Source};
 use crate::error::{Error, Result};
 use crate::map::{Look, Mapping, Watch};
 use crate::validate;
@@ -70,7 +70,7 @@ pub(crate) struct Ipc {
     walk: Mutex<Walk>,
     pub(super) entries: Shelf<Entry>,
     /// The batches of a file, which can be read in any order; those of a stream hang on their entries.
-    blocks: Box<[OnceLock<Box<Decoded>>]>,
+    pub(super) blocks: Box<[OnceLock<Box<Decoded>>]>,
     done: AtomicBool,
     /// What was left behind the last whole batch of a file opened with `partial`.
     left: OnceLock<String>,
@@ -116,7 +116,7 @@ pub(super) struct Entry {
     rows: Range<u64>,
     epoch: Epoch,
     /// Boxed: a walk makes many entries, and few of them are decoded.
-    batch: OnceLock<Box<Decoded>>,
+    pub(super) batch: OnceLock<Box<Decoded>>,
 }
 
 /// A record batch whose header has been read, and its columns as far as they were asked for.
@@ -350,13 +350,8 @@ impl Ipc {
     }
 
     fn decode(&self, frame: Frame) -> Result<Decoded> {
-        let mut metadata = vec![0; frame.metadata_len];
-        self.bytes.read_at(frame.metadata, &mut metadata)?;
-        let header = Header::parse(&metadata)?;
-        let body = (frame.body(), header.body_len);
-        body_end(&self.bytes, frame, header.body_len)?;
+        let batch = self.header(frame)?;
         let columns = &self.schema.columns;
-        let batch = Batch::new(BatchHeader::parse(header.table)?, header.version, body, columns)?;
         let empty = |_| OnceLock::new();
         let (columns, checked) =
             (columns.iter().map(empty).collect(), columns.iter().map(|_| OnceLock::new()).collect());
@@ -387,6 +382,10 @@ impl Ipc {
         self.options.strict
     }
 
+    pub(super) fn is_thorough(&self) -> bool {
+        self.options.thorough
+    }
+
     /// Walks to the end, so that every delta is known; an error on the way is left for whoever meets it.
     pub(super) fn walk_all(&self) {
         let _ = self.walk_to_end();
@@ -399,7 +398,7 @@ impl Ipc {
         self.walk_while(|_| true)
     }
 
-    fn locate_error(&self, e: Error) -> Error {
+    pub(super) fn locate_error(&self, e: Error) -> Error {
         match &self.path {
             Some(path) => e.at(path),
             None => e,
@@ -568,7 +567,7 @@ impl Blocks {
 }
 
 /// The end of a message's body, which must be inside the file.
-fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
+pub(super) fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
     let end = frame.body().checked_add(body_len).filter(|&end| end <= bytes.len());
     end.ok_or_else(|| {
         let (offset, left) = (frame.offset, bytes.len().saturating_sub(frame.body()));
@@ -689,6 +688,10 @@ impl Source for Ipc {
             checked.get_or_init(|| ());
         }
         Ok(())
+    }
+
+    fn plain<'a>(&'a self, batch: usize, columns: &[(usize, usize)], into: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
+        self.plain_columns(batch, columns, into)
     }
 
     fn footprint(&self) -> Footprint {

@@ -219,7 +219,8 @@ impl<R: Read> StreamReader<R> {
     fn scatter(&mut self, frame: Frame, batch: &mut Batch, places: Vec<Option<&mut [u8]>>) -> Result<Bytes> {
         let mut direct: Vec<Option<&mut [u8]>> = batch.header.buffers.iter().map(|_| None).collect();
         for ((number, place), node) in places.into_iter().enumerate().zip(&self.schema.columns) {
-            let values = batch.first_buffer(number).saturating_add(usize::from(had_own_validity(node, batch.version)));
+            let first = batch.start_of(number).map_or(usize::MAX, |(_, buffer)| buffer);
+            let values = first.saturating_add(usize::from(had_own_validity(node, batch.version)));
             if let (Some(place), Some(direct)) = (place, direct.get_mut(values)) {
                 *direct = Some(place);
             }
@@ -249,7 +250,8 @@ impl<R: Read> StreamReader<R> {
     /// The bitmap of a column whose values are in their place.
     fn validity(&self, body: &Bytes, batch: &Batch, number: usize) -> Result<Option<(Buffer, usize)>> {
         let node = &self.schema.columns[number];
-        let (rows, nulls) = batch.header.nodes.get(batch.first_node(number)).copied().unwrap_or_default();
+        let (first_node, first_buffer) = batch.start_of(number).unwrap_or((usize::MAX, usize::MAX));
+        let (rows, nulls) = batch.header.nodes.get(first_node).copied().unwrap_or_default();
         let failed = |what: String| Err(Error::invalid(format!("column '{}': {what}", node.field.name())));
         let (rows, nulls) = (length("field node's length", rows)?, length("null count", nulls)?);
         if rows != batch.header.rows {
@@ -258,7 +260,7 @@ impl<R: Read> StreamReader<R> {
         if nulls == 0 {
             return Ok(None);
         }
-        let (offset, len) = batch.header.buffers.get(batch.first_buffer(number)).copied().unwrap_or_default();
+        let (offset, len) = batch.header.buffers.get(first_buffer).copied().unwrap_or_default();
         let bits = body.slice(length("buffer offset", offset)?, length("buffer length", len)?);
         match bits.filter(|bits| bits.len() >= rows.div_ceil(8)) {
             Some(bits) if zeros(&bits, rows) == nulls => Ok(Some((bits, nulls))),

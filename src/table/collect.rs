@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::Array;
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
@@ -17,7 +18,7 @@ use super::builder::{Gathered, batch};
 use super::entries::Entries;
 use super::plan::Plan;
 use crate::buffer::{Bytes, Parts, to_array};
-use crate::dataset::{Dataset, Part};
+use crate::dataset::{Dataset, Part, Plain};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{Role, layout};
 use crate::map::{GrowableBuffer, Look};
@@ -39,7 +40,10 @@ impl Dataset {
 
     /// Columns of one fixed width, without nulls, one behind the other in one piece of memory: `None` where a column has
     /// nulls, or another width than `width`.
-    pub fn block(&self, width: usize) -> Result<Option<Bytes>> {
+    ///
+    /// # Errors
+    /// As [`Dataset::collect`].
+    pub fn block(&self, width: usize) -> Result<Option<GrowableBuffer>> {
         self.watched(Look::Now, || block(self, width))
     }
 }
@@ -52,19 +56,20 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
     let fields = dataset.schema().fields();
     let widths = (0..fields.len()).map(|column| rows.width(column, fields[column].data_type()));
     let widths = widths.collect::<Result<Vec<_>>>()?;
-    let fixed: Vec<(usize, usize)> =
-        widths.iter().enumerate().filter_map(|(column, width)| width.map(|width| (column, width))).collect();
+    let (fixed, rest): (Vec<usize>, Vec<usize>) = (0..fields.len()).partition(|&column| widths[column].is_some());
+    let fixed: Vec<_> = fixed.into_iter().filter_map(|column| Some((column, widths[column]?))).collect();
     let mut buffers = fixed.iter().map(|&(_, width)| sized(rows.count, width)).collect::<Result<Vec<_>>>()?;
-    rows.copy(&fixed, buffers.iter_mut().map(GrowableBuffer::as_mut_slice).collect())?;
+    let copying = Copying::of(&fixed, fields.len());
+    rows.copy(&copying, buffers.iter_mut().map(GrowableBuffer::as_mut_slice).collect())?;
     let mut values: Vec<Option<Buffer>> = vec![None; fields.len()];
-    for (&(column, _), buffer) in fixed.iter().zip(buffers) {
-        values[column] = Bytes::from(buffer).slice(0, rows.count * widths[column].unwrap_or(0));
+    for (&(column, width), buffer) in fixed.iter().zip(buffers) {
+        values[column] = Bytes::from(buffer).slice(0, rows.count * width);
     }
-    let bytes = usize::try_from(dataset.nbytes()?).unwrap_or(usize::MAX);
+    let bytes = usize::try_from(dataset.select_at(&rest)?.nbytes()?).unwrap_or(usize::MAX);
     let columns = (0..fields.len()).map(Ok::<_, Error>);
     let weight = bytes / fields.len().max(1);
     let make = |column: usize| match &values[column] {
-        Some(values) => rows.fixed(column, values.clone(), fields[column].data_type()),
+        Some(values) => rows.fixed(column, values.clone(), fields[column].data_type(), copying.met_nulls(column)),
         None => rows.gathered(column, &fields[column]),
     };
     let arrays = parallel::try_map(columns, bytes, |_| weight, make, || ())?;
@@ -80,7 +85,7 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
     }
 }
 
-fn block(dataset: &Dataset, width: usize) -> Result<Option<Bytes>> {
+fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
     let rows = Rows::of(dataset)?;
     let columns: Vec<(usize, usize)> = (0..dataset.num_columns()).map(|column| (column, width)).collect();
     if dataset.schema().fields().iter().any(|field| fixed_width(field.data_type()) != Some(width)) {
@@ -88,10 +93,9 @@ fn block(dataset: &Dataset, width: usize) -> Result<Option<Bytes>> {
     }
     let mut buffer = sized(rows.count, width * columns.len())?;
     let slices = buffer.as_mut_slice().chunks_mut((rows.count * width).max(1)).collect();
-    rows.copy(&columns, slices)?;
-    // Only now: all threads have looked at the batches.
-    let has_nulls = columns.iter().try_fold(false, |found, &(column, _)| Ok(found || rows.has_nulls(column)?))?;
-    Ok((!has_nulls).then(|| Bytes::from(buffer)))
+    let copying = Copying { until_nulls: true, ..Copying::of(&columns, columns.len()) };
+    rows.copy(&copying, slices)?;
+    Ok((!copying.is_over()).then_some(buffer))
 }
 
 /// A buffer of that many bytes, whatever they are.
@@ -111,11 +115,40 @@ pub(super) fn fixed_width(data_type: &DataType) -> Option<usize> {
     }
 }
 
+/// The values of an array of fixed width.
+fn decoded(array: &ArrayData, width: usize) -> Plain<'_> {
+    let values = array.buffers().first().and_then(|values| values.get(array.offset() * width..));
+    Plain { values: values.unwrap_or_default(), has_nulls: array.nulls().is_some() }
+}
+
 /// The parts that rows are in, and where each begins.
 struct Rows<'a> {
     parts: Vec<Part<'a>>,
     starts: Vec<usize>,
     count: usize,
+}
+
+/// Columns that are copied, with their widths.
+struct Copying<'a> {
+    columns: &'a [(usize, usize)],
+    /// The columns of which a part had nulls.
+    nulls: Vec<AtomicBool>,
+    /// Whether nothing is wanted where there are nulls.
+    until_nulls: bool,
+}
+
+impl Copying<'_> {
+    fn of(columns: &[(usize, usize)], all: usize) -> Copying<'_> {
+        Copying { columns, nulls: (0..all).map(|_| AtomicBool::new(false)).collect(), until_nulls: false }
+    }
+
+    fn met_nulls(&self, column: usize) -> bool {
+        self.nulls[column].load(Ordering::Relaxed)
+    }
+
+    fn is_over(&self) -> bool {
+        self.until_nulls && self.nulls.iter().any(|met| met.load(Ordering::Relaxed))
+    }
 }
 
 /// Rows of a block, and where the values of each column go.
@@ -156,19 +189,15 @@ impl<'a> Rows<'a> {
         Ok(key.primitive_width())
     }
 
-    fn has_nulls(&self, column: usize) -> Result<bool> {
-        (0..self.parts.len()).try_fold(false, |found, part| Ok(found || self.nulls(part, column)?.is_some()))
-    }
-
-    /// Copies the values of columns, given with their widths, to where they belong.
-    fn copy(&self, columns: &[(usize, usize)], into: Vec<&mut [u8]>) -> Result<()> {
-        let per_row: usize = columns.iter().map(|&(_, width)| width).sum();
+    /// Copies the values of columns to where they belong.
+    fn copy(&self, copying: &Copying<'_>, into: Vec<&mut [u8]>) -> Result<()> {
+        let per_row: usize = copying.columns.iter().map(|&(_, width)| width).sum();
         let step = (BLOCK / per_row.max(1)).max(1);
         let mut rest = into;
         let blocks = (0..self.count).step_by(step).map(|start| {
             let rows = start..(start + step).min(self.count);
             let mut into = Vec::with_capacity(rest.len());
-            for (slice, &(_, width)) in rest.iter_mut().zip(columns) {
+            for (slice, &(_, width)) in rest.iter_mut().zip(copying.columns) {
                 let (front, back) = std::mem::take(slice).split_at_mut(rows.len() * width);
                 into.push(front);
                 *slice = back;
@@ -176,38 +205,58 @@ impl<'a> Rows<'a> {
             Ok(Block { rows, into })
         });
         let weight = |block: &Block<'_>| block.rows.len() * per_row;
-        let work = |block| self.copy_block(columns, block);
+        let work = |block| self.copy_block(copying, block);
         parallel::try_map(blocks, self.count * per_row, weight, work, || ()).map(drop)
     }
 
-    fn copy_block(&self, columns: &[(usize, usize)], mut block: Block<'_>) -> Result<()> {
+    fn copy_block(&self, copying: &Copying<'_>, mut block: Block<'_>) -> Result<()> {
         let mut part = self.starts.partition_point(|&start| start <= block.rows.start) - 1;
         let mut at = block.rows.start;
-        while at < block.rows.end {
+        let mut found = Vec::with_capacity(copying.columns.len());
+        while at < block.rows.end && !copying.is_over() {
             let inside = at - self.starts[part];
             let len = (self.parts[part].rows.len() - inside).min(block.rows.end - at);
-            for (into, &(column, width)) in block.into.iter_mut().zip(columns) {
-                let array = self.array(part, column)?;
-                let from = (array.offset() + self.parts[part].rows.start + inside) * width;
-                let values = array.buffers().first().and_then(|values| values.get(from..from + len * width));
+            let start = self.parts[part].rows.start + inside;
+            self.plain(part, copying.columns, &mut found)?;
+            for ((into, &(column, width)), plain) in block.into.iter_mut().zip(copying.columns).zip(&found) {
+                let values = plain.values.get(start * width..(start + len) * width);
                 let values = values.ok_or_else(|| Error::invalid("fewer values than rows"))?;
                 let (front, back) = std::mem::take(into).split_at_mut(values.len());
                 front.copy_from_slice(values);
                 *into = back;
+                if plain.has_nulls && (!copying.until_nulls || self.nulls(part, column)?.is_some()) {
+                    copying.nulls[column].store(true, Ordering::Relaxed);
+                }
             }
             (at, part) = (at + len, part + 1);
         }
         Ok(())
     }
 
+    /// The values of columns in a part's batch.
+    fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Plain<'a>>) -> Result<()> {
+        let Part { piece, batch, .. } = &self.parts[part];
+        let own: Vec<_> = columns.iter().map(|&(column, width)| (piece.columns[column], width)).collect();
+        let mut simple = Vec::with_capacity(own.len());
+        piece.source.plain(*batch, &own, &mut simple)?;
+        found.clear();
+        for (plain, &(column, width)) in simple.into_iter().zip(columns) {
+            found.push(match plain {
+                Some(plain) => plain,
+                None => decoded(self.array(part, column)?, width),
+            });
+        }
+        Ok(())
+    }
+
     /// A column whose values have been copied.
-    fn fixed(&self, column: usize, values: Buffer, data_type: &DataType) -> Result<Option<ArrayData>> {
+    fn fixed(&self, column: usize, values: Buffer, data_type: &DataType, met_nulls: bool) -> Result<Option<ArrayData>> {
         let children = match data_type {
             DataType::Dictionary(..) => self.array(0, column)?.child_data().to_vec(),
             _ => Vec::new(),
         };
         let (data_type, len) = (data_type.clone(), self.count);
-        let validity = self.validity(column)?;
+        let validity = if met_nulls { self.validity(column)? } else { None };
         Ok(Some(Parts { data_type, len, validity, buffers: vec![values], children }.assemble()))
     }
 
@@ -219,9 +268,6 @@ impl<'a> Rows<'a> {
     }
 
     fn validity(&self, column: usize) -> Result<Option<(Buffer, usize)>> {
-        if !self.has_nulls(column)? {
-            return Ok(None);
-        }
         let mut bits = BooleanBufferBuilder::new(self.count);
         for (number, part) in self.parts.iter().enumerate() {
             match self.nulls(number, column)? {
@@ -231,7 +277,7 @@ impl<'a> Rows<'a> {
         }
         let bits = bits.finish();
         let nulls = self.count - bits.count_set_bits();
-        Ok(Some((bits.into_inner(), nulls)))
+        Ok((nulls > 0).then(|| (bits.into_inner(), nulls)))
     }
 
     /// A column of any type, batch behind batch; `None` where it is too much for one array.

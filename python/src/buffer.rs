@@ -1,0 +1,148 @@
+//! `Buffer`: memory that grows.
+
+use std::io::{self, IoSlice};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use arrowwood::{Error, ErrorKind, GrowableBuffer};
+use pyo3::prelude::*;
+
+use crate::errors::{Failure, Result, argument};
+use crate::export::{self, Memory};
+use crate::sink::Problem;
+
+/// Memory that grows at its end without being moved, and can be opened in place.
+///
+/// It has ``write(bytes)``, so Arrow data can be written to it, and the buffer protocol, read-only: a
+/// ``memoryview`` of it, or a dataset that :func:`open` has made of it, sees the bytes that were there then, and stays
+/// as it is when more are written.
+#[pyclass(frozen, module = "arrowwood", weakref)]
+pub struct Buffer {
+    inner: Mutex<Grown>,
+}
+
+/// The bytes, and how many buffers of them are in use elsewhere.
+struct Grown {
+    bytes: GrowableBuffer,
+    exports: usize,
+}
+
+impl Grown {
+    /// Whether all can stay where it is with `more` bytes, or nobody would notice that it moved.
+    fn check(&self, more: usize) -> arrowwood::Result<()> {
+        let stays = self.bytes.len().saturating_add(more) <= self.bytes.capacity();
+        if stays || self.exports == 0 || self.bytes.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "the buffer would have to move to grow by {more} bytes, but {} views of it are in use; release them first",
+            self.exports
+        );
+        Err(Error::new(ErrorKind::Busy, message))
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> arrowwood::Result<()> {
+        self.check(bytes.len())?;
+        self.bytes.extend_from_slice(bytes)
+    }
+}
+
+impl Buffer {
+    fn lock(&self) -> MutexGuard<'_, Grown> {
+        // Held for as long as bytes are copied, never while the interpreter is waited for.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bytes there are now, which stay where they are until `release`.
+    pub fn export(&self) -> Memory {
+        let mut inner = self.lock();
+        inner.exports += 1;
+        Memory { address: inner.bytes.address(), len: inner.bytes.len(), width: 1, format: c"B", readonly: true }
+    }
+
+    /// One export less.
+    pub fn release(&self) {
+        let mut inner = self.lock();
+        inner.exports = inner.exports.saturating_sub(1);
+    }
+}
+
+/// Writes to a buffer without asking the interpreter for anything.
+pub struct BufferSink {
+    pub buffer: Py<Buffer>,
+    /// Why it took no more.
+    pub problem: Problem,
+}
+
+impl io::Write for BufferSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut inner = self.buffer.get().lock();
+        let total = slices.iter().map(|slice| slice.len()).sum();
+        let written = inner.check(total).and_then(|()| slices.iter().try_for_each(|slice| inner.append(slice)));
+        written.map(|()| total).map_err(|error| self.problem.keep(Failure::from(error).into()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Buffer {
+    #[new]
+    fn new() -> Buffer {
+        Buffer { inner: Mutex::new(Grown { bytes: GrowableBuffer::new(), exports: 0 }) }
+    }
+
+    /// Append the bytes of any object with the buffer protocol; how many they were.
+    ///
+    /// Raises:
+    ///     Busy: the memory would have to move, which it cannot while a view of it is in use.
+    fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<usize> {
+        if !export::has_buffer(data) {
+            let got = data.get_type().name()?;
+            return Err(crate::errors::wrong_type(format!("expected an object with the buffer protocol, got {got}")));
+        }
+        let bytes = export::bytes_of(data)?;
+        let whole = bytes.slice(0, bytes.len()).unwrap_or_default();
+        py.detach(|| self.lock().append(&whole))?;
+        Ok(whole.len())
+    }
+
+    /// Does nothing: what is written is there.
+    fn flush(&self) {}
+
+    /// Forget all bytes from `length` on; the memory is kept for what comes.
+    ///
+    /// Raises:
+    ///     Busy: a view of the buffer is in use.
+    ///     InvalidArgument: there are fewer bytes.
+    #[pyo3(signature = (length = 0))]
+    fn truncate(&self, length: i64) -> Result<()> {
+        let mut inner = self.lock();
+        let len = usize::try_from(length).ok().filter(|&len| len <= inner.bytes.len());
+        let len = len.ok_or_else(|| argument(format!("length {length} of a buffer of {} bytes", inner.bytes.len())))?;
+        if inner.exports > 0 {
+            let message = format!("{} views of the buffer are in use; release them first", inner.exports);
+            return Err(Failure::from(Error::new(ErrorKind::Busy, message)));
+        }
+        inner.bytes.truncate(len);
+        Ok(())
+    }
+
+    /// Forget all bytes, as ``truncate(0)``.
+    fn clear(&self) -> Result<()> {
+        self.truncate(0)
+    }
+
+    fn __len__(&self) -> usize {
+        self.lock().bytes.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<arrowwood.Buffer: {} bytes>", self.lock().bytes.len())
+    }
+}

@@ -1,0 +1,106 @@
+//! `Builder`: rows gathered in memory.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use arrowwood::{Error, ErrorKind, Value, guard};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::dataset::Dataset;
+use crate::errors::{Failure, Result};
+use crate::exchange::schema_of;
+use crate::rows::Columns;
+use crate::schema::Schema;
+
+/// Gathers rows in memory, which :meth:`finish` hands over as a dataset of one batch, without copying.
+///
+/// Columns are of the types that a table has. Memory grows in place: what was appended is never moved.
+///
+/// Args:
+///     schema: names and types of the columns, anything with ``__arrow_c_schema__``.
+///
+/// Raises:
+///     Unsupported: a column's type cannot grow; the message names the column.
+#[pyclass(frozen, module = "arrowwood", weakref)]
+pub struct Builder {
+    inner: Mutex<Option<arrowwood::Builder>>,
+    columns: Columns,
+}
+
+impl Builder {
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Option<arrowwood::Builder>> {
+        loop {
+            match self.inner.try_lock() {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                // Another thread is appending, and may need the interpreter to go on.
+                Err(TryLockError::WouldBlock) => py.detach(|| drop(self.inner.lock())),
+            }
+        }
+    }
+}
+
+fn closed() -> Failure {
+    Error::new(ErrorKind::Closed, "the builder was finished; make another one").into()
+}
+
+#[pymethods]
+impl Builder {
+    #[new]
+    fn new(py: Python<'_>, schema: &Bound<'_, PyAny>) -> Result<Builder> {
+        let inner = arrowwood::Builder::new(Arc::new(schema_of(schema)?))?;
+        let columns = Columns::new(py, inner.schema().clone());
+        Ok(Builder { inner: Mutex::new(Some(inner)), columns })
+    }
+
+    /// Append rows: whatever :meth:`Writer.append` takes.
+    ///
+    /// Raises:
+    ///     SchemaMismatch: a column is missing or of another type.
+    ///     ColumnNotFound: the builder has no column of that name.
+    ///     InvalidArgument: a null where there are none, or a value out of range; the message names column and row. In
+    ///         all these cases nothing was appended.
+    fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
+        let dataset = guard(|| self.columns.dataset(py, data))?;
+        let done = py.detach(|| {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.as_mut().map(|builder| builder.append_dataset(&dataset))
+        });
+        Ok(done.ok_or_else(closed)??)
+    }
+
+    /// Append one row; a column that is not named is null.
+    ///
+    /// Raises:
+    ///     InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+    ///     ColumnNotFound: the builder has no column of that name.
+    #[pyo3(signature = (**values))]
+    fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
+        let quick = |row: &[Value<'_>]| {
+            let mut inner = self.lock(py);
+            Ok(inner.as_mut().ok_or_else(closed)?.append_row(row)?)
+        };
+        self.columns.append_row(py, values, quick, |rows| self.append(py, rows))
+    }
+
+    /// The rows as a dataset, in the memory where they are. The builder is closed then.
+    fn finish(&self, py: Python<'_>) -> Result<Dataset> {
+        let inner = self.lock(py).take().ok_or_else(closed)?;
+        Ok(Dataset::new(py.detach(|| inner.finish())?))
+    }
+
+    /// Names and types of the columns.
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(self.columns.schema.clone())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> Result<usize> {
+        Ok(self.lock(py).as_ref().ok_or_else(closed)?.rows() as usize)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let rows = self.lock(py).as_ref().map(arrowwood::Builder::rows);
+        rows.map_or("<arrowwood.Builder: finished>".into(), |rows| format!("<arrowwood.Builder: {rows} rows>"))
+    }
+}

@@ -1,0 +1,89 @@
+//! Rows that come in, a table of them or one: what a table's writer and a builder share.
+
+use arrow_schema::SchemaRef;
+use arrowwood::Value;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use crate::dataset::Dataset;
+use crate::errors::{Result, argument};
+use crate::exchange::{dataset_of, exports, no_column};
+use crate::incoming::{dataset_from, read};
+
+/// The columns that rows are appended to.
+pub struct Columns {
+    pub schema: SchemaRef,
+    /// Their names as Python strings.
+    names: Vec<Py<PyString>>,
+}
+
+impl Columns {
+    pub fn new(py: Python<'_>, schema: SchemaRef) -> Columns {
+        let names = schema.fields().iter().map(|field| PyString::intern(py, field.name()).unbind()).collect();
+        Columns { schema, names }
+    }
+
+    /// Appends one row, given as keywords: by `quick`, or where that can't be as a table of one row by `slow`.
+    pub fn append_row(
+        &self,
+        py: Python<'_>,
+        values: Option<&Bound<'_, PyDict>>,
+        quick: impl FnOnce(&[Value<'_>]) -> Result<()>,
+        slow: impl FnOnce(&Bound<'_, PyAny>) -> Result<()>,
+    ) -> Result<()> {
+        let empty = PyDict::new(py);
+        let given = values.unwrap_or(&empty);
+        let values = self.values(py, given)?;
+        match self.row(&values)? {
+            Some(row) => quick(&row),
+            // Lists, structs and what is no value of Python's own.
+            None => slow(PyList::new(py, [given])?.as_any()),
+        }
+    }
+
+    /// `data` as rows of these columns.
+    pub fn dataset(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
+        // The index of a pandas frame is no column, and only `dataset_from` knows.
+        if !exports(data)? || data.hasattr(intern!(py, "iloc"))? {
+            return dataset_from(data, Some(&self.schema));
+        }
+        // A stream can be taken once.
+        let given = dataset_of(data)?;
+        match given.schema().fields() == self.schema.fields() {
+            true => Ok(given),
+            false => dataset_from(Bound::new(py, Dataset::new(given))?.as_any(), Some(&self.schema)),
+        }
+    }
+
+    fn row<'a>(&self, values: &'a [Bound<'_, PyAny>]) -> Result<Option<Vec<Value<'a>>>> {
+        if self.schema.fields().iter().any(|field| field.data_type().is_nested()) {
+            return Ok(None);
+        }
+        let mut row = Vec::with_capacity(values.len());
+        for (field, given) in self.schema.fields().iter().zip(values) {
+            match read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))? {
+                // A null list as well comes in a batch.
+                Some(value) if !field.data_type().is_nested() => row.push(value),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(row))
+    }
+
+    fn values<'py>(&self, py: Python<'py>, given: &Bound<'py, PyDict>) -> Result<Vec<Bound<'py, PyAny>>> {
+        let mut values = Vec::with_capacity(self.names.len());
+        let mut found = 0;
+        for name in &self.names {
+            let value = given.get_item(name)?;
+            found += usize::from(value.is_some());
+            values.push(value.unwrap_or_else(|| py.None().into_bound(py)));
+        }
+        if found == given.len() {
+            return Ok(values);
+        }
+        let names: Vec<String> = self.schema.fields().iter().map(|field| field.name().clone()).collect();
+        let unknown = given.keys().iter().find(|name| !names.iter().any(|known| name.to_string() == *known));
+        Err(unknown.map_or_else(|| argument("a column is named twice"), |name| no_column(&name, &names)))
+    }
+}
