@@ -5,6 +5,7 @@
 //! caller of `open` vouched for them, so every number that places something is bounded here.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
@@ -31,6 +32,18 @@ pub(super) trait Keys {
 }
 
 impl Body {
+    /// Adds rows of a column of numbers without nulls, which go out as they are; false where it is anything else.
+    pub(super) fn add_plain(&mut self, node: &Node, array: &ArrayData, rows: &Range<usize>) -> bool {
+        let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
+        let (Some(width), false) = (node.plain_width(), has_nulls) else { return false };
+        let (from, len) = ((array.offset() + rows.start) * width, rows.len() * width);
+        let values = array.buffers().first().filter(|values| from + len <= values.len());
+        let Some(values) = values else { return false };
+        self.nodes.push((rows.len() as i64, 0));
+        self.buffers.extend([no_bytes(), values.slice_with_length(from, len)]);
+        true
+    }
+
     /// Adds `array`, whose place in the schema is `node`.
     pub(super) fn add(&mut self, node: &Node, array: &ArrayData, keys: &mut impl Keys) -> Result<()> {
         let nulls = if array.data_type() == &DataType::Null { array.len() } else { array.null_count() };
@@ -83,7 +96,7 @@ impl Body {
             ends.extend_from_slice(&end.to_le_bytes()[..width]);
         }
         self.nodes.push(((ends.len() / width) as i64, 0));
-        self.buffers.push(Buffer::from_vec(Vec::<u8>::new()));
+        self.buffers.push(no_bytes());
         self.buffers.push(Buffer::from_vec(ends));
         self.add(values_node, &cut(values, first..last)?, keys)
     }
@@ -327,8 +340,14 @@ pub(super) fn member(array: &ArrayData, row: usize) -> Result<Member> {
 fn validity(array: &ArrayData) -> Result<Buffer> {
     match array.nulls() {
         Some(nulls) if nulls.null_count() > 0 => bits(nulls.buffer(), nulls.offset(), nulls.len()),
-        _ => Ok(Buffer::from_vec(Vec::<u8>::new())),
+        _ => Ok(no_bytes()),
     }
+}
+
+/// A buffer of no bytes, always the same one.
+fn no_bytes() -> Buffer {
+    static NONE: LazyLock<Buffer> = LazyLock::new(|| Buffer::from_vec(Vec::<u8>::new()));
+    NONE.clone()
 }
 
 fn bits(buffer: &Buffer, offset: usize, len: usize) -> Result<Buffer> {

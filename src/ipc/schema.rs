@@ -44,6 +44,15 @@ pub(crate) struct Extent {
 }
 
 impl Node {
+    /// The bytes per row, where there is nothing to the node but those and a validity bitmap.
+    pub(super) fn plain_width(&self) -> Option<usize> {
+        let mut roles = self.layout.value_roles();
+        match (roles.next(), roles.next(), &self.dictionary) {
+            (Some(Role::Values { width, .. }), None, None) if self.layout.has_validity() => Some(width),
+            _ => None,
+        }
+    }
+
     fn new(field: FieldRef, children: Vec<Node>, dictionary: Option<(i64, Arc<Node>)>) -> Node {
         let layout = layout::layout(field.data_type());
         let own = Extent {

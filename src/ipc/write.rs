@@ -18,7 +18,7 @@ use super::metadata::{self, BatchMetadata, Block};
 use super::read::MAGIC;
 use super::schema::IpcSchema;
 use super::unify::Dictionaries;
-use crate::dataset::{Dataset, schema_difference};
+use crate::dataset::{Dataset, Part, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::Look;
 
@@ -191,8 +191,8 @@ impl<W: Write> StreamWriter<W> {
         }
         let mut blocks = Blocks::default();
         data.watched(Look::Now, || {
-            for batch in data.batches() {
-                self.out.batch(&batch?, &self.nodes, &mut self.dictionaries, &mut blocks)?;
+            for part in data.parts() {
+                self.out.part(&part?, &self.nodes, &mut self.dictionaries, &mut blocks)?;
                 self.batches += 1;
             }
             self.out.flush()
@@ -286,6 +286,7 @@ impl<W: Write> Output<W> {
         IpcSchema::of_metadata(&metadata)
     }
 
+    /// Writes a dataset of one batch, which may have no rows.
     fn batch(
         &mut self,
         batch: &Dataset,
@@ -293,20 +294,35 @@ impl<W: Write> Output<W> {
         dictionaries: &mut Dictionaries,
         blocks: &mut Blocks,
     ) -> Result<()> {
-        let (mut body, mut rows) = (Body::default(), 0);
-        for part in batch.parts() {
-            let part = part?;
-            rows = part.rows.len();
-            for (node, array) in schema.columns.iter().zip(part.columns()?) {
-                body.add(node, &array, dictionaries)?;
+        if let Some(part) = batch.parts().next() {
+            return self.part(&part?, schema, dictionaries, blocks);
+        }
+        let mut body = Body::default();
+        let empty = |node: &super::schema::Node| ArrayData::new_empty(node.data_type());
+        schema.columns.iter().try_for_each(|node| body.add(node, &empty(node), dictionaries))?;
+        self.send(0, &body, dictionaries, blocks)
+    }
+
+    fn part(
+        &mut self,
+        part: &Part<'_>,
+        schema: &IpcSchema,
+        dictionaries: &mut Dictionaries,
+        blocks: &mut Blocks,
+    ) -> Result<()> {
+        let mut body = Body::default();
+        for (node, &column) in schema.columns.iter().zip(part.piece.columns.iter()) {
+            let array = part.checked(column)?;
+            if !body.add_plain(node, array, &part.rows) {
+                body.add(node, &part.column(column)?, dictionaries)?;
             }
         }
-        if body.nodes.is_empty() {
-            let empty = |node: &super::schema::Node| ArrayData::new_empty(node.data_type());
-            schema.columns.iter().try_for_each(|node| body.add(node, &empty(node), dictionaries))?;
-        }
+        self.send(part.rows.len(), &body, dictionaries, blocks)
+    }
+
+    fn send(&mut self, rows: usize, body: &Body, dictionaries: &mut Dictionaries, blocks: &mut Blocks) -> Result<()> {
         self.dictionaries(dictionaries, blocks)?;
-        let block = self.record_batch(rows, &body, None)?;
+        let block = self.record_batch(rows, body, None)?;
         blocks.batches.push(block);
         Ok(())
     }
