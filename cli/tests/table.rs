@@ -200,6 +200,11 @@ fn append_takes_arrow_data_from_files_and_pipes() {
     printed(&run_with_input(&folder, &["append", "t"], &file(&[batch(21, 30)])));
     let rows: Vec<String> = csv(&folder, "t").lines().skip(1).map(String::from).collect();
     assert_eq!(rows, (0..30).map(|i| format!("{i},t{}", i % 3)).collect::<Vec<_>>());
+    // What `cat` writes, from this machine or another one (`ssh host arrowwood cat … | arrowwood append t -`).
+    fs::write(folder.path().join("c.arrow"), file(&[batch(30, 33)])).unwrap();
+    let sent = run(&folder, &["cat", "c.arrow"]).stdout;
+    printed(&run_with_input(&folder, &["append", "t", "-"], &sent));
+    assert_eq!(csv(&folder, "t").lines().last(), Some("32,t2"));
     // A stream out of a pipe makes a table too.
     printed(&run_with_input(&folder, &["append", "u", "--format", "ipc"], &stream(&[batch(0, 3)])));
     assert_eq!(csv(&folder, "u").lines().count(), 4);
