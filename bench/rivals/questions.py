@@ -1,0 +1,369 @@
+"""Questions to columns and rows, arrowwood beside its rivals: one command, equal answers, medians, taken in turns.
+
+    python bench/rivals/questions.py [--quick] [--data DIR] [--json FILE] [--markdown FILE] [--plots DIR]
+"""
+
+import argparse
+import gc
+import json
+import multiprocessing
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+
+import arrowwood as aw
+import data
+from run import duration, grid, machine, progress, warm
+
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from plot import bars  # noqa: E402
+
+OURS = "arrowwood"
+ROUNDS = 11
+
+
+class Question:
+    """Ways to one answer."""
+
+    def __init__(self, title, ways, shows, same=None):
+        self.title, self.ways, self.shows, self.same = title, ways, shows, same or close
+
+    def ask(self, rounds):
+        """The seconds of each way, in turns; the first round is not counted."""
+        progress(self.title)
+        taken = {name: [] for name in self.ways}
+        answers = {}
+        for turn in range(rounds + 1):
+            for name, way in self.ways.items():
+                answers.pop(name, None)
+                gc.collect()
+                start = perf_counter()
+                answers[name] = way()
+                if turn:
+                    taken[name].append(perf_counter() - start)
+        for name, answer in answers.items():
+            assert self.same(answers[OURS], answer), f"{self.title}: {name} says {answer!r}, {OURS} {answers[OURS]!r}"
+        return taken
+
+
+def close(a, b):
+    return np.allclose(np.asarray(a, dtype="float64"), np.asarray(b, dtype="float64"), rtol=1e-9)
+
+
+def groups(frame):
+    """Means by key, of anything that exports Arrow data."""
+    table = pa.table(frame)
+    keys, means = (table.column(number).combine_chunks() for number in (0, 1))
+    keys = keys.dictionary_decode() if isinstance(keys, pa.DictionaryArray) else keys
+    return dict(zip(keys.to_pylist(), means.to_pylist()))
+
+
+def same_groups(a, b):
+    a, b = groups(a), groups(b)
+    return a.keys() == b.keys() and all(abs(a[key] - b[key]) <= 1e-9 * abs(a[key]) for key in a)
+
+
+def reductions(path, name):
+    ds, table = aw.open(path), pa.ipc.open_stream(pa.memory_map(path)).read_all()
+    ours, theirs = ds["price"], table["price"]
+    frame, array = pl.from_arrow(table.select(["price"])), ds["price"].to_numpy()
+    db = duckdb.connect()
+    db.register("t", table)
+    what = {
+        "sum": (ours.sum, lambda: pc.sum(theirs).as_py(), frame["price"].sum, array.sum),
+        "min": (ours.min, lambda: pc.min(theirs).as_py(), frame["price"].min, array.min),
+        "max": (ours.max, lambda: pc.max(theirs).as_py(), frame["price"].max, array.max),
+        "std": (ours.std, lambda: pc.stddev(theirs, ddof=1).as_py(), frame["price"].std, lambda: array.std(ddof=1)),
+    }
+    for function, (a, b, c, d) in what.items():
+        sql = f"select {'stddev_samp' if function == 'std' else function}(price) from t"
+        ways = {OURS: a, "pyarrow": b, "polars": c, "numpy": d, "duckdb": lambda sql=sql: db.sql(sql).fetchone()[0]}
+        shows = (
+            "One column that is mapped and has been read before, as each library reads its own view of the same pages. "
+            "It shows how near to the speed of memory a reduction comes; it does not show the first touch of a page."
+        )
+        yield Question(f"{function} of {name}", ways, shows)
+
+
+def mean_by_group(path, name, key="symbol"):
+    ds = aw.open(path)
+    table = pa.ipc.open_stream(pa.memory_map(path)).read_all()
+    frame = pl.from_arrow(table)
+    db = duckdb.connect()
+    db.register("t", table)
+    where = pc.field("price") > 100
+    ways = {
+        OURS: lambda: ds.aggregate(by=key, where=aw.col("price") > 100, mean=("price", "mean")),
+        "pyarrow": lambda: pds.dataset(table)
+        .to_table(columns=[key, "price"], filter=where)
+        .group_by(key)
+        .aggregate([("price", "mean")]),
+        "polars": lambda: frame.lazy().filter(pl.col("price") > 100).group_by(key).agg(pl.col("price").mean()).collect(),
+        "duckdb": lambda: db.sql(f"select {key}, avg(price) from t where price > 100 group by 1").to_arrow_table(),
+    }
+    shows = (
+        "A filter and a mean for each key in one question, from data that is mapped; Polars asks a frame that it has made "
+        "of it before, which copies its text and is not counted. It shows fused passes over few groups; it says nothing "
+        "of many groups, nor of joins."
+    )
+    return Question(f"mean(price) by {key} where price > 100, {name}", ways, shows, same_groups)
+
+
+def utf8_twin(path, folder):
+    """The stocks with plain text instead of a dictionary."""
+    twin = folder / "utf8.stream"
+    if not twin.exists():
+        table = pa.ipc.open_stream(pa.memory_map(path)).read_all()
+        table = table.set_column(0, "symbol", table["symbol"].cast(pa.string())).combine_chunks()
+        with pa.ipc.new_stream(str(twin), table.schema) as writer:
+            writer.write_table(table)
+    return str(twin)
+
+
+def gathers(path, name, rounds):
+    ds, table = aw.open(path), pa.ipc.open_stream(pa.memory_map(path)).read_all()
+    frame = pl.from_arrow(table)
+    places = np.random.default_rng(3).integers(0, len(ds), 10_000)
+    rows = places.tolist()
+    whole = pa.array(places)
+    ways = {
+        OURS: lambda: ds.take(places)["price"].to_numpy(),
+        "pyarrow": lambda: table.take(whole)["price"].to_numpy(),
+        "polars": lambda: frame[places]["price"].to_numpy(),
+    }
+    shows = (
+        "All columns of 10,000 rows anywhere, at once. It shows what finding a row's batch costs, and the cache misses of "
+        "each value; it does not show pages that have to come from a disk."
+    )
+    yield Question(f"take of 10,000 rows, {name}", ways, shows)
+    some = rows[:500]
+    ways = {
+        OURS: lambda: [ds[i]["price"] for i in some],
+        "pyarrow": lambda: [table.slice(i, 1).to_pylist()[0]["price"] for i in some],
+        "polars": lambda: [frame.row(i, named=True)["price"] for i in some],
+    }
+    try:
+        import datasets
+
+        hf = datasets.Dataset.from_file(path)
+        ways["Hugging Face"] = lambda: [hf[i]["price"] for i in some]
+    except ImportError:
+        pass
+    shows = (
+        "500 rows one by one, each as a dict of Python values, as a training loop without batches does. Mostly the price of "
+        "making Python objects."
+    )
+    yield Question(f"500 random rows as dicts, {name}", ways, shows)
+
+
+def many_batches(folder):
+    made = {}
+    schema = pa.schema({"id": pa.int64(), "price": pa.float64()})
+    for kind, new in (("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+        made[kind] = folder / f"100000.{kind}"
+        if made[kind].exists():
+            continue
+        with new(str(made[kind]), schema) as writer:
+            for number in range(100_000):
+                ids = np.arange(number * 56, number * 56 + 56)
+                writer.write_batch(pa.record_batch([ids, ids * 0.25], schema=schema))
+    file, stream = str(made["file"]), str(made["stream"])
+    row = 3_333_333
+
+    def theirs(opened):
+        table = opened.read_all()
+        return table.slice(row, 1).to_pylist()[0]["price"]
+
+    shows = "From the path to one row in the middle of 100,000 batches of 56 rows: {}"
+    yield Question(
+        "open a file of 100,000 batches, one row",
+        {
+            OURS: lambda: aw.open(file)[row]["price"],
+            "pyarrow": lambda: theirs(pa.ipc.open_file(pa.memory_map(file))),
+        },
+        shows.format("a file has a footer that says where they are, and the number of rows of each stands in the batch."),
+    )
+    yield Question(
+        "open a stream of 100,000 batches, one row",
+        {
+            OURS: lambda: aw.open(stream)[row]["price"],
+            "pyarrow": lambda: theirs(pa.ipc.open_stream(pa.memory_map(stream))),
+        },
+        shows.format("a stream has to be walked, message by message."),
+    )
+    ds = aw.open(stream)
+    table = pa.ipc.open_stream(pa.memory_map(stream)).read_all()
+    yield Question(
+        "sum over 100,000 batches",
+        {OURS: ds["price"].sum, "pyarrow": lambda: pc.sum(table["price"]).as_py()},
+        "A scan of open data: what each batch costs beside its 56 values.",
+    )
+
+
+def loader(start, path, kind, count, barrier, out):
+    """What a worker of a training job does: random batches of 64 rows as dicts."""
+    if kind == OURS:
+        ds = aw.open(path)
+        fetch = ds.__getitems__
+    else:
+        import datasets
+
+        ds = datasets.Dataset.from_file(path)
+        fetch = ds.__getitems__
+    len(ds)
+    random = np.random.default_rng(start)
+    places = random.integers(0, len(ds), (count, 64)).tolist()
+    fetch(places[0])
+    before = private()
+    barrier.wait()
+    begun = perf_counter()
+    for batch in places:
+        fetch(batch)
+    out.put((count * 64, perf_counter() - begun, private() - before))
+
+
+def private():
+    with open("/proc/self/smaps_rollup") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) * 1024
+
+
+def workers(path, kind, count):
+    """Rows a second of four workers together, and the private memory that fetching added to all of them."""
+    context = multiprocessing.get_context("spawn")
+    barrier, out = context.Barrier(4), context.Queue()
+    started = [context.Process(target=loader, args=(n, path, kind, count, barrier, out)) for n in range(4)]
+    for process in started:
+        process.start()
+    ended = [out.get(timeout=300) for _ in started]
+    for process in started:
+        process.join()
+    return sum(rows for rows, _, _ in ended) / max(taken for _, taken, _ in ended), sum(more for _, _, more in ended)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="without the 4 GiB file, fewer rounds")
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir(), "arrowwood-rivals"))
+    parser.add_argument("--stocks", help="the 560 rows (default: those in the package vega_datasets)")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--markdown", type=Path)
+    parser.add_argument("--plots", type=Path)
+    args = parser.parse_args()
+    rounds = 3 if args.quick else ROUNDS
+    report = {"machine": machine(), "questions": []}
+    for question in questions(args):
+        taken = question.ask(rounds)
+        report["questions"].append({"title": question.title, "shows": question.shows, "taken": taken})
+        print(line(question.title, taken), flush=True)
+    progress("")
+    if not args.quick:
+        report["loaders"] = loaders(args)
+    if args.json:
+        args.json.write_text(json.dumps(report, indent=1))
+    if args.markdown:
+        args.markdown.write_text(render(report))
+    if args.plots:
+        plot(report, args.plots)
+
+
+def questions(args):
+    args.data.mkdir(parents=True, exist_ok=True)
+    paths = {}
+    for variant in ["1", "5600"] + ([] if args.quick else ["4g_one"]):
+        progress(f"data of {variant}")
+        made, note = data.make(args.data, variant, args.stocks or data.default_stocks())
+        for file in made:
+            if file["format"] == "stream":
+                paths[variant] = str(file["path"])
+                warm(file["path"])
+    one, many = paths["1"], paths["5600"]
+    yield from reductions(one, "5.6 M float64 (45 MB)")
+    if large := paths.get("4g_one"):
+        yield from reductions(large, "253 M float64 (2 GB)")
+    yield mean_by_group(one, "5.6 M rows, dictionary, one batch")
+    yield mean_by_group(many, "5.6 M rows, dictionary, 5,600 batches")
+    yield mean_by_group(utf8_twin(one, args.data), "5.6 M rows, utf8, one batch")
+    yield from gathers(one, "one batch", args)
+    yield from gathers(many, "5,600 batches", args)
+    yield from many_batches(args.data)
+
+
+def loaders(args):
+    made, _ = data.make(args.data, "4g", args.stocks or data.default_stocks())
+    path = next(str(file["path"]) for file in made if file["format"] == "stream")
+    found = {}
+    for kind in (OURS, "Hugging Face"):
+        progress(f"four workers, {kind}")
+        try:
+            found[kind] = workers(path, kind, 200)
+        except Exception as e:  # noqa: BLE001
+            print(f"four workers, {kind}: {e}")
+    for kind, (rate, more) in found.items():
+        print(f"four workers on 4 GiB: {kind} {rate:,.0f} rows/s, {more / 2**20:.1f} MiB of private memory more")
+    return found
+
+
+def median(times):
+    return statistics.median(times) * 1e9
+
+
+def line(title, taken):
+    ours = median(taken[OURS])
+    parts = [f"{name} {duration(median(times))} ×{median(times) / ours:.2f}" for name, times in taken.items()]
+    return f"{title:55} " + "  ".join(parts)
+
+
+def render(report):
+    parts = [
+        "# Questions, beside the rivals",
+        "",
+        f"Made by `make bench` ({report['machine']}). Medians of runs taken in turns, after one that isn't counted, answers "
+        "compared; ± is half of what lies between the quartiles; ×3.0 = three times as long as arrowwood, **bold** = "
+        "shorter than arrowwood.",
+    ]
+    for question in report["questions"]:
+        lines, ours = [], median(question["taken"][OURS])
+        for name, times in question["taken"].items():
+            middle = median(times)
+            low, _, high = statistics.quantiles(times, n=4)
+            ratio = f"×{middle / ours:.2f}"
+            text = [duration(middle), f"± {duration((high - low) * 5e8)}", f"**{ratio}**" if middle < ours else ratio]
+            lines.append([name, *text])
+        parts += ["", f"## {question['title']}", question["shows"], ""]
+        parts += grid(["", "median", "spread", "against arrowwood"], lines, markdown=True)
+    if loaders := report.get("loaders"):
+        parts += ["", "## Four workers on one stream of 4 GiB", LOADERS, ""]
+        lines = [[kind, f"{rate:,.0f}", f"{more / 2**20:.1f} MiB"] for kind, (rate, more) in loaders.items()]
+        parts += grid(["", "rows a second, together", "private memory added"], lines, markdown=True)
+    return "\n".join(parts) + "\n"
+
+
+LOADERS = (
+    "Four spawned processes open the same 16 columns and a name, and fetch batches of 64 random rows as dicts, as the workers "
+    "of a data loader do. Private memory is what fetching added to all four. It does not show decoding images, or "
+    "what a framework adds."
+)
+
+
+def plot(report, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    names = list(dict.fromkeys(name for question in report["questions"] for name in question["taken"]))
+    titles = [question["title"] for question in report["questions"]]
+    ratio = lambda taken, name: median(taken[name]) / median(taken[OURS]) if name in taken else None
+    values = [[ratio(question["taken"], name) for question in report["questions"]] for name in names]
+    bars(str(folder / "questions.svg"), "Time against arrowwood (1 = as long)", "×", titles, names, values)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+    main()
