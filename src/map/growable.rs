@@ -245,10 +245,15 @@ impl Memory {
         if let Some((region, touched)) = reuse(len) {
             return Ok(Memory { region, touched });
         }
-        let whole = Region::reserved(len.max(reservation()));
-        // Then as much as is needed: the system keeps count of addresses.
-        let region = whole.or_else(|_| Region::reserved(len.next_multiple_of(HUGE)))?;
-        region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
+        if let Ok(whole) = Region::reserved(len.max(reservation())) {
+            whole.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
+            return Ok(Memory { region: whole, touched: 0 });
+        }
+        // Then as much as is needed: the system keeps count of addresses. Pages of one kind can be moved as a whole.
+        let region = Region::reserved(len.checked_next_multiple_of(HUGE).unwrap_or(len))?;
+        if len >= HUGE {
+            region.prefer_huge_pages(0);
+        }
         Ok(Memory { region, touched: 0 })
     }
 }

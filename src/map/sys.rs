@@ -124,25 +124,27 @@ impl Region {
         {
             // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that nobody holds addresses in it.
             let base = unsafe { libc::mremap(self.base.as_ptr().cast(), self.len, len, libc::MREMAP_MAYMOVE) };
-            if base == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
+            if base != libc::MAP_FAILED {
+                self.base =
+                    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mremap returned the null address"))?;
+                self.len = len;
+                return Ok(());
             }
-            self.base =
-                NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mremap returned the null address"))?;
-            self.len = len;
         }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let other = Region::reserved(len)?;
-            let mut chunk = vec![0; 1 << 16];
-            for at in (0..self.len).step_by(chunk.len()) {
-                let part = (self.len - at).min(1 << 16);
-                self.copy_out(at, &mut chunk[..part]);
-                other.copy_in(at, &chunk[..part]);
-            }
-            *self = other;
-        }
+        // Other systems can't, nor can Linux where only a part of the range has huge pages.
+        self.move_to(Region::reserved(len)?);
         Ok(())
+    }
+
+    /// Becomes `other`, which is longer, with the same bytes.
+    fn move_to(&mut self, other: Region) {
+        let mut chunk = vec![0; 1 << 16];
+        for at in (0..self.len).step_by(chunk.len()) {
+            let part = (self.len - at).min(1 << 16);
+            self.copy_out(at, &mut chunk[..part]);
+            other.copy_in(at, &chunk[..part]);
+        }
+        *self = other;
     }
 
     /// Maps parts of shared mappings of files, each of whole pages but the last, one behind the other. The files lie at
