@@ -65,8 +65,8 @@ pub(crate) trait Source: Debug + Send + Sync {
 
     /// Columns of fixed width (given with their widths) of a batch as bytes, to be copied; nothing is kept. `None` for a
     /// column that is not simply there: `checked` has it.
-    fn plain<'a>(&'a self, _batch: usize, columns: &[(usize, usize)], into: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
-        into.extend(columns.iter().map(|_| None));
+    fn plain<'a>(&'a self, _batch: usize, columns: Widths<'_>, into: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
+        into.extend(columns.map(|_| None));
         Ok(())
     }
 
@@ -106,6 +106,9 @@ pub(crate) trait Source: Debug + Send + Sync {
 
     fn as_any(&self) -> &dyn Any;
 }
+
+/// Numbers of columns, and their widths in bytes.
+pub(crate) type Widths<'a> = &'a mut dyn Iterator<Item = (usize, usize)>;
 
 /// A column's values in one batch, side by side, whatever stands there for nulls.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::{Error, Sync, Writer, WriterOptions, follow, open};
+use arrowwood::{Error, GrowableBuffer, Sync, Writer, WriterOptions, follow, open};
 
 const ROLE: &str = "ARROWWOOD_LIMITS_ROLE";
 
@@ -70,6 +70,7 @@ fn child() {
         Ok("many segments") => many_segments(),
         Ok("never synced") => never_synced(),
         Ok("address space") => address_space(),
+        Ok("growing memory") => growing_memory(),
         Ok("full disk") => full_disk(),
         _ => (),
     }
@@ -178,6 +179,26 @@ fn address_space() {
     small.append(&rows(0, 10_000)).unwrap();
     small.close().unwrap();
     check("small", 10_000);
+}
+
+/// Where addresses are few, a buffer that began small had huge pages in a part of its range, which mremap(2) does not move:
+/// it could not grow beyond 4 MiB ("Bad address").
+#[test]
+fn memory_grows_where_addresses_are_few() {
+    let folder = tempfile::tempdir().unwrap();
+    play(folder.path(), "ulimit -v 600000;", "growing memory");
+}
+
+fn growing_memory() {
+    for first in [1, 3 << 20, 6 << 20] {
+        let (mut buffer, mut twin) = (GrowableBuffer::new(), Vec::new());
+        for (number, len) in std::iter::once(first).chain([1 << 20; 24]).enumerate() {
+            let bytes = vec![number as u8; len];
+            buffer.extend_from_slice(&bytes).unwrap();
+            twin.extend_from_slice(&bytes);
+        }
+        assert!(buffer[..] == twin[..] && buffer.capacity() < 1 << 28);
+    }
 }
 
 /// Mounts `what` at `disk` in a namespace of its own, so that nothing stays mounted, and plays there.

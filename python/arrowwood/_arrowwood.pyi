@@ -13,11 +13,13 @@ import numpy.typing as npt
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-from typing_extensions import Buffer
+from typing_extensions import Buffer as _HasBuffer
 
 from arrowwood._types import Footprint, Message, Report
 
 __all__ = [
+    "Buffer",
+    "Builder",
     "Column",
     "Dataset",
     "Field",
@@ -28,6 +30,7 @@ __all__ = [
     "StreamWriter",
     "Writer",
     "__version__",
+    "_Block",
     "_Values",
     "_run_cli",
     "check",
@@ -70,11 +73,11 @@ class _ArrowSchema(Protocol):
     def __arrow_c_schema__(self) -> object: ...
 
 _ArrowData: TypeAlias = Dataset | _ArrowStream | _ArrowArray
-_ColumnData: TypeAlias = Iterable[Any] | Buffer | _ArrowStream | _ArrowArray
+_ColumnData: TypeAlias = Iterable[Any] | _HasBuffer | _ArrowStream | _ArrowArray
 _Table: TypeAlias = _ArrowData | AbstractMapping[str, _ColumnData] | Iterable[AbstractMapping[str, Any]]
 
 def open(
-    source: _Path | Buffer | Sequence[_Path | Buffer],
+    source: _Path | _HasBuffer | Sequence[_Path | _HasBuffer],
     *,
     validate: Literal["lazy", "full", "none"] = "lazy",
     copy: bool = False,
@@ -145,7 +148,7 @@ def from_arrow(data: _ArrowData) -> Dataset:
 
 def write(
     data: _Table,
-    target: _Path | IO[bytes],
+    target: _Path | IO[bytes] | Buffer,
     *,
     schema: _ArrowSchema | None = None,
     format: Literal["file", "stream"] = "file",
@@ -158,7 +161,8 @@ def write(
         data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
             a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), or rows as
             dicts.
-        target: a path, which is replaced in one step when all is written, or an object with ``write(bytes)``.
+        target: a path, which is replaced in one step when all is written, a :class:`Buffer`, or any other object with
+            ``write(bytes)``.
         schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
             there, but for floats of less than 64 bits, which are rounded.
         format: ``"file"``, with a footer for random access, or ``"stream"``.
@@ -223,7 +227,7 @@ class Mapping:
     def __getitem__(self, key: slice, /) -> Mapping: ...
     @overload
     def __getitem__(self, key: int, /) -> bool | int | float: ...
-    def __setitem__(self, key: int | slice, value: float | Sequence[float] | Buffer, /) -> None:
+    def __setitem__(self, key: int | slice, value: float | Sequence[float] | _HasBuffer, /) -> None:
         """Store an element, or as many as a slice has. Raises :class:`InvalidArgument` in mode ``r``."""
     def __iter__(self) -> Iterator[bool | int | float]: ...
     def view(self, dtype: npt.DTypeLike) -> Mapping:
@@ -387,8 +391,30 @@ class Dataset:
         """All rows as dicts."""
     def to_arrow(self) -> pa.Table:
         """The dataset as a pyarrow table, without copying."""
-    def to_pandas(self) -> pd.DataFrame:
-        """The dataset as a pandas data frame, by way of pyarrow."""
+    def collect(self) -> Dataset:
+        """All rows as one record batch in memory, gathered by several threads; itself where it is one batch already.
+
+        Text of more than 2 GiB in one column takes several batches, unless its offsets have 64 bits.
+
+        Raises:
+            InvalidData: a value is damaged.
+            Unsupported: the dictionaries of several batches cannot be made one.
+        """
+    def to_pandas(self, arrow: bool = False) -> pd.DataFrame:
+        """The dataset as a pandas data frame: what pyarrow makes of it, faster where there are numbers.
+
+        Its memory is its own, and can be written to. An index that pandas has noted in the schema comes back.
+
+        Args:
+            arrow: make columns of pandas' ``ArrowDtype``, without copying.
+        """
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """The dataset as an array of shape ``(len(ds), ds.num_columns)``, in memory of its own.
+
+        Columns of one type without nulls lie one behind the other in it (Fortran order). Others get the type that holds
+        them all, as :meth:`Column.to_numpy` gives each: integers with nulls are floats. Numbers beside anything else
+        become Python objects.
+        """
     def to_polars(self) -> pl.DataFrame:
         """The dataset as a Polars data frame; columns of numbers are not copied, text is."""
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -396,6 +422,9 @@ class Dataset:
     def __arrow_c_schema__(self) -> object:
         """The schema for another Arrow library."""
     def _repr_html_(self) -> str: ...
+    def _dtypes(self) -> list[str | None]: ...
+    def _pick(self, columns: Sequence[int]) -> Dataset: ...
+    def _block(self) -> _Block | None: ...
 
 @final
 class Column:
@@ -479,6 +508,13 @@ class _Values:
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@final
+class _Block:
+    """Columns of one type, one behind the other, in memory that nobody else has: NumPy may write to it."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+
 def _run_cli(arguments: list[str]) -> int:
     """Run the command line; the exit code."""
 
@@ -554,6 +590,76 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
     ) -> None: ...
+
+@final
+class Builder:
+    """Gathers rows in memory, which :meth:`finish` hands over as a dataset of one batch, without copying.
+
+    Columns are of the types that a table has. Memory grows in place: what was appended is never moved.
+
+    Args:
+        schema: names and types of the columns, anything with ``__arrow_c_schema__``.
+
+    Raises:
+        Unsupported: a column's type cannot grow; the message names the column.
+    """
+
+    def __new__(cls, schema: _ArrowSchema) -> Self: ...
+    def append(self, data: Any) -> None:
+        """Append rows: whatever :meth:`Writer.append` takes.
+
+        Raises:
+            SchemaMismatch: a column is missing or of another type.
+            ColumnNotFound: the builder has no column of that name.
+            InvalidArgument: a null where there are none, or a value out of range; the message names column and row. In
+                all these cases nothing was appended.
+        """
+    def append_row(self, **values: Any) -> None:
+        """Append one row; a column that is not named is null.
+
+        Raises:
+            InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+            ColumnNotFound: the builder has no column of that name.
+        """
+    def finish(self) -> Dataset:
+        """The rows as a dataset, in the memory where they are. The builder is closed then."""
+    @property
+    def schema(self) -> Schema:
+        """Names and types of the columns."""
+    def __len__(self) -> int:
+        """The number of rows."""
+
+@final
+class Buffer:
+    """Memory that grows at its end without being moved, and can be opened in place.
+
+    It has ``write(bytes)``, so Arrow data can be written to it, and the buffer protocol, read-only: a
+    ``memoryview`` of it, or a dataset that :func:`open` has made of it, sees the bytes that were there then, and stays
+    as it is when more are written.
+    """
+
+    def __new__(cls) -> Self: ...
+    def write(self, data: _HasBuffer) -> int:
+        """Append the bytes of any object with the buffer protocol; how many they were.
+
+        Raises:
+            Busy: the memory would have to move, which it cannot while a view of it is in use.
+        """
+    def flush(self) -> None:
+        """Does nothing: what is written is there."""
+    def truncate(self, length: int = 0) -> None:
+        """Forget all bytes from `length` on; the memory is kept for what comes.
+
+        Raises:
+            Busy: a view of the buffer is in use.
+            InvalidArgument: there are fewer bytes.
+        """
+    def clear(self) -> None:
+        """Forget all bytes, as ``truncate(0)``."""
+    def __len__(self) -> int:
+        """The number of bytes."""
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __release_buffer__(self, buffer: memoryview, /) -> None: ...
 
 @final
 class Follow:

@@ -334,7 +334,12 @@ impl BatchHeader {
     pub(super) fn parse(table: Table<'_>) -> Result<BatchHeader> {
         let pairs = |vector: Option<Vector<'_>>| -> Result<Vec<(i64, i64)>> {
             let Some(vector) = vector else { return Ok(Vec::new()) };
-            (0..vector.len()).map(|i| Ok((vector.i64(i, 0)?, vector.i64(i, 8)?))).collect()
+            // Headers of many small batches are read for little else: no growing step by step.
+            let mut pairs = Vec::with_capacity(vector.len());
+            for i in 0..vector.len() {
+                pairs.push((vector.i64(i, 0)?, vector.i64(i, 8)?));
+            }
+            Ok(pairs)
         };
         let variadics = match table.vector(4, 8)? {
             Some(counts) => (0..counts.len()).map(|i| counts.i64(i, 0)).collect::<Result<_>>()?,

@@ -7,7 +7,7 @@ use super::decode::Batch;
 use super::message::{BatchHeader, Frame, Header, length};
 use super::read::{Ipc, body_end};
 use super::schema::Node;
-use crate::dataset::Plain;
+use crate::dataset::{Plain, Widths};
 use crate::error::Result;
 use crate::validate;
 
@@ -16,7 +16,7 @@ impl Ipc {
     pub(super) fn plain_columns<'a>(
         &'a self,
         batch: usize,
-        columns: &[(usize, usize)],
+        columns: Widths<'_>,
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
         let known = match &self.footer {
@@ -32,7 +32,7 @@ impl Ipc {
                 &parsed
             }
         };
-        into.extend(columns.iter().map(|&(column, width)| self.plain_column(header, column, width)));
+        into.extend(columns.map(|(column, width)| self.plain_column(header, column, width)));
         Ok(())
     }
 

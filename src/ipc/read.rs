@@ -25,7 +25,7 @@ use super::message::{DictionaryHeader, Found, Frame, Header, Kind, Window, find,
 use super::schema::{IpcSchema, Node};
 use super::shelf::Shelf;
 use crate::buffer::Bytes;
-use crate::dataset::{Dataset, Footprint, Plain, Source};
+use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
 use crate::error::{Error, Result};
 use crate::map::{Look, Mapping, Watch};
 use crate::validate;
@@ -690,7 +690,7 @@ impl Source for Ipc {
         Ok(())
     }
 
-    fn plain<'a>(&'a self, batch: usize, columns: &[(usize, usize)], into: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
+    fn plain<'a>(&'a self, batch: usize, columns: Widths<'_>, into: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
         self.plain_columns(batch, columns, into)
     }
 

@@ -197,6 +197,7 @@ impl GrowableBuffer {
         }
         let wanted = end.max(2 * capacity).checked_next_multiple_of(HUGE).unwrap_or(usize::MAX);
         self.memory.region.extend(wanted).map_err(failed)?;
+        RESERVED.fetch_add(self.capacity() - capacity, Ordering::Relaxed);
         self.memory.region.prefer_huge_pages(0);
         Ok(())
     }
@@ -261,7 +262,9 @@ impl Memory {
             region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
             return Ok(Memory::of(region));
         }
-        let region = Region::reserved(len)?;
+        // The system keeps count of addresses: as much as is needed now.
+        let few = if wanted > len { len.checked_next_multiple_of(HUGE).unwrap_or(len) } else { len };
+        let region = Region::reserved(few)?;
         if len >= HUGE {
             region.prefer_huge_pages(0);
         }

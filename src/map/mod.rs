@@ -31,6 +31,7 @@ pub use medium::{Act, Medium, Witness, pretend_boot};
 pub(crate) use medium::{Part, boot_id};
 use store::part_name;
 pub(crate) use store::{Lock, Store, remote, remove_parts};
+pub(crate) use sys::{copy_past_caches, settle};
 pub use view::{Element, View};
 pub(crate) use watch::{Look, Watch, watched};
 pub use words::Words;

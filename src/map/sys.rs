@@ -124,25 +124,27 @@ impl Region {
         {
             // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that nobody holds addresses in it.
             let base = unsafe { libc::mremap(self.base.as_ptr().cast(), self.len, len, libc::MREMAP_MAYMOVE) };
-            if base == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
+            if base != libc::MAP_FAILED {
+                self.base =
+                    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mremap returned the null address"))?;
+                self.len = len;
+                return Ok(());
             }
-            self.base =
-                NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mremap returned the null address"))?;
-            self.len = len;
         }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let other = Region::reserved(len)?;
-            let mut chunk = vec![0; 1 << 16];
-            for at in (0..self.len).step_by(chunk.len()) {
-                let part = (self.len - at).min(1 << 16);
-                self.copy_out(at, &mut chunk[..part]);
-                other.copy_in(at, &chunk[..part]);
-            }
-            *self = other;
-        }
+        // Other systems can't, nor can Linux where only a part of the range has huge pages.
+        self.move_to(Region::reserved(len)?);
         Ok(())
+    }
+
+    /// Becomes `other`, which is longer, with the same bytes.
+    fn move_to(&mut self, other: Region) {
+        let mut chunk = vec![0; 1 << 16];
+        for at in (0..self.len).step_by(chunk.len()) {
+            let part = (self.len - at).min(1 << 16);
+            self.copy_out(at, &mut chunk[..part]);
+            other.copy_in(at, &chunk[..part]);
+        }
+        *self = other;
     }
 
     /// Maps parts of shared mappings of files, each of whole pages but the last, one behind the other. The files lie at
@@ -391,4 +393,37 @@ fn page_size() -> usize {
 
 fn check(answer: i32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Copies bytes to memory that nobody looks at soon: past the caches, which saves reading what is written over. Others may
+/// see them after `settle`.
+pub(crate) fn copy_past_caches(into: &mut [u8], from: &[u8]) {
+    assert_eq!(into.len(), from.len(), "copying to another length");
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        let head = into.as_ptr().align_offset(size_of::<__m128i>()).min(into.len());
+        let (into_head, into) = into.split_at_mut(head);
+        let (from_head, from) = from.split_at(head);
+        into_head.copy_from_slice(from_head);
+        let ((into, into_tail), (from, from_tail)) = (into.as_chunks_mut::<16>(), from.as_chunks::<16>());
+        for (into, from) in into.iter_mut().zip(from) {
+            // SAFETY: 16 readable bytes, which need no alignment; every x86-64 has SSE2.
+            let word = unsafe { _mm_loadu_si128(from.as_ptr().cast()) };
+            // SAFETY: 16 writable bytes, borrowed as such; the first of them is aligned behind `head`, so all are.
+            unsafe { _mm_stream_si128(into.as_mut_ptr().cast(), word) };
+        }
+        into_tail.copy_from_slice(from_tail);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    into.copy_from_slice(from);
+}
+
+/// Brings what this thread has copied past the caches into order with its later stores.
+pub(crate) fn settle() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has SSE; the instruction touches no memory.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
 }

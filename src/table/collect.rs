@@ -21,11 +21,13 @@ use crate::buffer::{Bytes, Parts, to_array};
 use crate::dataset::{Dataset, Part, Plain};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{Role, layout};
-use crate::map::{GrowableBuffer, Look};
+use crate::map::{GrowableBuffer, Look, copy_past_caches, settle};
 use crate::parallel;
 
 /// Bytes that a thread copies before it asks for more.
 const BLOCK: usize = 1 << 20;
+/// More than this will have left the caches before anybody looks at it.
+const BEYOND_CACHES: usize = 32 << 20;
 
 impl Dataset {
     /// All rows as one record batch in memory; itself where it is one batch already. Text of more than 2 GiB in one
@@ -205,11 +207,15 @@ impl<'a> Rows<'a> {
             Ok(Block { rows, into })
         });
         let weight = |block: &Block<'_>| block.rows.len() * per_row;
-        let work = |block| self.copy_block(copying, block);
+        let copy = match self.count * per_row > BEYOND_CACHES {
+            true => copy_past_caches,
+            false => <[u8]>::copy_from_slice,
+        };
+        let work = |block| self.copy_block(copying, block, copy).map(|()| settle());
         parallel::try_map(blocks, self.count * per_row, weight, work, || ()).map(drop)
     }
 
-    fn copy_block(&self, copying: &Copying<'_>, mut block: Block<'_>) -> Result<()> {
+    fn copy_block(&self, copying: &Copying<'_>, mut block: Block<'_>, copy: fn(&mut [u8], &[u8])) -> Result<()> {
         let mut part = self.starts.partition_point(|&start| start <= block.rows.start) - 1;
         let mut at = block.rows.start;
         let mut found = Vec::with_capacity(copying.columns.len());
@@ -218,11 +224,13 @@ impl<'a> Rows<'a> {
             let len = (self.parts[part].rows.len() - inside).min(block.rows.end - at);
             let start = self.parts[part].rows.start + inside;
             self.plain(part, copying.columns, &mut found)?;
-            for ((into, &(column, width)), plain) in block.into.iter_mut().zip(copying.columns).zip(&found) {
+            for ((into, &(column, width)), plain) in
+                block.into.iter_mut().zip(copying.columns).zip(found.iter().flatten())
+            {
                 let values = plain.values.get(start * width..(start + len) * width);
                 let values = values.ok_or_else(|| Error::invalid("fewer values than rows"))?;
                 let (front, back) = std::mem::take(into).split_at_mut(values.len());
-                front.copy_from_slice(values);
+                copy(front, values);
                 *into = back;
                 if plain.has_nulls && (!copying.until_nulls || self.nulls(part, column)?.is_some()) {
                     copying.nulls[column].store(true, Ordering::Relaxed);
@@ -234,17 +242,15 @@ impl<'a> Rows<'a> {
     }
 
     /// The values of columns in a part's batch.
-    fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Plain<'a>>) -> Result<()> {
+    fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
         let Part { piece, batch, .. } = &self.parts[part];
-        let own: Vec<_> = columns.iter().map(|&(column, width)| (piece.columns[column], width)).collect();
-        let mut simple = Vec::with_capacity(own.len());
-        piece.source.plain(*batch, &own, &mut simple)?;
         found.clear();
-        for (plain, &(column, width)) in simple.into_iter().zip(columns) {
-            found.push(match plain {
-                Some(plain) => plain,
-                None => decoded(self.array(part, column)?, width),
-            });
+        let mut own = columns.iter().map(|&(column, width)| (piece.columns[column], width));
+        piece.source.plain(*batch, &mut own, found)?;
+        for (plain, &(column, width)) in found.iter_mut().zip(columns) {
+            if plain.is_none() {
+                *plain = Some(decoded(self.array(part, column)?, width));
+            }
         }
         Ok(())
     }
