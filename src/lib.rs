@@ -36,6 +36,7 @@ pub use crate::csv::{CsvOptions, read_csv_from, stream_csv};
 pub use buffer::Bytes;
 pub use check::{Report, check, check_bytes, repair};
 pub use column::Column;
+pub use compute::{Aggregation, Col, Function, Literal, Operator, Predicate, col};
 pub use dataset::{Dataset, Footprint, Row};
 pub use display::Preview;
 #[doc(hidden)]

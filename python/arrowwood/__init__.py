@@ -10,15 +10,18 @@ made by :func:`writer`; and :class:`Mapping`, a file as typed memory made by :fu
 """
 
 from arrowwood._arrowwood import (
+    Col,
     Column,
     Dataset,
     Field,
     Follow,
     Mapping,
+    Predicate,
     Schema,
     Writer,
     __version__,
     check,
+    col,
     compact,
     concat,
     follow,
@@ -51,6 +54,7 @@ from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired
 __all__ = [
     "Busy",
     "Closed",
+    "Col",
     "Column",
     "ColumnNotFound",
     "CopyNeeded",
@@ -69,6 +73,7 @@ __all__ = [
     "MonthDayNano",
     "NotFound",
     "PermissionDenied",
+    "Predicate",
     "Repaired",
     "Report",
     "RowOutOfRange",
@@ -78,6 +83,7 @@ __all__ = [
     "Writer",
     "__version__",
     "check",
+    "col",
     "compact",
     "concat",
     "follow",

@@ -17,17 +17,20 @@ from typing_extensions import Buffer
 from arrowwood._types import Footprint, Message, Report
 
 __all__ = [
+    "Col",
     "Column",
     "Dataset",
     "Field",
     "Follow",
     "Mapping",
+    "Predicate",
     "Schema",
     "Writer",
     "__version__",
     "_Values",
     "_run_cli",
     "check",
+    "col",
     "compact",
     "concat",
     "follow",
@@ -64,6 +67,7 @@ class _ArrowSchema(Protocol):
 
     def __arrow_c_schema__(self) -> object: ...
 
+_Indices: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | Column
 _ArrowData: TypeAlias = Dataset | _ArrowStream | _ArrowArray
 _ColumnData: TypeAlias = Iterable[Any] | Buffer | _ArrowStream | _ArrowArray
 _Table: TypeAlias = _ArrowData | AbstractMapping[str, _ColumnData] | Iterable[AbstractMapping[str, Any]]
@@ -130,6 +134,9 @@ def concat(datasets: Sequence[_ArrowData]) -> Dataset:
         SchemaMismatch: names or types of columns differ; the message has the first difference.
         InvalidArgument: there is none.
     """
+
+def col(name: str) -> Col:
+    """The column called `name`, to ask for rows by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``."""
 
 def from_arrow(data: _ArrowData) -> Dataset:
     """A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
@@ -349,7 +356,42 @@ class Dataset:
     def __getitem__(self, key: slice, /) -> Dataset: ...
     @overload
     def __getitem__(self, key: int, /) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]], /) -> Dataset: ...
+    def __getitems__(self, indices: _Indices) -> list[dict[str, Any]]:
+        """The rows `indices` as dicts, as PyTorch's loaders fetch them."""
     def __iter__(self) -> Iterator[dict[str, Any]]: ...
+    def take(self, indices: _Indices) -> Dataset:
+        """The rows `indices`, in that order, in memory of their own; ``ds[[3, 1, -1]]`` says the same.
+
+        Args:
+            indices: a list, a NumPy array or a column of integers. Negative ones count from the end; a row may be asked
+                for many times.
+
+        Raises:
+            RowOutOfRange: naming the first index that there is no row for.
+        """
+    def filter(self, predicate: Predicate) -> Dataset:
+        """The rows of which `predicate` is true, in their order, in memory of their own.
+
+        Raises:
+            ColumnNotFound: there is no such column.
+            InvalidArgument: a column can't be compared with a value of that type.
+            Unsupported: values of the column's type can't be compared.
+        """
+    def sample(self, n: int, seed: int | None = None) -> Dataset:
+        """`n` different rows, chosen with equal chances, in the order in which they were drawn.
+
+        One `seed` gives one sample, on every machine; without one it is another each time.
+
+        Raises:
+            InvalidArgument: there are fewer rows.
+        """
+    def shuffle(self, seed: int | None = None) -> Dataset:
+        """All rows in a random order: a view, which copies nothing until columns are used as a whole.
+
+        One `seed` gives one order, on every machine; without one it is another each time.
+        """
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
         """Rows `start` to `stop` as dicts, one after the other. The first ones of a stream come without walking it.
 
@@ -467,6 +509,39 @@ class Column:
     def __arrow_c_schema__(self) -> object:
         """The field for another Arrow library."""
     def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]]]: ...
+
+@final
+class Col:
+    """A column in a predicate, made by :func:`col`: compared with a value it is a :class:`Predicate`."""
+
+    def __eq__(self, value: object, /) -> Predicate: ...  # type: ignore[override]
+    def __ne__(self, value: object, /) -> Predicate: ...  # type: ignore[override]
+    def __lt__(self, value: Any, /) -> Predicate: ...
+    def __le__(self, value: Any, /) -> Predicate: ...
+    def __gt__(self, value: Any, /) -> Predicate: ...
+    def __ge__(self, value: Any, /) -> Predicate: ...
+    def is_in(self, values: Iterable[Any]) -> Predicate:
+        """Equal to one of `values`."""
+    def is_null(self) -> Predicate:
+        """Null."""
+    def is_not_null(self) -> Predicate:
+        """Not null."""
+
+@final
+class Predicate:
+    """Which rows are asked for, made with :func:`col` and put together by ``&``, ``|`` and ``~``.
+
+    A comparison with a null is neither true nor false, and so is its negation: such a row is not found. NaN is not equal
+    to anything, and neither less nor greater. Numbers are compared by their values: 2.5 with integers, times with times
+    of another unit. Integers stand for times in the column's unit as well.
+    """
+
+    def __and__(self, other: Predicate, /) -> Predicate: ...
+    def __rand__(self, other: Predicate, /) -> Predicate: ...
+    def __or__(self, other: Predicate, /) -> Predicate: ...
+    def __ror__(self, other: Predicate, /) -> Predicate: ...
+    def __invert__(self) -> Predicate: ...
+    def __bool__(self) -> bool: ...
 
 @final
 class _Values:

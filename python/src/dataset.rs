@@ -10,6 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
 use crate::column::Column;
+use crate::compute::is_indices;
 use crate::errors::{Result, argument, import, wrong_type};
 use crate::exchange;
 use crate::incoming;
@@ -46,12 +47,12 @@ impl Dataset {
     }
 
     /// Other rows of the same columns.
-    fn with_rows(&self, inner: arrowwood::Dataset) -> Dataset {
+    pub fn with_rows(&self, inner: arrowwood::Dataset) -> Dataset {
         Dataset { inner, names: self.names.clone() }
     }
 
     /// The number of rows. A stream is walked for it the first time, so others may run meanwhile.
-    fn len(&self, py: Python<'_>) -> Result<u64> {
+    pub fn len(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.len())?)
     }
 
@@ -70,7 +71,8 @@ impl Dataset {
         Ok(fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect())
     }
 
-    fn dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
+    /// Row `at` as a dict.
+    pub fn dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
         self.dict_of(py, self.inner.row(at)?)
     }
 
@@ -188,8 +190,13 @@ impl Dataset {
             let column = Column::new(self.inner.column(name.to_str()?)?);
             return Ok(Bound::new(py, column)?.into_any());
         }
-        if key.is_instance_of::<PyList>() || key.is_instance_of::<PyTuple>() {
-            return Err(wrong_type("a dataset has rows, slices and columns; use select([...]) for several columns"));
+        if is_indices(key) {
+            if key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>()) {
+                return Err(wrong_type(
+                    "a dataset has rows, slices and columns; use select([...]) for several columns",
+                ));
+            }
+            return Ok(Bound::new(py, self.take(py, key)?)?.into_any());
         }
         // Of a file, the last rows are found without counting all; a number before the first row is left to `index`.
         if let Some(row) = from_end(key).and_then(|back| self.inner.row_from_end(back).ok()) {

@@ -2,12 +2,13 @@
 //! for users, so comments here say only what concerns this side.
 //!
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
-//! protocol), `value` (one cell), `schema`, `dataset`, `column`,
+//! protocol), `value` (one cell), `schema`, `dataset`, `column`, `compute`,
 //! `exchange` (Arrow capsules), `incoming` (Python's own tables), `open`, `write`, `csv`, `writer` (growing tables),
 //! `follow`, `check`.
 
 mod check;
 mod column;
+mod compute;
 mod csv;
 mod dataset;
 mod dtype;
@@ -35,6 +36,8 @@ mod _arrowwood {
     use crate::check::{check, repair};
     #[pymodule_export]
     use crate::column::Column;
+    #[pymodule_export]
+    use crate::compute::{Col, Predicate, col};
     #[pymodule_export]
     use crate::csv::read_csv;
     #[pymodule_export]

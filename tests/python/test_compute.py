@@ -1,0 +1,182 @@
+"""Rows by number and by predicate, and what is worked out of columns, against pyarrow and NumPy."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from conftest import ipc_of, same
+
+import arrowwood as aw
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Numbers, text, keys, times, decimals and lists, with nulls."""
+    random = np.random.default_rng(7)
+    rows = 5_000
+    number = random.integers(-50, 50, rows)
+    mask = random.random(rows) < 0.2
+    words = np.array(["apple", "pear", "fig", "a longer word than twelve", ""])[random.integers(0, 5, rows)]
+    price = random.normal(100, 20, rows)
+    price[::97] = np.nan
+    moments = np.datetime64("2020-01-01", "ms") + random.integers(0, 10**11, rows)
+    return pa.table(
+        {
+            "n": pa.array(number, mask=mask),
+            "u": pa.array((number + 50).astype("uint8")),
+            "price": pa.array(price, mask=np.roll(mask, 1)),
+            "word": pa.array(words, mask=np.roll(mask, 2)),
+            "key": pa.array(words, mask=np.roll(mask, 2)).dictionary_encode(),
+            "flag": pa.array(number % 3 == 0, mask=np.roll(mask, 3)),
+            "when": pa.array(moments, mask=np.roll(mask, 4)).cast(pa.timestamp("ms", "UTC")),
+            "money": pa.array([None if m else decimal.Decimal(int(n)) / 8 for n, m in zip(number, mask)], pa.decimal128(9, 3)),
+            "pair": pa.array([[int(n), 1] for n in number], pa.list_(pa.int64(), 2)),
+            "row": pa.array(np.arange(rows)),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=[("file", None), ("stream", 700), ("file", 64)])
+def both(request, table):
+    format, rows = request.param
+    return aw.open(ipc_of(table, format, rows)), table
+
+
+def rows_of(ds):
+    return ds["row"].to_pylist()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8", "uint64", ">i4", list, pa.array])
+def test_take(both, dtype):
+    ds, table = both
+    wanted = [5, 3, 200, 3, 0, 255]
+    given = list(wanted) if dtype is list else pa.array(wanted) if dtype is pa.array else np.array(wanted, dtype)
+    taken = ds.take(given)
+    assert all(map(same, taken.to_pylist(), [ds[i] for i in wanted]))
+    assert rows_of(taken) == wanted == rows_of(ds[given])
+    assert taken.to_arrow().drop_columns("price").equals(table.drop_columns("price").take(wanted))
+    assert [row["row"] for row in ds.__getitems__(given)] == wanted
+
+
+def test_take_from_the_end_and_out_of_range(both):
+    ds, table = both
+    assert rows_of(ds.take([-1, 0, -len(ds)])) == [len(ds) - 1, 0, 0]
+    assert rows_of(ds.take([])) == [] == rows_of(ds.take(np.array([], "float64")))
+    for row in (len(ds), -len(ds) - 1, 2**63, 2**70):
+        with pytest.raises(aw.RowOutOfRange, match=str(row)):
+            ds.take([0, row])
+        with pytest.raises(aw.RowOutOfRange):
+            ds.__getitems__([0, row])
+    with pytest.raises(aw.RowOutOfRange):
+        ds.take(np.array([2**63 + 1], "uint64"))
+    for wrong in (np.array([1.5]), np.array([[1, 2]]), np.array([True])):
+        with pytest.raises(TypeError, match="row numbers"):
+            ds.take(wrong)
+    with pytest.raises(TypeError):
+        ds.take([1.5])
+    with pytest.raises(TypeError, match="select"):
+        ds[["n", "u"]]
+
+
+def comparisons(table):
+    moment = table["when"].drop_null()[17].as_py()
+    yield from (("n", value) for value in (0, -7, 2.5, 1000, -1e300, float("nan"), decimal.Decimal("3.0")))
+    yield from (("u", value) for value in (-1, 0, 99, 256, np.int8(3), 2**70))
+    yield from (("price", value) for value in (100, 99.5, float("inf"), float("nan"), np.float32(100), 2**53 + 1))
+    yield from (("word", value) for value in ("fig", "", "zzz", "a longer word than twelve"))
+    yield from (("key", value) for value in ("fig", "", "zzz"))
+    yield from (("flag", value) for value in (True, False))
+    yield ("when", moment)
+    yield ("when", moment.astimezone(datetime.timezone(datetime.timedelta(hours=5))) + datetime.timedelta(microseconds=1))
+    yield from (("money", value) for value in (decimal.Decimal("1.125"), 2, 1.1))
+
+
+OPERATORS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+
+
+def plain(column, value):
+    """The column as Python values that compare exactly."""
+    if isinstance(value, float) and column.type == pa.decimal128(9, 3):
+        value = decimal.Decimal(str(value))
+    return column.to_pylist(), value
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_filter_compares_as_python_does(both, operator):
+    import operator as python
+
+    ds, table = both
+    short = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+    compare = getattr(python, short[operator])
+    for name, value in comparisons(table):
+        values, exact = plain(table[name], value)
+        holds = [None if v is None else bool(compare(v, exact)) for v in values]
+        predicate = compare(aw.col(name), value)
+        assert rows_of(ds.filter(predicate)) == [i for i, h in enumerate(holds) if h], (name, value)
+        assert rows_of(ds.filter(~predicate)) == [i for i, h in enumerate(holds) if h is False], (name, value)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_filter_compares_as_pyarrow_does(both, operator):
+    ds, table = both
+    mask = getattr(pc, operator)(table["price"], 100.0)
+    python = {"equal": "__eq__", "not_equal": "__ne__", "less": "__lt__", "less_equal": "__le__", "greater": "__gt__"}
+    found = ds.filter(getattr(aw.col("price"), python.get(operator, "__ge__"))(100.0))
+    expected = table.filter(mask)
+    assert rows_of(found) == expected["row"].to_pylist()
+    assert found.select(["word", "key", "pair"]).to_pylist() == expected.select(["word", "key", "pair"]).to_pylist()
+
+
+def test_predicates_are_put_together(both):
+    ds, table = both
+    found = ds.filter((aw.col("price") > 100) & aw.col("word").is_in(["fig", "pear"]) | aw.col("n").is_null())
+    price, word, n = table["price"], table["word"], table["n"]
+    mask = pc.or_kleene(pc.and_kleene(pc.greater(price, 100), pc.is_in(word, pa.array(["fig", "pear"]))), pc.is_null(n))
+    assert rows_of(found) == table.filter(mask)["row"].to_pylist()
+    assert rows_of(ds.filter(aw.col("key").is_not_null())) == table.filter(pc.is_valid(table["key"]))["row"].to_pylist()
+    assert rows_of(ds.filter(aw.col("n") == None)) == []  # noqa: E711
+    when = np.datetime64("2021-06-01")
+    mask = pc.greater_equal(table["when"], pa.scalar(when.astype("M8[ms]"), pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC")))
+    assert rows_of(ds.filter(aw.col("when") >= when)) == table.filter(mask)["row"].to_pylist()
+
+
+def test_what_cannot_be_compared_says_so(both):
+    ds, _ = both
+    for predicate in (aw.col("word") > 3, aw.col("n") == "x", aw.col("when") < datetime.datetime(2020, 1, 1), aw.col("flag") > 1):
+        with pytest.raises(aw.InvalidArgument, match="can't be compared"):
+            ds.filter(predicate)
+    with pytest.raises(aw.ColumnNotFound):
+        ds.filter(aw.col("nothing") > 3)
+    with pytest.raises(TypeError, match="together by &"):
+        bool(aw.col("n") > 3)
+    with pytest.raises(TypeError):
+        ds.filter("n > 3")
+    with pytest.raises(TypeError, match="several values"):
+        aw.col("word").is_in("fig")
+    assert repr((aw.col("n") > 3) & ~aw.col("word").is_null()) == "(n > 3) & (~(word is null))"
+    assert repr(aw.col("n")) == 'col("n")'
+
+
+def test_sample_and_shuffle(both):
+    ds, table = both
+    drawn = rows_of(ds.sample(100, seed=1))
+    assert len(set(drawn)) == 100 and drawn == rows_of(ds.sample(100, seed=1)) != rows_of(ds.sample(100, seed=2))
+    assert drawn[:10] == rows_of(ds.sample(10, seed=1))
+    assert rows_of(ds.sample(100)) != rows_of(ds.sample(100))
+    with pytest.raises(aw.InvalidArgument, match="different rows"):
+        ds.sample(len(ds) + 1)
+    with pytest.raises(aw.InvalidArgument):
+        ds.sample(-1)
+    view = ds.shuffle(seed=1)
+    order = rows_of(view)
+    assert sorted(order) == list(range(len(ds))) != order
+    assert [view[i]["row"] for i in (0, 17, -1)] == [order[0], order[17], order[-1]]
+    assert rows_of(view[10:20]) == order[10:20] == [row["row"] for row in view.rows(10, 20)]
+    assert view.select(["word", "row"])[3] == {"word": table["word"][order[3]].as_py(), "row": order[3]}
+    assert view["n"].sum() == pc.sum(table["n"]).as_py()
+    assert view.shuffle(seed=2)[0]["row"] == rows_of(view.shuffle(seed=2))[0]
+    assert rows_of(view.take([3, 1])) == [order[3], order[1]]
+    assert aw.from_arrow(view)["row"].to_pylist() == order
