@@ -68,6 +68,7 @@ class _ArrowSchema(Protocol):
     def __arrow_c_schema__(self) -> object: ...
 
 _Indices: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | Column
+_Function: TypeAlias = Literal["sum", "mean", "min", "max", "count", "var", "std"]
 _ArrowData: TypeAlias = Dataset | _ArrowStream | _ArrowArray
 _ColumnData: TypeAlias = Iterable[Any] | Buffer | _ArrowStream | _ArrowArray
 _Table: TypeAlias = _ArrowData | AbstractMapping[str, _ColumnData] | Iterable[AbstractMapping[str, Any]]
@@ -397,6 +398,33 @@ class Dataset:
 
         Raises:
             InvalidArgument: several columns have one name, which a dict cannot hold; see :meth:`row`.
+        """
+    def aggregate(
+        self,
+        by: str | Sequence[str] | None = None,
+        *,
+        where: Predicate | None = None,
+        **columns: _Function | tuple[str, _Function],
+    ) -> Dataset:
+        """Something of each group of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
+
+        Groups come in the order in which they appear. Nulls are left out, NaN is left out of ``"min"`` and ``"max"`` unless
+        there is nothing else. Integers and decimals are summed exactly; the variance is that of a sample (divided by n − 1).
+        The result is the same for any number of threads and any cut into batches.
+
+        Args:
+            by: the columns, numbers, text, times, booleans or dictionary-encoded, whose values make a group; all rows are
+                one group without any. One name, or several.
+            where: only rows of which this is true.
+            columns: a function for the column of that name, or a column's name and a function for a column to be called
+                so, as in ``total=("price", "sum")``: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of values
+                that are not null), ``"var"`` or ``"std"``. ``n="count"`` is the number of rows, where no column is called
+                ``n``.
+
+        Raises:
+            ColumnNotFound: there is no such column.
+            Unsupported: a type has no groups, or not that function.
+            InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have one name.
         """
     def row(self, index: int) -> tuple[Any, ...]:
         """A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`."""

@@ -378,3 +378,158 @@ impl<'a> Table<'a> {
         group
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use arrow_array::types::{Int8Type, UInt16Type};
+    use arrow_array::*;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::col;
+
+    type Given = (Option<u8>, Option<i64>, Option<f64>);
+
+    const WORDS: [&str; 6] = ["", "fig", "pear", "apple", "a word of many letters", "another word of many"];
+
+    /// Columns of the rows: keys of every kind, an integer, a float.
+    fn batch(rows: &[Given], start: usize) -> RecordBatch {
+        let words = || rows.iter().map(|row| row.0.map(|key| WORDS[usize::from(key) % 6]));
+        // Another dictionary in each batch, some words of it twice.
+        let turned: Vec<&str> = (0..12).map(|i| WORDS[(i + start) % 6]).collect();
+        let keys = |key: u8| (12 + usize::from(key) % 6 - start % 6) % 6 + if key > 100 { 6 } else { 0 };
+        let narrow: Int8Array = rows.iter().map(|row| row.0.map(|key| keys(key) as i8)).collect();
+        let wide: UInt16Array = rows.iter().map(|row| row.0.map(|key| keys(key) as u16)).collect();
+        let dictionary = Arc::new(StringArray::from(turned)) as ArrayRef;
+        let number = |scale: i64| rows.iter().map(move |row| row.0.map(|key| i64::from(key % 6) * scale - 3));
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("text", Arc::new(words().collect::<StringArray>())),
+            ("view", Arc::new(words().collect::<StringViewArray>())),
+            ("narrow", Arc::new(DictionaryArray::<Int8Type>::new(narrow, dictionary.clone()))),
+            ("wide", Arc::new(DictionaryArray::<UInt16Type>::new(wide, dictionary))),
+            ("small", Arc::new(number(1).map(|n| n.map(|n| n as i8)).collect::<Int8Array>())),
+            ("large", Arc::new(number(1 << 40).collect::<Int64Array>())),
+            ("real", Arc::new(number(1).map(|n| n.map(|n| n as f64)).collect::<Float64Array>())),
+            ("exact", Arc::new(number(7).map(|n| n.map(i128::from)).collect::<Decimal128Array>())),
+            ("n", Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>())),
+            ("x", Arc::new(rows.iter().map(|row| row.2).collect::<Float64Array>())),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
+    }
+
+    fn dataset(rows: &[Given], cuts: &[usize]) -> Dataset {
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (rows.len() + 1)).chain([0, rows.len()]).collect();
+        ends.sort_unstable();
+        let batches = ends.windows(2).map(|ends| batch(&rows[ends[0]..ends[1]], ends[0]));
+        Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
+    }
+
+    fn asked<'a>(dataset: &'a Dataset, by: &[&str]) -> Aggregation<'a> {
+        dataset
+            .aggregate(by)
+            .filter(col("n").ne(3) | col("n").is_null())
+            .rows("rows")
+            .named("sum", "n", Function::Sum)
+            .named("min", "n", Function::Min)
+            .named("mean", "x", Function::Mean)
+            .named("max", "x", Function::Max)
+            .named("var", "x", Function::Var)
+            .named("first", "text", Function::Min)
+    }
+
+    fn cells(dataset: &Dataset) -> Vec<Vec<String>> {
+        let row = |row: crate::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string()).collect();
+        dataset.rows().map(|found| row(found.unwrap())).collect()
+    }
+
+    /// The rows of each word, in the order in which words appear.
+    fn naive(rows: &[Given]) -> Vec<Vec<Given>> {
+        let (mut numbers, mut groups) = (HashMap::new(), Vec::<Vec<Given>>::new());
+        for row in rows.iter().filter(|row| row.1 != Some(3)) {
+            let group = *numbers.entry(row.0.map(|key| key % 6)).or_insert(groups.len());
+            groups.resize(groups.len().max(group + 1), Vec::new());
+            groups[group].push(*row);
+        }
+        groups
+    }
+
+    fn check(found: &[String], group: &[Given]) {
+        let sum: i64 = group.iter().filter_map(|row| row.1).sum();
+        let min = group.iter().filter_map(|row| row.1).min().map_or("null".into(), |min| min.to_string());
+        assert_eq!(found[..3], [group.len().to_string(), sum.to_string(), min]);
+        let x: Vec<f64> = group.iter().filter_map(|row| row.2).collect();
+        let close = |found: &str, expected: Option<f64>| match expected {
+            Some(expected) => assert!((found.parse::<f64>().unwrap() - expected).abs() < 1e-6, "{found} {expected}"),
+            None => assert_eq!(found, "null"),
+        };
+        let mean = x.iter().sum::<f64>() / x.len() as f64;
+        close(&found[3], (!x.is_empty()).then_some(mean));
+        close(&found[4], x.iter().copied().reduce(f64::max));
+        let squares: f64 = x.iter().map(|x| (x - mean) * (x - mean)).sum();
+        close(&found[5], (x.len() > 1).then(|| squares / (x.len() - 1) as f64));
+        assert_eq!(found[6], group[0].0.map_or("null", |key| WORDS[usize::from(key) % 6]));
+    }
+
+    fn given() -> impl Strategy<Value = Given> {
+        let option = |weight| prop::option::weighted(weight, any::<u8>());
+        (option(0.9), prop::option::weighted(0.8, -9i64..9), prop::option::weighted(0.8, -1e3..1e3f64))
+    }
+
+    proptest! {
+        #[test]
+        fn groups_are_those_of_a_naive_loop_whatever_the_key(
+            rows in prop::collection::vec(given(), 1..300), cuts in prop::collection::vec(any::<usize>(), 0..5),
+        ) {
+            let dataset = dataset(&rows, &cuts);
+            let groups = naive(&rows);
+            for key in ["text", "view", "narrow", "wide", "small", "large", "real", "exact"] {
+                for by in [&[key][..], &["text", key], &[key, "small", "wide"]] {
+                    if by[1..].contains(&key) || by[0] == "text" && by.len() > 1 && key == "text" {
+                        continue;
+                    }
+                    let found = asked(&dataset, by).finish().unwrap();
+                    found.validate(|_, _| ()).unwrap();
+                    let found = cells(&found);
+                    prop_assert_eq!(found.len(), groups.len(), "{:?}", by);
+                    found.iter().zip(&groups).for_each(|(found, group)| check(&found[by.len()..], group));
+                }
+            }
+        }
+    }
+
+    /// Blocks that end inside of batches and batches inside of blocks, on one thread and several, give the same bits.
+    #[test]
+    fn neither_threads_nor_batches_change_a_result() {
+        let row = |i: u32| (Some((i.wrapping_mul(2_654_435_761) >> 13) as u8), Some(1), Some(f64::from(i).sin() * 1e9));
+        let rows: Vec<Given> = (0..300_000).map(row).collect();
+        let whole = cells(&asked(&dataset(&rows, &[]), &["wide"]).finish().unwrap());
+        let cuts: Vec<usize> = (0..50).map(|i| i * i * 7919).collect();
+        assert_eq!(cells(&asked(&dataset(&rows, &cuts), &["wide"]).finish().unwrap()), whole);
+        let groups = naive(&rows);
+        whole.iter().zip(&groups).for_each(|(found, group)| {
+            let mean = group.iter().filter_map(|row| row.2).sum::<f64>() / group.len() as f64;
+            assert!((found[4].parse::<f64>().unwrap() - mean).abs() < 1e-3);
+        });
+    }
+
+    #[test]
+    fn many_groups_keep_their_order() {
+        let n: Int64Array = (0..400_000i64).map(|i| (i * 7_919) % 150_001).collect();
+        let text: StringArray = n.iter().map(|n| n.map(|n| format!("the number {n}"))).collect();
+        let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(n.clone())), ("text", Arc::new(text))];
+        let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
+        for by in [&["n"][..], &["text"], &["text", "n"]] {
+            let found = dataset.aggregate(by).rows("rows").named("sum", "n", Function::Sum).finish().unwrap();
+            let sums: Vec<i128> =
+                found.column("sum").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
+            let counts: Vec<i128> =
+                found.column("rows").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
+            assert_eq!(sums.len(), 150_001);
+            assert!(
+                sums.iter().zip(&counts).zip(n.iter()).all(|((sum, count), n)| *sum == i128::from(n.unwrap()) * count)
+            );
+        }
+    }
+}

@@ -180,3 +180,80 @@ def test_sample_and_shuffle(both):
     assert view.shuffle(seed=2)[0]["row"] == rows_of(view.shuffle(seed=2))[0]
     assert rows_of(view.take([3, 1])) == [order[3], order[1]]
     assert aw.from_arrow(view)["row"].to_pylist() == order
+
+
+def naive_groups(table, by, where=None):
+    """Rows of each group, in the order in which groups appear."""
+    keys = list(zip(*(table[name].to_pylist() for name in by))) if by else [()] * len(table)
+    groups = {}
+    for row, key in enumerate(keys):
+        if where is None or where[row]:
+            groups.setdefault(tuple("nan" if k != k else k for k in key), []).append(row)
+    return groups
+
+
+@pytest.mark.parametrize("by", [["key"], ["word"], ["n"], ["u", "flag"], ["key", "word", "n"], ["when"], ["money"], ["price"], []])
+def test_aggregate(both, by):
+    ds, table = both
+    found = ds.aggregate(
+        by, where=aw.col("row") >= 7, rows="count", mean=("price", "mean"), total=("n", "sum"), low=("n", "min"),
+        high=("price", "max"), filled=("n", "count"), var=("price", "var"), std=("n", "std"), paid=("money", "sum"),
+        last=("when", "max"), first=("word", "min"), final=("key", "max"), any=("flag", "max"), cheap=("money", "mean"),
+    )
+    found.validate()
+    groups = naive_groups(table, by, [row >= 7 for row in range(len(table))])
+    assert len(found) == len(groups)
+    assert found.schema.names[: len(by)] == by and [found.schema[name].type for name in by] == [ds.schema[name].type for name in by]
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    for result, (key, rows) in zip(found, groups.items()):
+        values = {name: [v for v in (column[row] for row in rows) if v is not None] for name, column in columns.items()}
+        assert tuple("nan" if result[name] != result[name] else result[name] for name in by) == key
+        assert result["rows"] == len(rows) and result["filled"] == len(values["n"])
+        assert result["total"] == sum(values["n"]) and result["paid"] == sum(values["money"])
+        assert result["low"] == min(values["n"], default=None) and result["last"] == max(values["when"], default=None)
+        assert result["first"] == min(values["word"], default=None) and result["final"] == max(values["key"], default=None)
+        assert result["any"] == max(values["flag"], default=None)
+        price = np.array(values["price"])
+        assert same(result["high"], None if not len(price) else float(np.nanmax(price)) if not np.isnan(price).all() else float("nan"))
+        close(result["mean"], price.mean() if len(price) else None)
+        close(result["var"], price.var(ddof=1) if len(price) > 1 else None)
+        close(result["std"], np.std(values["n"], ddof=1) if len(values["n"]) > 1 else None)
+        close(result["cheap"], float(sum(values["money"])) / len(values["money"]) if values["money"] else None)
+
+
+def close(found, expected):
+    assert (found is None) == (expected is None)
+    if expected is not None:
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_aggregate_names(both):
+    ds, table = both
+    assert ds.aggregate("key", price="mean").schema.names == ["key", "price"]
+    assert ds.aggregate(price="count", n="count").to_pylist() == [
+        {"price": len(table) - table["price"].null_count, "n": len(table) - table["n"].null_count}
+    ]
+    assert ds[:0].aggregate("key", price="mean").to_pylist() == []
+    assert ds[:0].aggregate(price="mean", t=("n", "sum"), w=("word", "min")).to_pylist() == [{"price": None, "t": 0, "w": None}]
+    assert ds.aggregate("word", where=aw.col("n") > 1000, n="sum").to_pylist() == []
+    for problem, asked in (
+        (aw.ColumnNotFound, {"x": "mean"}),
+        (aw.InvalidArgument, {"n": "average"}),
+        (aw.InvalidArgument, {"key": "max"}),
+        (aw.Unsupported, {"word": "mean"}),
+        (TypeError, {"n": 3}),
+    ):
+        with pytest.raises(problem):
+            ds.aggregate("key", **asked)
+    with pytest.raises(aw.Unsupported, match="grouping"):
+        ds.aggregate("pair", n="sum")
+    with pytest.raises(TypeError, match="predicate"):
+        ds.aggregate("key", where="n > 3", n="sum")
+
+
+def test_sums_that_do_not_fit_are_errors():
+    ds = aw.from_arrow(pa.table({"k": [1, 1, 2], "n": [2**63 - 1, 1, -5], "u": pa.array([2**64 - 1, 0, 5], "uint64")}))
+    assert ds.aggregate("k", u="sum")["u"].to_pylist() == [2**64 - 1, 5]
+    with pytest.raises(aw.InvalidArgument, match="fit"):
+        ds.aggregate("k", n="sum")
+    assert ds["n"].sum() == 2**63 - 5
