@@ -139,7 +139,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl Piece {
-    fn rows(&self) -> Result<u64> {
+    pub(crate) fn rows(&self) -> Result<u64> {
         match self.rows {
             Some(rows) => Ok(rows),
             None => Ok(self.source.walk(u64::MAX)?.saturating_sub(self.start)),

@@ -52,7 +52,7 @@ pub use layout::{field_type_name, type_name};
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
 pub use map::{Element, Mapping, Mode, View, guard};
-pub use open::{Open, open};
+pub use open::{Open, Place, open};
 pub use parse::{parse_schema, parse_type};
 #[doc(hidden)]
 pub use table::publish;

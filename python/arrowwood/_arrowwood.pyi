@@ -28,6 +28,7 @@ __all__ = [
     "Writer",
     "__version__",
     "_Values",
+    "_open_places",
     "_run_cli",
     "check",
     "col",
@@ -361,6 +362,8 @@ class Dataset:
     def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]], /) -> Dataset: ...
     def __getitems__(self, indices: _Indices) -> list[dict[str, Any]]:
         """The rows `indices` as dicts, as PyTorch's loaders fetch them."""
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Pickling carries paths, options, rows and columns, not the data; what is in memory travels as an Arrow stream."""
     def __iter__(self) -> Iterator[dict[str, Any]]: ...
     def take(self, indices: _Indices) -> Dataset:
         """The rows `indices`, in that order, in memory of their own; ``ds[[3, 1, -1]]`` says the same.
@@ -425,6 +428,12 @@ class Dataset:
             ColumnNotFound: there is no such column.
             Unsupported: a type has no groups, or not that function.
             InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have one name.
+        """
+    def describe(self) -> Dataset:
+        """What there is to say of each column: a row for each of ``count``, ``null_count``, ``mean``, ``std``, ``min``,
+        ``25%``, ``50%``, ``75%`` and ``max``, which the first column, ``statistic``, names.
+
+        Numbers and booleans are described by floats, all else by text.
         """
     def row(self, index: int) -> tuple[Any, ...]:
         """A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`."""
@@ -501,6 +510,31 @@ class Column:
         """The largest value, ``None`` of no values; NaN is left out unless there is nothing else."""
     def count(self) -> int:
         """The number of values that are not null."""
+    def any(self) -> bool:
+        """Whether any value is true; false of none. Raises :class:`Unsupported` for types other than booleans."""
+    def all(self) -> bool:
+        """Whether no value is false; true of none. Raises :class:`Unsupported` for types other than booleans."""
+    def var(self) -> float | None:
+        """The variance of a sample (divided by n − 1), ``None`` of fewer than two values; NaN makes it NaN.
+
+        Raises:
+            Unsupported: the type is no number.
+        """
+    def std(self) -> float | None:
+        """The square root of the variance."""
+    def quantile(self, q: float) -> float | None:
+        """The value that a share `q` of the values lies below, exactly; between two values it lies on the line between them.
+
+        Nulls and NaN are left out; ``None`` of nothing else. Takes a copy of the column as floats.
+
+        Raises:
+            InvalidArgument: `q` does not lie between 0 and 1.
+            Unsupported: the type is no number.
+        """
+    def n_unique(self) -> int:
+        """How many different values there are; ``None`` is one, and all NaN are one."""
+    def value_counts(self) -> Dataset:
+        """Each value and how often it is there, in the columns of this name and ``count``: the most frequent first."""
     def map_reduce(self, function: Callable[[npt.NDArray[Any]], _T], combine: Callable[[_T, _T], _T]) -> _T | None:
         """`function` of each chunk of at most 65,536 rows, then `combine` of the results, from first to last.
 
@@ -512,11 +546,12 @@ class Column:
             Unsupported: its type is none of fixed width that NumPy has.
         """
     def to_numpy(self, copy: bool | None = None) -> npt.NDArray[Any]:
-        """The values as an array of shape ``(len(column),)``.
+        """The values as an array of shape ``(len(column),)``, of lists of one length ``(len(column), length)``.
 
         Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
         their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
-        ``bool``. All else, and booleans with nulls, become Python objects.
+        ``bool``. Lists of numbers of one length become rows of two dimensions. All else, and booleans and lists with nulls,
+        become Python objects.
 
         Args:
             copy: ``None``: without a copy where one chunk holds numbers, timestamps or durations without nulls; such
@@ -536,7 +571,7 @@ class Column:
         """The chunks for another Arrow library, values checked, nothing copied. The request is not followed."""
     def __arrow_c_schema__(self) -> object:
         """The field for another Arrow library."""
-    def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]]]: ...
+    def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]], int | None]: ...
 
 @final
 class Col:
@@ -576,6 +611,11 @@ class _Values:
     """Fixed-width values of one chunk, for NumPy to look at in place."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+def _open_places(
+    places: list[tuple[_Path, int, int, list[int]]], how: tuple[Literal["lazy", "full", "none"], bool, bool, bool]
+) -> Dataset:
+    """The rows that a recipe names."""
 
 def _run_cli(arguments: list[str]) -> int:
     """Run the command line; the exit code."""

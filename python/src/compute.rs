@@ -3,16 +3,18 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use arrow_schema::DataType;
-use arrowwood::{Literal, Operator, Value};
+use arrowwood::{Format, Literal, Operator, Value, WriteOptions, write_to};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
 use crate::export::bytes_of;
 use crate::incoming::{plain, read};
 use crate::index::{count, out_of_range};
+use crate::open::recipe;
 
 /// A column in a predicate, made by :func:`col`: compared with a value it is a :class:`Predicate`.
 #[pyclass(frozen, module = "arrowwood", name = "Col")]
@@ -203,6 +205,21 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().shuffle(seed))?))
     }
 
+    /// Pickling carries paths, options, rows and columns, not the data; what is in memory travels as an Arrow stream.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (py, this) = (slf.py(), slf.get());
+        let helper = py.import("arrowwood._pickling")?;
+        match py.detach(|| recipe(this.inner(), this.how()))? {
+            Some((places, how)) => Ok((helper.getattr("open_places")?, (places, how).into_pyobject(py)?)),
+            None => {
+                let mut bytes = Vec::new();
+                let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
+                py.detach(|| write_to(this.inner(), &mut bytes, &options))?;
+                Ok((helper.getattr("open_bytes")?, (PyBytes::new(py, &bytes),).into_pyobject(py)?))
+            }
+        }
+    }
+
     /// The rows `indices` as dicts, as PyTorch's loaders fetch them.
     fn __getitems__<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyDict>>> {
         let len = self.len(py)?;
@@ -286,5 +303,63 @@ impl Dataset {
             };
         }
         Ok(Dataset::new(py.detach(|| asked.finish())?))
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    /// What there is to say of each column: a row for each of ``count``, ``null_count``, ``mean``, ``std``, ``min``,
+    /// ``25%``, ``50%``, ``75%`` and ``max``, which the first column, ``statistic``, names.
+    ///
+    /// Numbers and booleans are described by floats, all else by text.
+    fn describe(&self, py: Python<'_>) -> Result<Dataset> {
+        Ok(Dataset::new(py.detach(|| self.inner().describe())?))
+    }
+}
+
+#[pymethods]
+impl Column {
+    /// Whether any value is true; false of none. Raises :class:`Unsupported` for types other than booleans.
+    fn any(&self, py: Python<'_>) -> Result<bool> {
+        Ok(py.detach(|| self.inner().any())?)
+    }
+
+    /// Whether no value is false; true of none. Raises :class:`Unsupported` for types other than booleans.
+    fn all(&self, py: Python<'_>) -> Result<bool> {
+        Ok(py.detach(|| self.inner().all())?)
+    }
+
+    /// The variance of a sample (divided by n − 1), ``None`` of fewer than two values; NaN makes it NaN.
+    ///
+    /// Raises:
+    ///     Unsupported: the type is no number.
+    fn var(&self, py: Python<'_>) -> Result<Option<f64>> {
+        Ok(py.detach(|| self.inner().var())?)
+    }
+
+    /// The square root of the variance.
+    fn std(&self, py: Python<'_>) -> Result<Option<f64>> {
+        Ok(py.detach(|| self.inner().std())?)
+    }
+
+    /// The value that a share `q` of the values lies below, exactly; between two values it lies on the line between them.
+    ///
+    /// Nulls and NaN are left out; ``None`` of nothing else. Takes a copy of the column as floats.
+    ///
+    /// Raises:
+    ///     InvalidArgument: `q` does not lie between 0 and 1.
+    ///     Unsupported: the type is no number.
+    fn quantile(&self, py: Python<'_>, q: f64) -> Result<Option<f64>> {
+        Ok(py.detach(|| self.inner().quantile(q))?)
+    }
+
+    /// How many different values there are; ``None`` is one, and all NaN are one.
+    fn n_unique(&self, py: Python<'_>) -> Result<u64> {
+        Ok(py.detach(|| self.inner().n_unique())?)
+    }
+
+    /// Each value and how often it is there, in the columns of this name and ``count``: the most frequent first.
+    fn value_counts(&self, py: Python<'_>) -> Result<Dataset> {
+        Ok(Dataset::new(py.detach(|| self.inner().value_counts())?))
     }
 }

@@ -15,6 +15,7 @@ use crate::errors::{Result, argument, import, wrong_type};
 use crate::exchange;
 use crate::incoming;
 use crate::index::{Index, bounds, count, from_end, index, position, stop_on_signal};
+use crate::open::How;
 use crate::schema::Schema;
 use crate::value::object;
 
@@ -30,6 +31,7 @@ use crate::value::object;
 pub struct Dataset {
     inner: arrowwood::Dataset,
     names: Arc<Names>,
+    how: How,
 }
 
 /// The columns' names as Python strings, made when the first row is, and shared by slices.
@@ -38,7 +40,17 @@ type Names = PyOnceLock<Vec<Py<PyString>>>;
 impl Dataset {
     /// `inner` for Python.
     pub fn new(inner: arrowwood::Dataset) -> Dataset {
-        Dataset { inner, names: Arc::default() }
+        Dataset::opened(inner, How::default())
+    }
+
+    /// `inner` for Python, which was opened so.
+    pub fn opened(inner: arrowwood::Dataset, how: How) -> Dataset {
+        Dataset { inner, names: Arc::default(), how }
+    }
+
+    /// How the dataset was opened.
+    pub fn how(&self) -> How {
+        self.how
     }
 
     /// The dataset of the library.
@@ -48,7 +60,7 @@ impl Dataset {
 
     /// Other rows of the same columns.
     pub fn with_rows(&self, inner: arrowwood::Dataset) -> Dataset {
-        Dataset { inner, names: self.names.clone() }
+        Dataset { inner, names: self.names.clone(), how: self.how }
     }
 
     /// The number of rows. A stream is walked for it the first time, so others may run meanwhile.
@@ -246,7 +258,7 @@ impl Dataset {
 
     /// The columns called `names`, in that order. Raises :class:`ColumnNotFound`.
     fn select(&self, names: Vec<String>) -> Result<Dataset> {
-        Ok(Dataset::new(self.inner.select(&names)?))
+        Ok(Dataset::opened(self.inner.select(&names)?, self.how))
     }
 
     /// The first `n` rows.

@@ -51,7 +51,7 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::mapping::{Mapping, map};
     #[pymodule_export]
-    use crate::open::open;
+    use crate::open::{_open_places, open};
     #[pymodule_export]
     use crate::schema::{Field, Schema};
     #[pymodule_export]

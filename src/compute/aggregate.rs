@@ -1,6 +1,6 @@
 //! `aggregate`: sums, means and the like of groups of rows, in one pass, filter and all.
 //!
-//! Rows are worked on in blocks of 65,536, whatever the batches and threads: each block finds its groups and keeps what is
+//! Rows are worked on in blocks of 16,384, whatever the batches and threads: each block finds its groups and keeps what is
 //! asked of them, and blocks are put together in their order. So the result depends on the rows and nothing else.
 
 use std::fmt;
@@ -26,8 +26,10 @@ use crate::layout::type_name;
 use crate::map::Look;
 use crate::parallel;
 
+/// The rows of a block: what is kept of each row lies in memory that one thread uses again and again.
+const BLOCK: usize = 1 << 14;
 /// Blocks whose groups are kept until they are put together.
-const WAVE: usize = 64;
+const WAVE: usize = 256;
 
 /// What is worked out of the values of a group; nulls are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,12 +236,12 @@ impl Plan {
     }
 
     fn run(&self, dataset: &Dataset) -> Result<Dataset> {
-        let frame = Frame::of(dataset)?;
+        let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
         let mut table = Table::new(self);
         let columns = self.keys.len() + self.kinds.len() + 1;
         for start in (0..frame.blocks()).step_by(WAVE) {
             let blocks = start..frame.blocks().min(start + WAVE);
-            let bytes = blocks.len().saturating_mul(8 * columns) << 16;
+            let bytes = blocks.len().saturating_mul(8 * columns * BLOCK);
             let done = parallel::map(blocks.len(), bytes, |job| self.block(&frame, start + job));
             for (block, done) in blocks.zip(done) {
                 let (groups, states) = done?;

@@ -1,13 +1,18 @@
 //! `filter`: the rows of which a predicate is true.
 
+use super::blocks::BLOCK;
 use super::frame::Frame;
 use super::mask::Condition;
 use super::predicate::Predicate;
 use super::take::{BATCH, Picked, gather_picked};
+
 use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::map::Look;
 use crate::parallel;
+
+/// Blocks whose rows make a batch.
+const BLOCKS: usize = BATCH / BLOCK;
 
 impl Dataset {
     /// The rows of which `predicate` is true, in their order, in memory of their own.
@@ -37,24 +42,18 @@ impl Dataset {
 
 /// The rows of which the condition is true, in batches.
 fn pick(frame: &Frame<'_>, condition: &Condition) -> Result<Vec<Picked>> {
-    let of_block = |block: usize| {
+    let of_blocks = |batch: usize| {
         let mut picked = Picked::default();
-        for (part, rows) in frame.spans(block) {
-            let mask = condition.mask(frame, part, &rows, true)?;
-            picked.add(part, mask.rows().map(|row| rows.start + row));
+        for block in batch * BLOCKS..frame.blocks().min((batch + 1) * BLOCKS) {
+            for (part, rows) in frame.spans(block) {
+                let mask = condition.mask(frame, part, &rows, true)?;
+                picked.add(part, mask.rows().map(|row| rows.start + row));
+            }
         }
         Ok(picked)
     };
     let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
-    let blocks = parallel::map(frame.blocks(), bytes, of_block).into_iter().collect::<Result<Vec<_>>>()?;
-    let mut batches: Vec<Picked> = Vec::new();
-    for block in blocks {
-        match batches.last_mut().filter(|last| last.picks.len() + block.picks.len() <= BATCH) {
-            Some(last) => last.append(&block),
-            None => batches.push(block),
-        }
-    }
-    Ok(batches)
+    parallel::map(frame.blocks().div_ceil(BLOCKS), bytes, of_blocks).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub(super) struct Frame<'a> {
     parts: Vec<Part<'a>>,
     /// The row after each batch's last.
     ends: Vec<u64>,
+    /// The rows of a block.
+    block: usize,
 }
 
 /// Rows of one batch: its number, and the rows inside it.
@@ -27,7 +29,12 @@ impl<'a> Frame<'a> {
             end = end.saturating_add(part.rows.len() as u64);
             end
         });
-        Ok(Frame { ends: ends.collect(), parts })
+        Ok(Frame { ends: ends.collect(), parts, block: BLOCK })
+    }
+
+    /// The same in blocks of `block` rows.
+    pub(super) fn in_blocks_of(self, block: usize) -> Frame<'a> {
+        Frame { block, ..self }
     }
 
     pub(super) fn rows(&self) -> u64 {
@@ -57,18 +64,18 @@ impl<'a> Frame<'a> {
 
     /// The number of blocks.
     pub(super) fn blocks(&self) -> usize {
-        usize::try_from(self.rows().div_ceil(BLOCK as u64)).unwrap_or(usize::MAX)
+        usize::try_from(self.rows().div_ceil(self.block as u64)).unwrap_or(usize::MAX)
     }
 
     /// The row that block `block` begins with.
     pub(super) fn block_start(&self, block: usize) -> u64 {
-        block as u64 * BLOCK as u64
+        block as u64 * self.block as u64
     }
 
     /// Block `block`, batch by batch.
     pub(super) fn spans(&self, block: usize) -> impl Iterator<Item = Span> {
         let start = self.block_start(block);
-        let end = start.saturating_add(BLOCK as u64);
+        let end = start.saturating_add(self.block as u64);
         let first = self.ends.partition_point(|&end| end <= start);
         (first..self.parts.len()).take_while(move |&number| self.start(number) < end).filter_map(move |number| {
             let (before, part) = (self.start(number), &self.parts[number]);

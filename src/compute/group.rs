@@ -246,6 +246,7 @@ impl<'a> Encoder<'a> {
         let mut recent = self.recent.take().unwrap_or_else(Recent::new);
         let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
         let valid = Mask::valid(array, rows);
+        self.ids.reserve(values.len());
         for (number, raw) in values.iter().enumerate() {
             if mask.is_some_and(|mask| !mask.is_set(number)) {
                 self.ids.push(OUT);
@@ -270,13 +271,15 @@ impl<'a> Encoder<'a> {
     fn add_texts(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         let mut recent = self.recent.take().unwrap_or_else(Recent::new);
         let texts = Texts::of(array)?;
+        let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
+        self.ids.reserve(rows.len());
         let (mut last, mut last_id) = (&[][..], UNSEEN);
         for (number, row) in rows.enumerate() {
             if mask.is_some_and(|mask| !mask.is_set(number)) {
                 self.ids.push(OUT);
                 continue;
             }
-            if texts.is_null(row) {
+            if has_nulls && texts.is_null(row) {
                 let id = self.intern(Cell::Null, self.ids.len());
                 self.ids.push(id);
                 continue;
@@ -382,13 +385,22 @@ fn fill(into: &mut [u32], wanted: u64, numbers: impl Iterator<Item = u32>) -> bo
 /// Up to seven bytes and their number as one word.
 #[inline(always)]
 fn short(bytes: &[u8]) -> Option<u64> {
-    if bytes.len() > 7 {
-        return None;
-    }
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    word[7] = bytes.len() as u8 + 1;
-    Some(u64::from_le_bytes(word))
+    let len = bytes.len();
+    // Loads that overlap where there are fewer than twice as many bytes.
+    let word = match len {
+        0 => 0,
+        1 => bytes[0].into(),
+        2 | 3 => {
+            let (low, high) = (bytes.first_chunk::<2>()?, bytes.last_chunk::<2>()?);
+            u64::from(u16::from_le_bytes(*low)) | u64::from(u16::from_le_bytes(*high)) << (8 * (len - 2))
+        }
+        4..8 => {
+            let (low, high) = (bytes.first_chunk::<4>()?, bytes.last_chunk::<4>()?);
+            u64::from(u32::from_le_bytes(*low)) | u64::from(u32::from_le_bytes(*high)) << (8 * (len - 4))
+        }
+        _ => return None,
+    };
+    Some(word | (len as u64 + 1) << 56)
 }
 
 /// The word that says which float it is to a group.

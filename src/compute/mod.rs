@@ -22,6 +22,7 @@ mod random;
 mod reduce;
 mod shuffle;
 mod state;
+mod statistics;
 mod sum;
 mod take;
 mod unify;

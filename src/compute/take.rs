@@ -133,13 +133,6 @@ impl Picked {
         self.picks.extend(rows.map(|row| (number, row)));
     }
 
-    /// Adds the rows of `other`.
-    pub(super) fn append(&mut self, other: &Picked) {
-        for run in other.picks.chunk_by(|a, b| a.0 == b.0) {
-            self.add(other.parts[run[0].0 as usize], run.iter().map(|pick| pick.1));
-        }
-    }
-
     fn halves(mut self, split: bool) -> Vec<Picked> {
         if !split || self.picks.len() < 2 {
             return vec![self];

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from conftest import ipc_of, same
+from conftest import ipc_of, same, write_ipc
 
 import arrowwood as aw
 
@@ -257,3 +257,110 @@ def test_sums_that_do_not_fit_are_errors():
     with pytest.raises(aw.InvalidArgument, match="fit"):
         ds.aggregate("k", n="sum")
     assert ds["n"].sum() == 2**63 - 5
+
+
+def test_reductions(both):
+    ds, table = both
+    price = table["price"].drop_null().to_numpy()
+    n = table["n"].drop_null().to_numpy()
+    close(ds["n"].var(), n.var(ddof=1))
+    close(ds["n"].std(), n.std(ddof=1))
+    assert np.isnan(ds["price"].var())
+    for q in (0, 0.25, 0.5, 0.9, 1):
+        close(ds["n"].quantile(q), np.quantile(n, q))
+        close(ds["price"].quantile(q), np.nanquantile(price, q))
+        close(ds["money"].quantile(q), float(np.quantile([float(v) for v in table["money"].drop_null().to_pylist()], q)))
+    with pytest.raises(aw.InvalidArgument, match="between 0 and 1"):
+        ds["n"].quantile(2)
+    assert ds["flag"].any() is True and ds["flag"].all() is False
+    assert ds.filter(aw.col("flag") == True)["flag"].all() is True  # noqa: E712
+    assert ds[:0]["flag"].any() is False and ds[:0]["flag"].all() is True and ds[:0]["n"].quantile(0.5) is None
+    for name in ("n", "word", "key", "flag", "when", "money", "u"):
+        values = table[name].to_pylist()
+        assert ds[name].n_unique() == len(set(values))
+        counts = {row[name]: row["count"] for row in ds[name].value_counts()}
+        assert counts == {value: values.count(value) for value in set(values)}
+        assert list(counts.values()) == sorted(counts.values(), reverse=True)
+    for name in ("word", "pair"):
+        for method in ("var", "std", "any", "all"):
+            with pytest.raises(aw.Unsupported):
+                getattr(ds[name], method)()
+
+
+def test_describe(both):
+    ds, table = both
+    found = ds.describe().to_pylist()
+    assert [row["statistic"] for row in found] == ["count", "null_count", "mean", "std", "min", "25%", "50%", "75%", "max"]
+    n = table["n"].drop_null().to_numpy()
+    expected = [len(n), table["n"].null_count, n.mean(), n.std(ddof=1), n.min(), *np.quantile(n, [0.25, 0.5, 0.75]), n.max()]
+    np.testing.assert_allclose([row["n"] for row in found], expected)
+    words = table["word"].drop_null().to_pylist()
+    assert [row["word"] for row in found] == [str(len(words)), str(table["word"].null_count), None, None, min(words), None, None, None, max(words)]
+    assert found[2]["flag"] == pytest.approx(pc.mean(table["flag"]).as_py())
+    assert ds[:0].describe()["n"].to_pylist() == [0, 0] + [None] * 7
+
+
+def test_lists_of_one_length_are_rows_of_two_dimensions(tmp_path):
+    numbers = np.arange(24, dtype="float32").reshape(6, 4)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), 4)
+    path = write_ipc(tmp_path / "vectors.arrow", pa.table({"v": column, "i": np.arange(6)}))
+    ds = aw.open(path)
+    found = ds["v"].to_numpy(copy=False)
+    assert found.shape == (6, 4) and found.dtype == "float32" and not found.flags.writeable
+    assert (found == numbers).all() and (ds[2:5]["v"].to_numpy(copy=False) == numbers[2:5]).all()
+    assert not found.flags.owndata and (np.asarray(ds["v"]) == numbers).all()
+    in_batches = aw.open(ipc_of(pa.table({"v": column}), "file", 2))
+    assert (in_batches["v"].to_numpy() == numbers).all()
+    with pytest.raises(aw.CopyNeeded, match="3 chunks"):
+        in_batches["v"].to_numpy(copy=False)
+    assert (ds.take([5, 0])["v"].to_numpy() == numbers[[5, 0]]).all()
+    assert aw.from_arrow(pa.table({"v": column[1:3]}))["v"].to_numpy().tolist() == numbers[1:3].tolist()
+    assert ds[:0]["v"].to_numpy().shape == (0, 4)
+    holed = aw.from_arrow(pa.table({"v": pa.array([[1, 2], None], pa.list_(pa.int8(), 2))}))
+    assert holed["v"].to_numpy().tolist() == [[1, 2], None]
+
+
+def rows_in_child(dataset, queue):
+    queue.put((dataset.to_pylist(), dataset.mapped.mapped > 0))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_datasets_travel_to_workers_as_paths(tmp_path, stocks, method):
+    import multiprocessing
+    import pickle
+
+    path = write_ipc(tmp_path / "stocks.arrow", stocks, max_rows=100)
+    ds = aw.open(path, validate="full")[50:250].select(["price", "symbol"])
+    assert len(pickle.dumps(ds)) < 500
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    worker = context.Process(target=rows_in_child, args=(ds, queue))
+    worker.start()
+    found = queue.get(timeout=60)
+    worker.join()
+    assert found == (ds.to_pylist(), True)
+
+
+def test_pickled_tables_have_the_rows_that_they_had(tmp_path):
+    import pickle
+
+    path = tmp_path / "table"
+    with aw.writer(path, pa.schema({"n": pa.int64()}), segment_rows=1000) as writer:
+        writer.append({"n": list(range(2500))})
+        writer.commit()
+        ds = aw.open(path)
+        pickled, part = pickle.dumps(ds), pickle.dumps(ds[990:2010])
+        writer.append({"n": [-1]})
+        writer.commit()
+        assert pickle.loads(pickled)["n"].to_pylist() == list(range(2500))
+        assert pickle.loads(part)["n"].to_pylist() == list(range(990, 2010)) and len(part) < 500
+        writer.drop_before(1000)
+        with pytest.raises(aw.RowOutOfRange, match="not there any more"):
+            pickle.loads(pickled)
+        later = aw.open(path)[5:10]
+        assert pickle.loads(pickle.dumps(later))["n"].to_pylist() == later["n"].to_pylist() == list(range(1005, 1010))
+    two = aw.open([write_ipc(tmp_path / f"{i}.arrow", pa.table({"n": [i, i + 10]})) for i in range(2)])
+    assert pickle.loads(pickle.dumps(two))["n"].to_pylist() == [0, 10, 1, 11]
+    memory = aw.from_arrow(pa.table({"n": [1, 2, 3]}))
+    assert pickle.loads(pickle.dumps(memory[1:]))["n"].to_pylist() == [2, 3]
+    assert pickle.loads(pickle.dumps(two[:0])).to_pylist() == []
