@@ -99,6 +99,11 @@ pub(crate) trait Source: Debug + Send + Sync {
         0
     }
 
+    /// The row that row `row` stands for in another dataset, where the source is a view of one.
+    fn behind(&self, _row: u64) -> Result<Option<Row<'_>>> {
+        Ok(None)
+    }
+
     /// The column whose values never decrease.
     fn sorted_by(&self) -> Option<usize> {
         None
@@ -151,7 +156,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl Piece {
-    fn rows(&self) -> Result<u64> {
+    pub(crate) fn rows(&self) -> Result<u64> {
         match self.rows {
             Some(rows) => Ok(rows),
             None => Ok(self.source.walk(u64::MAX)?.saturating_sub(self.start)),
@@ -375,7 +380,7 @@ impl Dataset {
         self.select_at(&picked)
     }
 
-    fn index_of(&self, name: &str) -> Result<usize> {
+    pub(crate) fn index_of(&self, name: &str) -> Result<usize> {
         let mut found = (0..self.num_columns()).filter(|&i| self.schema.field(i).name() == name);
         match (found.next(), found.next()) {
             (Some(index), None) => Ok(index),
@@ -457,11 +462,15 @@ impl Dataset {
 
     fn find_row(&self, row: u64) -> Result<Row<'_>> {
         let (piece, within) = self.piece_of(row)?;
+        let inside = piece.rows.is_none_or(|rows| within < rows);
+        if inside && let Some(found) = piece.source.behind(piece.start.saturating_add(within))? {
+            return Ok(found.seen_by(&self.schema, &piece.columns));
+        }
         let (batch, index) = match piece.locate(within)? {
             Some(found) => found,
             None => return Err(self.no_row(row)),
         };
-        Ok(Row { schema: &self.schema, piece, batch, index })
+        Ok(Row::new(&self.schema, piece, batch, index))
     }
 
     /// The row that is `back` rows before the end, 1 being the last. Of an IPC file only the last batches are looked at,
@@ -477,7 +486,7 @@ impl Dataset {
         let whole = self.pieces.last().filter(|piece| back > 0 && piece.start == 0 && piece.rows.is_none());
         let found = whole.map(|piece| Ok::<_, Error>((piece, piece.source.locate_from_end(back)?))).transpose()?;
         if let Some((piece, Some((batch, index)))) = found {
-            return Ok(Row { schema: &self.schema, piece, batch, index });
+            return Ok(Row::new(&self.schema, piece, batch, index));
         }
         match self.len()?.checked_sub(back).filter(|_| back > 0) {
             Some(row) => self.find_row(row),
@@ -493,9 +502,9 @@ impl Dataset {
                 Ok(part) => (Some(part), None),
                 Err(e) => (None, Some(Err(e))),
             };
-            let rows = part.into_iter().flat_map(move |part| {
-                part.rows.map(move |index| Ok(Row { schema, piece: part.piece, batch: part.batch, index }))
-            });
+            let rows = part
+                .into_iter()
+                .flat_map(move |part| part.rows.map(move |index| Ok(Row::new(schema, part.piece, part.batch, index))));
             error.into_iter().chain(rows)
         })
     }
@@ -629,12 +638,31 @@ pub struct Row<'a> {
     piece: &'a Piece,
     batch: usize,
     index: usize,
+    /// Which of the piece's columns, where the row is seen through a view.
+    seen: Option<&'a [usize]>,
 }
 
 impl<'a> Row<'a> {
+    fn new(schema: &'a Schema, piece: &'a Piece, batch: usize, index: usize) -> Row<'a> {
+        Row { schema, piece, batch, index, seen: None }
+    }
+
+    /// The same row with columns `columns` only, and their schema. It is not seen through a view itself.
+    fn seen_by<'b>(self, schema: &'b Schema, columns: &'b [usize]) -> Row<'b>
+    where
+        'a: 'b,
+    {
+        Row { schema, seen: Some(columns), ..self }
+    }
+
+    /// Whether the row is seen through a view.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.seen.is_some()
+    }
+
     /// The number of values.
     pub fn len(&self) -> usize {
-        self.piece.columns.len()
+        self.schema.fields().len()
     }
 
     /// Whether there are no columns.
@@ -653,7 +681,10 @@ impl<'a> Row<'a> {
     }
 
     fn read(&self, column: usize) -> Result<Value<'a>> {
-        let inside = self.piece.columns.get(column);
+        let inside = match self.seen {
+            None => self.piece.columns.get(column),
+            Some(seen) => seen.get(column).and_then(|&column| self.piece.columns.get(column)),
+        };
         let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
         field_value(self.schema.field(column), self.piece.source.column(self.batch, number)?, self.index)
             .map_err(|e| e.context(format_args!("batch {}, column '{}'", self.batch, self.schema.field(column).name())))

@@ -36,6 +36,7 @@ pub use crate::csv::{CsvOptions, read_csv_from, stream_csv};
 pub use buffer::Bytes;
 pub use check::{Report, check, check_bytes, repair};
 pub use column::Column;
+pub use compute::{Aggregation, Col, Function, Literal, Operator, Predicate, col};
 pub use dataset::{Dataset, Footprint, Row};
 pub use display::Preview;
 #[doc(hidden)]
@@ -51,7 +52,7 @@ pub use layout::{field_type_name, type_name};
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
 pub use map::{Element, GrowableBuffer, Mapping, Mode, View, guard};
-pub use open::{Open, open};
+pub use open::{Open, Place, open};
 pub use parse::{parse_schema, parse_type};
 #[doc(hidden)]
 pub use table::publish;

@@ -77,6 +77,13 @@ impl Source for Arrays {
     }
 }
 
+impl Dataset {
+    /// Batches of `schema` as a dataset: the number of rows and the columns of each, their values checked.
+    pub(crate) fn of_arrays(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Dataset {
+        Dataset::of_source(Arc::new(Arrays::new(schema, batches)))
+    }
+}
+
 impl TryFrom<Vec<RecordBatch>> for Dataset {
     type Error = Error;
 
@@ -100,6 +107,6 @@ impl Dataset {
             let columns = batch.columns().iter().map(|column| column.to_data()).collect();
             parts.push((batch.num_rows(), columns));
         }
-        Ok(Dataset::of_source(Arc::new(Arrays::new(schema, parts))))
+        Ok(Dataset::of_arrays(schema, parts))
     }
 }

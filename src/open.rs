@@ -123,6 +123,74 @@ impl Open {
     }
 }
 
+/// Rows of a file or table by their numbers there: all that another process needs to open the same rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, or the table's folder; absolute.
+    pub path: PathBuf,
+    /// The first row, of a table counted from its very first.
+    pub start: u64,
+    /// The number of rows.
+    pub rows: u64,
+    /// Which columns, by their numbers in the file.
+    pub columns: Vec<usize>,
+}
+
+impl Dataset {
+    /// Where the rows lie, for [`Open::places`]. Of a table that grows these are the rows that the dataset has.
+    ///
+    /// # Errors
+    /// `Unsupported` where some are in memory and in no file.
+    pub fn places(&self) -> Result<Vec<Place>> {
+        let mut places: Vec<Place> = Vec::new();
+        for piece in self.pieces() {
+            let missing = || Error::unsupported("rows in memory have no place in a file");
+            let path = std::path::absolute(piece.source.path().ok_or_else(missing)?);
+            let path = path.map_err(|e| Error::io("finding the absolute path", &e))?;
+            let (start, rows) = (piece.source.first_row().saturating_add(piece.start), piece.rows()?);
+            let columns = piece.columns.to_vec();
+            match places.last_mut() {
+                Some(last) if last.path == path && last.start + last.rows == start && last.columns == columns => {
+                    last.rows += rows;
+                }
+                _ => places.push(Place { path, start, rows, columns }),
+            }
+        }
+        if places.is_empty() {
+            return Err(Error::unsupported("no rows have no place in a file"));
+        }
+        Ok(places)
+    }
+}
+
+impl Open {
+    /// Opens the rows of `places`, one after the other.
+    ///
+    /// # Errors
+    /// Those of [`path`](Open::path); `RowOutOfRange` where a file or table does not have the rows any more.
+    pub fn places(self, places: &[Place]) -> Result<Dataset> {
+        let opened = places.iter().map(|place| self.place(place)).collect::<Result<Vec<_>>>()?;
+        match &opened[..] {
+            [only] => Ok(only.clone()),
+            several => Dataset::concat(several),
+        }
+    }
+
+    fn place(self, place: &Place) -> Result<Dataset> {
+        let whole = self.path(&place.path)?;
+        let start = place.start.checked_sub(whole.first_row());
+        let found = start.map(|start| whole.slice(start, place.rows)).transpose()?;
+        match found {
+            Some(rows) if rows.len()? == place.rows => rows.select_at(&place.columns),
+            _ => {
+                let (start, end) = (place.start, place.start.saturating_add(place.rows));
+                let message = format!("rows {start} to {end} are not there any more");
+                Err(Error::new(ErrorKind::RowOutOfRange, message).at(&place.path))
+            }
+        }
+    }
+}
+
 pub(crate) fn is_glob(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }

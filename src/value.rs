@@ -98,6 +98,11 @@ impl<'a> Items<'a> {
         self.len == 0
     }
 
+    /// Where the items lie among the values of their array.
+    pub(crate) fn range(&self) -> std::ops::Range<usize> {
+        self.start..self.start + self.len
+    }
+
     /// The items in order.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
         let (field, values) = (self.field, self.values);
@@ -358,7 +363,7 @@ pub(crate) fn key(array: &ArrayData, at: usize) -> Result<usize> {
 }
 
 /// The run that row `at` lies in: the first whose end is greater.
-fn run_of(run_ends: &ArrayData, at: usize) -> Result<usize> {
+pub(crate) fn run_of(run_ends: &ArrayData, at: usize) -> Result<usize> {
     let end = |run: usize| match value(run_ends, run) {
         Ok(Value::Int(end)) => usize::try_from(end).ok(),
         _ => None,

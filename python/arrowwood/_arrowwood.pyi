@@ -20,11 +20,13 @@ from arrowwood._types import Footprint, Message, Report
 __all__ = [
     "Buffer",
     "Builder",
+    "Col",
     "Column",
     "Dataset",
     "Field",
     "Follow",
     "Mapping",
+    "Predicate",
     "Schema",
     "StreamReader",
     "StreamWriter",
@@ -32,8 +34,10 @@ __all__ = [
     "__version__",
     "_Block",
     "_Values",
+    "_open_places",
     "_run_cli",
     "check",
+    "col",
     "compact",
     "concat",
     "follow",
@@ -72,6 +76,8 @@ class _ArrowSchema(Protocol):
 
     def __arrow_c_schema__(self) -> object: ...
 
+_Indices: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | Column
+_Function: TypeAlias = Literal["sum", "mean", "min", "max", "count", "var", "std"]
 _ArrowData: TypeAlias = Dataset | _ArrowStream | _ArrowArray
 _ColumnData: TypeAlias = Iterable[Any] | _HasBuffer | _ArrowStream | _ArrowArray
 _Table: TypeAlias = _ArrowData | AbstractMapping[str, _ColumnData] | Iterable[AbstractMapping[str, Any]]
@@ -138,6 +144,9 @@ def concat(datasets: Sequence[_ArrowData]) -> Dataset:
         SchemaMismatch: names or types of columns differ; the message has the first difference.
         InvalidArgument: there is none.
     """
+
+def col(name: str) -> Col:
+    """The column called `name`, to ask for rows by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``."""
 
 def from_arrow(data: _ArrowData) -> Dataset:
     """A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
@@ -358,12 +367,82 @@ class Dataset:
     def __getitem__(self, key: slice, /) -> Dataset: ...
     @overload
     def __getitem__(self, key: int, /) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]], /) -> Dataset: ...
+    def __getitems__(self, indices: _Indices) -> list[dict[str, Any]]:
+        """The rows `indices` as dicts, as PyTorch's loaders fetch them."""
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Pickling carries paths, options, rows and columns, not the data; what is in memory travels as an Arrow stream."""
     def __iter__(self) -> Iterator[dict[str, Any]]: ...
+    def take(self, indices: _Indices) -> Dataset:
+        """The rows `indices`, in that order, in memory of their own; ``ds[[3, 1, -1]]`` says the same.
+
+        Args:
+            indices: a list, a NumPy array or a column of integers. Negative ones count from the end; a row may be asked
+                for many times.
+
+        Raises:
+            RowOutOfRange: naming the first index that there is no row for.
+        """
+    def filter(self, predicate: Predicate) -> Dataset:
+        """The rows of which `predicate` is true, in their order, in memory of their own.
+
+        Raises:
+            ColumnNotFound: there is no such column.
+            InvalidArgument: a column can't be compared with a value of that type.
+            Unsupported: values of the column's type can't be compared.
+        """
+    def sample(self, n: int, seed: int | None = None) -> Dataset:
+        """`n` different rows, chosen with equal chances, in the order in which they were drawn.
+
+        One `seed` gives one sample, on every machine; without one it is another each time.
+
+        Raises:
+            InvalidArgument: there are fewer rows.
+        """
+    def shuffle(self, seed: int | None = None) -> Dataset:
+        """All rows in a random order: a view, which copies nothing until columns are used as a whole.
+
+        One `seed` gives one order, on every machine; without one it is another each time.
+        """
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
         """Rows `start` to `stop` as dicts, one after the other. The first ones of a stream come without walking it.
 
         Raises:
             InvalidArgument: several columns have one name, which a dict cannot hold; see :meth:`row`.
+        """
+    def aggregate(
+        self,
+        by: str | Sequence[str] | None = None,
+        *,
+        where: Predicate | None = None,
+        **columns: _Function | tuple[str, _Function],
+    ) -> Dataset:
+        """Something of each group of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
+
+        Groups come in the order in which they appear. Nulls are left out, NaN is left out of ``"min"`` and ``"max"`` unless
+        there is nothing else. Integers and decimals are summed exactly; the variance is that of a sample (divided by n − 1).
+        The result is the same for any number of threads and any cut into batches.
+
+        Args:
+            by: the columns, numbers, text, times, booleans or dictionary-encoded, whose values make a group; all rows are
+                one group without any. One name, or several.
+            where: only rows of which this is true.
+            columns: a function for the column of that name, or a column's name and a function for a column to be called
+                so, as in ``total=("price", "sum")``: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of values
+                that are not null), ``"var"`` or ``"std"``. ``n="count"`` is the number of rows, where no column is called
+                ``n``.
+
+        Raises:
+            ColumnNotFound: there is no such column.
+            Unsupported: a type has no groups, or not that function.
+            InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have one name.
+        """
+    def describe(self) -> Dataset:
+        """What there is to say of each column: a row for each of ``count``, ``null_count``, ``mean``, ``std``, ``min``,
+        ``25%``, ``50%``, ``75%`` and ``max``, which the first column, ``statistic``, names.
+
+        Numbers and booleans are described by floats, all else by text.
         """
     def row(self, index: int) -> tuple[Any, ...]:
         """A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`."""
@@ -465,6 +544,31 @@ class Column:
         """The largest value, ``None`` of no values; NaN is left out unless there is nothing else."""
     def count(self) -> int:
         """The number of values that are not null."""
+    def any(self) -> bool:
+        """Whether any value is true; false of none. Raises :class:`Unsupported` for types other than booleans."""
+    def all(self) -> bool:
+        """Whether no value is false; true of none. Raises :class:`Unsupported` for types other than booleans."""
+    def var(self) -> float | None:
+        """The variance of a sample (divided by n − 1), ``None`` of fewer than two values; NaN makes it NaN.
+
+        Raises:
+            Unsupported: the type is no number.
+        """
+    def std(self) -> float | None:
+        """The square root of the variance."""
+    def quantile(self, q: float) -> float | None:
+        """The value that a share `q` of the values lies below, exactly; between two values it lies on the line between them.
+
+        Nulls and NaN are left out; ``None`` of nothing else. Takes a copy of the column as floats.
+
+        Raises:
+            InvalidArgument: `q` does not lie between 0 and 1.
+            Unsupported: the type is no number.
+        """
+    def n_unique(self) -> int:
+        """How many different values there are; ``None`` is one, and all NaN are one."""
+    def value_counts(self) -> Dataset:
+        """Each value and how often it is there, in the columns of this name and ``count``: the most frequent first."""
     def map_reduce(self, function: Callable[[npt.NDArray[Any]], _T], combine: Callable[[_T, _T], _T]) -> _T | None:
         """`function` of each chunk of at most 65,536 rows, then `combine` of the results, from first to last.
 
@@ -476,11 +580,12 @@ class Column:
             Unsupported: its type is none of fixed width that NumPy has.
         """
     def to_numpy(self, copy: bool | None = None) -> npt.NDArray[Any]:
-        """The values as an array of shape ``(len(column),)``.
+        """The values as an array of shape ``(len(column),)``, of lists of one length ``(len(column), length)``.
 
         Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
         their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
-        ``bool``. All else, and booleans with nulls, become Python objects.
+        ``bool``. Lists of numbers of one length become rows of two dimensions. All else, and booleans and lists with nulls,
+        become Python objects.
 
         Args:
             copy: ``None``: without a copy where one chunk holds numbers, timestamps or durations without nulls; such
@@ -500,7 +605,40 @@ class Column:
         """The chunks for another Arrow library, values checked, nothing copied. The request is not followed."""
     def __arrow_c_schema__(self) -> object:
         """The field for another Arrow library."""
-    def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]]]: ...
+    def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]], int | None]: ...
+
+@final
+class Col:
+    """A column in a predicate, made by :func:`col`: compared with a value it is a :class:`Predicate`."""
+
+    def __eq__(self, value: object, /) -> Predicate: ...  # type: ignore[override]
+    def __ne__(self, value: object, /) -> Predicate: ...  # type: ignore[override]
+    def __lt__(self, value: Any, /) -> Predicate: ...
+    def __le__(self, value: Any, /) -> Predicate: ...
+    def __gt__(self, value: Any, /) -> Predicate: ...
+    def __ge__(self, value: Any, /) -> Predicate: ...
+    def is_in(self, values: Iterable[Any]) -> Predicate:
+        """Equal to one of `values`."""
+    def is_null(self) -> Predicate:
+        """Null."""
+    def is_not_null(self) -> Predicate:
+        """Not null."""
+
+@final
+class Predicate:
+    """Which rows are asked for, made with :func:`col` and put together by ``&``, ``|`` and ``~``.
+
+    A comparison with a null is neither true nor false, and so is its negation: such a row is not found. NaN is not equal
+    to anything, and neither less nor greater. Numbers are compared by their values: 2.5 with integers, times with times
+    of another unit. Integers stand for times in the column's unit as well.
+    """
+
+    def __and__(self, other: Predicate, /) -> Predicate: ...
+    def __rand__(self, other: Predicate, /) -> Predicate: ...
+    def __or__(self, other: Predicate, /) -> Predicate: ...
+    def __ror__(self, other: Predicate, /) -> Predicate: ...
+    def __invert__(self) -> Predicate: ...
+    def __bool__(self) -> bool: ...
 
 @final
 class _Values:
@@ -514,6 +652,11 @@ class _Block:
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+
+def _open_places(
+    places: list[tuple[_Path, int, int, list[int]]], how: tuple[Literal["lazy", "full", "none"], bool, bool, bool]
+) -> Dataset:
+    """The rows that a recipe names."""
 
 def _run_cli(arguments: list[str]) -> int:
     """Run the command line; the exit code."""

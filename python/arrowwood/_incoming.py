@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from arrowwood._errors import RowOutOfRange
+
 _EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__")
 _COARSE = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
 
@@ -44,6 +46,18 @@ def scalar(given):
         return None
     kind, values, _, _ = _parts("value", given.reshape(1), None)
     return kind, int(values[0])
+
+
+def indices(given):
+    """Row numbers as a contiguous array of int64."""
+    array = np.asarray(given)
+    if array.size == 0:
+        return np.empty(0, "<i8")
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise TypeError(f"expected row numbers, integers in one dimension, got {array.dtype} in {array.ndim}")
+    if array.dtype == "uint64" and (array > np.iinfo("i8").max).any():
+        raise RowOutOfRange(f"row {array.max()} is beyond 63 bits")
+    return np.ascontiguousarray(array, "<i8")
 
 
 def _parts(name, array, nulls):

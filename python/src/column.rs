@@ -29,6 +29,11 @@ impl Column {
         Column { inner }
     }
 
+    /// The column of the library.
+    pub fn inner(&self) -> &arrowwood::Column {
+        &self.inner
+    }
+
     fn len(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.len())?)
     }
@@ -153,11 +158,12 @@ impl Column {
         results.try_fold(first, |left, right| Ok(combine.call1((left, right))?)).map(Some)
     }
 
-    /// The values as an array of shape ``(len(column),)``.
+    /// The values as an array of shape ``(len(column),)``, of lists of one length ``(len(column), length)``.
     ///
     /// Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
     /// their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
-    /// ``bool``. All else, and booleans with nulls, become Python objects.
+    /// ``bool``. Lists of numbers of one length become rows of two dimensions. All else, and booleans and lists with nulls,
+    /// become Python objects.
     ///
     /// Args:
     ///     copy: ``None``: without a copy where one chunk holds numbers, timestamps or durations without nulls; such
@@ -180,17 +186,27 @@ impl Column {
     }
 
     /// NumPy's name of the type, and the values and nulls (a byte for each row, if there are any) of each chunk.
-    fn _parts<'py>(&self, py: Python<'py>) -> Result<(Option<String>, Vec<Part<'py>>)> {
-        let Some(plain) = Plain::of(self.inner.data_type()) else { return Ok((None, Vec::new())) };
+    fn _parts<'py>(&self, py: Python<'py>) -> Result<(Option<String>, Vec<Part<'py>>, Option<usize>)> {
+        let (data_type, width) = match self.inner.data_type() {
+            DataType::FixedSizeList(item, width) if is_vector(item.data_type()) && *width > 0 => {
+                (item.data_type(), usize::try_from(*width).ok())
+            }
+            other => (other, None),
+        };
+        let Some(plain) = Plain::of(data_type) else { return Ok((None, Vec::new(), None)) };
         let chunks = py.detach(|| match self.inner.contiguous()? {
             Some(whole) => Ok(vec![whole]),
             None => self.inner.chunks(),
         })?;
+        // Of lists of one length the numbers in them, where there are no nulls.
+        let chunks = match width.map(|width| chunks.iter().map(|chunk| items(chunk, width)).collect()) {
+            None => chunks,
+            Some(Some(items)) => items,
+            Some(None) => return Ok((None, Vec::new(), None)),
+        };
         let part = |chunk: &ArrayData| Ok((plain.values(chunk)?, nulls(py, chunk)));
-        Ok((
-            Some(plain.dtype.clone()),
-            chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect::<Result<_>>()?,
-        ))
+        let parts = chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect::<Result<_>>()?;
+        Ok((Some(plain.dtype.clone()), parts, width))
     }
 
     /// All values as a list.
@@ -321,6 +337,19 @@ impl Plain {
 fn cut(buffer: &Buffer, start: Option<usize>, len: Option<usize>) -> Option<Buffer> {
     let (start, len) = (start?, len?);
     (start.checked_add(len)? <= buffer.len()).then(|| buffer.slice_with_length(start, len))
+}
+
+/// Whether lists of the type become rows of an array: numbers that lie in Arrow as they do in NumPy.
+fn is_vector(data_type: &DataType) -> bool {
+    data_type.is_numeric() && Plain::of(data_type).is_some()
+}
+
+/// The numbers in the lists of `width` of a chunk; `None` where some are null.
+fn items(chunk: &ArrayData, width: usize) -> Option<ArrayData> {
+    let inside = chunk.child_data().first()?;
+    let (start, len) = (chunk.offset().checked_mul(width)?, chunk.len().checked_mul(width)?);
+    let inside = (start.checked_add(len)? <= inside.len()).then(|| inside.slice(start, len))?;
+    (chunk.null_count() == 0 && inside.null_count() == 0).then_some(inside)
 }
 
 /// The bits of a chunk of booleans as bytes.

@@ -10,11 +10,13 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
 use crate::column::{Column, Plain};
+use crate::compute::is_indices;
 use crate::errors::{Result, argument, import, wrong_type};
 use crate::exchange;
 use crate::export::Block;
 use crate::incoming;
 use crate::index::{Index, bounds, count, from_end, index, position, stop_on_signal};
+use crate::open::How;
 use crate::schema::Schema;
 use crate::value::object;
 
@@ -30,6 +32,7 @@ use crate::value::object;
 pub struct Dataset {
     inner: arrowwood::Dataset,
     names: Arc<Names>,
+    how: How,
 }
 
 /// The columns' names as Python strings, made when the first row is, and shared by slices.
@@ -38,7 +41,17 @@ type Names = PyOnceLock<Vec<Py<PyString>>>;
 impl Dataset {
     /// `inner` for Python.
     pub fn new(inner: arrowwood::Dataset) -> Dataset {
-        Dataset { inner, names: Arc::default() }
+        Dataset::opened(inner, How::default())
+    }
+
+    /// `inner` for Python, which was opened so.
+    pub fn opened(inner: arrowwood::Dataset, how: How) -> Dataset {
+        Dataset { inner, names: Arc::default(), how }
+    }
+
+    /// How the dataset was opened.
+    pub fn how(&self) -> How {
+        self.how
     }
 
     /// The dataset of the library.
@@ -47,12 +60,12 @@ impl Dataset {
     }
 
     /// Other rows of the same columns.
-    fn with_rows(&self, inner: arrowwood::Dataset) -> Dataset {
-        Dataset { inner, names: self.names.clone() }
+    pub fn with_rows(&self, inner: arrowwood::Dataset) -> Dataset {
+        Dataset { inner, names: self.names.clone(), how: self.how }
     }
 
     /// The number of rows. A stream is walked for it the first time, so others may run meanwhile.
-    fn len(&self, py: Python<'_>) -> Result<u64> {
+    pub fn len(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.len())?)
     }
 
@@ -71,7 +84,8 @@ impl Dataset {
         Ok(fields.iter().map(|field| PyString::intern(py, field.name()).unbind()).collect())
     }
 
-    fn dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
+    /// Row `at` as a dict.
+    pub fn dict<'py>(&self, py: Python<'py>, at: u64) -> Result<Bound<'py, PyDict>> {
         self.dict_of(py, self.inner.row(at)?)
     }
 
@@ -197,8 +211,13 @@ impl Dataset {
             let column = Column::new(self.inner.column(name.to_str()?)?);
             return Ok(Bound::new(py, column)?.into_any());
         }
-        if key.is_instance_of::<PyList>() || key.is_instance_of::<PyTuple>() {
-            return Err(wrong_type("a dataset has rows, slices and columns; use select([...]) for several columns"));
+        if is_indices(key) {
+            if key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>()) {
+                return Err(wrong_type(
+                    "a dataset has rows, slices and columns; use select([...]) for several columns",
+                ));
+            }
+            return Ok(Bound::new(py, self.take(py, key)?)?.into_any());
         }
         // Of a file, the last rows are found without counting all; a number before the first row is left to `index`.
         if let Some(row) = from_end(key).and_then(|back| self.inner.row_from_end(back).ok()) {
@@ -248,7 +267,7 @@ impl Dataset {
 
     /// The columns called `names`, in that order. Raises :class:`ColumnNotFound`.
     fn select(&self, names: Vec<String>) -> Result<Dataset> {
-        Ok(Dataset::new(self.inner.select(&names)?))
+        Ok(Dataset::opened(self.inner.select(&names)?, self.how))
     }
 
     /// The first `n` rows.

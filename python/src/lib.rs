@@ -2,7 +2,7 @@
 //! for users, so comments here say only what concerns this side.
 //!
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
-//! protocol), `buffer` (memory that grows), `value` (one cell), `schema`, `dataset`, `column`, `exchange` (Arrow
+//! protocol), `buffer` (memory that grows), `value` (one cell), `schema`, `dataset`, `column`, `compute`, `exchange` (Arrow
 //! capsules), `incoming` (Python's own tables), `open`, `sink` (what bytes go to and come from), `write`, `stream`, `csv`,
 //! `rows` (what is appended), `builder`, `writer` (growing tables), `follow`, `check`.
 
@@ -10,6 +10,7 @@ mod buffer;
 mod builder;
 mod check;
 mod column;
+mod compute;
 mod csv;
 mod dataset;
 mod dtype;
@@ -45,6 +46,8 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::column::Column;
     #[pymodule_export]
+    use crate::compute::{Col, Predicate, col};
+    #[pymodule_export]
     use crate::csv::read_csv;
     #[pymodule_export]
     use crate::dataset::{Dataset, concat};
@@ -57,7 +60,7 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::mapping::{Mapping, map};
     #[pymodule_export]
-    use crate::open::open;
+    use crate::open::{_open_places, open};
     #[pymodule_export]
     use crate::schema::{Field, Schema};
     #[pymodule_export]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use arrowwood::{Bytes, Open, Validate};
+use arrowwood::{Bytes, ErrorKind, Open, Validate};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -35,8 +35,53 @@ use crate::export;
 #[pyfunction]
 #[pyo3(signature = (source, *, validate = "lazy", copy = false, strict = false, partial = false))]
 pub fn open(source: &Bound<'_, PyAny>, validate: &str, copy: bool, strict: bool, partial: bool) -> Result<Dataset> {
-    let how = Open::new().validate(policy(validate)?).copy(copy).strict(strict).partial(partial);
-    any(source, how, copy).map(Dataset::new)
+    let how = How { validate: policy(validate)?, copy, strict, partial };
+    Ok(Dataset::opened(any(source, how.open(), copy)?, how))
+}
+
+/// How a dataset was opened.
+#[derive(Clone, Copy, Default)]
+pub struct How {
+    validate: Validate,
+    copy: bool,
+    strict: bool,
+    partial: bool,
+}
+
+impl How {
+    fn open(self) -> Open {
+        Open::new().validate(self.validate).copy(self.copy).strict(self.strict).partial(self.partial)
+    }
+}
+
+/// A place as Python has it: path, first row, number of rows, columns.
+type Place = (PathBuf, u64, u64, Vec<usize>);
+/// The arguments of `open` as Python has them.
+type Arguments = (&'static str, bool, bool, bool);
+
+/// What it takes to open the rows of a dataset elsewhere; `None` where they are in memory.
+pub fn recipe(dataset: &arrowwood::Dataset, how: How) -> Result<Option<(Vec<Place>, Arguments)>> {
+    let places = match dataset.places() {
+        Ok(places) => places,
+        Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(None),
+        Err(e) => return Err(e.into()),
+    };
+    let places = places.into_iter().map(|place| (place.path, place.start, place.rows, place.columns));
+    let validate = match how.validate {
+        Validate::Full => "full",
+        Validate::None => "none",
+        Validate::Lazy => "lazy",
+    };
+    Ok(Some((places.collect(), (validate, how.copy, how.strict, how.partial))))
+}
+
+/// The rows that a recipe names.
+#[pyfunction]
+pub fn _open_places(py: Python<'_>, places: Vec<Place>, how: (String, bool, bool, bool)) -> Result<Dataset> {
+    let how = How { validate: policy(&how.0)?, copy: how.1, strict: how.2, partial: how.3 };
+    let place = |(path, start, rows, columns)| arrowwood::Place { path, start, rows, columns };
+    let places: Vec<_> = places.into_iter().map(place).collect();
+    Ok(Dataset::opened(py.detach(|| how.open().places(&places))?, how))
 }
 
 fn policy(name: &str) -> Result<Validate> {

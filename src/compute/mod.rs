@@ -4,11 +4,31 @@
 //! together for every type, over batches and nulls. A result never depends on the number of threads, nor on where one
 //! batch ends and the next begins.
 
+mod access;
+mod accumulate;
+mod aggregate;
 mod blocks;
+mod compare;
 mod extreme;
+mod filter;
+mod frame;
+mod gather;
+mod group;
 mod kernels;
+mod mask;
+mod outcome;
+mod predicate;
+mod random;
 mod reduce;
+mod shuffle;
+mod state;
+mod statistics;
 mod sum;
+mod take;
+mod unify;
+
+pub use aggregate::{Aggregation, Function};
+pub use predicate::{Col, Literal, Operator, Predicate, col};
 
 #[cfg(test)]
 mod tests {
@@ -32,7 +52,7 @@ mod tests {
     }
 
     /// `array` in batches that begin at `cuts`.
-    fn cut(array: &ArrayRef, cuts: &[usize]) -> Column {
+    pub(super) fn cut(array: &ArrayRef, cuts: &[usize]) -> Column {
         let mut ends: Vec<usize> = cuts.iter().map(|&cut| cut % (array.len() + 1)).chain([0, array.len()]).collect();
         ends.sort_unstable();
         column(ends.windows(2).map(|ends| array.slice(ends[0], ends[1] - ends[0])))

@@ -144,7 +144,7 @@ fn decimal(digits: i128, scale: i8) -> Value<'static> {
 }
 
 /// The decimal as the nearest f64 or one next to it.
-fn decimal_to_f64(digits: i256, scale: i8) -> f64 {
+pub(super) fn decimal_to_f64(digits: i256, scale: i8) -> f64 {
     // Of the absolute value: the low half of a negative number counts upwards. The least i256 stays as it is, which
     // is its absolute value when read without a sign.
     let (low, high) = digits.wrapping_abs().to_parts();

@@ -32,6 +32,12 @@ pub(super) trait Keys {
 }
 
 impl Body {
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.buffers.clear();
+        self.variadics.clear();
+    }
+
     /// Adds rows of a column of numbers without nulls, which go out as they are; false where it is anything else.
     pub(super) fn add_plain(&mut self, node: &Node, array: &ArrayData, rows: &Range<usize>) -> bool {
         let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);

@@ -12,7 +12,7 @@ use super::message::Compression;
 pub(crate) use arrow_ipc::Block;
 
 /// What a record batch or a dictionary batch says of its body.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct BatchMetadata {
     /// The number of rows.
     pub rows: i64,

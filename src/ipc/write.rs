@@ -239,13 +239,15 @@ struct Output<W: Write> {
     compression: Option<Compression>,
     /// The last batch's metadata: most batches of a stream are of one shape.
     last: Option<(BatchMetadata, Vec<u8>)>,
+    /// Kept to save allocations.
+    body: Body,
     /// Whether a message was sent in part.
     is_broken: bool,
 }
 
 impl<W: Write> Output<W> {
     fn new(sink: W, compression: Option<Compression>) -> Output<W> {
-        Output { sink, at: 0, compression, last: None, is_broken: false }
+        Output { sink, at: 0, compression, last: None, body: Body::default(), is_broken: false }
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
@@ -310,14 +312,18 @@ impl<W: Write> Output<W> {
         dictionaries: &mut Dictionaries,
         blocks: &mut Blocks,
     ) -> Result<()> {
-        let mut body = Body::default();
+        let mut body = std::mem::take(&mut self.body);
         for (node, &column) in schema.columns.iter().zip(part.piece.columns.iter()) {
             let array = part.checked(column)?;
             if !body.add_plain(node, array, &part.rows) {
                 body.add(node, &part.column(column)?, dictionaries)?;
             }
         }
-        self.send(part.rows.len(), &body, dictionaries, blocks)
+        let sent = self.send(part.rows.len(), &body, dictionaries, blocks);
+        // What was sent is let go.
+        body.clear();
+        self.body = body;
+        sent
     }
 
     fn send(&mut self, rows: usize, body: &Body, dictionaries: &mut Dictionaries, blocks: &mut Blocks) -> Result<()> {
@@ -344,25 +350,17 @@ impl<W: Write> Output<W> {
             ),
         };
         let buffers = compressed.as_ref().unwrap_or(&body.buffers);
-        let mut end = 0;
-        let mut place = |buffer: &Buffer| {
-            let start = end;
-            end += buffer.len().next_multiple_of(ALIGNMENT) as i64;
-            (start, buffer.len() as i64)
-        };
-        let batch = BatchMetadata {
-            rows: rows as i64,
-            nodes: body.nodes.clone(),
-            buffers: buffers.iter().map(&mut place).collect(),
-            variadics: body.variadics.clone(),
-            body_length: end,
-        };
+        let describe = || describe(rows, body, buffers);
         if dictionary.is_some() {
-            return self.message(&metadata::batch_metadata(&batch, self.compression, dictionary), buffers);
+            return self.message(&metadata::batch_metadata(&describe(), self.compression, dictionary), buffers);
         }
-        let encoded = match self.last.take() {
-            Some((last, encoded)) if last == batch => encoded,
-            _ => metadata::batch_metadata(&batch, self.compression, None),
+        let (batch, encoded) = match self.last.take() {
+            Some(last) if is_shape_of(&last.0, rows, body, buffers) => last,
+            _ => {
+                let batch = describe();
+                let encoded = metadata::batch_metadata(&batch, self.compression, None);
+                (batch, encoded)
+            }
         };
         let block = self.message(&encoded, buffers);
         self.last = Some((batch, encoded));
@@ -403,4 +401,26 @@ impl<W: Write> Output<W> {
         self.put(&length.to_le_bytes())?;
         self.put(MAGIC)
     }
+}
+
+/// What a batch's metadata says of its body, whose buffers lie one behind the other.
+fn describe(rows: usize, body: &Body, buffers: &[Buffer]) -> BatchMetadata {
+    let mut end = 0;
+    let place = |buffer: &Buffer| {
+        let start = end;
+        end += buffer.len().next_multiple_of(ALIGNMENT) as i64;
+        (start, buffer.len() as i64)
+    };
+    let buffers = buffers.iter().map(place).collect();
+    let (nodes, variadics) = (body.nodes.clone(), body.variadics.clone());
+    BatchMetadata { rows: rows as i64, nodes, buffers, variadics, body_length: end }
+}
+
+/// Whether that is what the metadata says.
+fn is_shape_of(metadata: &BatchMetadata, rows: usize, body: &Body, buffers: &[Buffer]) -> bool {
+    metadata.rows == rows as i64
+        && metadata.nodes == body.nodes
+        && metadata.variadics == body.variadics
+        && metadata.buffers.len() == buffers.len()
+        && metadata.buffers.iter().zip(buffers).all(|((_, len), buffer)| *len == buffer.len() as i64)
 }

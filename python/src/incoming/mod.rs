@@ -20,7 +20,7 @@ use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::exchange::{arrays_of, dataset_of, exports, no_column};
 use build::Builder;
 use cell::Problem;
-pub use cell::read;
+pub use cell::{plain, read};
 use infer::Kind;
 
 /// The dataset that `data` is: one of `schema`, whose columns it has by name, or of the types that its values have.

@@ -1,0 +1,164 @@
+//! Values of one array by their row, wherever they are aligned, each looked up once and bounded.
+
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+
+use crate::error::{Error, Result};
+
+/// The values of `N` bytes from the array's first row on, nulls among them; as many as there are bytes for.
+pub(super) fn fixed_values<const N: usize>(array: &ArrayData) -> &[[u8; N]] {
+    let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
+    let all = bytes.as_chunks().0;
+    all.get(array.offset()..all.len().min(array.offset() + array.len())).unwrap_or_default()
+}
+
+/// The bits of booleans.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bits<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+}
+
+impl<'a> Bits<'a> {
+    pub(super) fn of(array: &'a ArrayData) -> Bits<'a> {
+        Bits { bytes: array.buffers().first().map_or(&[][..], |b| b.as_slice()), offset: array.offset() }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> bool {
+        let at = self.offset + row;
+        self.bytes.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+    }
+}
+
+/// Text or bytes of any layout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Texts<'a> {
+    array: &'a ArrayData,
+    layout: Layout<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Layout<'a> {
+    Small(&'a [[u8; 4]], &'a [u8]),
+    Large(&'a [[u8; 8]], &'a [u8]),
+    Views(&'a [[u8; 16]]),
+    Fixed(&'a [u8], usize),
+}
+
+impl<'a> Texts<'a> {
+    /// # Errors
+    /// `Unsupported` for arrays that hold neither text nor bytes.
+    pub(super) fn of(array: &'a ArrayData) -> Result<Texts<'a>> {
+        use DataType::*;
+        let buffer = |number: usize| array.buffers().get(number).map_or(&[][..], |b| b.as_slice());
+        let layout = match array.data_type() {
+            Utf8 | Binary => Layout::Small(from(buffer(0).as_chunks().0, array.offset()), buffer(1)),
+            LargeUtf8 | LargeBinary => Layout::Large(from(buffer(0).as_chunks().0, array.offset()), buffer(1)),
+            Utf8View | BinaryView => Layout::Views(fixed_values(array)),
+            other => match other.primitive_width() {
+                Some(width) => Layout::Fixed(from(buffer(0), array.offset() * width), width),
+                None => match other {
+                    FixedSizeBinary(width) => {
+                        let width = usize::try_from(*width).unwrap_or(0);
+                        Layout::Fixed(from(buffer(0), array.offset().saturating_mul(width)), width)
+                    }
+                    _ => return Err(Error::unsupported(format!("{other} has no values of plain bytes"))),
+                },
+            },
+        };
+        Ok(Texts { array, layout })
+    }
+
+    /// The bytes of row `row`, null or not.
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> Result<&'a [u8]> {
+        let found = match self.layout {
+            Layout::Small(offsets, data) => between(offsets, data, row, |raw| u32::from_le_bytes(raw) as usize),
+            Layout::Large(offsets, data) => between(offsets, data, row, |raw| u64::from_le_bytes(raw) as usize),
+            Layout::Views(views) => views.get(row).and_then(|view| self.view(view)),
+            Layout::Fixed(data, width) => data.get(row * width..(row + 1) * width),
+        };
+        found.ok_or_else(outside)
+    }
+
+    /// The bytes of row `row`; none of a null.
+    #[inline]
+    pub(super) fn get_valid(&self, row: usize) -> Result<&'a [u8]> {
+        match self.is_null(row) {
+            true => Ok(&[]),
+            false => self.get(row),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        self.array.nulls().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// A view is a length, then either 12 bytes of value or 4 of prefix, a buffer number and an offset in that buffer.
+    fn view(&self, view: &'a [u8; 16]) -> Option<&'a [u8]> {
+        let word = |at: usize| view[at..].first_chunk().map(|raw| u32::from_le_bytes(*raw) as usize);
+        let len = word(0)?;
+        if len <= 12 {
+            return view.get(4..4 + len);
+        }
+        let (buffer, start) = (word(8)?, word(12)?);
+        self.array.buffers().get(buffer + 1)?.as_slice().get(start..start + len)
+    }
+}
+
+fn from<T>(all: &[T], start: usize) -> &[T] {
+    all.get(start..).unwrap_or_default()
+}
+
+#[inline(always)]
+fn between<'a, const N: usize>(
+    offsets: &[[u8; N]],
+    data: &'a [u8],
+    row: usize,
+    offset: impl Fn([u8; N]) -> usize,
+) -> Option<&'a [u8]> {
+    let [start, end] = offsets.get(row..row + 2)?.first_chunk::<2>()?;
+    data.get(offset(*start)..offset(*end))
+}
+
+#[cold]
+fn outside() -> Error {
+    Error::invalid("an offset or a view points outside of its buffers")
+}
+
+/// The keys of a dictionary-encoded array from its first row on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Keys<'a> {
+    Bytes(&'a [[u8; 1]]),
+    Halves(&'a [[u8; 2]]),
+    Words(&'a [[u8; 4]]),
+    Longs(&'a [[u8; 8]]),
+}
+
+impl<'a> Keys<'a> {
+    pub(super) fn of(array: &'a ArrayData) -> Keys<'a> {
+        let index = match array.data_type() {
+            DataType::Dictionary(index, _) => index.primitive_width(),
+            other => other.primitive_width(),
+        };
+        match index {
+            Some(1) => Keys::Bytes(fixed_values(array)),
+            Some(2) => Keys::Halves(fixed_values(array)),
+            Some(4) => Keys::Words(fixed_values(array)),
+            _ => Keys::Longs(fixed_values(array)),
+        }
+    }
+
+    /// The key of row `row`; one that is negative is larger than any dictionary.
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> Option<usize> {
+        Some(match self {
+            Keys::Bytes(keys) => keys.get(row)?[0].into(),
+            Keys::Halves(keys) => u16::from_le_bytes(*keys.get(row)?).into(),
+            Keys::Words(keys) => u32::from_le_bytes(*keys.get(row)?) as usize,
+            Keys::Longs(keys) => u64::from_le_bytes(*keys.get(row)?) as usize,
+        })
+    }
+}

@@ -1,0 +1,263 @@
+//! What columns say of themselves: `any`, `all`, `var`, `std`, `quantile`, `n_unique`, `value_counts`, and `describe`.
+//!
+//! Nulls are left out, and of quantiles NaN too, as of `min` and `max`; among different values a null counts as one, and
+//! so do all NaN.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+
+use super::accumulate::{Rows, each_float};
+use super::aggregate::Function;
+use super::frame::Frame;
+use super::sum::decimal_to_f64;
+use crate::column::Column;
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::map::Look;
+use crate::parallel;
+use crate::value::Value;
+
+impl Column {
+    /// Whether any value is true; false of none.
+    ///
+    /// # Errors
+    /// `Unsupported` for types other than booleans.
+    pub fn any(&self) -> Result<bool> {
+        Ok(self.count_true("any")? > 0)
+    }
+
+    /// Whether no value is false; true of none.
+    ///
+    /// # Errors
+    /// `Unsupported` for types other than booleans.
+    pub fn all(&self) -> Result<bool> {
+        Ok(self.count_true("all")? == i128::from(self.count()?))
+    }
+
+    fn count_true(&self, what: &str) -> Result<i128> {
+        match (self.data_type(), self.sum()) {
+            (DataType::Boolean, Ok(Value::Int128(count))) => Ok(count),
+            (DataType::Boolean, Err(e)) => Err(e),
+            _ => Err(self.not_possible(what)),
+        }
+    }
+
+    /// The variance of a sample, divided by n − 1; `None` of fewer than two values. NaN makes it NaN.
+    ///
+    /// # Errors
+    /// `Unsupported` for types that are no numbers.
+    pub fn var(&self) -> Result<Option<f64>> {
+        let found = self.as_dataset().aggregate::<&str>(&[]).column(self.name(), Function::Var).finish()?;
+        Ok(number(&found.row(0)?.get(0)?))
+    }
+
+    /// The square root of the variance.
+    ///
+    /// # Errors
+    /// `Unsupported` for types that are no numbers.
+    pub fn std(&self) -> Result<Option<f64>> {
+        Ok(self.var()?.map(f64::sqrt))
+    }
+
+    /// The value that a share `q` of the values lies below, exactly: between two values it lies on the line from one to the
+    /// other. `None` of no values. Takes a copy of the column as floats.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless `q` lies between 0 and 1; `Unsupported` for types that are no numbers.
+    pub fn quantile(&self, q: f64) -> Result<Option<f64>> {
+        Ok(self.quantiles(&[q])?.and_then(|found| found.first().copied()))
+    }
+
+    /// Several quantiles at once.
+    ///
+    /// # Errors
+    /// As [`quantile`](Column::quantile).
+    pub fn quantiles(&self, shares: &[f64]) -> Result<Option<Vec<f64>>> {
+        if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
+            return Err(Error::argument(format!("a quantile lies between 0 and 1, got {share}")));
+        }
+        if !(self.data_type().is_numeric() || *self.data_type() == DataType::Boolean) {
+            return Err(self.not_possible("a quantile"));
+        }
+        let mut values = self.as_dataset().watched(Look::Now, || self.floats())?;
+        if values.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(shares.iter().map(|&share| quantile(&mut values, share)).collect()))
+    }
+
+    /// All values that are numbers, as floats.
+    fn floats(&self) -> Result<Vec<f64>> {
+        let frame = Frame::of(self.as_dataset())?;
+        let of_block = |block: usize| {
+            let mut found = Vec::new();
+            for (part, rows) in frame.spans(block) {
+                let ids = vec![1; rows.len()];
+                let rows = Rows { array: frame.checked(part, 0)?, rows, ids: &ids, lane: 0 };
+                each_float(&rows, |id, _, number| {
+                    if id != 0 && !number.is_nan() {
+                        found.push(number);
+                    }
+                })?;
+            }
+            Ok(found)
+        };
+        let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
+        let blocks = parallel::map(frame.blocks(), bytes, of_block).into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(blocks.concat())
+    }
+
+    /// How many different values there are; a null is one, and all NaN are one.
+    ///
+    /// # Errors
+    /// `Unsupported` for nested types.
+    pub fn n_unique(&self) -> Result<u64> {
+        self.as_dataset().aggregate(&[self.name()]).finish()?.len()
+    }
+
+    /// Each value and how often it is there, as columns of the column's name and `count`: the most frequent first, then as
+    /// they appear. A null is a value.
+    ///
+    /// # Errors
+    /// `Unsupported` for nested types; `InvalidArgument` for a column that is called `count` itself.
+    pub fn value_counts(&self) -> Result<Dataset> {
+        let found = self.as_dataset().aggregate(&[self.name()]).rows("count").finish()?;
+        let counts = found.column_at(1)?;
+        let count = |value: Result<Value<'_>>| Ok(if let Value::Int(count) = value? { count } else { 0 });
+        let counts = counts.values().map(count).collect::<Result<Vec<i64>>>()?;
+        let mut order: Vec<i64> = (0..counts.len() as i64).collect();
+        order.sort_by_key(|&row| std::cmp::Reverse(counts[row as usize]));
+        found.take(&order)
+    }
+}
+
+/// The quantile of some values, which are put into another order.
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    let place = share * (values.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let (_, low, above) = values.select_nth_unstable_by(below, f64::total_cmp);
+    let low = *low;
+    let part = place - below as f64;
+    match above.iter().copied().reduce(f64::min).filter(|_| part > 0.0) {
+        Some(high) => low + (high - low) * part,
+        None => low,
+    }
+}
+
+/// A value as a float, if it is a number.
+fn number(value: &Value<'_>) -> Option<f64> {
+    match value {
+        Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
+        Value::Int(number) => Some(*number as f64),
+        Value::UInt(number) => Some(*number as f64),
+        Value::Int128(number) => Some(*number as f64),
+        Value::Float32(number) => Some(f64::from(*number)),
+        Value::Float64(number) => Some(*number),
+        Value::Decimal { digits, scale } => Some(decimal_to_f64(*digits, *scale)),
+        _ => None,
+    }
+}
+
+const STATISTICS: [&str; 9] = ["count", "null_count", "mean", "std", "min", "25%", "50%", "75%", "max"];
+
+impl Dataset {
+    /// What there is to say of each column: a row for each statistic, which the first column names. Numbers and booleans
+    /// are described by floats, all else by text.
+    pub fn describe(&self) -> Result<Dataset> {
+        let mut fields = vec![Field::new("statistic", DataType::Utf8, false)];
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(STATISTICS.to_vec()))];
+        for index in 0..self.num_columns() {
+            let column = self.column_at(index)?;
+            let is_number = column.data_type().is_numeric() || *column.data_type() == DataType::Boolean;
+            let array = if is_number { described(&column)? } else { described_by_text(&column)? };
+            fields.push(Field::new(column.name(), array.data_type().clone(), true));
+            columns.push(array);
+        }
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
+        Dataset::try_from(vec![batch.map_err(|e| Error::invalid(e.to_string()))?])
+    }
+}
+
+fn described(column: &Column) -> Result<ArrayRef> {
+    let (count, nulls) = (column.count()?, column.null_count()?);
+    let (mean, std) = (column.mean()?, column.std()?);
+    let [low, high] = [number(&column.min()?), number(&column.max()?)];
+    let quartiles = column.quantiles(&[0.25, 0.5, 0.75])?.unwrap_or_default();
+    let quartile = |number: usize| quartiles.get(number).copied();
+    let found = [Some(count as f64), Some(nulls as f64), mean, std, low, quartile(0), quartile(1), quartile(2), high];
+    Ok(Arc::new(Float64Array::from(found.to_vec())))
+}
+
+fn described_by_text(column: &Column) -> Result<ArrayRef> {
+    // Types without an order have no extremes.
+    let shown = |found: Result<Value<'_>>| match found {
+        Ok(Value::Null) | Err(_) => None,
+        Ok(value) => Some(value.to_string()),
+    };
+    let (count, nulls) = (Some(column.count()?.to_string()), Some(column.null_count()?.to_string()));
+    let [low, high] = [shown(column.min()), shown(column.max())];
+    Ok(Arc::new(StringArray::from(vec![count, nulls, None, None, low, None, None, None, high])))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::*;
+    use proptest::prelude::*;
+
+    use super::super::tests::cut;
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn quantiles_are_those_of_the_sorted_values(
+            values in prop::collection::vec(prop::option::weighted(0.8, -100i32..100), 1..200),
+            share in prop_oneof![Just(0.0), Just(1.0), Just(0.5), 0.0..1.0f64],
+        ) {
+            let array = Arc::new(Int32Array::from(values.clone())) as ArrayRef;
+            let column = cut(&array, &[3, 70]);
+            let mut sorted: Vec<f64> = values.iter().flatten().map(|&v| f64::from(v)).collect();
+            sorted.sort_by(f64::total_cmp);
+            let expected = (!sorted.is_empty()).then(|| {
+                let place = share * (sorted.len() - 1) as f64;
+                let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+                low + (high - low) * place.fract()
+            });
+            prop_assert_eq!(column.quantile(share).unwrap(), expected);
+            let mut counts: Vec<(Option<i32>, i64)> = Vec::new();
+            for value in &values {
+                match counts.iter_mut().find(|known| known.0 == *value) {
+                    Some(known) => known.1 += 1,
+                    None => counts.push((*value, 1)),
+                }
+            }
+            counts.sort_by_key(|known| -known.1);
+            let found = column.value_counts().unwrap();
+            prop_assert_eq!(column.n_unique().unwrap(), counts.len() as u64);
+            for (row, (value, count)) in counts.iter().enumerate() {
+                let row = found.row(row as u64).unwrap();
+                prop_assert_eq!(row.get(0).unwrap().to_string(), value.map_or("null".into(), |v| v.to_string()));
+                prop_assert_eq!(row.get(1).unwrap().to_string(), count.to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn nulls_and_nan_are_left_out_where_the_docs_say_so() {
+        let floats =
+            Arc::new(Float64Array::from(vec![Some(1.0), None, Some(f64::NAN), Some(3.0), Some(-0.0)])) as ArrayRef;
+        let column = cut(&floats, &[2]);
+        assert_eq!(column.quantile(0.5).unwrap(), Some(1.0));
+        assert!(column.var().unwrap().is_some_and(f64::is_nan));
+        assert_eq!(column.n_unique().unwrap(), 5);
+        let flags = |flags: &[Option<bool>]| cut(&(Arc::new(BooleanArray::from(flags.to_vec())) as ArrayRef), &[1]);
+        let of = |column: Column| (column.any().unwrap(), column.all().unwrap());
+        assert_eq!(of(flags(&[Some(true), None])), (true, true));
+        assert_eq!(of(flags(&[Some(false), Some(true)])), (true, false));
+        assert_eq!(of(flags(&[None, None])), (false, true));
+        assert!(
+            column.any().is_err() && column.quantile(1.5).is_err() && flags(&[None]).quantile(0.5).unwrap().is_none()
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! `take` and `sample`: any rows of a dataset, side by side.
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, SchemaRef};
+
+use super::frame::Frame;
+use super::gather::{Pick, gather};
+use super::random::Random;
+use crate::dataset::Dataset;
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::Look;
+use crate::parallel;
+use crate::validate;
+
+/// The most rows of a batch of gathered rows.
+pub(super) const BATCH: usize = 1 << 20;
+
+impl Dataset {
+    /// The rows `indices`, in that order, in memory of their own. Negative ones count from the end; a row may be asked
+    /// for many times. Costs what the rows cost, however large the dataset is; a column of dictionary keys is checked
+    /// as a whole the first time.
+    ///
+    /// # Errors
+    /// `RowOutOfRange`, naming the first index that there is no row for.
+    pub fn take(&self, indices: &[i64]) -> Result<Dataset> {
+        self.watched(Look::Now, || {
+            let frame = Frame::of(self)?;
+            let rows = positions(indices, frame.rows())?;
+            gather_rows(self, &frame, rows.len(), |i| rows[i])
+        })
+    }
+
+    /// `n` different rows, chosen with equal chances, in the order in which they were drawn. One `seed` gives one sample
+    /// of as many rows, on every machine.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the dataset has fewer rows.
+    pub fn sample(&self, n: u64, seed: u64) -> Result<Dataset> {
+        let rows = self.len()?;
+        if n > rows {
+            return Err(Error::argument(format!("a sample of {n} different rows of only {rows}")));
+        }
+        let drawn = Random::new(seed).sample(n, rows);
+        self.watched(Look::Now, || gather_rows(self, &Frame::of(self)?, drawn.len(), |i| drawn[i]))
+    }
+}
+
+/// The rows that `indices` mean among `rows`.
+fn positions(indices: &[i64], rows: u64) -> Result<Vec<u64>> {
+    let position = |&index: &i64| {
+        let row = match u64::try_from(index) {
+            Ok(row) => Some(row).filter(|&row| row < rows),
+            Err(_) => rows.checked_sub(index.unsigned_abs()),
+        };
+        row.ok_or_else(|| Error::new(ErrorKind::RowOutOfRange, format!("row {index} of a dataset of {rows} rows")))
+    };
+    indices.iter().map(position).collect()
+}
+
+/// `count` rows of `dataset`, the one at `i` being `row(i)`, which is one of its rows.
+pub(super) fn gather_rows(
+    dataset: &Dataset,
+    frame: &Frame<'_>,
+    count: usize,
+    row: impl Fn(usize) -> u64 + Sync,
+) -> Result<Dataset> {
+    let chunks: Vec<_> = (0..count).step_by(BATCH).map(|start| start..count.min(start + BATCH)).collect();
+    let picked = parallel::map(chunks.len(), count.saturating_mul(16), |chunk| {
+        Picked::of(frame, chunks[chunk].clone().map(&row))
+    });
+    gather_picked(dataset, frame, picked)
+}
+
+/// A dataset of the rows of each of `picked`, all columns.
+pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Picked>) -> Result<Dataset> {
+    let schema = dataset.schema();
+    let mut picked: Vec<Picked> = picked.into_iter().filter(|picked| !picked.picks.is_empty()).collect();
+    let columns = schema.fields().len();
+    loop {
+        let rows: usize = picked.iter().map(|picked| picked.picks.len()).sum();
+        let bytes = rows.saturating_mul(columns).saturating_mul(64);
+        let arrays = parallel::map(picked.len() * columns, bytes, |job| {
+            picked[job / columns].column(frame, schema, job % columns)
+        });
+        let too_large = |e: &Error| e.kind() == ErrorKind::Unsupported;
+        let split: Vec<bool> = (0..picked.len())
+            .map(|batch| arrays[batch * columns..][..columns].iter().any(|a| a.as_ref().err().is_some_and(too_large)))
+            .collect();
+        if split.iter().zip(&picked).any(|(split, picked)| *split && picked.picks.len() > 1) {
+            // Offsets or keys that are too narrow for all rows are wide enough for fewer.
+            picked = picked.into_iter().zip(split).flat_map(|(picked, split)| picked.halves(split)).collect();
+            continue;
+        }
+        let mut arrays = arrays.into_iter();
+        let batch = |picked: &Picked| Ok((picked.picks.len(), arrays.by_ref().take(columns).collect::<Result<_>>()?));
+        let batches = picked.iter().map(batch).collect::<Result<Vec<_>>>()?;
+        return Ok(Dataset::of_arrays(schema.clone(), batches));
+    }
+}
+
+/// Rows of a batch to be: of which batches, and which of their rows.
+#[derive(Debug, Default)]
+pub(super) struct Picked {
+    parts: Vec<usize>,
+    pub(super) picks: Vec<Pick>,
+}
+
+impl Picked {
+    /// The rows of a dataset that have the numbers `rows`.
+    pub(super) fn of(frame: &Frame<'_>, rows: impl Iterator<Item = u64>) -> Picked {
+        let mut picked = Picked::default();
+        let mut numbers = vec![u32::MAX; frame.num_parts()];
+        let mut hint = 0;
+        picked.picks.reserve(rows.size_hint().0);
+        for row in rows {
+            let Some((part, inside)) = frame.locate(row, hint) else { continue };
+            hint = part;
+            if numbers[part] == u32::MAX {
+                numbers[part] = picked.parts.len() as u32;
+                picked.parts.push(part);
+            }
+            picked.picks.push((numbers[part], inside));
+        }
+        picked
+    }
+
+    /// Adds rows of batch `part`, which comes after those that are there.
+    pub(super) fn add(&mut self, part: usize, rows: impl Iterator<Item = usize>) {
+        if self.parts.last() != Some(&part) {
+            self.parts.push(part);
+        }
+        let number = self.parts.len() as u32 - 1;
+        self.picks.extend(rows.map(|row| (number, row)));
+    }
+
+    fn halves(mut self, split: bool) -> Vec<Picked> {
+        if !split || self.picks.len() < 2 {
+            return vec![self];
+        }
+        let second = self.picks.split_off(self.picks.len() / 2);
+        let (parts, picks) = (self.parts.clone(), second);
+        vec![self, Picked { parts, picks }]
+    }
+
+    /// Column number `column` of the rows.
+    pub(super) fn column(&self, frame: &Frame<'_>, schema: &SchemaRef, column: usize) -> Result<ArrayData> {
+        let data_type = schema.field(column).data_type();
+        // What a gathered column shares with its batches has to be checked there, once.
+        let is_shared = has_dictionary(data_type);
+        let array = |&part: &usize| match is_shared {
+            true => frame.checked(part, column),
+            false => frame.unchecked(part, column),
+        };
+        let from = self.parts.iter().map(array).collect::<Result<Vec<_>>>()?;
+        let name = || format!("column '{}'", schema.field(column).name());
+        let gathered = gather(data_type, &from, &self.picks).map_err(|e| e.context(name()))?;
+        if !is_shared && !validate::is_trivial(data_type) {
+            validate::check(&gathered).map_err(|e| e.context(name()))?;
+        }
+        Ok(gathered)
+    }
+}
+
+fn has_dictionary(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(..) => true,
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => has_dictionary(field.data_type()),
+        FixedSizeList(field, _) | Map(field, _) | RunEndEncoded(_, field) => has_dictionary(field.data_type()),
+        Struct(fields) => fields.iter().any(|field| has_dictionary(field.data_type())),
+        Union(fields, _) => fields.iter().any(|(_, field)| has_dictionary(field.data_type())),
+        _ => false,
+    }
+}

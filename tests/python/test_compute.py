@@ -1,0 +1,366 @@
+"""Rows by number and by predicate, and what is worked out of columns, against pyarrow and NumPy."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from conftest import ipc_of, same, write_ipc
+
+import arrowwood as aw
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Numbers, text, keys, times, decimals and lists, with nulls."""
+    random = np.random.default_rng(7)
+    rows = 5_000
+    number = random.integers(-50, 50, rows)
+    mask = random.random(rows) < 0.2
+    words = np.array(["apple", "pear", "fig", "a longer word than twelve", ""])[random.integers(0, 5, rows)]
+    price = random.normal(100, 20, rows)
+    price[::97] = np.nan
+    moments = np.datetime64("2020-01-01", "ms") + random.integers(0, 10**11, rows)
+    return pa.table(
+        {
+            "n": pa.array(number, mask=mask),
+            "u": pa.array((number + 50).astype("uint8")),
+            "price": pa.array(price, mask=np.roll(mask, 1)),
+            "word": pa.array(words, mask=np.roll(mask, 2)),
+            "key": pa.array(words, mask=np.roll(mask, 2)).dictionary_encode(),
+            "flag": pa.array(number % 3 == 0, mask=np.roll(mask, 3)),
+            "when": pa.array(moments, mask=np.roll(mask, 4)).cast(pa.timestamp("ms", "UTC")),
+            "money": pa.array([None if m else decimal.Decimal(int(n)) / 8 for n, m in zip(number, mask)], pa.decimal128(9, 3)),
+            "pair": pa.array([[int(n), 1] for n in number], pa.list_(pa.int64(), 2)),
+            "row": pa.array(np.arange(rows)),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=[("file", None), ("stream", 700), ("file", 64)])
+def both(request, table):
+    format, rows = request.param
+    return aw.open(ipc_of(table, format, rows)), table
+
+
+def rows_of(ds):
+    return ds["row"].to_pylist()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8", "uint64", ">i4", list, pa.array])
+def test_take(both, dtype):
+    ds, table = both
+    wanted = [5, 3, 200, 3, 0, 255]
+    given = list(wanted) if dtype is list else pa.array(wanted) if dtype is pa.array else np.array(wanted, dtype)
+    taken = ds.take(given)
+    assert all(map(same, taken.to_pylist(), [ds[i] for i in wanted]))
+    assert rows_of(taken) == wanted == rows_of(ds[given])
+    assert taken.to_arrow().drop_columns("price").equals(table.drop_columns("price").take(wanted))
+    assert [row["row"] for row in ds.__getitems__(given)] == wanted
+
+
+def test_take_from_the_end_and_out_of_range(both):
+    ds, table = both
+    assert rows_of(ds.take([-1, 0, -len(ds)])) == [len(ds) - 1, 0, 0]
+    assert rows_of(ds.take([])) == [] == rows_of(ds.take(np.array([], "float64")))
+    for row in (len(ds), -len(ds) - 1, 2**63, 2**70):
+        with pytest.raises(aw.RowOutOfRange, match=str(row)):
+            ds.take([0, row])
+        with pytest.raises(aw.RowOutOfRange):
+            ds.__getitems__([0, row])
+    with pytest.raises(aw.RowOutOfRange):
+        ds.take(np.array([2**63 + 1], "uint64"))
+    for wrong in (np.array([1.5]), np.array([[1, 2]]), np.array([True])):
+        with pytest.raises(TypeError, match="row numbers"):
+            ds.take(wrong)
+    with pytest.raises(TypeError):
+        ds.take([1.5])
+    with pytest.raises(TypeError, match="select"):
+        ds[["n", "u"]]
+
+
+def comparisons(table):
+    moment = table["when"].drop_null()[17].as_py()
+    yield from (("n", value) for value in (0, -7, 2.5, 1000, -1e300, float("nan"), decimal.Decimal("3.0")))
+    yield from (("u", value) for value in (-1, 0, 99, 256, np.int8(3), 2**70))
+    yield from (("price", value) for value in (100, 99.5, float("inf"), float("nan"), np.float32(100), 2**53 + 1))
+    yield from (("word", value) for value in ("fig", "", "zzz", "a longer word than twelve"))
+    yield from (("key", value) for value in ("fig", "", "zzz"))
+    yield from (("flag", value) for value in (True, False))
+    yield ("when", moment)
+    yield ("when", moment.astimezone(datetime.timezone(datetime.timedelta(hours=5))) + datetime.timedelta(microseconds=1))
+    yield from (("money", value) for value in (decimal.Decimal("1.125"), 2, 1.1))
+
+
+OPERATORS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
+
+
+def plain(column, value):
+    """The column as Python values that compare exactly."""
+    if isinstance(value, float) and column.type == pa.decimal128(9, 3):
+        value = decimal.Decimal(str(value))
+    return column.to_pylist(), value
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_filter_compares_as_python_does(both, operator):
+    import operator as python
+
+    ds, table = both
+    short = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+    compare = getattr(python, short[operator])
+    for name, value in comparisons(table):
+        values, exact = plain(table[name], value)
+        holds = [None if v is None else bool(compare(v, exact)) for v in values]
+        predicate = compare(aw.col(name), value)
+        assert rows_of(ds.filter(predicate)) == [i for i, h in enumerate(holds) if h], (name, value)
+        assert rows_of(ds.filter(~predicate)) == [i for i, h in enumerate(holds) if h is False], (name, value)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_filter_compares_as_pyarrow_does(both, operator):
+    ds, table = both
+    mask = getattr(pc, operator)(table["price"], 100.0)
+    python = {"equal": "__eq__", "not_equal": "__ne__", "less": "__lt__", "less_equal": "__le__", "greater": "__gt__"}
+    found = ds.filter(getattr(aw.col("price"), python.get(operator, "__ge__"))(100.0))
+    expected = table.filter(mask)
+    assert rows_of(found) == expected["row"].to_pylist()
+    assert found.select(["word", "key", "pair"]).to_pylist() == expected.select(["word", "key", "pair"]).to_pylist()
+
+
+def test_predicates_are_put_together(both):
+    ds, table = both
+    found = ds.filter((aw.col("price") > 100) & aw.col("word").is_in(["fig", "pear"]) | aw.col("n").is_null())
+    price, word, n = table["price"], table["word"], table["n"]
+    mask = pc.or_kleene(pc.and_kleene(pc.greater(price, 100), pc.is_in(word, pa.array(["fig", "pear"]))), pc.is_null(n))
+    assert rows_of(found) == table.filter(mask)["row"].to_pylist()
+    assert rows_of(ds.filter(aw.col("key").is_not_null())) == table.filter(pc.is_valid(table["key"]))["row"].to_pylist()
+    assert rows_of(ds.filter(aw.col("n") == None)) == []  # noqa: E711
+    when = np.datetime64("2021-06-01")
+    mask = pc.greater_equal(table["when"], pa.scalar(when.astype("M8[ms]"), pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC")))
+    assert rows_of(ds.filter(aw.col("when") >= when)) == table.filter(mask)["row"].to_pylist()
+
+
+def test_what_cannot_be_compared_says_so(both):
+    ds, _ = both
+    for predicate in (aw.col("word") > 3, aw.col("n") == "x", aw.col("when") < datetime.datetime(2020, 1, 1), aw.col("flag") > 1):
+        with pytest.raises(aw.InvalidArgument, match="can't be compared"):
+            ds.filter(predicate)
+    with pytest.raises(aw.ColumnNotFound):
+        ds.filter(aw.col("nothing") > 3)
+    with pytest.raises(TypeError, match="together by &"):
+        bool(aw.col("n") > 3)
+    with pytest.raises(TypeError):
+        ds.filter("n > 3")
+    with pytest.raises(TypeError, match="several values"):
+        aw.col("word").is_in("fig")
+    assert repr((aw.col("n") > 3) & ~aw.col("word").is_null()) == "(n > 3) & (~(word is null))"
+    assert repr(aw.col("n")) == 'col("n")'
+
+
+def test_sample_and_shuffle(both):
+    ds, table = both
+    drawn = rows_of(ds.sample(100, seed=1))
+    assert len(set(drawn)) == 100 and drawn == rows_of(ds.sample(100, seed=1)) != rows_of(ds.sample(100, seed=2))
+    assert drawn[:10] == rows_of(ds.sample(10, seed=1))
+    assert rows_of(ds.sample(100)) != rows_of(ds.sample(100))
+    with pytest.raises(aw.InvalidArgument, match="different rows"):
+        ds.sample(len(ds) + 1)
+    with pytest.raises(aw.InvalidArgument):
+        ds.sample(-1)
+    view = ds.shuffle(seed=1)
+    order = rows_of(view)
+    assert sorted(order) == list(range(len(ds))) != order
+    assert [view[i]["row"] for i in (0, 17, -1)] == [order[0], order[17], order[-1]]
+    assert rows_of(view[10:20]) == order[10:20] == [row["row"] for row in view.rows(10, 20)]
+    assert view.select(["word", "row"])[3] == {"word": table["word"][order[3]].as_py(), "row": order[3]}
+    assert view["n"].sum() == pc.sum(table["n"]).as_py()
+    assert view.shuffle(seed=2)[0]["row"] == rows_of(view.shuffle(seed=2))[0]
+    assert rows_of(view.take([3, 1])) == [order[3], order[1]]
+    assert aw.from_arrow(view)["row"].to_pylist() == order
+
+
+def naive_groups(table, by, where=None):
+    """Rows of each group, in the order in which groups appear."""
+    keys = list(zip(*(table[name].to_pylist() for name in by))) if by else [()] * len(table)
+    groups = {}
+    for row, key in enumerate(keys):
+        if where is None or where[row]:
+            groups.setdefault(tuple("nan" if k != k else k for k in key), []).append(row)
+    return groups
+
+
+@pytest.mark.parametrize("by", [["key"], ["word"], ["n"], ["u", "flag"], ["key", "word", "n"], ["when"], ["money"], ["price"], []])
+def test_aggregate(both, by):
+    ds, table = both
+    found = ds.aggregate(
+        by, where=aw.col("row") >= 7, rows="count", mean=("price", "mean"), total=("n", "sum"), low=("n", "min"),
+        high=("price", "max"), filled=("n", "count"), var=("price", "var"), std=("n", "std"), paid=("money", "sum"),
+        last=("when", "max"), first=("word", "min"), final=("key", "max"), any=("flag", "max"), cheap=("money", "mean"),
+    )
+    found.validate()
+    groups = naive_groups(table, by, [row >= 7 for row in range(len(table))])
+    assert len(found) == len(groups)
+    assert found.schema.names[: len(by)] == by and [found.schema[name].type for name in by] == [ds.schema[name].type for name in by]
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    for result, (key, rows) in zip(found, groups.items()):
+        values = {name: [v for v in (column[row] for row in rows) if v is not None] for name, column in columns.items()}
+        assert tuple("nan" if result[name] != result[name] else result[name] for name in by) == key
+        assert result["rows"] == len(rows) and result["filled"] == len(values["n"])
+        assert result["total"] == sum(values["n"]) and result["paid"] == sum(values["money"])
+        assert result["low"] == min(values["n"], default=None) and result["last"] == max(values["when"], default=None)
+        assert result["first"] == min(values["word"], default=None) and result["final"] == max(values["key"], default=None)
+        assert result["any"] == max(values["flag"], default=None)
+        price = np.array(values["price"])
+        assert same(result["high"], None if not len(price) else float(np.nanmax(price)) if not np.isnan(price).all() else float("nan"))
+        close(result["mean"], price.mean() if len(price) else None)
+        close(result["var"], price.var(ddof=1) if len(price) > 1 else None)
+        close(result["std"], np.std(values["n"], ddof=1) if len(values["n"]) > 1 else None)
+        close(result["cheap"], float(sum(values["money"])) / len(values["money"]) if values["money"] else None)
+
+
+def close(found, expected):
+    assert (found is None) == (expected is None)
+    if expected is not None:
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_aggregate_names(both):
+    ds, table = both
+    assert ds.aggregate("key", price="mean").schema.names == ["key", "price"]
+    assert ds.aggregate(price="count", n="count").to_pylist() == [
+        {"price": len(table) - table["price"].null_count, "n": len(table) - table["n"].null_count}
+    ]
+    assert ds[:0].aggregate("key", price="mean").to_pylist() == []
+    assert ds[:0].aggregate(price="mean", t=("n", "sum"), w=("word", "min")).to_pylist() == [{"price": None, "t": 0, "w": None}]
+    assert ds.aggregate("word", where=aw.col("n") > 1000, n="sum").to_pylist() == []
+    for problem, asked in (
+        (aw.ColumnNotFound, {"x": "mean"}),
+        (aw.InvalidArgument, {"n": "average"}),
+        (aw.InvalidArgument, {"key": "max"}),
+        (aw.Unsupported, {"word": "mean"}),
+        (TypeError, {"n": 3}),
+    ):
+        with pytest.raises(problem):
+            ds.aggregate("key", **asked)
+    with pytest.raises(aw.Unsupported, match="grouping"):
+        ds.aggregate("pair", n="sum")
+    with pytest.raises(TypeError, match="predicate"):
+        ds.aggregate("key", where="n > 3", n="sum")
+
+
+def test_sums_that_do_not_fit_are_errors():
+    ds = aw.from_arrow(pa.table({"k": [1, 1, 2], "n": [2**63 - 1, 1, -5], "u": pa.array([2**64 - 1, 0, 5], "uint64")}))
+    assert ds.aggregate("k", u="sum")["u"].to_pylist() == [2**64 - 1, 5]
+    with pytest.raises(aw.InvalidArgument, match="fit"):
+        ds.aggregate("k", n="sum")
+    assert ds["n"].sum() == 2**63 - 5
+
+
+def test_reductions(both):
+    ds, table = both
+    price = table["price"].drop_null().to_numpy()
+    n = table["n"].drop_null().to_numpy()
+    close(ds["n"].var(), n.var(ddof=1))
+    close(ds["n"].std(), n.std(ddof=1))
+    assert np.isnan(ds["price"].var())
+    for q in (0, 0.25, 0.5, 0.9, 1):
+        close(ds["n"].quantile(q), np.quantile(n, q))
+        close(ds["price"].quantile(q), np.nanquantile(price, q))
+        close(ds["money"].quantile(q), float(np.quantile([float(v) for v in table["money"].drop_null().to_pylist()], q)))
+    with pytest.raises(aw.InvalidArgument, match="between 0 and 1"):
+        ds["n"].quantile(2)
+    assert ds["flag"].any() is True and ds["flag"].all() is False
+    assert ds.filter(aw.col("flag") == True)["flag"].all() is True  # noqa: E712
+    assert ds[:0]["flag"].any() is False and ds[:0]["flag"].all() is True and ds[:0]["n"].quantile(0.5) is None
+    for name in ("n", "word", "key", "flag", "when", "money", "u"):
+        values = table[name].to_pylist()
+        assert ds[name].n_unique() == len(set(values))
+        counts = {row[name]: row["count"] for row in ds[name].value_counts()}
+        assert counts == {value: values.count(value) for value in set(values)}
+        assert list(counts.values()) == sorted(counts.values(), reverse=True)
+    for name in ("word", "pair"):
+        for method in ("var", "std", "any", "all"):
+            with pytest.raises(aw.Unsupported):
+                getattr(ds[name], method)()
+
+
+def test_describe(both):
+    ds, table = both
+    found = ds.describe().to_pylist()
+    assert [row["statistic"] for row in found] == ["count", "null_count", "mean", "std", "min", "25%", "50%", "75%", "max"]
+    n = table["n"].drop_null().to_numpy()
+    expected = [len(n), table["n"].null_count, n.mean(), n.std(ddof=1), n.min(), *np.quantile(n, [0.25, 0.5, 0.75]), n.max()]
+    np.testing.assert_allclose([row["n"] for row in found], expected)
+    words = table["word"].drop_null().to_pylist()
+    assert [row["word"] for row in found] == [str(len(words)), str(table["word"].null_count), None, None, min(words), None, None, None, max(words)]
+    assert found[2]["flag"] == pytest.approx(pc.mean(table["flag"]).as_py())
+    assert ds[:0].describe()["n"].to_pylist() == [0, 0] + [None] * 7
+
+
+def test_lists_of_one_length_are_rows_of_two_dimensions(tmp_path):
+    numbers = np.arange(24, dtype="float32").reshape(6, 4)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), 4)
+    path = write_ipc(tmp_path / "vectors.arrow", pa.table({"v": column, "i": np.arange(6)}))
+    ds = aw.open(path)
+    found = ds["v"].to_numpy(copy=False)
+    assert found.shape == (6, 4) and found.dtype == "float32" and not found.flags.writeable
+    assert (found == numbers).all() and (ds[2:5]["v"].to_numpy(copy=False) == numbers[2:5]).all()
+    assert not found.flags.owndata and (np.asarray(ds["v"]) == numbers).all()
+    in_batches = aw.open(ipc_of(pa.table({"v": column}), "file", 2))
+    assert (in_batches["v"].to_numpy() == numbers).all()
+    with pytest.raises(aw.CopyNeeded, match="3 chunks"):
+        in_batches["v"].to_numpy(copy=False)
+    assert (ds.take([5, 0])["v"].to_numpy() == numbers[[5, 0]]).all()
+    assert aw.from_arrow(pa.table({"v": column[1:3]}))["v"].to_numpy().tolist() == numbers[1:3].tolist()
+    assert ds[:0]["v"].to_numpy().shape == (0, 4)
+    holed = aw.from_arrow(pa.table({"v": pa.array([[1, 2], None], pa.list_(pa.int8(), 2))}))
+    assert holed["v"].to_numpy().tolist() == [[1, 2], None]
+
+
+def rows_in_child(dataset, queue):
+    queue.put((dataset.to_pylist(), dataset.mapped.mapped > 0))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_datasets_travel_to_workers_as_paths(tmp_path, stocks, method):
+    import multiprocessing
+    import pickle
+
+    path = write_ipc(tmp_path / "stocks.arrow", stocks, max_rows=100)
+    ds = aw.open(path, validate="full")[50:250].select(["price", "symbol"])
+    assert len(pickle.dumps(ds)) < 500
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    worker = context.Process(target=rows_in_child, args=(ds, queue))
+    worker.start()
+    found = queue.get(timeout=60)
+    worker.join()
+    assert found == (ds.to_pylist(), True)
+
+
+def test_pickled_tables_have_the_rows_that_they_had(tmp_path):
+    import pickle
+
+    path = tmp_path / "table"
+    with aw.writer(path, pa.schema({"n": pa.int64()}), segment_rows=1000) as writer:
+        writer.append({"n": list(range(2500))})
+        writer.commit()
+        ds = aw.open(path)
+        pickled, part = pickle.dumps(ds), pickle.dumps(ds[990:2010])
+        writer.append({"n": [-1]})
+        writer.commit()
+        assert pickle.loads(pickled)["n"].to_pylist() == list(range(2500))
+        assert pickle.loads(part)["n"].to_pylist() == list(range(990, 2010)) and len(part) < 500
+        writer.drop_before(1000)
+        with pytest.raises(aw.RowOutOfRange, match="not there any more"):
+            pickle.loads(pickled)
+        later = aw.open(path)[5:10]
+        assert pickle.loads(pickle.dumps(later))["n"].to_pylist() == later["n"].to_pylist() == list(range(1005, 1010))
+    two = aw.open([write_ipc(tmp_path / f"{i}.arrow", pa.table({"n": [i, i + 10]})) for i in range(2)])
+    assert pickle.loads(pickle.dumps(two))["n"].to_pylist() == [0, 10, 1, 11]
+    memory = aw.from_arrow(pa.table({"n": [1, 2, 3]}))
+    assert pickle.loads(pickle.dumps(memory[1:]))["n"].to_pylist() == [2, 3]
+    assert pickle.loads(pickle.dumps(two[:0])).to_pylist() == []
