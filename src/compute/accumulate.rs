@@ -50,7 +50,7 @@ pub(super) fn count(ids: &[u32], lane: usize, counts: &mut [u64]) {
 /// Adds floats, and ones, which makes one addition of both.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn add_f64(ids: &[u32], values: &[[u8; 8]], lane: usize, sums: &mut [[f64; 2]]) {
-    add_each(ids, values, lane, sums, |raw| f64::from_le_bytes(raw));
+    add_each(ids, values, lane, sums, f64::from_le_bytes);
 }
 
 #[inline(always)]
@@ -61,11 +61,23 @@ fn add_each<const N: usize>(
     sums: &mut [[f64; 2]],
     number: impl Fn([u8; N]) -> f64,
 ) {
-    for (row, (&id, &raw)) in ids.iter().zip(values).enumerate() {
-        if let Some(sum) = sums.get_mut(id as usize * LANES + (lane + row) % LANES) {
-            *sum = [sum[0] + number(raw), sum[1] + 1.0];
+    let groups = sums.as_chunks_mut::<LANES>().0;
+    let mut add = |id: u32, lane: usize, raw: [u8; N]| {
+        if let Some(group) = groups.get_mut(id as usize) {
+            group[lane] = [group[lane][0] + number(raw), group[lane][1] + 1.0];
+        }
+    };
+    // From the first lane on, so that in the steps the lanes are known.
+    let head = ((LANES - lane) % LANES).min(ids.len()).min(values.len());
+    let ((first, ids), (before, values)) = (ids.split_at(head), values.split_at(head));
+    first.iter().zip(before).enumerate().for_each(|(row, (&id, &raw))| add(id, lane + row, raw));
+    let ((ids, last), (values, after)) = (ids.as_chunks::<LANES>(), values.as_chunks::<LANES>());
+    for (ids, values) in ids.iter().zip(values) {
+        for lane in 0..LANES {
+            add(ids[lane], lane, values[lane]);
         }
     }
+    last.iter().zip(after).enumerate().for_each(|(lane, (&id, &raw))| add(id, lane, raw));
 }
 
 /// Adds numbers of any type as floats.

@@ -255,9 +255,11 @@ impl Plan {
     fn block<'a>(&self, frame: &Frame<'a>, block: usize) -> Result<(Groups<'a>, Vec<State<'a>>)> {
         let mask = |(part, rows)| self.condition.as_ref().map(|c| c.mask(frame, part, &rows, true)).transpose();
         let masks = frame.spans(block).map(mask).collect::<Result<Vec<Option<Mask>>>>()?;
-        let groups = group(frame, block, &self.keys, &masks)?;
+        let mut groups = group(frame, block, &self.keys, &masks)?;
         let states = self.kinds.iter().map(|&kind| State::of_block(kind, frame, block, &groups));
         let states = states.collect::<Result<_>>()?;
+        // The next block of this thread has use for the memory.
+        groups.ids = Vec::new();
         Ok((groups, states))
     }
 

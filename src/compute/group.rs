@@ -231,7 +231,7 @@ impl<'a> Encoder<'a> {
     ) -> Result<()> {
         match array.data_type() {
             DataType::Float64 => self.add_words::<8>(array, &rows, mask, |raw| float_word(f64::from_le_bytes(raw))),
-            DataType::Float16 | DataType::Float32 => return self.add_cells(array, rows, mask),
+            DataType::Float16 | DataType::Float32 => self.add_cells(array, rows, mask),
             _ => self.add_words(array, &rows, mask, word),
         }
     }
@@ -360,13 +360,28 @@ fn look_up(keys: &Keys<'_>, first: usize, wanted: u64, numbers: &[u32], into: &m
     match (keys, numbers.first_chunk::<256>()) {
         (Keys::Bytes(keys), Some(numbers)) => {
             let keys = keys.get(first..first + count).unwrap_or_default();
-            fill(into, wanted, keys.iter().map(|[key]| numbers[*key as usize]))
+            match (into.first_chunk_mut::<64>(), keys.first_chunk::<64>()) {
+                (Some(into), Some(keys)) => fill_all(into, wanted, keys, numbers),
+                _ => fill(into, wanted, keys.iter().map(|[key]| numbers[*key as usize])),
+            }
         }
         (keys, _) => {
             let number = |row: usize| keys.get(row).and_then(|key| numbers.get(key)).copied().unwrap_or(UNSEEN);
             fill(into, wanted, (first..first + count).map(number))
         }
     }
+}
+
+/// As `fill`, of as many rows as there are bits.
+#[inline(always)]
+fn fill_all(into: &mut [u32; 64], wanted: u64, keys: &[[u8; 1]; 64], numbers: &[u32; 256]) -> bool {
+    let mut most = 0;
+    for row in 0..64 {
+        let number = numbers[keys[row][0] as usize] & 0u32.wrapping_sub((wanted >> row & 1) as u32);
+        most = most.max(number);
+        into[row] = number;
+    }
+    most != UNSEEN
 }
 
 #[inline(always)]

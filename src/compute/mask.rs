@@ -289,14 +289,20 @@ fn integers(
 /// The rows whose number lies between two, both included, one bit each.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn inside<T: Number<N>, const N: usize>(values: &[[u8; N]], low: T, high: T, words: &mut [u64]) {
-    let mut bytes = [0u8; 64];
-    for (values, word) in values.chunks(64).zip(words) {
-        bytes[values.len()..].fill(0);
-        for (byte, raw) in bytes.iter_mut().zip(values) {
-            let value = T::load(*raw);
-            *byte = u8::from(value >= low) & u8::from(value <= high);
+    let is_inside = |raw: [u8; N]| {
+        let value = T::load(raw);
+        u8::from(value >= low) & u8::from(value <= high)
+    };
+    let (whole, rest) = values.as_chunks::<64>();
+    for (values, word) in whole.iter().zip(words.iter_mut()) {
+        let mut bytes = [0u8; 64];
+        for row in 0..64 {
+            bytes[row] = is_inside(values[row]);
         }
         *word = pack(&bytes);
+    }
+    if let Some(last) = words.get_mut(whole.len()) {
+        *last = rest.iter().enumerate().fold(0, |word, (row, raw)| word | u64::from(is_inside(*raw)) << row);
     }
 }
 
