@@ -495,13 +495,15 @@ class Dataset:
         become Python objects.
         """
     def to_polars(self) -> pl.DataFrame:
-        """The dataset as a Polars data frame; columns of numbers are not copied, text is."""
+        """The dataset as a Polars data frame; columns of numbers are not copied, text is. Many small batches are gathered
+        first, as Polars takes its time for each."""
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another Arrow library, values checked, nothing copied. The request is not followed."""
     def __arrow_c_schema__(self) -> object:
         """The schema for another Arrow library."""
     def _repr_html_(self) -> str: ...
     def _dtypes(self) -> list[str | None]: ...
+    def _gathered(self, small: int) -> Dataset: ...
     def _pick(self, columns: Sequence[int]) -> Dataset: ...
     def _block(self) -> _Block | None: ...
 

@@ -79,10 +79,7 @@ def _columns(dataset, dtypes):
 
 
 def _by_pyarrow(dataset):
-    batches = dataset.num_batches
-    if batches > 1 and dataset.nbytes < batches * _SMALL:
-        dataset = dataset.collect()
-    table, names = pa.table(dataset), dataset.column_names
+    table, names = pa.table(dataset._gathered(_SMALL)), dataset.column_names
     if len(set(names)) == len(names):
         return table.to_pandas()
     # pyarrow takes columns of one name for one another.

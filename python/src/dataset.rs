@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef};
-use arrowwood::{Value, guard};
+use arrowwood::{ErrorKind, Value, guard};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
@@ -97,6 +97,19 @@ impl Dataset {
         }
         Ok(dict)
     }
+}
+
+/// Whether there are many batches, of fewer than `small` bytes each. Only the first rows are looked at: looking at all
+/// would keep an array for each column of each batch.
+fn are_many(dataset: &arrowwood::Dataset, small: u64) -> arrowwood::Result<bool> {
+    const MANY: u64 = 64;
+    const FIRST: u64 = 4096;
+    let (batches, rows) = (dataset.num_batches()? as u64, dataset.len()?);
+    if batches <= MANY || rows == 0 {
+        return Ok(false);
+    }
+    let first = dataset.head(FIRST)?.nbytes()? as f64 / rows.min(FIRST) as f64;
+    Ok(first * (rows as f64) < small as f64 * batches as f64)
 }
 
 /// How NumPy sees a type whose values it takes as they are.
@@ -365,9 +378,24 @@ impl Dataset {
         guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("matrix", (slf,))?))
     }
 
-    /// The dataset as a Polars data frame; columns of numbers are not copied, text is.
+    /// The dataset as a Polars data frame; columns of numbers are not copied, text is. Many small batches are gathered
+    /// first, as Polars takes its time for each.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        Ok(import(slf.py(), "polars", "to_polars()")?.call_method1("DataFrame", (slf,))?)
+        const SMALL: u64 = 128 << 10;
+        let frame = import(slf.py(), "polars", "to_polars()")?.getattr("DataFrame")?;
+        Ok(frame.call1((slf.get()._gathered(slf.py(), SMALL)?,))?)
+    }
+
+    /// One batch where there are many, of fewer than so many bytes each; as it is where that cannot be.
+    fn _gathered(&self, py: Python<'_>, small: u64) -> Result<Dataset> {
+        let gathered = py.detach(|| match are_many(&self.inner, small)? {
+            true => self.inner.collect(),
+            false => Ok(self.inner.clone()),
+        });
+        match gathered {
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(self.with_rows(self.inner.clone())),
+            gathered => Ok(self.with_rows(gathered?)),
+        }
     }
 
     /// NumPy's names of the columns' types, where it has them in Arrow's layout.

@@ -13,6 +13,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -162,6 +163,31 @@ def the_other_way(readers, arrowwood, folder):
     return {name: differs(line, WRITTEN) for name, line in read(arrowwood, folder).items()}
 
 
+def through_shared_memory(readers, arrowwood):
+    """What goes wrong between processes that share memory: streams in /dev/shm, written by Python and read by each
+    reader where they are, and written by each and opened in place."""
+    if importlib.util.find_spec("arrowwood") is None or not Path("/dev/shm").is_dir():
+        print("shared memory: left out, no arrowwood for Python, or no /dev/shm")
+        return []
+    import arrowwood as aw
+
+    numbers = list(range(3000))
+    expected = [[str(n), f"row {n}"] for n in numbers]
+    bad = []
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        ours, theirs = Path(folder, "ours"), Path(folder, "theirs")
+        ours.mkdir()
+        aw.write({"n": numbers, "text": [f"row {n}" for n in numbers]}, ours / "rows.stream", format="stream", max_rows=1000)
+        for name, command in readers.items():
+            complaint = differs(read(command, ours)["rows.stream"], expected)
+            bad += [f"a stream in shared memory, read by {name}: {complaint}"] if complaint else []
+        for file, complaint in the_other_way(readers, arrowwood, theirs).items():
+            copied = aw.open(theirs / file).mapped.copied
+            complaint = complaint or (f"{copied} bytes were copied" if copied else "")
+            bad += [f"shared memory, {file}: {complaint}"] if complaint else []
+    return bad
+
+
 INTRODUCTION = """# Read by other Arrow libraries
 
 Made by `tests/interop/run.py`, see there. A line is a type, or a table that is awkward in another way. *ok*: every
@@ -209,7 +235,7 @@ def main():
     print(text)
     if options.markdown:
         options.markdown.write_text(text)
-    bad = failures(readers, remarks, written)
+    bad = failures(readers, remarks, written) + through_shared_memory(readers, samples)
     print("\n".join(bad) or f"{len(readers)} readers, {len(table)} samples: nothing wrong")
     sys.exit(bool(bad))
 

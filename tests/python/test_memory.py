@@ -360,6 +360,14 @@ def test_arrow_columns_are_not_copied():
     assert_frame_equal(frame, table.to_pandas(types_mapper=pd.ArrowDtype))
 
 
+def test_many_small_batches_are_gathered_for_polars():
+    pl = pytest.importorskip("polars")
+    table = table_of(1000, 10)
+    frame = aw.open(ipc_of(table, "stream")).to_polars()
+    assert (frame.n_chunks(), aw.open(ipc_of(table_of(60, 1), "stream")).to_polars().n_chunks()) == (1, 60)
+    assert frame.equals(pl.DataFrame(table))
+
+
 # ---- arrays of two dimensions ----
 
 
