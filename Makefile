@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench interop live torture check-all fuzz lint clean
+.PHONY: demo test test-rust test-python bench bench-streams interop live torture check-all fuzz lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -31,6 +31,11 @@ check-all: test
 bench: $(VENV)/test.done
 	$(BIN)/pip install --quiet datasets
 	$(BIN)/python bench/rivals/run.py $(QUICK)
+	$(BIN)/python bench/rivals/questions.py $(QUICK)
+
+# Streams through memory and a socket, in chunks of 16 KiB to 16 MiB, beside pyarrow and Polars, with plots.
+bench-streams: $(VENV)/test.done
+	$(BIN)/python bench/streams.py
 
 # Whether pyarrow, Go, Java and JavaScript read what Arrowwood writes, and the reverse; those that are not here are left
 # out. `make interop PAGE="--markdown docs/interop.md"` writes the page of it.

@@ -130,7 +130,7 @@ def utf8_twin(path, folder):
     return str(twin)
 
 
-def gathers(path, name, rounds):
+def gathers(path, name):
     ds, table = aw.open(path), pa.ipc.open_stream(pa.memory_map(path)).read_all()
     frame = pl.from_arrow(table)
     places = np.random.default_rng(3).integers(0, len(ds), 10_000)
@@ -293,8 +293,8 @@ def questions(args):
     yield mean_by_group(one, "5.6 M rows, dictionary, one batch")
     yield mean_by_group(many, "5.6 M rows, dictionary, 5,600 batches")
     yield mean_by_group(utf8_twin(one, args.data), "5.6 M rows, utf8, one batch")
-    yield from gathers(one, "one batch", args)
-    yield from gathers(many, "5,600 batches", args)
+    yield from gathers(one, "one batch")
+    yield from gathers(many, "5,600 batches")
     yield from many_batches(args.data)
 
 
