@@ -8,6 +8,10 @@ use std::path::Path;
 
 use multiversion::multiversion;
 
+pub mod builders;
+pub mod paged;
+pub mod table;
+
 /// A file mapped, without anything around it.
 #[derive(Debug)]
 pub struct Map {
@@ -39,6 +43,66 @@ impl Drop for Map {
         // SAFETY: the range of `new`, not used after.
         unsafe { libc::munmap(self.base, self.len) };
     }
+}
+
+/// Fresh memory of no file, nothing around it.
+#[derive(Debug)]
+pub struct Pages {
+    base: *mut libc::c_void,
+    /// The bytes wanted; as much as a huge page more is mapped.
+    len: usize,
+    /// Where the first whole huge page begins.
+    skip: usize,
+}
+
+const HUGE_PAGE: usize = 2 << 20;
+
+impl Pages {
+    /// `len` bytes, not touched yet, in huge pages or in small ones.
+    pub fn new(len: usize, huge: bool) -> Pages {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a null hint lets the kernel choose an unused range.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len + HUGE_PAGE, protection, flags, -1, 0) };
+        assert_ne!(base, libc::MAP_FAILED);
+        #[cfg(target_os = "linux")]
+        {
+            let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+            // SAFETY: the range just mapped; the advice changes no contents.
+            unsafe { libc::madvise(base, len + HUGE_PAGE, advice) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = huge;
+        Pages { base, len, skip: base.align_offset(HUGE_PAGE) }
+    }
+
+    /// The memory as numbers.
+    pub fn numbers(&mut self) -> &mut [i64] {
+        // SAFETY: `skip` is less than a huge page, which was mapped on top of `len`.
+        let start = unsafe { self.base.byte_add(self.skip) };
+        // SAFETY: mapped until drop, aligned to a huge page, zeroed by the kernel, borrowed from `self` alone.
+        unsafe { std::slice::from_raw_parts_mut(start.cast(), self.len / 8) }
+    }
+
+    /// The same, touched.
+    pub fn filled(mut self) -> Pages {
+        self.numbers().fill(1);
+        self
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the range of `new`, not used after.
+        unsafe { libc::munmap(self.base, self.len + HUGE_PAGE) };
+    }
+}
+
+/// What this thread has had of a processor.
+pub fn processor_seconds() -> f64 {
+    let mut spent = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `spent` is a live timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut spent) };
+    spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
 }
 
 /// The sum of `count` float64 from byte `offset` of a file on, through a fresh mapping.

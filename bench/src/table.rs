@@ -1,0 +1,88 @@
+//! Figures in rows and columns, for people and for programs.
+
+use std::fmt::Write as _;
+
+/// Medians of one benchmark. `bench/report.py` makes a page's table and a plot of it.
+#[derive(Debug)]
+pub struct Table {
+    /// What was measured.
+    pub title: String,
+    /// The unit of the first `plotted` columns.
+    pub unit: String,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// How many of the columns the plot shows; those behind are ratios.
+    pub plotted: usize,
+    /// A name and a figure for each column, where there is one.
+    pub rows: Vec<(String, Vec<Option<f64>>)>,
+    /// Ratios that are promised: what, at least how much, how much it is.
+    pub promises: Vec<(String, f64, f64)>,
+}
+
+impl Table {
+    /// Prints the table, or JSON.
+    pub fn print(&self, json: bool) {
+        match json {
+            true => println!("{}", self.to_json()),
+            false => print!("{}", self.to_text()),
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let width = self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let mut text = format!("{} ({})\n{:width$}", self.title, self.unit, "");
+        self.columns.iter().for_each(|name| write!(text, "  {name:>12}").expect("written"));
+        for (name, cells) in &self.rows {
+            write!(text, "\n{name:width$}").expect("written");
+            for (cell, column) in cells.iter().zip(&self.columns) {
+                let width = column.chars().count().max(12);
+                write!(text, "  {:>width$}", cell.map_or("–".into(), number)).expect("written");
+            }
+        }
+        for (what, wanted, reached) in &self.promises {
+            write!(text, "\n{what}: {reached:.2} ×, wanted ≥ {wanted} ×").expect("written");
+        }
+        text + "\n"
+    }
+
+    fn to_json(&self) -> String {
+        let rows = self.rows.iter().map(|(name, cells)| {
+            let cells = cells.iter().map(|cell| cell.map_or("null".into(), |value| format!("{value:.6}")));
+            format!("[{}, {}]", quoted(name), list(cells))
+        });
+        let promises = self.promises.iter();
+        let promises = promises.map(|(what, wanted, reached)| format!("[{}, {wanted}, {reached:.4}]", quoted(what)));
+        format!(
+            "{{\"title\": {}, \"unit\": {}, \"columns\": {}, \"plotted\": {}, \"rows\": {}, \"promises\": {}}}",
+            quoted(&self.title),
+            quoted(&self.unit),
+            list(self.columns.iter().map(|name| quoted(name))),
+            self.plotted,
+            list(rows),
+            list(promises)
+        )
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+/// Names have no control characters.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn number(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+/// The one in the middle.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
