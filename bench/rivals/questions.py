@@ -63,9 +63,7 @@ def close(a, b):
 def groups(frame):
     """Means by key, of anything that exports Arrow data."""
     table = pa.table(frame)
-    keys, means = (table.column(number).combine_chunks() for number in (0, 1))
-    keys = keys.dictionary_decode() if isinstance(keys, pa.DictionaryArray) else keys
-    return dict(zip(keys.to_pylist(), means.to_pylist()))
+    return dict(zip(*(table.column(number).to_pylist() for number in (0, 1))))
 
 
 def same_groups(a, b):
@@ -87,7 +85,7 @@ def reductions(path, name):
     }
     for function, (a, b, c, d) in what.items():
         sql = f"select {'stddev_samp' if function == 'std' else function}(price) from t"
-        ways = {OURS: a, "pyarrow": b, "polars": c, "numpy": d, "duckdb": lambda sql=sql: db.sql(sql).fetchone()[0]}
+        ways = {OURS: a, "pyarrow": b, "polars": c, "numpy": d, "duckdb": lambda sql=sql: db.sql(sql).fetchall()[0][0]}
         shows = (
             "One column that is mapped and has been read before, as each library reads its own view of the same pages. "
             "It shows how near to the speed of memory a reduction comes; it does not show the first touch of a page."

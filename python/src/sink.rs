@@ -82,7 +82,9 @@ impl Read for Object {
         let came = Python::attach(|py| {
             let bytes = self.method.bind(py).call1((most,))?;
             let bytes = bytes.cast::<PyBytes>()?.as_bytes();
-            into.get_mut(..bytes.len()).map(|into| into.copy_from_slice(bytes));
+            if let Some(into) = into.get_mut(..bytes.len()) {
+                into.copy_from_slice(bytes);
+            }
             Ok(bytes.len())
         });
         match came {
@@ -128,7 +130,7 @@ impl Sink {
                 };
                 let file = target.py().detach(create);
                 let failed = |e: io::Error| Error::io("creating the file", &e).at(&path);
-                Ok(Sink::File(file.map_err(|e| failed(e))?, problem.clone()))
+                Ok(Sink::File(file.map_err(failed)?, problem.clone()))
             }
             None => Ok(Sink::Room(Room::of(target)?)),
         }

@@ -31,7 +31,7 @@ pub struct StreamWriter {
 enum State {
     /// Nothing was sent: the first rows say what the schema is.
     New(Sink),
-    Begun(arrowwood::StreamWriter<Sink>),
+    Begun(Box<arrowwood::StreamWriter<Sink>>),
     Closed,
 }
 
@@ -70,8 +70,8 @@ fn begin(
     schema: &SchemaRef,
     compression: Option<Compression>,
     problem: &Problem,
-) -> Result<arrowwood::StreamWriter<Sink>> {
-    problem.or(py.detach(|| arrowwood::StreamWriter::new(sink, schema.clone(), compression)))
+) -> Result<Box<arrowwood::StreamWriter<Sink>>> {
+    problem.or(py.detach(|| arrowwood::StreamWriter::new(sink, schema.clone(), compression).map(Box::new)))
 }
 
 fn lock<T>(place: &Mutex<T>) -> MutexGuard<'_, T> {
