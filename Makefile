@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench interop live torture check-all fuzz lint clean
+.PHONY: demo test test-rust test-python bench bench-builders bench-paged interop live torture check-all fuzz lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -31,6 +31,15 @@ check-all: test
 bench: $(VENV)/test.done
 	$(BIN)/pip install --quiet datasets
 	$(BIN)/python bench/rivals/run.py $(QUICK)
+
+# Single benchmarks, each with its table and plot in docs/benchmarks.md.
+bench-builders:
+	cargo build --release -p arrowwood-bench --features jemalloc --bin builders --bin builders_jemalloc
+	$(PYTHON) bench/report.py builders $(TARGET)/release/builders
+
+bench-paged:
+	cargo build --release -p arrowwood-bench --bin paged
+	$(PYTHON) bench/report.py paged $(TARGET)/release/paged
 
 # Whether pyarrow, Go, Java and JavaScript read what Arrowwood writes, and the reverse; those that are not here are left
 # out. `make interop PAGE="--markdown docs/interop.md"` writes the page of it.
