@@ -6,7 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench bench-streams interop live torture check-all fuzz lint clean
+.PHONY: demo test test-rust test-python bench bench-streams bench-builders bench-paged interop live torture check-all fuzz \
+  lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -36,6 +37,15 @@ bench: $(VENV)/test.done
 # Streams through memory and a socket, in chunks of 16 KiB to 16 MiB, beside pyarrow and Polars, with plots.
 bench-streams: $(VENV)/test.done
 	$(BIN)/python bench/streams.py
+
+# Single benchmarks, each with its table and plot in docs/benchmarks.md.
+bench-builders:
+	cargo build --release -p arrowwood-bench --features jemalloc --bin builders --bin builders_jemalloc
+	$(PYTHON) bench/report.py builders $(TARGET)/release/builders
+
+bench-paged:
+	cargo build --release -p arrowwood-bench --bin paged
+	$(PYTHON) bench/report.py paged $(TARGET)/release/paged
 
 # Whether pyarrow, Go, Java and JavaScript read what Arrowwood writes, and the reverse; those that are not here are left
 # out. `make interop PAGE="--markdown docs/interop.md"` writes the page of it.

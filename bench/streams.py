@@ -153,7 +153,7 @@ def chunk(size, base, room):
     taken, given = in_turns(
         {
             "pyarrow": lambda: pa.ipc.open_stream(stream).read_all().to_pandas(),
-            "polars": lambda: pl.read_ipc_stream(io.BytesIO(stream), rechunk=True),
+            "polars": lambda: pl.read_ipc_stream(io.BytesIO(stream)).rechunk(),
             "arrowwood": lambda: aw.open(stream).to_pandas(),
         }
     )

@@ -25,11 +25,12 @@ const PIECE: usize = 8192;
 /// Seconds it took, and the column.
 type Built = (f64, Int64Array);
 
-const WAYS: [(&str, fn() -> Twice); 11] = [
+const WAYS: [(&str, fn() -> Twice); 12] = [
     ("Vec::push", || twice(vec_push)),
     ("arrow-rs append_value", || twice(arrow_push)),
     ("arrowwood push", || twice(our_push)),
     ("limit: stores, huge pages", || limit(true, store)),
+    ("limit: one store a time, huge pages", || limit(true, store_each)),
     ("limit: stores, small pages", || limit(false, store)),
     ("Vec::extend_from_slice", || twice(vec_extend)),
     ("arrow-rs append_slice", || twice(arrow_extend)),
@@ -104,6 +105,14 @@ fn table(programs: &[(&str, PathBuf)], mut times: Vec<Vec<[Vec<f64>; 2]>>) -> Ta
         promise("push : arrow-rs append_value, first", 2.5, of(ours, 0), of("arrow-rs append_value", 0)),
         promise("push : first touch of huge pages", 0.8, of(ours, 0), of("limit: stores, huge pages", 0)),
         promise("push, again : stores into touched memory", 0.8, of(ours, 1), of("limit: stores, huge pages", 1)),
+        promise("the same : one store a time", 0.8, of(ours, 1), of("limit: one store a time, huge pages", 1)),
+        promise(
+            "extend, first : first touch, copies",
+            0.8,
+            of("arrowwood extend", 0),
+            of("limit: copies, huge pages", 0),
+        ),
+        promise("extend, again : copies", 0.8, of("arrowwood extend", 1), of("limit: copies, huge pages", 1)),
     ];
     let columns: Vec<String> =
         programs.iter().flat_map(|(name, _)| [format!("{name}, first"), format!("{name}, again")]).collect();
@@ -258,6 +267,14 @@ fn limit(huge: bool, fill: fn(&mut [i64])) -> Twice {
 fn store(numbers: &mut [i64]) {
     for (place, number) in numbers.iter_mut().zip(0..count()) {
         *place = number;
+    }
+}
+
+/// As pushes of values that only come to be known one by one: a store for each.
+fn store_each(numbers: &mut [i64]) {
+    for (place, number) in numbers.iter_mut().zip(0..count()) {
+        // SAFETY: a reference is valid for writes.
+        unsafe { std::ptr::from_mut(place).write_volatile(number) };
     }
 }
 
