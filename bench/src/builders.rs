@@ -25,7 +25,10 @@ const PIECE: usize = 8192;
 /// Seconds it took, and the column.
 type Built = (f64, Int64Array);
 
-const WAYS: [(&str, fn() -> Twice); 12] = [
+/// A name and what to do.
+type Way = (&'static str, fn() -> Twice);
+
+const WAYS: [Way; 12] = [
     ("Vec::push", || twice(vec_push)),
     ("arrow-rs append_value", || twice(arrow_push)),
     ("arrowwood push", || twice(our_push)),
