@@ -100,6 +100,15 @@ impl Layout {
     pub fn has_validity(&self) -> bool {
         self.roles[0] == Some(Role::Validity)
     }
+
+    /// The bytes per row, where there is nothing to the type but those and a validity bitmap.
+    pub(crate) fn plain_width(&self) -> Option<usize> {
+        let mut roles = self.value_roles();
+        match (roles.next(), roles.next()) {
+            (Some(Role::Values { width, .. }), None) if self.has_validity() => Some(width),
+            _ => None,
+        }
+    }
 }
 
 /// The layout of a type; a dictionary-encoded column has that of its keys.

@@ -44,13 +44,9 @@ pub(crate) struct Extent {
 }
 
 impl Node {
-    /// The bytes per row, where there is nothing to the node but those and a validity bitmap.
+    /// The bytes per row of a column of numbers, and the like.
     pub(super) fn plain_width(&self) -> Option<usize> {
-        let mut roles = self.layout.value_roles();
-        match (roles.next(), roles.next(), &self.dictionary) {
-            (Some(Role::Values { width, .. }), None, None) if self.layout.has_validity() => Some(width),
-            _ => None,
-        }
+        self.layout.plain_width().filter(|_| self.dictionary.is_none())
     }
 
     fn new(field: FieldRef, children: Vec<Node>, dictionary: Option<(i64, Arc<Node>)>) -> Node {

@@ -20,7 +20,7 @@ use super::plan::Plan;
 use crate::buffer::{Bytes, Parts, to_array};
 use crate::dataset::{Dataset, Part, Plain};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::{Role, layout};
+use crate::layout::layout;
 use crate::map::{GrowableBuffer, Look, copy_past_caches, settle};
 use crate::parallel;
 
@@ -108,13 +108,8 @@ fn sized(rows: usize, width: usize) -> Result<GrowableBuffer> {
 
 /// The bytes per row of types that have nothing but those.
 pub(super) fn fixed_width(data_type: &DataType) -> Option<usize> {
-    let layout = layout(data_type);
-    let mut roles = layout.value_roles();
-    match (roles.next(), roles.next(), data_type) {
-        (_, _, DataType::Dictionary(..)) | (_, Some(_), _) => None,
-        (Some(Role::Values { width, .. }), None, _) if layout.has_validity() => Some(width),
-        _ => None,
-    }
+    let is_dictionary = matches!(data_type, DataType::Dictionary(..));
+    layout(data_type).plain_width().filter(|_| !is_dictionary)
 }
 
 /// The values of an array of fixed width.
