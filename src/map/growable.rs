@@ -305,18 +305,17 @@ fn reuse(len: usize, wanted: usize) -> Option<(Region, usize)> {
     let rank = |touched: usize| (touched < len, touched.abs_diff(len));
     let fitting = (0..pool.len()).filter(|&number| pool[number].0.len() >= wanted);
     let best = fitting.min_by_key(|&number| rank(pool[number].1))?;
-    Some(pool.swap_remove(best))
+    Some(pool.remove(best))
 }
 
-/// Keeps memory for the next buffer, if there is not too much of it.
+/// Keeps memory for the next buffer. What was kept longest goes where there is too much of it.
 fn keep(mut region: Region, touched: usize) {
     let Ok(mut pool) = POOL.try_lock() else { return let_go(region) };
-    let kept: usize = pool.iter().map(|(_, touched)| touched).sum();
-    if pool.len() < KEPT && kept + touched <= physical_memory() / 8 {
-        region.lend(touched);
-        pool.push((region, touched));
-    } else {
-        let_go(region);
+    region.lend(touched);
+    pool.push((region, touched));
+    let most = physical_memory() / 8;
+    while pool.len() > KEPT || pool.iter().map(|(_, touched)| touched).sum::<usize>() > most {
+        let_go(pool.remove(0).0);
     }
 }
 
