@@ -1,5 +1,6 @@
-//! Memory in pages, as QuestDB had it until 2020, and in one piece, as it has had it since: what it takes to get a value
-//! out of either and into it. Written anew from what these classes do; its page of 1 MiB is the one of their benchmarks.
+//! Memory in pages, as QuestDB had it until 2020, and in one piece, as it has had it since: what it takes to get a
+//! value out of either and into it. Written anew from what these classes do; its page of 1 MiB is the one of their
+//! benchmarks.
 //!
 //! ```text
 //! paged   offset ─▶ inside the hot page? ─ yes ─▶ load
@@ -248,7 +249,8 @@ mod tests {
     #[test]
     fn strings_are_the_same_in_both() {
         let (mut paged, mut whole) = (Paged::new(), Whole::default());
-        (paged.rewind(), whole.rewind());
+        paged.rewind();
+        whole.rewind();
         for i in 0..200_000usize {
             let text = &"abcdefghijk"[..i % 11];
             let (a, b) = (paged.put_str(text), whole.put_str(text));
