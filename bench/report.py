@@ -28,7 +28,8 @@ def main(name, program):
 
 
 def markdown(table):
-    lines = [f"| {table['unit']} | " + " | ".join(table["columns"]) + " |", "| --- " * (len(table["columns"]) + 1) + "|"]
+    columns = table["columns"]
+    lines = [f"| {table['unit']} | " + " | ".join(columns) + " |", "| --- " * (len(columns) + 1) + "|"]
     for name, cells in table["rows"]:
         lines.append(f"| {name} | " + " | ".join(map(figure, cells)) + " |")
     if table["promises"]:

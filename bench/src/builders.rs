@@ -1,12 +1,13 @@
-//! Columns of int64 whose number nobody knows beforehand, 512 MiB in the end: `BuildPrimitiveArrayNoNulls` of Arrow's own
-//! benchmarks, from an empty builder to a finished array.
+//! Columns of int64 whose number nobody knows beforehand, 512 MiB in the end: `BuildPrimitiveArrayNoNulls` of Arrow's
+//! own benchmarks, from an empty builder to a finished array.
 //!
 //! Each measurement has a process of its own, in which it is made twice: for the first time, and again after what was
-//! built has been dropped. So no way finds memory that another has left behind. Ways take turns in every round. What is
-//! measured is the processor time of the one thread that works, so that others on a shared machine don't count.
+//! built has been dropped. So no way finds memory that another has left behind. Ways take turns in every round. What
+//! is measured is the processor time of the one thread that works, so that others on a shared machine don't count.
 //!
-//! A virtual machine may give free memory back to its host after a second or two, and then the next to touch it waits for
-//! the host, ten times as long as for the kernel. So as much memory is touched and freed right before each measurement.
+//! A virtual machine may give free memory back to its host after a second or two, and then the next to touch it waits
+//! for the host, which takes much longer than the kernel. So as much memory is touched and freed right before each
+//! measurement.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,5 +1,6 @@
-//! Memory in pages, as QuestDB had it until 2020, and in one piece, as it has had it since: what it takes to get a value
-//! out of either and into it. Written anew from what these classes do; its page of 1 MiB is the one of their benchmarks.
+//! Memory in pages, as QuestDB had it until 2020, and in one piece, as it has had it since: what it takes to get a
+//! value out of either and into it. Written anew from what these classes do; its page of 1 MiB is the one of their
+//! benchmarks.
 //!
 //! ```text
 //! paged   offset ─▶ inside the hot page? ─ yes ─▶ load

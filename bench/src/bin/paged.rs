@@ -88,7 +88,8 @@ fn mapped(array: ArrayRef) -> Column {
 
 fn read_ints() -> Row {
     let (mut paged, mut whole) = (Paged::new(), Whole::default());
-    (put_ints(&mut paged), put_ints(&mut whole));
+    put_ints(&mut paged);
+    put_ints(&mut whole);
     let column = mapped(Arc::new(Int32Array::from_iter_values(0..FEW as i32)));
     let array = Int32Array::from(column.chunks().expect("one batch").remove(0));
     let ways: Vec<Way<'_>> = vec![
@@ -109,7 +110,8 @@ fn ints(memory: &impl Memory) -> i64 {
 
 fn read_longs(name: &str, count: usize) -> Row {
     let (mut paged, mut whole) = (Paged::new(), Whole::default());
-    (put_longs(&mut paged, count), put_longs(&mut whole, count));
+    put_longs(&mut paged, count);
+    put_longs(&mut whole, count);
     let column = mapped(Arc::new(Int64Array::from_iter_values(0..count as i64)));
     let array = Int64Array::from(column.chunks().expect("one batch").remove(0));
     let ways: Vec<Way<'_>> = vec![
@@ -209,7 +211,8 @@ fn read_strings(name: &str, longest: usize) -> Row {
     let texts = texts(longest);
     let mut paged = Strings { starts: Paged::new(), characters: Paged::new() };
     let mut whole = Strings::<Whole>::default();
-    (paged.put(&texts), whole.put(&texts));
+    paged.put(&texts);
+    whole.put(&texts);
     let column = mapped(Arc::new(StringArray::from_iter_values(&texts)));
     let array = StringArray::from(column.chunks().expect("one batch").remove(0));
     let ways: Vec<Way<'_>> = vec![
