@@ -63,11 +63,23 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// Checks the values of a column of a batch, whatever the caller of `open` said; once, if they are good.
     fn check(&self, batch: usize, column: usize) -> Result<()>;
 
-    /// Columns of fixed width (given with their widths) of a batch as bytes, to be copied; nothing is kept. `None` for a
-    /// column that is not simply there: `checked` has it.
-    fn plain<'a>(&'a self, _batch: usize, columns: Widths<'_>, into: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
+    /// Columns of fixed width (given with their widths) of a batch as bytes, to be copied; keys are not checked. Nothing
+    /// but the batch's header is kept, and that only if `keep`. `None` for a column that is not simply there: `checked`
+    /// has it.
+    fn plain<'a>(
+        &'a self,
+        _batch: usize,
+        columns: Widths<'_>,
+        _keep: bool,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
         into.extend(columns.map(|_| None));
         Ok(())
+    }
+
+    /// The values that a column's keys stand for, checked as `checked` does, where all batches are known to have the same.
+    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
+        Ok(None)
     }
 
     fn footprint(&self) -> Footprint;

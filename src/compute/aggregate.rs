@@ -1,7 +1,8 @@
 //! `aggregate`: sums, means and the like of groups of rows, in one pass, filter and all.
 //!
-//! Rows are worked on in blocks of 16,384, whatever the batches and threads: each block finds its groups and keeps what is
-//! asked of them, and blocks are put together in their order. So the result depends on the rows and nothing else.
+//! Rows are worked on in blocks of 16,384 (or 524,288 where the first of them has very many groups), whatever the batches
+//! and threads: each block finds its groups and keeps what is asked of them, and blocks are put together in their order. So
+//! the result depends on the rows and nothing else.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,6 +14,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
 use super::frame::Frame;
+use super::fused::Fused;
 use super::group::{Cell, Groups, group, is_key};
 use super::mask::{Condition, Mask};
 use super::outcome;
@@ -30,6 +32,8 @@ use crate::parallel;
 const BLOCK: usize = 1 << 14;
 /// Blocks whose groups are kept until they are put together.
 const WAVE: usize = 256;
+/// The rows of a block of very many groups: what blocks have in common is put together more seldom.
+const LARGE: usize = 1 << 19;
 
 /// What is worked out of the values of a group; nulls are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,30 +241,52 @@ impl Plan {
 
     fn run(&self, dataset: &Dataset) -> Result<Dataset> {
         let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
+        let fused = Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?;
+        let is_large = fused.is_none() && self.has_many_groups(&frame)?;
+        let frame = if is_large { frame.in_blocks_of(LARGE) } else { frame };
         let mut table = Table::new(self);
         let columns = self.keys.len() + self.kinds.len() + 1;
-        for start in (0..frame.blocks()).step_by(WAVE) {
-            let blocks = start..frame.blocks().min(start + WAVE);
-            let bytes = blocks.len().saturating_mul(8 * columns * BLOCK);
-            let done = parallel::map(blocks.len(), bytes, |job| self.block(&frame, start + job));
+        let wave = WAVE * BLOCK / frame.block_rows();
+        for start in (0..frame.blocks()).step_by(wave) {
+            let blocks = start..frame.blocks().min(start + wave);
+            let bytes = blocks.len().saturating_mul(8 * columns * frame.block_rows());
+            let done = parallel::map(blocks.len(), bytes, |job| self.block(&frame, start + job, fused.as_ref()));
             for (block, done) in blocks.zip(done) {
-                let (groups, states) = done?;
-                table.add(frame.block_start(block), &groups, &states);
+                let mut done = done?;
+                if !done.in_order && !table.knows(&done.groups) {
+                    // Which group came first is asked for only where there are new ones.
+                    done = self.block(&frame, block, None)?;
+                }
+                table.add(frame.block_start(block), &done.groups, &done.states);
             }
         }
         self.finish(dataset, &frame, table)
     }
 
-    /// The groups of a block, and what is kept of them.
-    fn block<'a>(&self, frame: &Frame<'a>, block: usize) -> Result<(Groups<'a>, Vec<State<'a>>)> {
+    /// Whether the first block has so many groups that blocks would find hardly a group twice.
+    fn has_many_groups(&self, frame: &Frame<'_>) -> Result<bool> {
+        if self.keys.is_empty() || frame.blocks() < 2 {
+            return Ok(false);
+        }
+        Ok(group(frame, 0, &self.keys, &self.masks(frame, 0)?)?.count() > BLOCK / 8)
+    }
+
+    fn masks(&self, frame: &Frame<'_>, block: usize) -> Result<Vec<Option<Mask>>> {
         let mask = |(part, rows)| self.condition.as_ref().map(|c| c.mask(frame, part, &rows, true)).transpose();
-        let masks = frame.spans(block).map(mask).collect::<Result<Vec<Option<Mask>>>>()?;
-        let mut groups = group(frame, block, &self.keys, &masks)?;
+        frame.spans(block).map(mask).collect()
+    }
+
+    /// The groups of a block, and what is kept of them.
+    fn block<'a>(&self, frame: &Frame<'a>, block: usize, fused: Option<&Fused<'a>>) -> Result<Block<'a>> {
+        if let Some((groups, states)) = fused.map_or(Ok(None), |fused| fused.block(frame, block))? {
+            return Ok(Block { groups, states, in_order: false });
+        }
+        let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?)?;
         let states = self.kinds.iter().map(|&kind| State::of_block(kind, frame, block, &groups));
         let states = states.collect::<Result<_>>()?;
         // The next block of this thread has use for the memory.
         groups.ids = Vec::new();
-        Ok((groups, states))
+        Ok(Block { groups, states, in_order: true })
     }
 
     fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, table: Table<'_>) -> Result<Dataset> {
@@ -287,6 +313,14 @@ impl Plan {
     fn fields(&self) -> impl Iterator<Item = FieldRef> {
         self.outputs.iter().map(|output| output.field.clone())
     }
+}
+
+/// What one block has.
+struct Block<'a> {
+    groups: Groups<'a>,
+    states: Vec<State<'a>>,
+    /// Whether the groups are numbered as they appear, and their first rows known.
+    in_order: bool,
 }
 
 /// The columns of `keys`, which may come in several batches, and `columns` beside them.
@@ -366,6 +400,15 @@ impl<'a> Table<'a> {
             let group = self.find(groups.cells_of(number), start + u64::from(groups.firsts[number]));
             self.states.iter_mut().zip(states).for_each(|(all, block)| all.merge(group, block, number));
         }
+    }
+
+    /// Whether all of these groups have come before.
+    fn knows(&self, groups: &Groups<'a>) -> bool {
+        (0..groups.count()).all(|number| {
+            let wanted = groups.cells_of(number);
+            let is_it = |&group: &usize| &self.cells[group * self.width..][..self.width] == wanted;
+            self.by_cells.find(self.hasher.hash_one(wanted), is_it).is_some()
+        })
     }
 
     fn find(&mut self, wanted: &[Cell<'a>], first: u64) -> usize {

@@ -47,7 +47,7 @@ fn pick(frame: &Frame<'_>, condition: &Condition) -> Result<Vec<Picked>> {
         for block in batch * BLOCKS..frame.blocks().min((batch + 1) * BLOCKS) {
             for (part, rows) in frame.spans(block) {
                 let mask = condition.mask(frame, part, &rows, true)?;
-                picked.add(part, mask.rows().map(|row| rows.start + row));
+                picked.add(part, rows, mask);
             }
         }
         Ok(picked)

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_data::ArrayData;
 
 use super::blocks::BLOCK;
-use crate::dataset::{Dataset, Part};
+use crate::dataset::{Dataset, Part, Plain};
 use crate::error::Result;
 
 /// The batches of a dataset, counted.
@@ -67,6 +67,11 @@ impl<'a> Frame<'a> {
         usize::try_from(self.rows().div_ceil(self.block as u64)).unwrap_or(usize::MAX)
     }
 
+    /// The rows of a block.
+    pub(super) fn block_rows(&self) -> usize {
+        self.block
+    }
+
     /// The row that block `block` begins with.
     pub(super) fn block_start(&self, block: usize) -> u64 {
         block as u64 * self.block as u64
@@ -91,7 +96,29 @@ impl<'a> Frame<'a> {
         part.checked(part.piece.columns[column])
     }
 
-    /// The same, values not checked.
+    /// Columns of fixed width, given with their widths, as bytes from the first row of batch `number` on; keys are not
+    /// checked.
+    pub(super) fn plain(
+        &self,
+        number: usize,
+        columns: impl Iterator<Item = (usize, usize)>,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
+        let part = &self.parts[number];
+        let mut own = columns.map(|(column, width)| (part.piece.columns[column], width));
+        part.piece.source.plain(part.batch, &mut own, true, into)
+    }
+
+    /// The values that keys of column number `column` stand for, checked, where all batches are known to have the same.
+    pub(super) fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
+        let Some(first) = self.parts.first() else { return Ok(None) };
+        if !self.parts.last().is_some_and(|last| std::ptr::eq(first.piece, last.piece)) {
+            return Ok(None);
+        }
+        first.piece.source.dictionary(first.piece.columns[column])
+    }
+
+    /// Column number `column` of the dataset in batch `number`, values not checked.
     pub(super) fn unchecked(&self, number: usize, column: usize) -> Result<&'a ArrayData> {
         let part = &self.parts[number];
         part.piece.source.column(part.batch, part.piece.columns[column])

@@ -89,10 +89,36 @@ fn fixed(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) -> Result<Bu
 
 /// Values of `N` bytes.
 pub(super) fn fixed_of<const N: usize>(from: &[&ArrayData], picks: &[Pick]) -> Result<Buffer> {
-    let sources: Vec<&[[u8; N]]> = from.iter().map(|array| fixed_values(array)).collect();
+    picked::<N>(&from.iter().map(|array| fixed_values(array)).collect::<Vec<_>>(), picks)
+}
+
+/// Values of `width` bytes, of bytes that begin with the first row.
+pub(super) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
+    fn of<const N: usize>(from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
+        picked::<N>(&from.iter().map(|bytes| bytes.as_chunks().0).collect::<Vec<_>>(), picks)
+    }
+    match width {
+        1 => of::<1>(from, picks),
+        2 => of::<2>(from, picks),
+        4 => of::<4>(from, picks),
+        8 => of::<8>(from, picks),
+        16 => of::<16>(from, picks),
+        32 => of::<32>(from, picks),
+        width => filled(picks.len().saturating_mul(width), |out| {
+            for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
+                let start = row.saturating_mul(width);
+                if let Some(value) = from.get(array as usize).and_then(|bytes| bytes.get(start..start + width)) {
+                    out.copy_from_slice(value);
+                }
+            }
+        }),
+    }
+}
+
+fn picked<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick]) -> Result<Buffer> {
     filled(picks.len() * N, |out| {
         let out = out.as_chunks_mut::<N>().0;
-        match &sources[..] {
+        match sources {
             [only] => out.iter_mut().zip(picks).for_each(|(out, &(_, row))| copy(out, only.get(row))),
             _ => out.iter_mut().zip(picks).for_each(|(out, &(array, row))| {
                 copy(out, sources.get(array as usize).and_then(|values| values.get(row)));
@@ -121,7 +147,8 @@ fn fixed_of_any(width: usize, from: &[&ArrayData], picks: &[Pick]) -> Result<Buf
     })
 }
 
-fn filled(len: usize, fill: impl FnOnce(&mut [u8])) -> Result<Buffer> {
+/// `len` bytes that `fill` writes.
+pub(super) fn filled(len: usize, fill: impl FnOnce(&mut [u8])) -> Result<Buffer> {
     let fill = |out: &mut [u8]| {
         fill(out);
         Ok(())

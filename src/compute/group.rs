@@ -127,7 +127,8 @@ fn combine<'a>(a: Groups<'a>, b: Groups<'a>) -> Groups<'a> {
 #[derive(Debug, Default)]
 struct Interner<'a> {
     cells: Vec<Cell<'a>>,
-    table: HashTable<u32>,
+    /// Cells beside their numbers: one place in memory to look at.
+    table: HashTable<(Cell<'a>, u32)>,
     hasher: DefaultHashBuilder,
 }
 
@@ -136,12 +137,12 @@ impl<'a> Interner<'a> {
     fn id(&mut self, cell: Cell<'a>) -> u32 {
         let Interner { cells, table, hasher } = self;
         let hash = hasher.hash_one(cell);
-        if let Some(&id) = table.find(hash, |&id| cells[id as usize - 1] == cell) {
+        if let Some(&(_, id)) = table.find(hash, |&(known, _)| known == cell) {
             return id;
         }
         cells.push(cell);
         let id = cells.len() as u32;
-        table.insert_unique(hash, id, |&id| hasher.hash_one(cells[id as usize - 1]));
+        table.insert_unique(hash, (cell, id), |(cell, _)| hasher.hash_one(cell));
         id
     }
 }

@@ -69,6 +69,11 @@ impl Mask {
         self.words[row / 64] >> (row % 64) & 1 == 1
     }
 
+    /// How many bits are set.
+    pub(super) fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
     /// The rows whose bits are set.
     pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(number, &word)| {
@@ -80,6 +85,14 @@ impl Mask {
             })
         })
     }
+}
+
+/// Rows of a batch that have bits: the number of the batch, which of its rows, and the bits.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub part: u32,
+    pub rows: Range<usize>,
+    pub mask: Mask,
 }
 
 /// A predicate on the columns of one dataset, by number.

@@ -7,6 +7,7 @@ use half::f16;
 
 use super::aggregate::Function;
 use super::frame::Frame;
+use super::plain::Plains;
 use super::state::State;
 use super::sum::decimal_to_f64;
 use super::take::Picked;
@@ -95,7 +96,7 @@ pub(super) fn texts(
     if frame.rows() == 0 {
         return Ok(nulls_of(dataset.schema().field(column).data_type(), rows));
     }
-    let found = Picked::of(frame, (0..rows).map(row)).column(frame, dataset.schema(), column)?;
+    let found = Picked::of(frame, (0..rows).map(row)).column(frame, &Plains::default(), dataset.schema(), column)?;
     let valid: Vec<bool> = (0..rows).map(|group| best.get(group).is_some_and(Option::is_some)).collect();
     if valid.iter().all(|&valid| valid) {
         return Ok(found);

@@ -97,7 +97,8 @@ impl View {
         let frame = Frame::of(&self.dataset)?;
         let span = self.span(batch)?.unwrap_or(0..0);
         let picked = Picked::of(&frame, span.filter_map(|row| self.order.get(row)));
-        picked.column(&frame, self.dataset.schema(), column)
+        let plains = picked.plains(&frame, self.dataset.schema(), Some(column))?;
+        picked.column(&frame, &plains, self.dataset.schema(), column)
     }
 }
 

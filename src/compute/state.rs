@@ -36,6 +36,12 @@ pub(super) struct Sum {
 }
 
 impl Sum {
+    /// Of sums and counts in lanes.
+    pub(super) fn of_lanes(lanes: &[[f64; 2]]) -> Sum {
+        let [sum, count] = [0, 1].map(|part| (lanes[0][part] + lanes[1][part]) + (lanes[2][part] + lanes[3][part]));
+        Sum { sum, lost: 0.0, count: count as u64 }
+    }
+
     fn add(&mut self, number: f64, count: u64) {
         let total = self.sum + number;
         self.lost += match self.sum.abs() >= number.abs() {
@@ -242,10 +248,7 @@ impl<'a> Columns<'_, 'a> {
     fn floats(&self, column: usize) -> Result<Vec<Sum>> {
         let mut sums = self.lanes([0.0; 2]);
         self.each(column, |rows, ids| add_floats(&rows.with(ids), &mut sums))?;
-        Ok(joined(&sums, |lanes| {
-            let [sum, count] = [0, 1].map(|part| (lanes[0][part] + lanes[1][part]) + (lanes[2][part] + lanes[3][part]));
-            Sum { sum, lost: 0.0, count: count as u64 }
-        }))
+        Ok(joined(&sums, Sum::of_lanes))
     }
 
     fn integers(&self, column: usize) -> Result<Vec<(i128, u64)>> {

@@ -1,10 +1,15 @@
 //! `take` and `sample`: any rows of a dataset, side by side.
 
+use std::ops::Range;
+use std::sync::OnceLock;
+
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::frame::Frame;
 use super::gather::{Pick, gather};
+use super::mask::{Mask, Span};
+use super::plain::Plains;
 use super::random::Random;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,8 +22,8 @@ pub(super) const BATCH: usize = 1 << 20;
 
 impl Dataset {
     /// The rows `indices`, in that order, in memory of their own. Negative ones count from the end; a row may be asked
-    /// for many times. Costs what the rows cost, however large the dataset is; a column of dictionary keys is checked
-    /// as a whole the first time.
+    /// for many times. Costs what the rows cost, however large the dataset is; where batches have dictionaries of their
+    /// own, a column of keys is checked as a whole the first time.
     ///
     /// # Errors
     /// `RowOutOfRange`, naming the first index that there is no row for.
@@ -74,25 +79,27 @@ pub(super) fn gather_rows(
 /// A dataset of the rows of each of `picked`, all columns.
 pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Picked>) -> Result<Dataset> {
     let schema = dataset.schema();
-    let mut picked: Vec<Picked> = picked.into_iter().filter(|picked| !picked.picks.is_empty()).collect();
+    let mut picked: Vec<Picked> = picked.into_iter().filter(|picked| picked.len() > 0).collect();
     let columns = schema.fields().len();
     loop {
-        let rows: usize = picked.iter().map(|picked| picked.picks.len()).sum();
+        let rows: usize = picked.iter().map(Picked::len).sum();
         let bytes = rows.saturating_mul(columns).saturating_mul(64);
+        let plains = parallel::map(picked.len(), bytes, |batch| picked[batch].plains(frame, schema, None));
+        let plains = plains.into_iter().collect::<Result<Vec<_>>>()?;
         let arrays = parallel::map(picked.len() * columns, bytes, |job| {
-            picked[job / columns].column(frame, schema, job % columns)
+            picked[job / columns].column(frame, &plains[job / columns], schema, job % columns)
         });
         let too_large = |e: &Error| e.kind() == ErrorKind::Unsupported;
         let split: Vec<bool> = (0..picked.len())
             .map(|batch| arrays[batch * columns..][..columns].iter().any(|a| a.as_ref().err().is_some_and(too_large)))
             .collect();
-        if split.iter().zip(&picked).any(|(split, picked)| *split && picked.picks.len() > 1) {
+        if split.iter().zip(&picked).any(|(split, picked)| *split && picked.len() > 1) {
             // Offsets or keys that are too narrow for all rows are wide enough for fewer.
             picked = picked.into_iter().zip(split).flat_map(|(picked, split)| picked.halves(split)).collect();
             continue;
         }
         let mut arrays = arrays.into_iter();
-        let batch = |picked: &Picked| Ok((picked.picks.len(), arrays.by_ref().take(columns).collect::<Result<_>>()?));
+        let batch = |picked: &Picked| Ok((picked.len(), arrays.by_ref().take(columns).collect::<Result<_>>()?));
         let batches = picked.iter().map(batch).collect::<Result<Vec<_>>>()?;
         return Ok(Dataset::of_arrays(schema.clone(), batches));
     }
@@ -102,7 +109,11 @@ pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Pi
 #[derive(Debug, Default)]
 pub(super) struct Picked {
     parts: Vec<usize>,
-    pub(super) picks: Vec<Pick>,
+    /// Rows one by one; where they were found by their bits, only if a column needs them so.
+    picks: OnceLock<Vec<Pick>>,
+    /// Rows in order, as bits.
+    spans: Vec<Span>,
+    len: usize,
 }
 
 impl Picked {
@@ -110,8 +121,7 @@ impl Picked {
     pub(super) fn of(frame: &Frame<'_>, rows: impl Iterator<Item = u64>) -> Picked {
         let mut picked = Picked::default();
         let mut numbers = vec![u32::MAX; frame.num_parts()];
-        let mut hint = 0;
-        picked.picks.reserve(rows.size_hint().0);
+        let (mut hint, mut picks) = (0, Vec::with_capacity(rows.size_hint().0));
         for row in rows {
             let Some((part, inside)) = frame.locate(row, hint) else { continue };
             hint = part;
@@ -119,32 +129,83 @@ impl Picked {
                 numbers[part] = picked.parts.len() as u32;
                 picked.parts.push(part);
             }
-            picked.picks.push((numbers[part], inside));
+            picks.push((numbers[part], inside));
         }
-        picked
+        Picked { len: picks.len(), picks: OnceLock::from(picks), ..picked }
     }
 
-    /// Adds rows of batch `part`, which comes after those that are there.
-    pub(super) fn add(&mut self, part: usize, rows: impl Iterator<Item = usize>) {
+    /// Adds those of the rows `rows` of batch `part` that have bits; they come after those that are there.
+    pub(super) fn add(&mut self, part: usize, rows: Range<usize>, mask: Mask) {
+        let count = mask.count();
+        if count == 0 {
+            return;
+        }
         if self.parts.last() != Some(&part) {
             self.parts.push(part);
         }
-        let number = self.parts.len() as u32 - 1;
-        self.picks.extend(rows.map(|row| (number, row)));
+        self.len += count;
+        self.spans.push(Span { part: self.parts.len() as u32 - 1, rows, mask });
     }
 
-    fn halves(mut self, split: bool) -> Vec<Picked> {
-        if !split || self.picks.len() < 2 {
+    /// The number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn picks(&self) -> &[Pick] {
+        let rows = |span: &Span| {
+            let (part, start) = (span.part, span.rows.start);
+            span.mask.rows().map(move |row| (part, start + row)).collect::<Vec<_>>()
+        };
+        self.picks.get_or_init(|| self.spans.iter().flat_map(rows).collect())
+    }
+
+    fn halves(self, split: bool) -> Vec<Picked> {
+        if !split || self.len < 2 {
             return vec![self];
         }
-        let second = self.picks.split_off(self.picks.len() / 2);
-        let (parts, picks) = (self.parts.clone(), second);
-        vec![self, Picked { parts, picks }]
+        let half = |picks: &[Pick]| {
+            let (parts, picks) = (self.parts.clone(), picks.to_vec());
+            Picked { parts, len: picks.len(), picks: OnceLock::from(picks), spans: Vec::new() }
+        };
+        let (first, second) = self.picks().split_at(self.len / 2);
+        vec![half(first), half(second)]
+    }
+
+    /// What of the rows' batches can be copied as it is, of one column or all.
+    pub(super) fn plains<'a>(
+        &self,
+        frame: &Frame<'a>,
+        schema: &SchemaRef,
+        column: Option<usize>,
+    ) -> Result<Plains<'a>> {
+        let columns = column.map_or(0..schema.fields().len(), |column| column..column + 1);
+        Plains::of(frame, schema, columns, &self.parts)
+    }
+
+    /// The rows of column number `column`, where it can be copied as it is.
+    fn plain(&self, plains: &Plains<'_>, data_type: &DataType, column: usize) -> Result<Option<ArrayData>> {
+        if !self.spans.is_empty()
+            && let Some(array) = plains.compress(data_type, column, &self.spans, self.len)?
+        {
+            return Ok(Some(array));
+        }
+        plains.gather(data_type, column, self.picks())
     }
 
     /// Column number `column` of the rows.
-    pub(super) fn column(&self, frame: &Frame<'_>, schema: &SchemaRef, column: usize) -> Result<ArrayData> {
+    pub(super) fn column<'a>(
+        &self,
+        frame: &Frame<'a>,
+        plains: &Plains<'a>,
+        schema: &SchemaRef,
+        column: usize,
+    ) -> Result<ArrayData> {
         let data_type = schema.field(column).data_type();
+        let name = || format!("column '{}'", schema.field(column).name());
+        if let Some(array) = self.plain(plains, data_type, column).map_err(|e| e.context(name()))? {
+            return Ok(array);
+        }
         // What a gathered column shares with its batches has to be checked there, once.
         let is_shared = has_dictionary(data_type);
         let array = |&part: &usize| match is_shared {
@@ -152,8 +213,7 @@ impl Picked {
             false => frame.unchecked(part, column),
         };
         let from = self.parts.iter().map(array).collect::<Result<Vec<_>>>()?;
-        let name = || format!("column '{}'", schema.field(column).name());
-        let gathered = gather(data_type, &from, &self.picks).map_err(|e| e.context(name()))?;
+        let gathered = gather(data_type, &from, self.picks()).map_err(|e| e.context(name()))?;
         if !is_shared && !validate::is_trivial(data_type) {
             validate::check(&gathered).map_err(|e| e.context(name()))?;
         }

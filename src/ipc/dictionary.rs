@@ -56,6 +56,12 @@ impl Dictionary {
         Some(&self.versions.get(later.checked_sub(1)?)?.1)
     }
 
+    /// The dictionary that all batches from `epoch` on have, where there is one such.
+    pub(super) fn only(&self, epoch: Epoch) -> Option<&Version> {
+        let is_all = epoch == Epoch::MAX || self.versions.len() == 1;
+        self.at(epoch).filter(|_| is_all)
+    }
+
     /// Takes the dictionary batch that is number `epoch` of all. What is wrong with it, if anything, in words.
     pub(super) fn add(&self, epoch: Epoch, link: Link, is_delta: bool, is_file: bool) -> Result<(), &'static str> {
         let latest = self.versions.len().checked_sub(1).and_then(|last| self.versions.get(last));
@@ -66,6 +72,20 @@ impl Dictionary {
             _ => Version::new(link),
         };
         if self.versions.push((epoch, version)) { Ok(()) } else { Err("is one too many") }
+    }
+}
+
+impl Ipc {
+    /// Checks the values of the dictionaries that `node` and its children use.
+    pub(super) fn check_dictionaries(&self, node: &Node, epoch: Epoch) -> Result<()> {
+        let mut outcome = Ok(());
+        node.dictionaries(&mut |id, _| {
+            let version = self.dictionaries.get(&id).and_then(|dictionary| dictionary.at(epoch));
+            if let (Ok(()), Some(version)) = (&outcome, version) {
+                outcome = version.check(self, id);
+            }
+        });
+        outcome
     }
 }
 

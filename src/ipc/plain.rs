@@ -3,9 +3,11 @@
 
 use std::sync::OnceLock;
 
+use arrow_data::ArrayData;
+
 use super::decode::Batch;
 use super::message::{BatchHeader, Frame, Header, length};
-use super::read::{Ipc, body_end};
+use super::read::{Ipc, Validate, body_end};
 use super::schema::Node;
 use crate::dataset::{Plain, Widths};
 use crate::error::Result;
@@ -17,6 +19,7 @@ impl Ipc {
         &'a self,
         batch: usize,
         columns: Widths<'_>,
+        keep: bool,
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
         let known = match &self.footer {
@@ -26,6 +29,7 @@ impl Ipc {
         let parsed;
         let header = match known.and_then(OnceLock::get) {
             Some(decoded) => &decoded.batch,
+            None if keep => &self.decoded(batch)?.batch,
             None => {
                 let header = self.frame_of(batch).and_then(|frame| self.header(frame));
                 parsed = header.map_err(|e| self.locate_error(e.context(format_args!("batch {batch}"))))?;
@@ -34,6 +38,23 @@ impl Ipc {
         };
         into.extend(columns.map(|(column, width)| self.plain_column(header, column, width)));
         Ok(())
+    }
+
+    /// See [`Source::dictionary`](crate::dataset::Source::dictionary): that of a column whose dictionary is there before
+    /// the first batch and never changes.
+    pub(super) fn only_dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
+        let Some(node) = self.schema.columns.get(column) else { return Ok(None) };
+        let Some((id, values)) = &node.dictionary else { return Ok(None) };
+        let mut is_flat = true;
+        values.dictionaries(&mut |_, _| is_flat = false);
+        if !self.knows_all() {
+            return Ok(None);
+        }
+        let epoch = self.epoch_of_batch(0)?;
+        let only = self.dictionaries.get(id).and_then(|dictionary| dictionary.only(epoch));
+        let Some(version) = only.filter(|_| is_flat && !self.is_thorough()) else { return Ok(None) };
+        let checked = if self.options.validate != Validate::None { version.check(self, *id) } else { Ok(()) };
+        checked.and_then(|()| version.values(self, *id)).map(Some).map_err(|e| self.column_error(e, 0, column))
     }
 
     /// The header of the batch whose message is at `frame`, checked against the schema.
@@ -69,7 +90,7 @@ impl Ipc {
     }
 }
 
-/// Whether a column has a bitmap and values that can be anything.
+/// Whether a column has a bitmap and values that can be anything, or keys.
 fn is_plain(node: &Node) -> bool {
-    node.dictionary.is_none() && validate::is_trivial(node.data_type()) && node.layout.has_validity()
+    (node.dictionary.is_some() || validate::is_trivial(node.data_type())) && node.layout.has_validity()
 }

@@ -22,7 +22,7 @@ use super::dictionary::{Dictionary, Epoch, Link};
 use super::flat::Table;
 use super::guess;
 use super::message::{DictionaryHeader, Found, Frame, Header, Kind, Window, find, rows_of};
-use super::schema::{IpcSchema, Node};
+use super::schema::IpcSchema;
 use super::shelf::Shelf;
 use crate::buffer::Bytes;
 use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
@@ -62,7 +62,7 @@ pub(crate) struct Ipc {
     pub(super) schema: IpcSchema,
     /// What each dictionary id of the schema holds.
     pub(super) dictionaries: HashMap<i64, Dictionary>,
-    options: Options,
+    pub(super) options: Options,
     /// Whether a stream's framing is that of formats before 0.15.
     legacy: bool,
     /// The footer of a file; a stream has none.
@@ -386,6 +386,11 @@ impl Ipc {
         self.options.thorough
     }
 
+    /// Whether all batches and dictionaries have been found.
+    pub(super) fn knows_all(&self) -> bool {
+        self.footer.is_some() || self.done.load(Ordering::Acquire)
+    }
+
     /// Walks to the end, so that every delta is known; an error on the way is left for whoever meets it.
     pub(super) fn walk_all(&self) {
         let _ = self.walk_to_end();
@@ -405,7 +410,7 @@ impl Ipc {
         }
     }
 
-    fn column_error(&self, e: Error, batch: usize, column: usize) -> Error {
+    pub(super) fn column_error(&self, e: Error, batch: usize, column: usize) -> Error {
         let name = self.schema.schema.field(column).name();
         self.locate_error(e.context(format_args!("batch {batch}, column '{name}'")))
     }
@@ -690,8 +695,18 @@ impl Source for Ipc {
         Ok(())
     }
 
-    fn plain<'a>(&'a self, batch: usize, columns: Widths<'_>, into: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
-        self.plain_columns(batch, columns, into)
+    fn plain<'a>(
+        &'a self,
+        batch: usize,
+        columns: Widths<'_>,
+        keep: bool,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
+        self.plain_columns(batch, columns, keep, into)
+    }
+
+    fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
+        self.only_dictionary(column)
     }
 
     fn footprint(&self) -> Footprint {
@@ -720,18 +735,6 @@ impl Source for Ipc {
 impl Ipc {
     fn mapped_file(&self) -> Option<&Mapping> {
         self.bytes.mapping().filter(|mapping| mapping.path().is_some())
-    }
-
-    /// Checks the values of the dictionaries that `node` and its children use.
-    pub(super) fn check_dictionaries(&self, node: &Node, epoch: Epoch) -> Result<()> {
-        let mut outcome = Ok(());
-        node.dictionaries(&mut |id, _| {
-            let version = self.dictionaries.get(&id).and_then(|dictionary| dictionary.at(epoch));
-            if let (Ok(()), Some(version)) = (&outcome, version) {
-                outcome = version.check(self, id);
-            }
-        });
-        outcome
     }
 }
 

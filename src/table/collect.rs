@@ -241,7 +241,7 @@ impl<'a> Rows<'a> {
         let Part { piece, batch, .. } = &self.parts[part];
         found.clear();
         let mut own = columns.iter().map(|&(column, width)| (piece.columns[column], width));
-        piece.source.plain(*batch, &mut own, found)?;
+        piece.source.plain(*batch, &mut own, false, found)?;
         for (plain, &(column, width)) in found.iter_mut().zip(columns) {
             if plain.is_none() {
                 *plain = Some(decoded(self.array(part, column)?, width));
