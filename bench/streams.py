@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import arrowwood as aw
 from plot import lines
+from report import DOCS, put
 
 COLUMNS = 16
 CHUNKS = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]
@@ -190,6 +191,21 @@ def main():
             print(f"{chunk_size >> 10:6} KiB  {what:20}  {text}  ({best:.2f} x pyarrow)", flush=True)
     if "--no-plots" not in sys.argv:
         plots(all_figures, size)
+        put(DOCS / "benchmarks.md", "streams", table(all_figures))
+
+
+def table(all_figures):
+    """A row for each size of chunks, with each way's figure and what ours is against pyarrow's."""
+    rows = ["| chunk | " + " | ".join(next(iter(all_figures.values()))) + " |"]
+    rows.append("| --- " * (rows[0].count("|") - 1) + "|")
+    for size, figures in all_figures.items():
+        cells = [f"{size >> 10} KiB"]
+        for by_name in figures.values():
+            ratio = by_name["arrowwood"] / by_name["pyarrow"]
+            others = ", ".join(f"{name} {figure:.2f}" for name, figure in by_name.items() if name != "arrowwood")
+            cells.append(f"{by_name['arrowwood']:.2f} (×{ratio:.2f}; {others})")
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)
 
 
 def plots(all_figures, size):
