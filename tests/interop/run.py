@@ -177,7 +177,8 @@ def through_shared_memory(readers, arrowwood):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         ours, theirs = Path(folder, "ours"), Path(folder, "theirs")
         ours.mkdir()
-        aw.write({"n": numbers, "text": [f"row {n}" for n in numbers]}, ours / "rows.stream", format="stream", max_rows=1000)
+        rows = {"n": numbers, "text": [f"row {n}" for n in numbers]}
+        aw.write(rows, ours / "rows.stream", format="stream", max_rows=1000)
         for name, command in readers.items():
             complaint = differs(read(command, ours)["rows.stream"], expected)
             bad += [f"a stream in shared memory, read by {name}: {complaint}"] if complaint else []
