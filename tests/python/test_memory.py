@@ -4,7 +4,10 @@ import datetime as dt
 import decimal
 import importlib.util
 import io
+import os
 import pathlib
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -418,3 +421,39 @@ def test_shared_memory_example(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert all("10,000 rows" in line and "in place" in line for line in lines), lines
+
+
+PEAK = """
+import sys
+import arrowwood as aw
+
+def status(name):
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+
+ds = aw.open(sys.argv[1])
+for name in ds.column_names:
+    ds[name].sum()                          # every page of the file is resident from here on
+before = status("VmRSS")
+with open("/proc/self/clear_refs", "w") as f:
+    f.write("5")                            # the peak begins anew (proc(5))
+whole = ds.collect()
+print(status("VmHWM") - before, whole.nbytes, whole.num_batches)
+"""
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="Linux only")
+@pytest.mark.parametrize("rows", [131_072, 8192])
+def test_collect_takes_no_more_memory_than_what_it_makes(tmp_path, rows):
+    # `ARROWWOOD_COLLECT_MIB=1024` is the size that was asked for.
+    size = int(os.environ.get("ARROWWOOD_COLLECT_MIB", "256")) << 20
+    path = tmp_path / "large.arrows"
+    numbers = np.arange(rows, dtype="float64")
+    batch = pa.record_batch({f"c{i}": numbers + i for i in range(16)})
+    with pa.ipc.new_stream(str(path), batch.schema) as writer:
+        for _ in range(size // batch.nbytes):
+            writer.write_batch(batch)
+    done = subprocess.run([sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True)
+    peak, output, batches = map(int, done.stdout.split())
+    assert (output, batches) == (size, 1)
+    assert peak <= 1.05 * output
