@@ -102,44 +102,46 @@ pub(super) fn add_squares(rows: &Rows<'_>, means: &[f64], squares: &mut [f64]) -
     })
 }
 
+/// Calls `work` with group, lane and what `number` makes of the `N` bytes of each row.
+fn each<const N: usize, T>(rows: &Rows<'_>, work: &mut impl FnMut(u32, usize, T), number: impl Fn([u8; N]) -> T) {
+    let lane = rows.lane;
+    rows.with_ids(|ids| {
+        let values = ids.iter().zip(rows.values::<N>()).enumerate();
+        values.for_each(|(row, (&id, &raw))| work(id, (lane + row) % LANES, number(raw)));
+    });
+}
+
 /// Calls `work` with group, lane and number of each row, the number as the nearest float.
 pub(super) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, usize, f64)) -> Result<()> {
     use DataType::*;
-    fn each<const N: usize>(rows: &Rows<'_>, work: &mut impl FnMut(u32, usize, f64), number: impl Fn([u8; N]) -> f64) {
-        let lane = rows.lane;
-        rows.with_ids(|ids| {
-            let values = ids.iter().zip(rows.values::<N>()).enumerate();
-            values.for_each(|(row, (&id, &raw))| work(id, (lane + row) % LANES, number(raw)));
-        });
-    }
     let work = &mut work;
     match rows.array.data_type() {
-        Float64 => each::<8>(rows, work, f64::from_le_bytes),
-        Float32 => each::<4>(rows, work, |raw| f32::from_le_bytes(raw).into()),
-        Float16 => each::<2>(rows, work, |raw| f16::from_le_bytes(raw).to_f64()),
-        Int8 => each::<1>(rows, work, |raw| i8::from_le_bytes(raw).into()),
-        UInt8 => each::<1>(rows, work, |raw| raw[0].into()),
-        Int16 => each::<2>(rows, work, |raw| i16::from_le_bytes(raw).into()),
-        UInt16 => each::<2>(rows, work, |raw| u16::from_le_bytes(raw).into()),
-        Int32 => each::<4>(rows, work, |raw| i32::from_le_bytes(raw).into()),
-        UInt32 => each::<4>(rows, work, |raw| u32::from_le_bytes(raw).into()),
-        Int64 => each::<8>(rows, work, |raw| i64::from_le_bytes(raw) as f64),
-        UInt64 => each::<8>(rows, work, |raw| u64::from_le_bytes(raw) as f64),
+        Float64 => each::<8, _>(rows, work, f64::from_le_bytes),
+        Float32 => each::<4, _>(rows, work, |raw| f32::from_le_bytes(raw).into()),
+        Float16 => each::<2, _>(rows, work, |raw| f16::from_le_bytes(raw).to_f64()),
+        Int8 => each::<1, _>(rows, work, |raw| i8::from_le_bytes(raw).into()),
+        UInt8 => each::<1, _>(rows, work, |raw| raw[0].into()),
+        Int16 => each::<2, _>(rows, work, |raw| i16::from_le_bytes(raw).into()),
+        UInt16 => each::<2, _>(rows, work, |raw| u16::from_le_bytes(raw).into()),
+        Int32 => each::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into()),
+        UInt32 => each::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
+        Int64 => each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64),
+        UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw) as f64),
         Decimal32(_, s) => {
             let unit = power(*s);
-            each::<4>(rows, work, |raw| f64::from(i32::from_le_bytes(raw)) * unit);
+            each::<4, _>(rows, work, |raw| f64::from(i32::from_le_bytes(raw)) * unit);
         }
         Decimal64(_, s) => {
             let unit = power(*s);
-            each::<8>(rows, work, |raw| i64::from_le_bytes(raw) as f64 * unit);
+            each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64 * unit);
         }
         Decimal128(_, s) => {
             let unit = power(*s);
-            each::<16>(rows, work, |raw| i128::from_le_bytes(raw) as f64 * unit);
+            each::<16, _>(rows, work, |raw| i128::from_le_bytes(raw) as f64 * unit);
         }
         Decimal256(_, s) => {
             let scale = *s;
-            each::<32>(rows, work, |raw| super::sum::decimal_to_f64(i256::from_le_bytes(raw), scale));
+            each::<32, _>(rows, work, |raw| super::sum::decimal_to_f64(i256::from_le_bytes(raw), scale));
         }
         Boolean => {
             let (bits, start) = (Bits::of(rows.array), rows.rows.start);
@@ -162,30 +164,19 @@ fn power(scale: i8) -> f64 {
 /// Calls `work` with group, lane and number of each row of integers, digits of decimals, times or booleans.
 pub(super) fn each_integer(rows: &Rows<'_>, mut work: impl FnMut(u32, usize, i128)) -> Result<()> {
     use DataType::*;
-    fn each<const N: usize>(
-        rows: &Rows<'_>,
-        work: &mut impl FnMut(u32, usize, i128),
-        number: impl Fn([u8; N]) -> i128,
-    ) {
-        let lane = rows.lane;
-        rows.with_ids(|ids| {
-            let values = ids.iter().zip(rows.values::<N>()).enumerate();
-            values.for_each(|(row, (&id, &raw))| work(id, (lane + row) % LANES, number(raw)));
-        });
-    }
     let work = &mut work;
     match rows.array.data_type() {
-        Int8 => each::<1>(rows, work, |raw| i8::from_le_bytes(raw).into()),
-        UInt8 => each::<1>(rows, work, |raw| raw[0].into()),
-        Int16 => each::<2>(rows, work, |raw| i16::from_le_bytes(raw).into()),
-        UInt16 => each::<2>(rows, work, |raw| u16::from_le_bytes(raw).into()),
-        Int32 | Date32 | Time32(_) | Decimal32(..) => each::<4>(rows, work, |raw| i32::from_le_bytes(raw).into()),
-        UInt32 => each::<4>(rows, work, |raw| u32::from_le_bytes(raw).into()),
+        Int8 => each::<1, _>(rows, work, |raw| i8::from_le_bytes(raw).into()),
+        UInt8 => each::<1, _>(rows, work, |raw| raw[0].into()),
+        Int16 => each::<2, _>(rows, work, |raw| i16::from_le_bytes(raw).into()),
+        UInt16 => each::<2, _>(rows, work, |raw| u16::from_le_bytes(raw).into()),
+        Int32 | Date32 | Time32(_) | Decimal32(..) => each::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into()),
+        UInt32 => each::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
         Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
-            each::<8>(rows, work, |raw| i64::from_le_bytes(raw).into());
+            each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw).into());
         }
-        UInt64 => each::<8>(rows, work, |raw| u64::from_le_bytes(raw).into()),
-        Decimal128(..) => each::<16>(rows, work, i128::from_le_bytes),
+        UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw).into()),
+        Decimal128(..) => each::<16, _>(rows, work, i128::from_le_bytes),
         Boolean => {
             let (bits, start) = (Bits::of(rows.array), rows.rows.start);
             rows.with_ids(|ids| {

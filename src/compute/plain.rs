@@ -14,7 +14,7 @@ use super::mask::Span;
 use crate::buffer::Parts;
 use crate::dataset::Plain;
 use crate::error::Result;
-use crate::layout::{Role, layout};
+use crate::layout::layout;
 use crate::validate;
 
 /// The plain columns of some batches.
@@ -101,10 +101,5 @@ impl Column {
 
 /// The bytes per row of values that can be anything.
 fn fixed_width(data_type: &DataType) -> Option<usize> {
-    let layout = layout(data_type);
-    let mut roles = layout.value_roles();
-    match (roles.next(), roles.next()) {
-        (Some(Role::Values { width, .. }), None) if width > 0 && validate::is_trivial(data_type) => Some(width),
-        _ => None,
-    }
+    layout(data_type).plain_width().filter(|&width| width > 0 && validate::is_trivial(data_type))
 }
