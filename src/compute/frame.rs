@@ -47,6 +47,16 @@ impl<'a> Frame<'a> {
         Some((number, self.index.rows_of(number).start + (row - self.index.start(number)) as usize))
     }
 
+    /// The dataset's row that batch `number` begins with.
+    pub(super) fn start(&self, number: usize) -> u64 {
+        self.index.start(number)
+    }
+
+    /// The rows inside batch `number` that are the dataset's.
+    pub(super) fn rows_of(&self, number: usize) -> Range<usize> {
+        self.index.rows_of(number)
+    }
+
     /// The number of blocks.
     pub(super) fn blocks(&self) -> usize {
         usize::try_from(self.rows().div_ceil(self.block as u64)).unwrap_or(usize::MAX)
