@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .PHONY: demo test test-rust test-python bench bench-streams bench-builders bench-paged interop live torture check-all fuzz \
-  lint clean
+  docs lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -85,6 +85,11 @@ fuzz:
 	  mkdir -p fuzz/corpus/$$target && if [ -d $(CORPUS) ] && [ $$target != csv ]; then $(FUZZ_SEEDS); fi; \
 	  cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES))) -timeout=10 -rss_limit_mb=1500 || exit 1; \
 	done
+
+# The site, in build/site; every code block of it is run by tests/python/test_docs.py.
+docs: $(BIN)/python
+	$(BIN)/pip install --quiet mkdocs-material 'mkdocstrings[python]'
+	$(BIN)/mkdocs build --strict
 
 lint:
 	cargo fmt --all --check
