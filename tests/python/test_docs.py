@@ -27,7 +27,10 @@ def agrees(printed, expected):
 
 
 def environment(folder):
-    """An environment in which the command is found, whether the package was installed or not."""
+    """An environment in which the command is found: the one that is installed, or else that of the sources."""
+    installed = Path(sys.executable).parent
+    if (installed / "arrowwood").exists():
+        return {**os.environ, "PATH": f"{installed}:{os.environ['PATH']}"}
     script = folder / "arrowwood"
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m arrowwood._cli "$@"\n')
     script.chmod(0o755)
