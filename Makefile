@@ -88,7 +88,7 @@ fuzz:
 
 # The site, in build/site; every code block of it is run by tests/python/test_docs.py.
 docs: $(BIN)/python
-	$(BIN)/pip install --quiet mkdocs-material 'mkdocstrings[python]'
+	$(BIN)/pip install --quiet mkdocs-material 'mkdocstrings[python]' ruff
 	$(BIN)/mkdocs build --strict
 
 # A wheel for all Pythons from 3.11 on and any Linux whose C library is not older than MANYLINUX says. Zig links against

@@ -1,57 +1,36 @@
 """Small classes that are easier written in Python."""
 
-from pathlib import Path
-from typing import NamedTuple
+from collections import namedtuple
 
 
-class MonthDayNano(NamedTuple):
-    """A calendar interval; months and days have no fixed length, so the three are kept apart."""
+MonthDayNano = namedtuple("MonthDayNano", ["months", "days", "nanoseconds"])
+MonthDayNano.__doc__ = "A calendar interval; months and days have no fixed length, so the three are kept apart."
 
-    months: int
-    days: int
-    nanoseconds: int
+Footprint = namedtuple("Footprint", ["mapped", "resident", "copied"])
+Footprint.__doc__ = """Where a dataset's bytes are.
 
-
-class Footprint(NamedTuple):
-    """Where a dataset's bytes are.
-
-    `mapped` bytes of files, `resident` those of them that lie in physical memory now, whoever brought them there, and
-    `copied` bytes, which had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
-    """
-
-    mapped: int
-    resident: int
-    copied: int
+`mapped` bytes of files, `resident` those of them that lie in physical memory now, whoever brought them there, and
+`copied` bytes, which had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
+"""
 
 
-class Finding(NamedTuple):
-    """Something that a check has found: the file, the byte where one is known, and what was expected and found.
+Finding = namedtuple("Finding", ["path", "offset", "message", "is_damage"])
+Finding.__doc__ = """Something that a check has found: the file, the byte where one is known, and what was expected and found.
 
-    It `is_damage`, or it is worth knowing, and may be what a writer leaves that was killed.
-    """
+It `is_damage`, or it is worth knowing, and may be what a writer leaves that was killed.
+"""
 
-    path: Path
-    offset: int | None
-    message: str
-    is_damage: bool
+Repaired = namedtuple("Repaired", ["kept", "given_up", "moved"])
+Repaired.__doc__ = """What a repair has done: rows kept, rows given up (None if unknown), and where the damaged files are now."""
 
 
-class Repaired(NamedTuple):
-    """What a repair has done: rows kept, rows given up (None if unknown), and where the damaged files are now."""
-
-    kept: int
-    given_up: int | None
-    moved: list[Path]
+_Report = namedtuple("_Report", ["rows", "batches", "segments", "findings", "repaired"])
 
 
-class Report(NamedTuple):
+class Report(_Report):
     """What a check has found, and what a repair has done (None where nothing had to be)."""
 
-    rows: int
-    batches: int
-    segments: int
-    findings: list[Finding]
-    repaired: Repaired | None
+    __slots__ = ()
 
     @property
     def is_good(self) -> bool:
