@@ -97,7 +97,7 @@ MANYLINUX ?= manylinux_2_17
 MATURIN := 'maturin[zig]>=1.9,<2'
 wheel: $(BIN)/python
 	$(BIN)/pip install --quiet $(MATURIN)
-	$(BIN)/maturin build --release --zig --compatibility $(MANYLINUX) --out dist
+	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --zig --compatibility $(MANYLINUX) --out dist
 
 # All that is uploaded: wheel, sources, and the crates, which are built from their packages as Cargo's users will.
 dist: wheel
