@@ -21,10 +21,11 @@ use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
 use crate::column::Column;
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::Index;
 use crate::layout::type_name;
 use crate::map::{Look, guard, watched};
 use crate::parallel;
-use crate::value::{Value, field_value};
+use crate::row::Row;
 
 /// Where rows come from: record batches of one schema, found and decoded when asked for.
 pub(crate) trait Source: Debug + Send + Sync {
@@ -63,12 +64,13 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// Checks the values of a column of a batch, whatever the caller of `open` said; once, if they are good.
     fn check(&self, batch: usize, column: usize) -> Result<()>;
 
-    /// Columns of fixed width (given with their widths) of a batch as bytes, to be copied; keys are not checked. Nothing
-    /// but the batch's header is kept, and that only if `keep`. `None` for a column that is not simply there: `checked`
-    /// has it.
+    /// The first `rows` values of columns of fixed width (given with their widths) of a batch, as bytes to be copied; keys
+    /// are not checked. Nothing is decoded for it; where they are is kept if `keep`. `None` for a column that is not
+    /// simply there: `checked` has it.
     fn plain<'a>(
         &'a self,
         _batch: usize,
+        _rows: usize,
         columns: Widths<'_>,
         _keep: bool,
         into: &mut Vec<Option<Plain<'a>>>,
@@ -225,7 +227,7 @@ impl Piece {
     }
 
     /// The parts of the piece in order. Batches without rows are among them only where the piece is its whole source.
-    fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
         let mut next = guard(|| self.first_batch());
         let mut left = self.rows;
         std::iter::from_fn(move || {
@@ -260,6 +262,7 @@ pub struct Dataset {
     /// The row after each piece's last, as far as pieces have been counted.
     ends: Arc<Mutex<Vec<u64>>>,
     len: Arc<OnceLock<u64>>,
+    index: Arc<OnceLock<Index>>,
 }
 
 impl Dataset {
@@ -270,11 +273,20 @@ impl Dataset {
     }
 
     pub(crate) fn of_pieces(schema: SchemaRef, pieces: Vec<Piece>) -> Dataset {
-        Dataset { schema, pieces: pieces.into(), ends: Arc::default(), len: Arc::default() }
+        let (ends, len, index) = (Arc::default(), Arc::default(), Arc::default());
+        Dataset { schema, pieces: pieces.into(), ends, len, index }
     }
 
     pub(crate) fn pieces(&self) -> &[Piece] {
         &self.pieces
+    }
+
+    /// Which batch holds which rows; counts them all the first time.
+    pub(crate) fn index(&self) -> Result<&Index> {
+        match self.index.get() {
+            Some(index) => Ok(index),
+            None => Index::of(&self.pieces).map(|index| self.index.get_or_init(|| index)),
+        }
     }
 
     /// Does `work` on the dataset, and looks whether its files were the same all the time.
@@ -423,7 +435,7 @@ impl Dataset {
             ..piece.clone()
         };
         let pieces: Arc<[Piece]> = self.pieces.iter().map(narrow).collect();
-        Ok(Dataset { schema: Arc::new(schema), pieces, ends: self.ends.clone(), len: self.len.clone() })
+        Ok(Dataset { schema: Arc::new(schema), pieces, ..self.clone() })
     }
 
     /// Rows `start .. start + len`, or as many of them as there are. Walks no further than `start + len`.
@@ -640,72 +652,6 @@ impl<'a> Part<'a> {
     /// Column `column` of the source, values checked, with all rows of the batch.
     pub(crate) fn checked(&self, column: usize) -> Result<&'a ArrayData> {
         self.piece.source.checked(self.batch, column)
-    }
-}
-
-/// One row of a dataset.
-#[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
-    schema: &'a Schema,
-    piece: &'a Piece,
-    batch: usize,
-    index: usize,
-    /// Which of the piece's columns, where the row is seen through a view.
-    seen: Option<&'a [usize]>,
-}
-
-impl<'a> Row<'a> {
-    fn new(schema: &'a Schema, piece: &'a Piece, batch: usize, index: usize) -> Row<'a> {
-        Row { schema, piece, batch, index, seen: None }
-    }
-
-    /// The same row with columns `columns` only, and their schema. It is not seen through a view itself.
-    fn seen_by<'b>(self, schema: &'b Schema, columns: &'b [usize]) -> Row<'b>
-    where
-        'a: 'b,
-    {
-        Row { schema, seen: Some(columns), ..self }
-    }
-
-    /// Whether the row is seen through a view.
-    pub(crate) fn is_seen(&self) -> bool {
-        self.seen.is_some()
-    }
-
-    /// The number of values.
-    pub fn len(&self) -> usize {
-        self.schema.fields().len()
-    }
-
-    /// Whether there are no columns.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The value of column number `column`.
-    ///
-    /// # Errors
-    /// `InvalidData` where it is damaged, `FileChanged` where somebody has written to the file. Text and what is nested
-    /// lies in place: see [`guard`].
-    pub fn get(&self, column: usize) -> Result<Value<'a>> {
-        let look = |when| self.piece.source.look(self.batch..self.batch + 1, when);
-        watched(Look::Seldom, look, || self.read(column))
-    }
-
-    fn read(&self, column: usize) -> Result<Value<'a>> {
-        let inside = match self.seen {
-            None => self.piece.columns.get(column),
-            Some(seen) => seen.get(column).and_then(|&column| self.piece.columns.get(column)),
-        };
-        let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
-        field_value(self.schema.field(column), self.piece.source.column(self.batch, number)?, self.index)
-            .map_err(|e| e.context(format_args!("batch {}, column '{}'", self.batch, self.schema.field(column).name())))
-    }
-
-    /// Name and value of each column.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a str, Result<Value<'a>>)> + use<'a> {
-        let row = *self;
-        (0..row.len()).map(move |column| (row.schema.field(column).name().as_str(), row.get(column)))
     }
 }
 

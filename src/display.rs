@@ -15,10 +15,11 @@ use arrow_schema::TimeUnit;
 use chrono::{DateTime, NaiveDate};
 use serde_json::{Number, Value as Json};
 
-use crate::dataset::{Dataset, Row};
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::layout::{field_type_name, unit_name};
 use crate::map::{Look, guard};
+use crate::row::Row;
 use crate::value::{Items, Value};
 
 // ---- numbers and times ----

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::types::Int8Type;
-use arrow_array::{Array, ArrayRef, DictionaryArray, Int8Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, ErrorKind, Format, Open, WriteOptions, col, open, write_to};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int8Array, Int64Array, RecordBatch,
+    StringArray,
+};
+use arrowwood::{Column, Dataset, ErrorKind, Format, Function, Open, Value, WriteOptions, col, open, write_to};
 
 use self::samples::{dataset, samples};
 
@@ -157,4 +160,102 @@ fn rows_that_are_not_there_are_named() {
     }
     assert_eq!(dataset.sample(len as u64 + 1, 0).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(dataset.filter(&col("y").eq(1)).unwrap_err().kind(), ErrorKind::ColumnNotFound);
+}
+
+/// A column of one array, in memory.
+fn of_array(array: ArrayRef) -> Column {
+    let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
+    Dataset::try_from(vec![batch]).unwrap().column("c").unwrap()
+}
+
+/// What there is to say of a column of numbers.
+fn said(column: &Column) -> Vec<String> {
+    let float = |number: Option<f64>| number.map_or("none".into(), |number| format!("{number:.9e}"));
+    let value = |value: Value<'_>| match value {
+        Value::Float64(number) => float(Some(number)),
+        other => other.to_string(),
+    };
+    let quantiles = [0.0, 0.3, 0.5, 1.0].map(|q| float(column.quantile(q).unwrap()));
+    let of = |function| {
+        let dataset = column.as_dataset().aggregate::<&str>(&[]).column("c", function).finish().unwrap();
+        value(dataset.row(0).unwrap().get(0).unwrap())
+    };
+    let moments = [column.mean().unwrap(), column.var().unwrap(), column.std().unwrap()].map(float);
+    let mut said = vec![value(column.sum().unwrap()), value(column.min().unwrap()), value(column.max().unwrap())];
+    said.extend(moments);
+    said.extend(quantiles);
+    said.extend([Function::Sum, Function::Mean, Function::Min, Function::Max, Function::Count].map(of));
+    said
+}
+
+#[test]
+fn numbers_behind_keys_count_as_often_as_they_are_there() {
+    let keys = Int8Array::from_iter((0..3000).map(|i| (i % 11 != 0).then_some((i * i % 5) as i8)));
+    let decimals = Decimal128Array::from(vec![Some(150), Some(-3), None, Some(7), Some(99)]);
+    let values: [ArrayRef; 4] = [
+        Arc::new(Int64Array::from(vec![Some(i64::MIN / 4096), Some(3), None, Some(-5), Some(1 << 40)])),
+        Arc::new(Float64Array::from(vec![Some(1.5), None, Some(-2.25), Some(1e3), Some(0.0)])),
+        Arc::new(BooleanArray::from(vec![true, false, true, true, false])),
+        Arc::new(decimals.with_precision_and_scale(20, 2).unwrap()),
+    ];
+    for values in values {
+        let dictionary = DictionaryArray::<Int8Type>::new(keys.clone(), values.clone());
+        let plain = arrow_select::take::take(&values, &keys, None).unwrap();
+        let [by_key, plain] = [Arc::new(dictionary) as ArrayRef, plain].map(of_array);
+        assert_eq!(said(&by_key), said(&plain), "{}", by_key.data_type());
+    }
+    let text = DictionaryArray::<Int8Type>::from_iter(["a", "b"]);
+    assert_eq!(of_array(Arc::new(text)).sum().unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+/// Batches by the hundred are gone through without arrays of them; rows in memory have arrays.
+#[test]
+fn many_batches_say_what_one_says() {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..20_000).map(|i| i * 7919 % 10_007 - 5000)));
+    let floats: ArrayRef = Arc::new(Float64Array::from_iter_values((0..20_000).map(|i| f64::from(i).sin())));
+    let nulls: ArrayRef = Arc::new(Int64Array::from_iter((0..20_000).map(|i| (i < 19_990 || i % 2 == 0).then_some(i))));
+    for array in [numbers, floats, nulls] {
+        let one = of_array(array.clone());
+        let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
+        let mut cuts = vec![0];
+        cuts.extend((1..300).map(|i| i * i * 20_000 / 90_000).chain([20_000]));
+        let batches = cuts.windows(2).map(|cut| batch.slice(cut[0], cut[1] - cut[0])).collect::<Vec<_>>();
+        let many = Dataset::try_from(batches).unwrap();
+        for format in [Format::File, Format::Stream] {
+            let mut bytes = Vec::new();
+            write_to(&many, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
+            let many = Open::new().bytes(bytes.into()).unwrap();
+            assert!(many.num_batches().unwrap() > 100);
+            assert_eq!(said(&many.column("c").unwrap()), said(&one));
+            let (cut, one) = (many.slice(777, 15_000).unwrap(), one.slice(777, 15_000).unwrap());
+            assert_eq!(said(&cut.column("c").unwrap()), said(&one));
+            // Where values lie is kept from the first time.
+            assert_eq!(
+                cells(&cut.take(&[14_999, 0, -1]).unwrap()),
+                cells(&one.as_dataset().take(&[14_999, 0, -1]).unwrap())
+            );
+            assert_eq!(cells(&cut.take(&[7, 7]).unwrap()), cells(&one.as_dataset().take(&[7, 7]).unwrap()));
+        }
+    }
+}
+
+/// More values than are sorted begin with the same bits, and many are the same.
+#[test]
+fn quantiles_are_exact_where_values_are_close() {
+    let value = |i: u32| 1.0 + f64::from(i.wrapping_mul(2_654_435_761) % 1_000_003 / 7) * 1e-12;
+    let values: Vec<f64> = (0..2_300_000).map(value).collect();
+    let mut sorted = values.clone();
+    sorted.sort_by(f64::total_cmp);
+    let column = of_array(Arc::new(Float64Array::from(values)));
+    let shares = [0.0, 0.25, 0.5, 0.999, 1.0];
+    let expected = shares.map(|share| {
+        let place = share * (sorted.len() - 1) as f64;
+        let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+        low + (high - low) * place.fract()
+    });
+    assert_eq!(column.quantiles(&shares).unwrap().unwrap(), expected);
+    let same = of_array(Arc::new(Float64Array::from(vec![0.1; 1_200_000])));
+    assert_eq!(same.quantile(0.7).unwrap(), Some(0.1));
+    let rank = sorted.partition_point(|&value| value < column.approx_quantile(0.25).unwrap().unwrap());
+    assert!((rank as f64 / sorted.len() as f64 - 0.25).abs() < 0.003);
 }

@@ -14,7 +14,7 @@ const ORDER: &[&[&str]] = &[
     &["buffer"],
     &["value"],
     &["validate"],
-    &["column", "dataset"],
+    &["column", "dataset", "index", "row"],
     &["memory"],
     &["meaning"],
     &["display"],

@@ -344,13 +344,25 @@ impl Column {
 
     /// The value that a share `q` of the values lies below, exactly; between two values it lies on the line between them.
     ///
-    /// Nulls and NaN are left out; ``None`` of nothing else. Takes a copy of the column as floats.
+    /// Nulls and NaN are left out; ``None`` of nothing else. Takes two passes of the column, seldom more, and no copy.
     ///
     /// Raises:
     ///     InvalidArgument: `q` does not lie between 0 and 1.
     ///     Unsupported: the type is no number.
     fn quantile(&self, py: Python<'_>, q: f64) -> Result<Option<f64>> {
         Ok(py.detach(|| self.inner().quantile(q))?)
+    }
+
+    /// The quantile of a sample of 1,048,576 rows, the same each time; of a column of no more rows, the quantile itself.
+    ///
+    /// Costs the same however large the column is. The share of values below what is found differs from `q` by more than
+    /// 0.003 once in a hundred million columns.
+    ///
+    /// Raises:
+    ///     InvalidArgument: `q` does not lie between 0 and 1.
+    ///     Unsupported: the type is no number.
+    fn approx_quantile(&self, py: Python<'_>, q: f64) -> Result<Option<f64>> {
+        Ok(py.detach(|| self.inner().approx_quantile(q))?)
     }
 
     /// How many different values there are; ``None`` is one, and all NaN are one.

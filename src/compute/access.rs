@@ -1,8 +1,13 @@
 //! Values of one array by their row, wherever they are aligned, each looked up once and bounded.
 
+use std::ops::Range;
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
+use crate::buffer::{slice, to_array};
 use crate::error::{Error, Result};
 
 /// The values of `N` bytes from the array's first row on, nulls among them; as many as there are bytes for.
@@ -160,5 +165,15 @@ impl<'a> Keys<'a> {
             Keys::Words(keys) => u32::from_le_bytes(*keys.get(row)?) as usize,
             Keys::Longs(keys) => u64::from_le_bytes(*keys.get(row)?) as usize,
         })
+    }
+}
+
+/// Rows of a dictionary column as values.
+pub(super) fn decoded(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
+    let rows = to_array(slice(array, rows.start, rows.len()));
+    let values = rows.as_any_dictionary_opt().map(|rows| arrow_select::take::take(rows.values(), rows.keys(), None));
+    match values {
+        Some(values) => values.map(|values| values.to_data()).map_err(|e| Error::invalid(e.to_string())),
+        None => Ok(rows.to_data()),
     }
 }

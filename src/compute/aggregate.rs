@@ -222,7 +222,10 @@ impl Plan {
             None => (Kind::Rows, DataType::Null, Function::Count, None),
             Some((name, function)) => {
                 let column = dataset.index_of(name)?;
-                let of = dataset.schema().field(column).data_type().clone();
+                let of = match dataset.schema().field(column).data_type() {
+                    DataType::Dictionary(_, values) if !is_text(values) => values.as_ref().clone(),
+                    own => own.clone(),
+                };
                 let kind = kind_of(*function, &of, column).ok_or_else(|| {
                     let message = format!("{function} of column '{name}' of type {} is not supported", type_name(&of));
                     Error::new(ErrorKind::Unsupported, message)

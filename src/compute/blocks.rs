@@ -1,38 +1,104 @@
 //! A column cut into blocks of 65,536 rows, the last one shorter, wherever batches begin and end. A block is what one
 //! thread works on at a time; it is found from its number, as rows may be more than there is memory to list them.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
+use arrow_buffer::NullBuffer;
 use arrow_data::ArrayData;
 
+use super::frame::Frame;
+use super::plain;
 use crate::column::Column;
+use crate::dataset::Plain;
 use crate::error::Result;
 use crate::parallel;
 
 /// The rows of a block.
 pub(super) const BLOCK: usize = 1 << 16;
 
+/// Batches from which on making arrays of them would show.
+const MANY: usize = 64;
+/// Batches that a thread looks for at once.
+const AT_ONCE: usize = 1 << 10;
+
 /// A column's rows in blocks.
 #[derive(Debug)]
-pub(super) struct Blocks<'a> {
+pub(super) struct Blocks<'a, C = &'a ArrayData> {
     /// One for each batch that has rows.
-    chunks: Vec<Piece<'a>>,
+    chunks: Vec<Piece<'a, C>>,
     rows: u64,
     bytes_per_row: usize,
 }
 
 /// Rows of one array, values checked.
 #[derive(Clone, Debug)]
-pub(super) struct Piece<'a> {
-    pub array: &'a ArrayData,
+pub(super) struct Piece<'a, C = &'a ArrayData> {
+    pub array: C,
     pub rows: Range<usize>,
     /// Where they begin among the column's rows.
-    first: u64,
+    pub first: u64,
+    life: PhantomData<&'a ()>,
+}
+
+/// Values of fixed width, and which of them are null.
+pub(super) trait Cells<'a>: Copy + Send + Sync {
+    /// The bytes from the first row on.
+    fn bytes(self, width: usize) -> &'a [u8];
+    fn nulls(self) -> Option<&'a NullBuffer>;
+}
+
+impl<'a> Cells<'a> for &'a ArrayData {
+    fn bytes(self, width: usize) -> &'a [u8] {
+        let start = self.offset().saturating_mul(width);
+        self.buffers().first().and_then(|buffer| buffer.get(start..)).unwrap_or_default()
+    }
+
+    fn nulls(self) -> Option<&'a NullBuffer> {
+        ArrayData::nulls(self)
+    }
+}
+
+/// Bytes as they lie in the batch, without nulls.
+impl<'a> Cells<'a> for &'a [u8] {
+    fn bytes(self, _width: usize) -> &'a [u8] {
+        self
+    }
+
+    fn nulls(self) -> Option<&'a NullBuffer> {
+        None
+    }
+}
+
+impl<'a> Blocks<'a, &'a [u8]> {
+    /// Of a column of numbers in many batches, without making arrays of them; `None` where arrays do as well, or there is
+    /// more to a batch than its values.
+    pub(super) fn plain(column: &'a Column) -> Result<Option<Blocks<'a, &'a [u8]>>> {
+        let Some(width) = plain::fixed_width(column.data_type()) else { return Ok(None) };
+        let frame = Frame::of(column.as_dataset())?;
+        if frame.num_parts() < MANY {
+            return Ok(None);
+        }
+        let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(width);
+        let found = parallel::map(frame.num_parts().div_ceil(AT_ONCE), bytes, |job| {
+            let mut found = Vec::with_capacity(AT_ONCE);
+            let mut parts = job * AT_ONCE..frame.num_parts().min((job + 1) * AT_ONCE);
+            parts.try_for_each(|part| frame.plain(part, std::iter::once((0, width)), &mut found))?;
+            Ok(found)
+        });
+        let found = found.into_iter().collect::<Result<Vec<_>>>()?;
+        let chunk = |(part, plain): (usize, Option<Plain<'a>>)| {
+            let array = plain.filter(|plain| !plain.has_nulls)?.values;
+            Some(Piece { array, rows: frame.rows_of(part), first: frame.start(part), life: PhantomData })
+        };
+        let chunks = found.into_iter().flatten().enumerate().map(chunk).collect::<Option<Vec<_>>>();
+        Ok(chunks.map(|chunks| Blocks { chunks, rows: frame.rows(), bytes_per_row: width }))
+    }
 }
 
 impl<'a> Blocks<'a> {
     pub(super) fn of(column: &'a Column) -> Result<Blocks<'a>> {
-        let mut chunks = column.each_chunk(|array, rows| Ok(Piece { array, rows, first: 0 }))?;
+        let mut chunks = column.each_chunk(|array, rows| Ok(Piece { array, rows, first: 0, life: PhantomData }))?;
         chunks.retain(|chunk| !chunk.rows.is_empty());
         let mut rows = 0u64;
         for chunk in &mut chunks {
@@ -42,6 +108,22 @@ impl<'a> Blocks<'a> {
         Ok(Blocks { chunks, rows, bytes_per_row: column.bytes_per_row() })
     }
 
+    /// The column's rows batch by batch.
+    pub(super) fn chunks(&self) -> &[Piece<'a>] {
+        &self.chunks
+    }
+
+    /// The same chunks with other arrays of the same rows.
+    pub(super) fn with_arrays<'b>(&self, arrays: &'b [ArrayData]) -> Blocks<'b> {
+        let swap = |(chunk, array): (&Piece<'a>, &'b ArrayData)| {
+            let (rows, first) = (chunk.rows.clone(), chunk.first);
+            Piece { array, rows, first, life: PhantomData }
+        };
+        Blocks { chunks: self.chunks.iter().zip(arrays).map(swap).collect(), ..*self }
+    }
+}
+
+impl<'a, C: Cells<'a>> Blocks<'a, C> {
     /// The number of blocks.
     pub(super) fn count(&self) -> usize {
         usize::try_from(self.rows.div_ceil(BLOCK as u64)).unwrap_or(usize::MAX)
@@ -52,19 +134,8 @@ impl<'a> Blocks<'a> {
         usize::try_from(self.rows).unwrap_or(usize::MAX).saturating_mul(self.bytes_per_row)
     }
 
-    /// The column's rows batch by batch.
-    pub(super) fn chunks(&self) -> &[Piece<'a>] {
-        &self.chunks
-    }
-
-    /// The same chunks with other arrays of the same rows.
-    pub(super) fn with_arrays<'b>(&self, arrays: &'b [ArrayData]) -> Blocks<'b> {
-        let swap = |(chunk, array): (&Piece<'a>, &'b ArrayData)| Piece { array, rows: chunk.rows.clone(), ..*chunk };
-        Blocks { chunks: self.chunks.iter().zip(arrays).map(swap).collect(), ..*self }
-    }
-
     /// Block `block`, in pieces of one batch each.
-    pub(super) fn pieces(&self, block: usize) -> impl Iterator<Item = Piece<'a>> + use<'a, '_> {
+    pub(super) fn pieces(&self, block: usize) -> impl Iterator<Item = Piece<'a, C>> + use<'a, '_, C> {
         let start = block as u64 * BLOCK as u64;
         let end = start.saturating_add(BLOCK as u64);
         let chunk = self.chunks.partition_point(|chunk| chunk.first <= start).saturating_sub(1);
@@ -72,7 +143,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// `work` on each block in parallel, results in order.
-    pub(super) fn each<T: Send>(&self, work: impl Fn(&mut dyn Iterator<Item = Piece<'a>>) -> T + Sync) -> Vec<T> {
+    pub(super) fn each<T: Send>(&self, work: impl Fn(&mut dyn Iterator<Item = Piece<'a, C>>) -> T + Sync) -> Vec<T> {
         self.each_of(0..self.count(), work)
     }
 
@@ -80,27 +151,26 @@ impl<'a> Blocks<'a> {
     pub(super) fn each_of<T: Send>(
         &self,
         blocks: Range<usize>,
-        work: impl Fn(&mut dyn Iterator<Item = Piece<'a>>) -> T + Sync,
+        work: impl Fn(&mut dyn Iterator<Item = Piece<'a, C>>) -> T + Sync,
     ) -> Vec<T> {
         let bytes = (blocks.len() * BLOCK).saturating_mul(self.bytes_per_row);
         parallel::map(blocks.len(), bytes, |job| work(&mut self.pieces(blocks.start + job)))
     }
 }
 
-impl<'a> Piece<'a> {
+impl<'a, C: Cells<'a>> Piece<'a, C> {
     /// Those of the piece's rows that are among rows `rows` of the column.
-    fn cut(&self, rows: Range<u64>) -> Piece<'a> {
+    fn cut(&self, rows: Range<u64>) -> Piece<'a, C> {
         let inside = |row: u64| self.rows.len().min(row.saturating_sub(self.first) as usize);
         let (from, to) = (inside(rows.start), inside(rows.end));
         let first = self.first + from as u64;
-        Piece { array: self.array, rows: self.rows.start + from..self.rows.start + to, first }
+        let rows = self.rows.start + from..self.rows.start + to;
+        Piece { array: self.array, rows, first, life: PhantomData }
     }
 
     /// The values, nulls among them, wherever they are aligned; as many as there are bytes for.
     pub(super) fn values<const N: usize>(&self) -> &'a [[u8; N]] {
-        let bytes = self.array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
-        let at = self.array.offset();
-        bytes.as_chunks().0.get(at + self.rows.start..at + self.rows.end).unwrap_or_default()
+        self.array.bytes(N).as_chunks().0.get(self.rows.clone()).unwrap_or_default()
     }
 
     /// Calls `kernel` with the values, nulls replaced by `neutral`.

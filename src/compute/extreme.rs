@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::blocks::{Blocks, Piece};
+use super::blocks::{Blocks, Cells, Piece};
 use super::kernels::{self, Number};
 use crate::column::Column;
 use crate::error::Result;
@@ -36,9 +36,13 @@ impl Column {
             return Err(self.not_possible("the order"));
         }
         self.watched(|| {
+            let plain = Blocks::plain(self)?;
+            if let Some(row) = plain.and_then(|blocks| of_numbers(&blocks, self.data_type(), wanted)) {
+                return self.get(row);
+            }
             let blocks = Blocks::of(self)?;
             match of_numbers(&blocks, self.data_type(), wanted) {
-                Some(found) => found,
+                Some(row) => self.get(row),
                 None if *self.data_type() == DataType::FixedSizeBinary(0) => of_nothing(&blocks),
                 None => of_cells(&blocks, wanted),
             }
@@ -56,23 +60,29 @@ fn has_order(data_type: &DataType) -> bool {
     }
 }
 
-/// The extreme number; `None` where there is none, or the type has no loop.
-pub(super) fn of_numbers<'a>(blocks: &Blocks<'a>, data_type: &DataType, wanted: Ordering) -> Option<Result<Value<'a>>> {
+/// The row of the extreme number; `None` where there is none, or the type has no loop.
+pub(super) fn of_numbers<'a, C: Cells<'a>>(
+    blocks: &Blocks<'a, C>,
+    data_type: &DataType,
+    wanted: Ordering,
+) -> Option<u64> {
     use DataType::*;
     match data_type {
-        Int8 => extreme::<i8, 1>(blocks, wanted),
-        UInt8 => extreme::<u8, 1>(blocks, wanted),
-        Int16 => extreme::<i16, 2>(blocks, wanted),
-        UInt16 => extreme::<u16, 2>(blocks, wanted),
-        Int32 | Date32 | Time32(_) | Decimal32(..) => extreme::<i32, 4>(blocks, wanted),
-        UInt32 => extreme::<u32, 4>(blocks, wanted),
-        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => extreme::<i64, 8>(blocks, wanted),
-        UInt64 => extreme::<u64, 8>(blocks, wanted),
-        Decimal128(..) => extreme::<i128, 16>(blocks, wanted),
-        Decimal256(..) => extreme::<i256, 32>(blocks, wanted),
-        Float16 => extreme::<half::f16, 2>(blocks, wanted),
-        Float32 => extreme::<f32, 4>(blocks, wanted),
-        Float64 => extreme::<f64, 8>(blocks, wanted),
+        Int8 => extreme::<_, i8, 1>(blocks, wanted),
+        UInt8 => extreme::<_, u8, 1>(blocks, wanted),
+        Int16 => extreme::<_, i16, 2>(blocks, wanted),
+        UInt16 => extreme::<_, u16, 2>(blocks, wanted),
+        Int32 | Date32 | Time32(_) | Decimal32(..) => extreme::<_, i32, 4>(blocks, wanted),
+        UInt32 => extreme::<_, u32, 4>(blocks, wanted),
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
+            extreme::<_, i64, 8>(blocks, wanted)
+        }
+        UInt64 => extreme::<_, u64, 8>(blocks, wanted),
+        Decimal128(..) => extreme::<_, i128, 16>(blocks, wanted),
+        Decimal256(..) => extreme::<_, i256, 32>(blocks, wanted),
+        Float16 => extreme::<_, half::f16, 2>(blocks, wanted),
+        Float32 => extreme::<_, f32, 4>(blocks, wanted),
+        Float64 => extreme::<_, f64, 8>(blocks, wanted),
         _ => None,
     }
 }
@@ -82,7 +92,7 @@ type Search<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
 
 /// Finds the extreme, then the first row that has it: nulls count as the far end of all numbers, where a value may lie
 /// as well.
-fn extreme<'a, T: Number<N>, const N: usize>(blocks: &Blocks<'a>, wanted: Ordering) -> Option<Result<Value<'a>>> {
+fn extreme<'a, C: Cells<'a>, T: Number<N>, const N: usize>(blocks: &Blocks<'a, C>, wanted: Ordering) -> Option<u64> {
     let (far, choose): Search<T, N> = match wanted {
         Ordering::Less => (T::MOST, kernels::least),
         _ => (T::LEAST, kernels::most),
@@ -94,7 +104,7 @@ fn extreme<'a, T: Number<N>, const N: usize>(blocks: &Blocks<'a>, wanted: Orderi
     candidates.flat_map(|(block, _)| blocks.pieces(block)).find_map(|piece| {
         let mut rows = piece.rows.clone().zip(piece.values());
         let (row, _) = rows.find(|&(row, &raw)| T::load(raw) == best && piece.is_valid(row))?;
-        Some(value(piece.array, row))
+        Some(piece.first + (row - piece.rows.start) as u64)
     })
 }
 

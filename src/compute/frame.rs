@@ -5,15 +5,15 @@ use std::ops::Range;
 use arrow_data::ArrayData;
 
 use super::blocks::BLOCK;
-use crate::dataset::{Dataset, Part, Plain};
+use crate::dataset::{Dataset, Piece, Plain, Source};
 use crate::error::Result;
+use crate::index::Index;
 
-/// The batches of a dataset, counted.
+/// A dataset's batches, counted, in blocks.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
-    parts: Vec<Part<'a>>,
-    /// The row after each batch's last.
-    ends: Vec<u64>,
+    pieces: &'a [Piece],
+    index: &'a Index,
     /// The rows of a block.
     block: usize,
 }
@@ -23,13 +23,7 @@ pub(super) type Span = (usize, Range<usize>);
 
 impl<'a> Frame<'a> {
     pub(super) fn of(dataset: &'a Dataset) -> Result<Frame<'a>> {
-        let parts = dataset.parts().collect::<Result<Vec<_>>>()?;
-        let mut end = 0u64;
-        let ends = parts.iter().map(|part| {
-            end = end.saturating_add(part.rows.len() as u64);
-            end
-        });
-        Ok(Frame { ends: ends.collect(), parts, block: BLOCK })
+        Ok(Frame { pieces: dataset.pieces(), index: dataset.index()?, block: BLOCK })
     }
 
     /// The same in blocks of `block` rows.
@@ -38,28 +32,29 @@ impl<'a> Frame<'a> {
     }
 
     pub(super) fn rows(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
+        self.index.rows()
     }
 
+    /// The number of batches.
     pub(super) fn num_parts(&self) -> usize {
-        self.parts.len()
+        self.index.len()
     }
 
     /// The batch that holds row `row`, and the row inside it; `None` past the last. `hint` is looked at first.
     #[inline]
     pub(super) fn locate(&self, row: u64, hint: usize) -> Option<(usize, usize)> {
-        let inside = |number: usize| row >= self.start(number) && row < self.ends[number];
-        let number = match hint < self.ends.len() && inside(hint) {
-            true => hint,
-            false => self.ends.partition_point(|&end| end <= row),
-        };
-        let part = self.parts.get(number)?;
-        Some((number, part.rows.start + (row - self.start(number)) as usize))
+        let number = self.index.locate(row, hint)?;
+        Some((number, self.index.rows_of(number).start + (row - self.index.start(number)) as usize))
     }
 
-    #[inline]
-    fn start(&self, number: usize) -> u64 {
-        if number == 0 { 0 } else { self.ends[number - 1] }
+    /// The dataset's row that batch `number` begins with.
+    pub(super) fn start(&self, number: usize) -> u64 {
+        self.index.start(number)
+    }
+
+    /// The rows inside batch `number` that are the dataset's.
+    pub(super) fn rows_of(&self, number: usize) -> Range<usize> {
+        self.index.rows_of(number)
     }
 
     /// The number of blocks.
@@ -81,19 +76,26 @@ impl<'a> Frame<'a> {
     pub(super) fn spans(&self, block: usize) -> impl Iterator<Item = Span> {
         let start = self.block_start(block);
         let end = start.saturating_add(self.block as u64);
-        let first = self.ends.partition_point(|&end| end <= start);
-        (first..self.parts.len()).take_while(move |&number| self.start(number) < end).filter_map(move |number| {
-            let (before, part) = (self.start(number), &self.parts[number]);
-            let inside = |row: u64| part.rows.len().min(row.saturating_sub(before) as usize);
+        let first = self.index.locate(start, 0).unwrap_or(self.num_parts());
+        (first..self.num_parts()).take_while(move |&number| self.index.start(number) < end).filter_map(move |number| {
+            let (before, rows) = (self.index.start(number), self.index.rows_of(number));
+            let inside = |row: u64| rows.len().min(row.saturating_sub(before) as usize);
             let (from, to) = (inside(start), inside(end));
-            (from < to).then(|| (number, part.rows.start + from..part.rows.start + to))
+            (from < to).then(|| (number, rows.start + from..rows.start + to))
         })
+    }
+
+    /// Batch `number` in its source, and column number `column` of the dataset there.
+    fn place(&self, number: usize, column: usize) -> (&'a dyn Source, usize, usize) {
+        let (piece, batch) = self.index.batch(number);
+        let piece = &self.pieces[piece];
+        (&*piece.source, batch, piece.columns[column])
     }
 
     /// Column number `column` of the dataset in batch `number`, values checked.
     pub(super) fn checked(&self, number: usize, column: usize) -> Result<&'a ArrayData> {
-        let part = &self.parts[number];
-        part.checked(part.piece.columns[column])
+        let (source, batch, column) = self.place(number, column);
+        source.checked(batch, column)
     }
 
     /// Columns of fixed width, given with their widths, as bytes from the first row of batch `number` on; keys are not
@@ -104,23 +106,24 @@ impl<'a> Frame<'a> {
         columns: impl Iterator<Item = (usize, usize)>,
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
-        let part = &self.parts[number];
-        let mut own = columns.map(|(column, width)| (part.piece.columns[column], width));
-        part.piece.source.plain(part.batch, &mut own, true, into)
+        let (piece, batch) = self.index.batch(number);
+        let piece = &self.pieces[piece];
+        let mut own = columns.map(|(column, width)| (piece.columns[column], width));
+        piece.source.plain(batch, self.index.rows_of(number).end, &mut own, true, into)
     }
 
     /// The values that keys of column number `column` stand for, checked, where all batches are known to have the same.
     pub(super) fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
-        let Some(first) = self.parts.first() else { return Ok(None) };
-        if !self.parts.last().is_some_and(|last| std::ptr::eq(first.piece, last.piece)) {
+        if self.num_parts() == 0 || self.index.batch(0).0 != self.index.batch(self.num_parts() - 1).0 {
             return Ok(None);
         }
-        first.piece.source.dictionary(first.piece.columns[column])
+        let (source, _, column) = self.place(0, column);
+        source.dictionary(column)
     }
 
     /// Column number `column` of the dataset in batch `number`, values not checked.
     pub(super) fn unchecked(&self, number: usize, column: usize) -> Result<&'a ArrayData> {
-        let part = &self.parts[number];
-        part.piece.source.column(part.batch, part.piece.columns[column])
+        let (source, batch, column) = self.place(number, column);
+        source.column(batch, column)
     }
 }

@@ -40,6 +40,15 @@ pub(super) fn add_f32(sum: &mut FloatSum, values: &[[u8; 4]]) {
     sum.add(values, |raw| f32::from_le_bytes(*raw).into());
 }
 
+/// Adds the squares of the distances of f64 from `mean`, without nulls.
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+pub(super) fn add_squares_f64(sum: &mut FloatSum, mean: f64, values: &[[u8; 8]]) {
+    sum.add(values, |raw| {
+        let distance = f64::from_le_bytes(*raw) - mean;
+        distance * distance
+    });
+}
+
 /// Adds f16, as f64, without nulls.
 pub(super) fn add_f16(sum: &mut FloatSum, values: &[[u8; 2]]) {
     sum.add(values, |raw| f16::from_le_bytes(*raw).to_f64());
@@ -276,6 +285,17 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn squares_are_added_as_numbers_are(values in prop::collection::vec(-1e6..1e6f64, 0..5000), mean in -1e6..1e6f64) {
+            let raw = |value: f64| value.to_le_bytes();
+            let distances: Vec<[u8; 8]> = values.iter().map(|value| raw((value - mean) * (value - mean))).collect();
+            let values: Vec<[u8; 8]> = values.into_iter().map(raw).collect();
+            let (mut squares, mut sum) = (FloatSum::default(), FloatSum::default());
+            add_squares_f64(&mut squares, mean, &values);
+            add_f64(&mut sum, &distances);
+            prop_assert_eq!(squares.total().to_bits(), sum.total().to_bits());
+        }
+
         #[test]
         fn a_sum_is_that_of_the_drawn_tree_however_it_is_cut(
             values in prop::collection::vec(-1e6..1e6f64, 0..20_000),

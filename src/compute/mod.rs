@@ -21,6 +21,7 @@ mod mask;
 mod outcome;
 mod plain;
 mod predicate;
+mod quantile;
 mod random;
 mod reduce;
 mod shuffle;
@@ -140,8 +141,8 @@ mod tests {
                 let blocks = Blocks::of(&column).unwrap();
                 for wanted in [Ordering::Less, Ordering::Greater] {
                     let cells = format!("{:?}", of_cells(&blocks, wanted).unwrap());
-                    if let Some(found) = of_numbers(&blocks, &data_type, wanted) {
-                        prop_assert_eq!(format!("{:?}", found.unwrap()), cells);
+                    if let Some(row) = of_numbers(&blocks, &data_type, wanted) {
+                        prop_assert_eq!(format!("{:?}", column.get(row).unwrap()), cells);
                     } else {
                         prop_assert!(cells == "Null" || cells.contains("NaN"), "{} {}", data_type, cells);
                     }

@@ -100,6 +100,6 @@ impl Column {
 }
 
 /// The bytes per row of values that can be anything.
-fn fixed_width(data_type: &DataType) -> Option<usize> {
+pub(super) fn fixed_width(data_type: &DataType) -> Option<usize> {
     layout(data_type).plain_width().filter(|&width| width > 0 && validate::is_trivial(data_type))
 }

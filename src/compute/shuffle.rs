@@ -13,9 +13,10 @@ use super::frame::Frame;
 use super::random::Random;
 use super::take::Picked;
 use super::unify;
-use crate::dataset::{Dataset, Footprint, Row, Source};
+use crate::dataset::{Dataset, Footprint, Source};
 use crate::error::{Error, Result};
 use crate::map::Look;
+use crate::row::Row;
 use crate::validate;
 
 impl Dataset {

@@ -1,12 +1,17 @@
 //! What is kept of each group while rows go by: of one block first, then of all blocks, put together in their order.
 
+use std::ops::Range;
+
 use arrow_buffer::i256;
+use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
+use super::access::{decoded, fixed_values};
 use super::accumulate::{LANES, Rows, add_floats, add_squares, count, each_decimal, each_float, each_integer};
 use super::frame::Frame;
 use super::group::{Cell, Groups, OUT, cell};
-use super::mask::nulls;
+use super::kernels::{FloatSum, add_f64, add_squares_f64};
+use super::mask::{Mask, nulls};
 use crate::error::Result;
 
 /// What is to be kept, of which column.
@@ -223,6 +228,15 @@ impl<'a> Columns<'_, 'a> {
         Ok(())
     }
 
+    /// The same of numbers, those of a dictionary looked up.
+    fn each_number(&self, column: usize, mut work: impl FnMut(&Rows<'_>) -> Result<()>) -> Result<()> {
+        self.each(column, |rows, ids| {
+            number_rows(rows.array, rows.rows.clone(), |array, inside| {
+                work(&Rows { array, rows: inside, ids, lane: rows.lane })
+            })
+        })
+    }
+
     /// Room for each lane of each group, group 0 included.
     fn lanes<T: Clone>(&self, new: T) -> Vec<T> {
         vec![new; (self.groups.count() + 1) * LANES]
@@ -247,14 +261,14 @@ impl<'a> Columns<'_, 'a> {
 
     fn floats(&self, column: usize) -> Result<Vec<Sum>> {
         let mut sums = self.lanes([0.0; 2]);
-        self.each(column, |rows, ids| add_floats(&rows.with(ids), &mut sums))?;
+        self.each_number(column, |rows| add_floats(rows, &mut sums))?;
         Ok(joined(&sums, Sum::of_lanes))
     }
 
     fn integers(&self, column: usize) -> Result<Vec<(i128, u64)>> {
         let mut sums = self.lanes((0i128, 0u64));
-        self.each(column, |rows, ids| {
-            each_integer(&rows.with(ids), |id, lane, number| {
+        self.each_number(column, |rows| {
+            each_integer(rows, |id, lane, number| {
                 if let Some(sum) = sums.get_mut(id as usize * LANES + lane) {
                     *sum = (sum.0.wrapping_add(number), sum.1 + 1);
                 }
@@ -265,8 +279,8 @@ impl<'a> Columns<'_, 'a> {
 
     fn decimals(&self, column: usize) -> Result<Vec<(Option<i256>, u64)>> {
         let mut sums = vec![(Some(i256::ZERO), 0); self.groups.count() + 1];
-        self.each(column, |rows, ids| {
-            each_decimal(&rows.with(ids), |id, number| {
+        self.each_number(column, |rows| {
+            each_decimal(rows, |id, number| {
                 if let Some(sum) = sums.get_mut(id as usize).filter(|_| id != OUT) {
                     *sum = (sum.0.and_then(|sum| sum.checked_add(number)), sum.1 + 1);
                 }
@@ -275,13 +289,38 @@ impl<'a> Columns<'_, 'a> {
         Ok(sums.split_off(1))
     }
 
+    /// The same of floats without nulls in one group, which are added up at the speed of memory.
+    fn moments_of_all(&self, column: usize) -> Result<Option<Moments>> {
+        if self.groups.width > 0 || self.groups.count() != 1 || self.groups.ids.contains(&OUT) {
+            return Ok(None);
+        }
+        let mut pieces: Vec<&[[u8; 8]]> = Vec::new();
+        for (part, rows) in self.frame.spans(self.block) {
+            let array = self.frame.checked(part, column)?;
+            let has_nulls = Mask::valid(array, &rows).is_some_and(|valid| valid.count() < rows.len());
+            if *array.data_type() != DataType::Float64 || has_nulls {
+                return Ok(None);
+            }
+            pieces.push(fixed_values(array).get(rows).unwrap_or_default());
+        }
+        let (mut sum, mut squares) = (FloatSum::default(), FloatSum::default());
+        pieces.iter().for_each(|piece| add_f64(&mut sum, piece));
+        let count = self.groups.ids.len() as u64;
+        let mean = sum.total() / count as f64;
+        pieces.iter().for_each(|piece| add_squares_f64(&mut squares, mean, piece));
+        Ok(Some(Moments { count, mean, squares: squares.total() }))
+    }
+
     /// The means of the block's groups first, then the distances from them.
     fn moments(&self, column: usize) -> Result<Vec<Moments>> {
+        if let Some(moments) = self.moments_of_all(column)? {
+            return Ok(vec![moments]);
+        }
         let sums = self.floats(column)?;
         let mean = |sum: &Sum| if sum.count == 0 { 0.0 } else { sum.total() / sum.count as f64 };
         let means: Vec<f64> = std::iter::once(0.0).chain(sums.iter().map(mean)).collect();
         let mut squares = self.lanes(0.0);
-        self.each(column, |rows, ids| add_squares(&rows.with(ids), &means, &mut squares))?;
+        self.each_number(column, |rows| add_squares(rows, &means, &mut squares))?;
         let squares = joined(&squares, |lanes| (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
         let moments = sums.iter().zip(&means[1..]).zip(squares);
         Ok(moments.map(|((sum, &mean), squares)| Moments { count: sum.count, mean, squares }).collect())
@@ -290,7 +329,7 @@ impl<'a> Columns<'_, 'a> {
     fn integer(&self, kind: Kind, column: usize) -> Result<State<'a>> {
         let mut state = State::empty(kind, self.groups.count() + 1);
         let State::Integer(extreme) = &mut state else { return Ok(state) };
-        self.each(column, |rows, ids| each_decimal(&rows.with(ids), |id, number| extreme.offer(id as usize, number)))?;
+        self.each_number(column, |rows| each_decimal(rows, |id, number| extreme.offer(id as usize, number)))?;
         extreme.best.remove(0);
         Ok(state)
     }
@@ -298,7 +337,7 @@ impl<'a> Columns<'_, 'a> {
     fn float(&self, kind: Kind, column: usize) -> Result<State<'a>> {
         let mut state = State::empty(kind, self.groups.count() + 1);
         let State::Float(extreme) = &mut state else { return Ok(state) };
-        self.each(column, |rows, ids| each_float(&rows.with(ids), |id, _, number| extreme.offer(id as usize, number)))?;
+        self.each_number(column, |rows| each_float(rows, |id, _, number| extreme.offer(id as usize, number)))?;
         extreme.best.remove(0);
         Ok(state)
     }
@@ -323,12 +362,18 @@ impl<'a> Columns<'_, 'a> {
     }
 }
 
-impl<'a> Rows<'a> {
-    fn with<'b>(&self, ids: &'b [u32]) -> Rows<'b>
-    where
-        'a: 'b,
-    {
-        Rows { array: self.array, rows: self.rows.clone(), ids, lane: self.lane }
+/// `work` on rows of numbers; those of a dictionary are looked up first.
+pub(super) fn number_rows<T>(
+    array: &ArrayData,
+    rows: Range<usize>,
+    work: impl FnOnce(&ArrayData, Range<usize>) -> Result<T>,
+) -> Result<T> {
+    match array.data_type() {
+        DataType::Dictionary(..) => {
+            let decoded = decoded(array, &rows)?;
+            work(&decoded, 0..rows.len())
+        }
+        _ => work(array, rows),
     }
 }
 

@@ -8,15 +8,11 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 
-use super::accumulate::{Rows, each_float};
 use super::aggregate::Function;
-use super::frame::Frame;
 use super::sum::decimal_to_f64;
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::map::Look;
-use crate::parallel;
 use crate::value::Value;
 
 impl Column {
@@ -61,54 +57,6 @@ impl Column {
         Ok(self.var()?.map(f64::sqrt))
     }
 
-    /// The value that a share `q` of the values lies below, exactly: between two values it lies on the line from one to the
-    /// other. `None` of no values. Takes a copy of the column as floats.
-    ///
-    /// # Errors
-    /// `InvalidArgument` unless `q` lies between 0 and 1; `Unsupported` for types that are no numbers.
-    pub fn quantile(&self, q: f64) -> Result<Option<f64>> {
-        Ok(self.quantiles(&[q])?.and_then(|found| found.first().copied()))
-    }
-
-    /// Several quantiles at once.
-    ///
-    /// # Errors
-    /// As [`quantile`](Column::quantile).
-    pub fn quantiles(&self, shares: &[f64]) -> Result<Option<Vec<f64>>> {
-        if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
-            return Err(Error::argument(format!("a quantile lies between 0 and 1, got {share}")));
-        }
-        if !(self.data_type().is_numeric() || *self.data_type() == DataType::Boolean) {
-            return Err(self.not_possible("a quantile"));
-        }
-        let mut values = self.as_dataset().watched(Look::Now, || self.floats())?;
-        if values.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(shares.iter().map(|&share| quantile(&mut values, share)).collect()))
-    }
-
-    /// All values that are numbers, as floats.
-    fn floats(&self) -> Result<Vec<f64>> {
-        let frame = Frame::of(self.as_dataset())?;
-        let of_block = |block: usize| {
-            let mut found = Vec::new();
-            for (part, rows) in frame.spans(block) {
-                let ids = vec![1; rows.len()];
-                let rows = Rows { array: frame.checked(part, 0)?, rows, ids: &ids, lane: 0 };
-                each_float(&rows, |id, _, number| {
-                    if id != 0 && !number.is_nan() {
-                        found.push(number);
-                    }
-                })?;
-            }
-            Ok(found)
-        };
-        let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
-        let blocks = parallel::map(frame.blocks(), bytes, of_block).into_iter().collect::<Result<Vec<_>>>()?;
-        Ok(blocks.concat())
-    }
-
     /// How many different values there are; a null is one, and all NaN are one.
     ///
     /// # Errors
@@ -130,19 +78,6 @@ impl Column {
         let mut order: Vec<i64> = (0..counts.len() as i64).collect();
         order.sort_by_key(|&row| std::cmp::Reverse(counts[row as usize]));
         found.take(&order)
-    }
-}
-
-/// The quantile of some values, which are put into another order.
-fn quantile(values: &mut [f64], share: f64) -> f64 {
-    let place = share * (values.len() - 1) as f64;
-    let below = place.floor() as usize;
-    let (_, low, above) = values.select_nth_unstable_by(below, f64::total_cmp);
-    let low = *low;
-    let part = place - below as f64;
-    match above.iter().copied().reduce(f64::min).filter(|_| part > 0.0) {
-        Some(high) => low + (high - low) * part,
-        None => low,
     }
 }
 

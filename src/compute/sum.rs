@@ -6,7 +6,7 @@
 use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::DataType;
 
-use super::blocks::{Blocks, Piece};
+use super::blocks::{Blocks, Cells, Piece};
 use super::kernels::{self, FloatSum, Pairs};
 use crate::column::Column;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,34 +22,74 @@ impl Column {
     /// `Unsupported` for other types, `InvalidArgument` where a decimal or duration overflows.
     pub fn sum(&self) -> Result<Value<'static>> {
         // The type first: rows of others may be more than any sum could go through.
-        if !has_sum(self.data_type()) {
-            return Err(self.not_possible("the sum"));
+        match self.data_type() {
+            DataType::Dictionary(_, values) if is_number(values) => self.sum_by_key(),
+            own if has_sum(own) => self.watched(|| self.sum_all()),
+            _ => Err(self.not_possible("the sum")),
         }
-        self.watched(|| self.sum_all())
     }
 
     fn sum_all(&self) -> Result<Value<'static>> {
+        if let Some(blocks) = Blocks::plain(self)? {
+            return self.sum_of(&blocks);
+        }
         let blocks = Blocks::of(self)?;
-        let overflow = || {
-            let (name, data_type) = (self.name(), self.data_type());
-            Error::argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
-        };
+        match self.data_type() {
+            DataType::Boolean => Ok(Value::Int128(count_true(&blocks))),
+            _ => self.sum_of(&blocks),
+        }
+    }
+
+    /// Of a dictionary's values, each as often as it is there.
+    fn sum_by_key(&self) -> Result<Value<'static>> {
+        let counted = if self.name() == "rows" { "count" } else { "rows" };
+        let found = self.as_dataset().aggregate(&[self.name()]).rows(counted).finish()?;
+        let (mut integers, mut floats, mut decimals) = (0, Pairs::default(), (i256::ZERO, None));
+        for row in found.rows() {
+            let row = row?;
+            let Value::Int(rows) = row.get(1)? else { continue };
+            match row.get(0)? {
+                Value::Bool(flag) => integers += i128::from(flag) * i128::from(rows),
+                Value::Int(number) => integers += i128::from(number) * i128::from(rows),
+                Value::UInt(number) => integers += i128::from(number) * i128::from(rows),
+                Value::Float32(number) => floats.add(f64::from(number) * rows as f64),
+                Value::Float64(number) => floats.add(number * rows as f64),
+                Value::Decimal { digits, scale } => {
+                    let sum = digits.checked_mul(i256::from_i128(rows.into())).and_then(|n| decimals.0.checked_add(n));
+                    decimals = (sum.ok_or_else(|| self.does_not_fit())?, Some(scale));
+                }
+                _ => {}
+            }
+        }
+        Ok(match (self.data_type(), decimals) {
+            (_, (digits, Some(scale))) => Value::Decimal { digits, scale },
+            (DataType::Dictionary(_, values), _) if values.is_floating() => Value::Float64(floats.total()),
+            _ => Value::Int128(integers),
+        })
+    }
+
+    fn does_not_fit(&self) -> Error {
+        let (name, data_type) = (self.name(), self.data_type());
+        Error::argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
+    }
+
+    fn sum_of<'a, C: Cells<'a>>(&self, blocks: &Blocks<'a, C>) -> Result<Value<'static>> {
+        let overflow = || self.does_not_fit();
         Ok(match self.data_type() {
-            DataType::Float64 => Value::Float64(sum_floats(&blocks, kernels::add_f64)),
-            DataType::Float32 => Value::Float64(sum_floats(&blocks, kernels::add_f32)),
-            DataType::Float16 => Value::Float64(sum_floats(&blocks, kernels::add_f16)),
-            DataType::Boolean => Value::Int128(count_true(&blocks)),
+            DataType::Float64 => Value::Float64(sum_floats(blocks, kernels::add_f64)),
+            DataType::Float32 => Value::Float64(sum_floats(blocks, kernels::add_f32)),
+            DataType::Float16 => Value::Float64(sum_floats(blocks, kernels::add_f16)),
             DataType::Duration(unit) => {
-                let sum = i64::try_from(sum_integers(&blocks, &DataType::Int64)).map_err(|_| overflow())?;
+                let sum = i64::try_from(sum_integers(blocks, &DataType::Int64)).map_err(|_| overflow())?;
                 Value::Duration(sum, *unit)
             }
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
-                let digits = sum_decimals(&blocks, self.data_type()).ok_or_else(overflow)?;
+                let digits = sum_decimals(blocks, self.data_type()).ok_or_else(overflow)?;
                 Value::Decimal { digits, scale: *scale }
             }
-            DataType::Decimal32(_, scale) => decimal(sum_integers(&blocks, &DataType::Int32), *scale),
-            DataType::Decimal64(_, scale) => decimal(sum_integers(&blocks, &DataType::Int64), *scale),
-            integer => Value::Int128(sum_integers(&blocks, integer)),
+            DataType::Decimal32(_, scale) => decimal(sum_integers(blocks, &DataType::Int32), *scale),
+            DataType::Decimal64(_, scale) => decimal(sum_integers(blocks, &DataType::Int64), *scale),
+            integer => Value::Int128(sum_integers(blocks, integer)),
         })
     }
 
@@ -71,12 +111,23 @@ impl Column {
     }
 }
 
+/// Whether values can be added and averaged, a dictionary's too.
+pub(super) fn is_number(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => !matches!(**values, DataType::Dictionary(..)) && is_number(values),
+        other => other.is_numeric() || *other == DataType::Boolean,
+    }
+}
+
 fn has_sum(data_type: &DataType) -> bool {
     use DataType::*;
     data_type.is_numeric() || matches!(data_type, Boolean | Duration(_))
 }
 
-fn sum_floats<const N: usize>(blocks: &Blocks<'_>, add: impl Fn(&mut FloatSum, &[[u8; N]]) + Sync) -> f64 {
+fn sum_floats<'a, C: Cells<'a>, const N: usize>(
+    blocks: &Blocks<'a, C>,
+    add: impl Fn(&mut FloatSum, &[[u8; N]]) + Sync,
+) -> f64 {
     // −0.0 is the one number that changes no sum: the sign bit alone, in any width.
     let mut neutral = [0; N];
     neutral[N - 1] = 0x80;
@@ -90,8 +141,8 @@ fn sum_floats<const N: usize>(blocks: &Blocks<'_>, add: impl Fn(&mut FloatSum, &
     total.total()
 }
 
-fn sum_integers(blocks: &Blocks<'_>, data_type: &DataType) -> i128 {
-    let sum = |piece: Piece<'_>| match data_type {
+fn sum_integers<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> i128 {
+    let sum = |piece: Piece<'a, C>| match data_type {
         DataType::Int8 => piece.with_values([0], |values| small(values, |raw| i8::from_le_bytes(raw).into())),
         DataType::UInt8 => piece.with_values([0], |values| small(values, |raw| u8::from_le_bytes(raw).into())),
         DataType::Int16 => piece.with_values([0; 2], |values| small(values, |raw| i16::from_le_bytes(raw).into())),
@@ -111,8 +162,8 @@ fn small<const N: usize>(values: &[[u8; N]], number: impl Fn([u8; N]) -> i64) ->
 }
 
 /// `None` where 256 bits are too few.
-fn sum_decimals(blocks: &Blocks<'_>, data_type: &DataType) -> Option<i256> {
-    let sum = |piece: Piece<'_>| match data_type {
+fn sum_decimals<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> Option<i256> {
+    let sum = |piece: Piece<'a, C>| match data_type {
         DataType::Decimal128(..) => piece.with_values([0; 16], |values: &[[u8; 16]]| {
             checked_sum(values.iter().map(|&raw| Some(i256::from_i128(i128::from_le_bytes(raw)))))
         }),

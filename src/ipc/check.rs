@@ -9,8 +9,9 @@ use std::ops::Range;
 use arrow_data::ArrayData;
 
 use super::flat::Table;
+use super::footer::{Blocks, Footer, behind_magic};
 use super::message::{BatchHeader, DictionaryHeader, Found, Frame, Header, Kind, Window, find};
-use super::read::{Blocks, Footer, Ipc, behind_magic};
+use super::read::Ipc;
 use super::schema::IpcSchema;
 use crate::dataset::Source;
 use crate::error::{Error, Findings, Result};

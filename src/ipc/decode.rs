@@ -25,7 +25,7 @@ pub(super) struct Cursor {
 }
 
 /// A record batch whose header has been checked against the schema.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Batch {
     pub header: BatchHeader,
     pub version: i16,

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+use super::footer::MAGIC;
 use super::metadata::empty_metadata;
-use super::read::MAGIC;
 use crate::error::{Error, Result};
 
 /// The first bytes of a segment's header, which begins at a multiple of `PAGE` (docs/format.md).

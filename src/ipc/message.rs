@@ -84,6 +84,8 @@ struct Guessed {
 
 /// The smallest and the largest piece that is read at once.
 const PIECE: (usize, usize) = (512, 16 << 10);
+/// Bytes that are sooner read than left out.
+const NEAR: usize = 2 << 10;
 /// Pieces that are read on at once, and those that each thread takes.
 const GUESSES: usize = 2048;
 const GUESSES_PER_JOB: usize = 64;
@@ -128,10 +130,14 @@ impl Window {
         }
         // Not kept on failure: half-filled bytes must not be found again.
         let mut fresh = std::mem::take(&mut self.held);
+        let held = self.at + fresh.len();
         fresh.resize(len.max(self.ahead).min(room), 0);
         bytes.read_at(at, &mut fresh)?;
         self.largest = self.largest.max(len);
-        self.ahead = self.largest.next_multiple_of(PIECE.0).clamp(PIECE.0, PIECE.1);
+        // Small messages close together are read many at once.
+        let is_near = at >= self.at && at < held + NEAR;
+        let ahead = if is_near { PIECE.1 } else { self.largest.next_multiple_of(PIECE.0) };
+        self.ahead = ahead.clamp(PIECE.0, PIECE.1);
         self.last = [self.last[1], at];
         (self.at, self.held) = (at, fresh);
         Ok(())
@@ -318,7 +324,7 @@ impl Compression {
 }
 
 /// A RecordBatch table as plain numbers, copied out of the metadata.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BatchHeader {
     pub rows: usize,
     /// Length and null count of each field node.

@@ -2,9 +2,9 @@
 //!
 //! The code here sees [`Bytes`](crate::Bytes), never maps, so it reads a mapping, a `Vec` or a static alike. In
 //! reading order: `flat` (flatbuffers, every access checked), `front`, `message` (framing), `schema`, `body` (compression,
-//! byte order), `decode` (a column in place), `dictionary`, `read` (files and streams as sources of batches), `plain` (numbers to be copied),
-//! `stream` (from a
-//! pipe), `anatomy` (messages as data), `check` (all of a file, and what is wrong with it), `write`.
+//! byte order), `decode` (a column in place), `dictionary`, `footer` (of files), `read` (files and streams as sources
+//! of batches), `plain` (numbers to be copied), `stream` (from a pipe), `anatomy` (messages as data), `check` (all of a
+//! file, and what is wrong with it), `write`.
 
 mod anatomy;
 mod body;
@@ -13,6 +13,7 @@ mod decode;
 mod dictionary;
 mod encode;
 mod flat;
+mod footer;
 mod front;
 mod guess;
 mod message;

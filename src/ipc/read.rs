@@ -19,9 +19,10 @@ use arrow_schema::SchemaRef;
 
 use super::decode::{Batch, Decoder, Dictionaries};
 use super::dictionary::{Dictionary, Epoch, Link};
-use super::flat::Table;
+use super::footer::{Footer, MAGIC, behind_magic, read_footer};
 use super::guess;
 use super::message::{DictionaryHeader, Found, Frame, Header, Kind, Window, find, rows_of};
+use super::plain::Spots;
 use super::schema::IpcSchema;
 use super::shelf::Shelf;
 use crate::buffer::Bytes;
@@ -29,8 +30,6 @@ use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
 use crate::error::{Error, Result};
 use crate::map::{Look, Mapping, Watch};
 use crate::validate;
-
-pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
 
 /// When the values of a column are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,22 +70,13 @@ pub(crate) struct Ipc {
     pub(super) entries: Shelf<Entry>,
     /// The batches of a file, which can be read in any order; those of a stream hang on their entries.
     pub(super) blocks: Box<[OnceLock<Box<Decoded>>]>,
+    /// Where columns of numbers lie.
+    pub(super) spots: Spots,
     done: AtomicBool,
     /// What was left behind the last whole batch of a file opened with `partial`.
     left: OnceLock<String>,
     copied: AtomicU64,
 }
-
-/// Blocks of an IPC file, as its footer lists them.
-#[derive(Debug)]
-pub(super) struct Footer {
-    pub(super) dictionaries: Blocks,
-    pub(super) batches: Blocks,
-}
-
-/// The blocks of one kind, 24 bytes each, as they stand in the footer.
-#[derive(Debug)]
-pub(super) struct Blocks(Vec<[u8; 24]>);
 
 /// Where the walk stands.
 #[derive(Debug)]
@@ -134,13 +124,15 @@ impl Ipc {
         let head = bytes.len().min(MAGIC.len());
         let is_file = window.get(&bytes, 0, head)? == MAGIC;
         let opened = match is_file {
-            true => match open_file(&bytes) {
+            true => match read_footer(&bytes) {
                 // Cut off before its footer was written, a file is still a stream behind its magic.
                 Err(_) if options.partial => {
                     let start = behind_magic(&bytes, &mut window)?.map_or(bytes.len(), |frame| frame.offset);
                     open_stream(&bytes, &mut window, start)
                 }
-                opened => opened,
+                opened => {
+                    opened.map(|(schema, footer)| Opened { schema, footer: Some(footer), next: 0, legacy: false })
+                }
             },
             false => open_stream(&bytes, &mut window, 0),
         };
@@ -162,6 +154,7 @@ impl Ipc {
             footer,
             walk: Mutex::new(Walk { next, rows: 0, window, epoch: 0 }),
             entries: Shelf::new(),
+            spots: Spots::default(),
             done: AtomicBool::new(false),
             left: OnceLock::new(),
             copied: AtomicU64::new(0),
@@ -463,114 +456,6 @@ fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<Opene
     }
 }
 
-/// The footer stands at the end: its flatbuffer, its length as i32, the magic.
-fn open_file(bytes: &Bytes) -> Result<Opened> {
-    let size = bytes.len();
-    let cut = || {
-        Error::invalid(
-            "truncated: an Arrow IPC file ends with its footer and 'ARROW1', this one does not; it may still be being written, or cut off",
-        )
-    };
-    let tail_len = size.min(4096);
-    let mut tail = vec![0; tail_len];
-    bytes.read_at(size - tail_len, &mut tail)?;
-    let Some((rest, magic)) = tail.split_last_chunk::<6>() else { return Err(cut()) };
-    let Some((rest, len)) = rest.split_last_chunk::<4>() else { return Err(cut()) };
-    if magic != MAGIC || size < 8 + 10 {
-        return Err(cut());
-    }
-    let len = i32::from_le_bytes(*len);
-    let start = usize::try_from(len).ok().and_then(|len| (size - 10).checked_sub(len)).filter(|&start| start >= 8);
-    let Some(start) = start else {
-        return Err(Error::invalid(format!("the footer has a length of {len} bytes in a file of {size}")));
-    };
-    let len = size - 10 - start;
-    let metadata = match rest.len().checked_sub(len) {
-        Some(at) => rest[at..].to_vec(),
-        None => {
-            let mut metadata = vec![0; len];
-            bytes.read_at(start, &mut metadata)?;
-            metadata
-        }
-    };
-    let table = Table::root(&metadata)?;
-    let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
-    let schema = IpcSchema::parse(schema, metadata.len())?;
-    let (dictionaries, batches) = (Blocks::parse(table, 2)?, Blocks::parse(table, 3)?);
-    Ok(Opened { schema, footer: Some(Footer { dictionaries, batches }), next: 0, legacy: false })
-}
-
-/// The first message of a file: the magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
-pub(super) fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result<Option<Frame>> {
-    for offset in (8..=64).step_by(8) {
-        if let Found::Message(frame) = find(bytes, window, offset)? {
-            return Ok(Some(frame));
-        }
-    }
-    Ok(None)
-}
-
-impl Footer {
-    /// The schema's message and the blocks; there may be anything between them.
-    fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<Frame>> {
-        let mut frames = Vec::with_capacity(1 + self.dictionaries.len() + self.batches.len());
-        frames.extend(behind_magic(bytes, window)?);
-        for blocks in [&self.dictionaries, &self.batches] {
-            for number in 0..blocks.len() {
-                frames.push(blocks.frame(number, bytes, window)?);
-            }
-        }
-        frames.sort_by_key(|frame| frame.offset);
-        frames.dedup();
-        Ok(frames)
-    }
-}
-
-impl Blocks {
-    pub(super) fn parse(footer: Table<'_>, field: usize) -> Result<Blocks> {
-        let bytes = footer.vector(field, 24)?.map_or(&[][..], |blocks| blocks.bytes());
-        Ok(Blocks(bytes.as_chunks().0.to_vec()))
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Offset, length of prefix and metadata, and length of the body, as the footer says.
-    pub(super) fn place(&self, number: usize) -> [i64; 3] {
-        self.0.get(number).map_or([0; 3], |block| {
-            let (words, _) = block.as_chunks::<8>();
-            // The length in the middle is an i32, followed by padding.
-            let [offset, metadata, body] = [0, 1, 2].map(|word| i64::from_le_bytes(words[word]));
-            [offset, i64::from(metadata as i32), body]
-        })
-    }
-
-    /// A block is the message's offset, the length of prefix and metadata, and the length of the body (File.fbs).
-    pub(super) fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
-        let [offset, metadata_len, _] = self.place(number);
-        let outside = || {
-            let size = bytes.len();
-            Error::invalid(format!(
-                "block {number} of the footer: offset {offset} and metadata length {metadata_len} fit no message in a \
-                 file of {size} bytes"
-            ))
-        };
-        let (Ok(offset), Ok(metadata_len)) = (usize::try_from(offset), usize::try_from(metadata_len)) else {
-            return Err(outside());
-        };
-        let body = offset.checked_add(metadata_len).filter(|&body| body <= bytes.len()).ok_or_else(outside)?;
-        match find(bytes, window, offset)? {
-            // The block says where the body begins; the message's own prefix may leave out some padding before it.
-            // More than that is a small message that claims a large part of the file.
-            Found::Message(frame) if frame.body() <= body && body - frame.body() <= 128 => {
-                Ok(Frame { metadata_len: body - frame.metadata, ..frame })
-            }
-            _ => Err(outside()),
-        }
-    }
-}
-
 /// The end of a message's body, which must be inside the file.
 pub(super) fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
     let end = frame.body().checked_add(body_len).filter(|&end| end <= bytes.len());
@@ -698,11 +583,12 @@ impl Source for Ipc {
     fn plain<'a>(
         &'a self,
         batch: usize,
+        rows: usize,
         columns: Widths<'_>,
         keep: bool,
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
-        self.plain_columns(batch, columns, keep, into)
+        self.plain_columns((batch, rows), columns, keep, into)
     }
 
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {

@@ -15,9 +15,10 @@ use arrow_schema::SchemaRef;
 
 use super::decode::{Batch, Decoder, Dictionaries, zeros};
 use super::dictionary::concat;
+use super::footer::MAGIC;
 use super::guess::not_arrow;
 use super::message::{BatchHeader, CONTINUATION, DictionaryHeader, Frame, Header, Kind, length};
-use super::read::{MAGIC, at_message, never_written, unexpected};
+use super::read::{at_message, never_written, unexpected};
 use super::schema::{IpcSchema, Node, roles_of};
 use crate::buffer::{Bytes, aligned, to_array};
 use crate::error::{Error, ErrorKind, Result};

@@ -13,9 +13,9 @@ use arrow_data::ArrayData;
 use arrow_schema::{Schema, SchemaRef};
 
 use super::encode::Body;
+use super::footer::MAGIC;
 use super::message::Compression;
 use super::metadata::{self, BatchMetadata, Block};
-use super::read::MAGIC;
 use super::schema::IpcSchema;
 use super::unify::Dictionaries;
 use crate::dataset::{Dataset, Part, schema_difference};

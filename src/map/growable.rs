@@ -297,14 +297,14 @@ fn let_go(region: Region) {
     RESERVED.fetch_sub(region.len(), Ordering::Relaxed);
 }
 
-/// The least touched memory that needs no first touch for `len` bytes, or else the most touched. Of one that may grow, with
-/// all the addresses it could want.
+/// The least touched memory that needs no first touch for `len` bytes, or else the most touched. For what may grow, with
+/// all the addresses it could want: what was kept last, which the system has not taken back yet.
 fn reuse(len: usize, wanted: usize) -> Option<(Region, usize)> {
     // Held by another thread, or for ever in the child of a fork: then without.
     let mut pool = POOL.try_lock().ok()?;
     let rank = |touched: usize| (touched < len, touched.abs_diff(len));
-    let fitting = (0..pool.len()).filter(|&number| pool[number].0.len() >= wanted);
-    let best = fitting.min_by_key(|&number| rank(pool[number].1))?;
+    let mut fitting = (0..pool.len()).filter(|&number| pool[number].0.len() >= wanted);
+    let best = if wanted > len { fitting.next_back() } else { fitting.min_by_key(|&number| rank(pool[number].1)) }?;
     Some(pool.remove(best))
 }
 

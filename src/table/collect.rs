@@ -238,10 +238,10 @@ impl<'a> Rows<'a> {
 
     /// The values of columns in a part's batch.
     fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
-        let Part { piece, batch, .. } = &self.parts[part];
+        let Part { piece, batch, rows } = &self.parts[part];
         found.clear();
         let mut own = columns.iter().map(|&(column, width)| (piece.columns[column], width));
-        piece.source.plain(*batch, &mut own, false, found)?;
+        piece.source.plain(*batch, rows.end, &mut own, false, found)?;
         for (plain, &(column, width)) in found.iter_mut().zip(columns) {
             if plain.is_none() {
                 *plain = Some(decoded(self.array(part, column)?, width));
