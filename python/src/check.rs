@@ -17,7 +17,7 @@ use crate::progress::watched;
 ///     NotFound, PermissionDenied, IoError: it could not be looked at. What is damaged is in the report.
 #[pyfunction]
 pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
-    let report = watched(py, "checking", |progress| arrowwood::check(path, progress))?;
+    let report = watched(py, ("checking", "pieces"), |progress| arrowwood::check(path, progress))?;
     report_of(py, &report)
 }
 
@@ -36,7 +36,7 @@ pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
 ///     NotFound, PermissionDenied, IoError: it could not be looked at.
 #[pyfunction]
 pub fn repair(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
-    let report = watched(py, "repairing", |progress| arrowwood::repair(path, progress))?;
+    let report = watched(py, ("repairing", "pieces"), |progress| arrowwood::repair(path, progress))?;
     report_of(py, &report)
 }
 

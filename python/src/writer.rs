@@ -94,7 +94,7 @@ fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
 ///     NotFound: there is no table.
 #[pyfunction]
 pub fn compact(py: Python<'_>, path: PathBuf) -> Result<u64> {
-    watched(py, "compacting", |progress| arrowwood::compact(&path, progress))
+    watched(py, ("compacting", "pieces"), |progress| arrowwood::compact(&path, progress))
 }
 
 impl Writer {

@@ -43,6 +43,13 @@ def test_check_repair_and_compact_draw(table, drawn):
         assert steps[-1][0] == steps[-1][1] > 0
 
 
+def test_reading_text_draws(tmp_path, drawn):
+    text = "n\n" + "".join(f"{n}\n" for n in range(100_000))
+    (tmp_path / "n.csv").write_text(text)
+    assert len(aw.read_csv(tmp_path / "n.csv")) == 100_000
+    assert drawn[0] == ("reading", "bytes") and drawn[-1] == (len(text), len(text))
+
+
 def test_a_bar_that_fails_stops_nothing(table, monkeypatch):
     def broken(done, total):
         raise OSError("the terminal is gone")
