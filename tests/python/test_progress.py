@@ -5,6 +5,7 @@ import pty
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -101,8 +102,13 @@ def printed_on_a_terminal(*arguments):
 
 def test_cat_draws_beside_its_output(tmp_path):
     """Text of enough rows takes longer than a second; of few it doesn't, and nothing is drawn."""
-    n = np.arange(3_000_000)
-    aw.write({"n": n, "x": n / 7, "s": n.astype(str)}, tmp_path / "n.arrow")
-    assert "writing rows" in printed_on_a_terminal("cat", "--csv", tmp_path / "n.arrow")
+    printed, took, rows = "", 0.0, 1_000_000
+    while took < 1.5:  # the machine decides how many that are
+        n = np.arange(rows := 2 * rows)
+        aw.write({"n": n, "x": n / 7}, tmp_path / "n.arrow")
+        start = time.monotonic()
+        printed = printed_on_a_terminal("cat", "--csv", tmp_path / "n.arrow")
+        took = time.monotonic() - start
+    assert "writing rows" in printed
     aw.write({"n": [1]}, tmp_path / "few.arrow")
     assert printed_on_a_terminal("cat", "--csv", tmp_path / "few.arrow") == ""
