@@ -6,8 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench bench-streams bench-builders bench-paged bench-instructions interop live torture check-all fuzz \
-  lint clean
+.PHONY: demo test test-rust test-python bench bench-streams bench-builders bench-paged bench-instructions interop live \
+  torture check-all fuzz docs wheel dist smoke lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -95,6 +95,35 @@ fuzz:
 	  cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES))) -timeout=10 -rss_limit_mb=1500 || exit 1; \
 	done
 
+# The site, in build/site; every code block of it is run by tests/python/test_docs.py.
+docs: $(BIN)/python
+	$(BIN)/pip install --quiet mkdocs-material 'mkdocstrings[python]' ruff
+	$(BIN)/mkdocs build --strict
+
+# A wheel for all Pythons from 3.11 on and any Linux whose C library is not older than MANYLINUX says. Zig links against
+# that one, whatever this machine has.
+MANYLINUX ?= manylinux_2_17
+MATURIN := 'maturin[zig]>=1.9,<2'
+wheel: $(BIN)/python
+	$(BIN)/pip install --quiet $(MATURIN)
+	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --zig --compatibility $(MANYLINUX) --out dist
+
+# All that is uploaded: wheel, sources, and the crates, which are built from their packages as Cargo's users will.
+dist: wheel
+	$(BIN)/maturin sdist --out dist
+	cargo package --package arrowwood --package arrowwood-cli
+
+# The wheel in an empty environment: it works with NumPy alone, and the quickstart works as it stands.
+SMOKE := $(VENV)-smoke
+smoke: wheel
+	rm -rf $(SMOKE)
+	$(PYTHON) -m venv $(SMOKE)
+	$(SMOKE)/bin/pip install --quiet "$$(ls -t dist/arrowwood-*.whl | head -n 1)"
+	$(SMOKE)/bin/arrowwood --version
+	$(SMOKE)/bin/python -c 'import arrowwood as aw; aw.write({"n": [1, 2]}, b := aw.Buffer()); print(aw.open(b))'
+	$(SMOKE)/bin/pip install --quiet pytest pyarrow polars duckdb
+	$(SMOKE)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_version.py -k 'index or version'
+
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -115,4 +144,4 @@ $(VENV)/test.done: $(BIN)/python $(SOURCES)
 
 clean:
 	cargo clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(SMOKE) dist build

@@ -1,13 +1,13 @@
 //! `arrowwood cat`.
 
-use std::io::{IsTerminal, stdout};
+use std::io::{self, IsTerminal, Write, stdout};
 use std::path::PathBuf;
 
 use arrowwood::{Dataset, Format, WriteOptions, write_to};
 use clap::Args;
 
 use crate::rows::{Form, write_csv, write_json};
-use crate::shell::{Failure, Outcome, Stdout, open};
+use crate::shell::{Failure, Outcome, Progress, Stdout, open};
 
 /// Writes all rows to standard output, by default as an Arrow IPC stream.
 #[derive(Args)]
@@ -35,5 +35,28 @@ fn write_stream(dataset: &Dataset, out: &mut Stdout) -> Outcome {
     if stdout().is_terminal() {
         return Err(Failure::hint("an Arrow stream is nothing for a terminal; redirect it, or add --csv or --json"));
     }
-    Ok(write_to(dataset, out, &WriteOptions { format: Format::Stream, ..WriteOptions::default() })?)
+    let progress = Progress::of_output("writing");
+    let mut out = Watched { out, done: 0, total: dataset.nbytes()?, progress };
+    Ok(write_to(dataset, &mut out, &WriteOptions { format: Format::Stream, ..WriteOptions::default() })?)
+}
+
+/// Standard output that shows how far it is: a stream takes about as many bytes as its buffers do.
+struct Watched<'a> {
+    out: &'a mut Stdout,
+    done: u64,
+    total: u64,
+    progress: Progress,
+}
+
+impl Write for Watched<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.done += written as u64;
+        self.progress.at(self.done.min(self.total), self.total);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }

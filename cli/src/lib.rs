@@ -4,6 +4,7 @@ mod append;
 mod cat;
 mod check;
 mod compact;
+mod completions;
 mod create;
 mod demo;
 mod head;
@@ -48,6 +49,7 @@ enum Verb {
     Create(create::Create),
     Append(append::Append),
     Compact(compact::Compact),
+    Completions(completions::Completions),
     Demo(demo::Demo),
 }
 
@@ -66,6 +68,7 @@ impl Verb {
             Verb::Create(create) => create.run(),
             Verb::Append(append) => append.run(out),
             Verb::Compact(compact) => compact.run(out),
+            Verb::Completions(completions) => completions.run(out),
             Verb::Demo(demo) => demo.run(out),
         }?;
         Ok(0)

@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Dataset, Row, cut, field_type_name, guard};
 use clap::Args;
 
-use crate::shell::{Outcome, Stdout, width};
+use crate::shell::{Outcome, Progress, Stdout, width};
 
 /// The most characters of a cell that is printed as it comes.
 const CELL: usize = 40;
@@ -105,13 +105,23 @@ fn csv_names(schema: &SchemaRef, out: &mut impl Write) -> Outcome {
 
 fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> Outcome {
     let mut line = String::new();
-    for row in dataset.rows() {
+    for row in watched(dataset)? {
         line.clear();
         let row = row?;
         guard(|| csv_line(&row, &mut line))?;
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// The rows, with a bar for those who wait.
+fn watched(dataset: &Dataset) -> Outcome<impl Iterator<Item = arrowwood::Result<Row<'_>>>> {
+    let total = dataset.len()?;
+    let mut progress = Progress::of_output("writing rows");
+    Ok((1..).zip(dataset.rows()).map(move |(done, row)| {
+        progress.at(done, total);
+        row
+    }))
 }
 
 fn csv_line(row: &Row<'_>, line: &mut String) -> Outcome {
@@ -141,7 +151,7 @@ pub(crate) fn write_json(dataset: &Dataset, out: &mut impl Write) -> Outcome {
         .iter()
         .map(|field| serde_json::Value::from(field.name().as_str()).to_string())
         .collect();
-    for row in dataset.rows() {
+    for row in watched(dataset)? {
         let mut members = Vec::with_capacity(names.len());
         for (name, (_, value)) in names.iter().zip(row?.iter()) {
             members.push(format!("{name}:{}", value?.to_json()?));

@@ -169,17 +169,25 @@ pub(crate) fn write_aligned(out: &mut impl Write, rows: &[Vec<String>]) -> io::R
 pub(crate) struct Progress {
     what: String,
     start: Instant,
+    is_seen: bool,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
     pub(crate) fn new(what: impl Into<String>) -> Progress {
-        Progress { what: what.into(), start: Instant::now(), bar: None }
+        Progress { what: what.into(), start: Instant::now(), is_seen: io::stderr().is_terminal(), bar: None }
+    }
+
+    /// For what is printed meanwhile: no bar among its lines.
+    pub(crate) fn of_output(what: impl Into<String>) -> Progress {
+        let mut progress = Progress::new(what);
+        progress.is_seen &= !io::stdout().is_terminal();
+        progress
     }
 
     /// `done` of `total` are done.
     pub(crate) fn at(&mut self, done: u64, total: u64) {
-        if self.bar.is_none() && self.start.elapsed() > Duration::from_secs(1) && io::stderr().is_terminal() {
+        if self.is_seen && self.bar.is_none() && self.start.elapsed() > Duration::from_secs(1) {
             self.bar = Some(bar(&self.what, total));
         }
         if let Some(bar) = &self.bar {

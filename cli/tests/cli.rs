@@ -302,11 +302,39 @@ fn failures_are_one_line_and_usage_errors_exit_with_2() {
 }
 
 #[test]
+fn shells_learn_every_verb() {
+    let data = data();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = printed(&run(&data, &["completions", shell]));
+        for word in ["head", "inspect", "append", "completions", "repair"] {
+            assert!(script.contains(word), "{shell}: no {word}");
+        }
+    }
+    let bash = data.path().join("complete");
+    fs::write(&bash, printed(&run(&data, &["completions", "bash"]))).unwrap();
+    let ask = "source ./complete; COMP_WORDS=(arrowwood comp); COMP_CWORD=1; _arrowwood arrowwood comp arrowwood; echo ${COMPREPLY[@]}";
+    let Ok(answer) = Command::new("bash").args(["-c", ask]).current_dir(data.path()).output() else { return };
+    assert_eq!(String::from_utf8_lossy(&answer.stdout).trim(), "compact completions");
+}
+
+#[test]
 fn every_verb_has_help_with_an_example() {
     let data = data();
-    for verb in
-        ["head", "tail", "schema", "inspect", "stat", "check", "cat", "import", "create", "append", "compact", "demo"]
-    {
+    for verb in [
+        "head",
+        "tail",
+        "schema",
+        "inspect",
+        "stat",
+        "check",
+        "cat",
+        "import",
+        "create",
+        "append",
+        "compact",
+        "completions",
+        "demo",
+    ] {
         let help = printed(&run(&data, &[verb, "--help"]));
         assert!(help.contains(&format!("Example: arrowwood {verb}")), "{help}");
     }

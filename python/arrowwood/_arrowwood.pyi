@@ -617,6 +617,25 @@ class Column:
         """The chunks for another Arrow library, values checked, nothing copied. The request is not followed."""
     def __arrow_c_schema__(self) -> object:
         """The field for another Arrow library."""
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """The values for another library, such as PyTorch, by the DLPack protocol: those of :meth:`to_numpy`, as it gives them.
+
+        In place, they cannot be written to, which only consumers learn that ask for version 1.0 or later; others are
+        refused.
+
+        Raises:
+            BufferError: the values are no numbers, the consumer can't be told that they are read-only, or `copy` is
+                ``False`` and there is no way without one.
+        """
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device of the values as DLPack numbers it: the processor's memory."""
     def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]], int | None]: ...
 
 @final

@@ -54,6 +54,19 @@ def as_array(column, dtype=None, copy=None):
     return array.astype(dtype)
 
 
+def dlpack(column, stream, max_version, dl_device, copy):
+    """The values of `column` as a capsule; see ``Column.__dlpack__``."""
+    try:
+        array = to_numpy(column, False if copy is False else None)
+    except CopyNeeded as needed:
+        raise BufferError(str(needed)) from needed
+    if array.dtype.kind not in "biufc":
+        raise BufferError(f"column '{column.name}' of {column.dtype} is no numbers, which is what DLPack has")
+    asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    # NumPy before 2.1 knows the first one only; its TypeError is what consumers expect then, and ask for less.
+    return array.__dlpack__(**{name: value for name, value in asked.items() if value is not None})
+
+
 def _refuse_copies(column, dtype, parts):
     reason = None
     if dtype in (None, "bool", "datetime64[D]"):

@@ -7,8 +7,8 @@ import time
 class Bar:
     """Called with what is done of how much; draws at most ten times a second, and nothing in the first."""
 
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
+    def __init__(self, doing: str, unit: str) -> None:
+        self._doing, self._unit = doing, unit
         self._next = time.monotonic() + 1.0
         self._drawn = False
 
@@ -19,10 +19,10 @@ class Bar:
         self._next, self._drawn = now + 0.1, True
         filled = 40 * done // max(total, 1)
         end = "\n" if done == total else ""
-        sys.stderr.write(f"\r{self._doing} {'█' * filled}{'░' * (40 - filled)} {done:,} of {total:,} rows{end}")
+        sys.stderr.write(f"\r{self._doing} {'█' * filled}{'░' * (40 - filled)} {done:,} of {total:,} {self._unit}{end}")
         sys.stderr.flush()
 
 
-def bar(doing: str) -> Bar | None:
+def bar(doing: str, unit: str = "rows") -> Bar | None:
     """A bar where somebody looks at standard error, else None."""
-    return Bar(doing) if sys.stderr is not None and sys.stderr.isatty() else None
+    return Bar(doing, unit) if sys.stderr is not None and sys.stderr.isatty() else None

@@ -6,6 +6,7 @@ use arrowwood::Finding;
 use pyo3::prelude::*;
 
 use crate::errors::Result;
+use crate::progress::watched;
 
 /// Check all that a file or table says about itself, and every value; a table may be written meanwhile.
 ///
@@ -16,7 +17,7 @@ use crate::errors::Result;
 ///     NotFound, PermissionDenied, IoError: it could not be looked at. What is damaged is in the report.
 #[pyfunction]
 pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
-    let report = py.detach(|| arrowwood::check(path, |_, _| ()))?;
+    let report = watched(py, ("checking", "pieces"), |progress| arrowwood::check(path, progress))?;
     report_of(py, &report)
 }
 
@@ -35,7 +36,7 @@ pub fn check(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
 ///     NotFound, PermissionDenied, IoError: it could not be looked at.
 #[pyfunction]
 pub fn repair(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
-    let report = py.detach(|| arrowwood::repair(path, |_, _| ()))?;
+    let report = watched(py, ("repairing", "pieces"), |progress| arrowwood::repair(path, progress))?;
     report_of(py, &report)
 }
 

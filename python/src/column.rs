@@ -185,6 +185,31 @@ impl Column {
         guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("as_array", (slf, dtype, copy))?))
     }
 
+    /// The values for another library, such as PyTorch, by the DLPack protocol: those of :meth:`to_numpy`, as it gives them.
+    ///
+    /// In place, they cannot be written to, which only consumers learn that ask for version 1.0 or later; others are
+    /// refused.
+    ///
+    /// Raises:
+    ///     BufferError: the values are no numbers, the consumer can't be told that they are read-only, or `copy` is
+    ///         ``False`` and there is no way without one.
+    #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__<'py>(
+        slf: &Bound<'py, Self>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<Bound<'py, PyAny>>,
+        dl_device: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let wanted = (slf, stream, max_version, dl_device, copy);
+        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("dlpack", wanted)?))
+    }
+
+    /// The device of the values as DLPack numbers it: the processor's memory.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (1, 0)
+    }
+
     /// NumPy's name of the type, and the values and nulls (a byte for each row, if there are any) of each chunk.
     fn _parts<'py>(&self, py: Python<'py>) -> Result<(Option<String>, Vec<Part<'py>>, Option<usize>)> {
         let (data_type, width) = match self.inner.data_type() {

@@ -1,6 +1,7 @@
 //! `read_csv`: CSV text as a dataset in memory.
 
 use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrowwood::{CsvOptions, Error, read_csv_from};
@@ -11,6 +12,7 @@ use crate::dataset::Dataset;
 use crate::errors::{Result, argument, wrong_type};
 use crate::exchange::schema_of;
 use crate::open::path_of;
+use crate::progress::{Progress, Watched, watched};
 
 /// Read CSV text, whose first line names the columns, into memory.
 ///
@@ -41,14 +43,18 @@ pub fn read_csv(
     if !source.hasattr("read")?
         && let Some(path) = path_of(source)?
     {
-        let read = || {
-            let file = File::open(&path).map_err(|e| Error::io("opening the CSV file", &e))?;
-            read(file, &options)
-        };
-        return Ok(Dataset::new(py.detach(read).map_err(|e| e.at(&path))?));
+        let read = |progress: Progress| read_file(&path, &options, progress).map_err(|e| e.at(&path));
+        return Ok(Dataset::new(watched(py, ("reading", "bytes"), read)?));
     }
     let text = whole(source)?;
     Ok(Dataset::new(py.detach(|| read(&text[..], &options))?))
+}
+
+fn read_file(path: &Path, options: &CsvOptions, progress: Progress) -> Result<arrowwood::Dataset, Error> {
+    let opening = |e| Error::io("opening the CSV file", &e);
+    let reader = File::open(path).map_err(opening)?;
+    let total = reader.metadata().map_err(opening)?.len();
+    read(Watched { reader, done: 0, total, progress }, options)
 }
 
 fn read(input: impl std::io::Read, options: &CsvOptions) -> Result<arrowwood::Dataset, Error> {

@@ -22,6 +22,7 @@ mod incoming;
 mod index;
 mod mapping;
 mod open;
+mod progress;
 mod rows;
 mod schema;
 mod sink;

@@ -11,6 +11,7 @@ use pyo3::types::{PyBool, PyDict, PyString};
 use crate::errors::{Failure, Result, argument};
 use crate::exchange::schema_of;
 use crate::index::count;
+use crate::progress::watched;
 use crate::rows::Columns;
 use crate::schema::Schema;
 
@@ -93,7 +94,7 @@ fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
 ///     NotFound: there is no table.
 #[pyfunction]
 pub fn compact(py: Python<'_>, path: PathBuf) -> Result<u64> {
-    Ok(py.detach(|| arrowwood::compact(&path, |_, _| ()))?)
+    watched(py, ("compacting", "pieces"), |progress| arrowwood::compact(&path, progress))
 }
 
 impl Writer {

@@ -8,6 +8,7 @@ import mmap
 import os
 import pathlib
 import pickle
+import re
 
 import hypothesis.strategies as st
 import numpy as np
@@ -77,6 +78,18 @@ def test_it_prints(stocks_file):
     assert "<table" in ds._repr_html_() and "MSFT" in ds._repr_html_()
     assert "price" in repr(ds["price"]) and "560 rows" in repr(ds["price"]) and "39.81" in repr(ds["price"])
     assert "date" in repr(ds.schema[1])
+
+
+def test_notebooks_show_it_in_their_own_colours(tmp_path):
+    """Black on black is what a table with a colour of its own becomes in the other theme; and text is text, not HTML."""
+    aw.write({"<b>": ["<script>", "a & b"], "n": [1, 2]}, tmp_path / "<i>.arrow")
+    html = aw.open(tmp_path / "<i>.arrow")._repr_html_()
+    styles = ";".join(re.findall(r'style="([^"]*)"', html))
+    assert not re.search(r"(^|;)\s*(color|background)", styles) and "#" not in styles
+    assert set(re.findall(r"rgba?\([^)]*\)", styles)) <= {"rgba(128,128,128,0.6)"}
+    assert set(re.findall(r"</?(\w+)", html)) == {"div", "p", "table", "thead", "tbody", "tr", "th", "td"}
+    assert "&lt;script&gt;" in html and "a &amp; b" in html
+    assert "opacity" in styles and "text-align:right" in styles
 
 
 def test_messages(stocks_file):

@@ -9,10 +9,11 @@ import sys
 import pytest
 
 import arrowwood
-from arrowwood import _arrowwood
+from arrowwood import _arrowwood, _types
 
 ROOT = pathlib.Path(__file__).parents[2]
 STUB = pathlib.Path(arrowwood.__file__).parent / "_arrowwood.pyi"
+TYPES = pathlib.Path(arrowwood.__file__).parent / "_types.pyi"
 
 
 def test_stubtest(tmp_path):
@@ -41,6 +42,12 @@ def test_docstrings_agree(name, found, node):
     text = ast.get_docstring(node)
     assert text, f"{name} has no docstring in the stub"
     assert inspect.getdoc(found) == text
+
+
+def test_docstrings_of_small_classes_agree():
+    for node in ast.parse(TYPES.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            assert ast.get_docstring(node) == inspect.getdoc(getattr(_types, node.name)), node.name
 
 
 def test_all_that_is_public_is_exported():

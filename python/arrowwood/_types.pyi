@@ -1,0 +1,64 @@
+"""The fields of these classes, and their types, which at run time would cost the import of `typing`."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class MonthDayNano(NamedTuple):
+    """A calendar interval; months and days have no fixed length, so the three are kept apart."""
+
+    months: int
+    days: int
+    nanoseconds: int
+
+
+class Footprint(NamedTuple):
+    """Where a dataset's bytes are.
+
+    `mapped` bytes of files, `resident` those of them that lie in physical memory now, whoever brought them there, and
+    `copied` bytes, which had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
+    """
+
+    mapped: int
+    resident: int
+    copied: int
+
+
+class Finding(NamedTuple):
+    """Something that a check has found: the file, the byte where one is known, and what was expected and found.
+
+    It `is_damage`, or it is worth knowing, and may be what a writer leaves that was killed.
+    """
+
+    path: Path
+    offset: int | None
+    message: str
+    is_damage: bool
+
+
+class Repaired(NamedTuple):
+    """What a repair has done: rows kept, rows given up (None if unknown), and where the damaged files are now."""
+
+    kept: int
+    given_up: int | None
+    moved: list[Path]
+
+
+class Report(NamedTuple):
+    """What a check has found, and what a repair has done (None where nothing had to be)."""
+
+    rows: int
+    batches: int
+    segments: int
+    findings: list[Finding]
+    repaired: Repaired | None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing is damaged."""
+
+
+class Message(dict[str, object]):
+    """One message of an Arrow file or stream, as data; it prints as text."""
+
+    def __init__(self, fields: dict[str, object], text: str) -> None: ...

@@ -1,0 +1,51 @@
+//! Progress on the terminal, drawn by Python.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+use crate::errors::Result;
+
+/// How often somebody who looks wants to hear of it. Each time takes the interpreter's lock, which others may have.
+const OFTEN: Duration = Duration::from_millis(100);
+
+/// Hears how much of how much is done.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Does `work`, during which other Python threads run, with a bar of the `unit`s done where somebody looks.
+pub fn watched<T: Send>(
+    py: Python<'_>,
+    (doing, unit): (&str, &str),
+    work: impl FnOnce(Progress) -> Result<T, arrowwood::Error> + Send,
+) -> Result<T> {
+    let bar = py.import("arrowwood._progress")?.call_method1("bar", (doing, unit))?;
+    let bar = (!bar.is_none()).then(|| bar.unbind());
+    let mut next = Instant::now();
+    let mut draw = |done, total| {
+        let Some(bar) = &bar else { return };
+        if done == total || Instant::now() >= next {
+            // A bar that can't be drawn is no reason to stop the work.
+            Python::attach(|py| drop(bar.call1(py, (done, total))));
+            next = Instant::now() + OFTEN;
+        }
+    };
+    Ok(py.detach(|| work(&mut draw))?)
+}
+
+/// A reader of `total` bytes that tells how far it is.
+pub struct Watched<'a, R> {
+    pub reader: R,
+    pub done: u64,
+    pub total: u64,
+    pub progress: Progress<'a>,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.done += read as u64;
+        (self.progress)(self.done, self.total);
+        Ok(read)
+    }
+}

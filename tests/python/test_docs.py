@@ -1,0 +1,100 @@
+"""The pages of the docs: what they say is run, what they print is compared, and the site is built from them."""
+
+import os
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import arrowwood as aw
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("**/*.md"))
+FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.M | re.S)
+
+
+def blocks(page):
+    """Language, text and line of each block of code."""
+    text = (ROOT / "docs" / page).read_text()
+    return [(found[2], found[3], text.count("\n", 0, found.start()) + 2) for found in FENCE.finditer(text)]
+
+
+def agrees(printed, expected):
+    """Whether a text was printed; spaces may differ, and … stands for anything on its line."""
+    pattern = re.escape(" ".join(expected.split())).replace("…", ".*?")
+    return re.fullmatch(pattern, " ".join(printed.split()))
+
+
+def environment(folder):
+    """An environment in which the command is found: the one that is installed, or else that of the sources."""
+    installed = Path(sys.executable).parent
+    if (installed / "arrowwood").exists():
+        return {**os.environ, "PATH": f"{installed}:{os.environ['PATH']}"}
+    script = folder / "arrowwood"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m arrowwood._cli "$@"\n')
+    script.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def run_console(text, env):
+    """Runs the lines behind `$`; what stands below one has to be what it prints."""
+    for command in re.split(r"^\$ ", text, flags=re.M)[1:]:
+        line, _, expected = command.partition("\n")
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(["bash", "-c", line], env=env, text=True, timeout=60, **both)
+        assert done.returncode == 0, (line, done.stdout)
+        assert not expected.strip() or agrees(done.stdout, expected), (line, done.stdout)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if {"python", "console"} & {kind for kind, *_ in blocks(page)}])
+def test_page(page, tmp_path, monkeypatch, capsys):
+    """Blocks of a page run one after the other; ```text behind ```python is what that prints, and ```sh is not run."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "work").mkdir()
+    env = environment(tmp_path / "bin")
+    monkeypatch.chdir(tmp_path / "work")
+    # A module, so that what is defined on a page can be pickled.
+    module = types.ModuleType("page_of_the_docs")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    printed = None
+    for kind, text, line in blocks(page):
+        if kind == "python":
+            # The block's lines have the numbers that they have on the page.
+            exec(compile("\n" * (line - 1) + text, ROOT / "docs" / page, "exec"), vars(module))
+            printed = capsys.readouterr().out
+        elif kind == "console":
+            run_console(text, env)
+        elif kind == "text" and printed is not None:
+            assert agrees(printed, text), f"{page}:{line}: {printed}"
+            printed = None
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    reference = (tmp_path / "site/reference/index.html").read_text()
+    assert "metadata is read, no value is touched" in reference and "arrowwood.Dataset.refresh" in reference
+    assert ":class:" not in reference and ":meth:" not in reference
+    assert '<pre class="mermaid">' in (tmp_path / "site/tasks/open/index.html").read_text()
+    identifiers = set(re.findall(r'id="arrowwood\.(?:_errors\.)?(\w+)"', reference))
+    assert set(aw.__all__) - identifiers == {"__version__"}, "names that docs/reference.md leaves out"
+
+
+def test_every_page_is_in_the_navigation():
+    assert {page for page in PAGES if f": {page}\n" not in (ROOT / "mkdocs.yml").read_text()} == set()
+
+
+def test_the_comparison_says_what_was_measured():
+    """Figures of docs/compare.md are copies; they have to be those of the pages that the benchmarks write."""
+    opening, _, growing = (ROOT / "docs/compare.md").read_text().partition("## Growing tables")
+    measured = (ROOT / "docs/rivals.md").read_text()
+    figures = re.findall(r"(?<=\| )(?:×[\d.,]+|[\d.]+ [mµn]?s)(?= \|)", opening)
+    assert len(figures) > 40 and [figure for figure in figures if f"{figure} " not in measured] == []
+    reached = re.findall(r"^\| .* \| ([^|]*\d[^|]*) \|$", growing, re.M)
+    readme = (ROOT / "README.md").read_text().replace("**", "")
+    assert len(reached) == 10 and [figure for figure in reached if figure not in readme] == []

@@ -1,0 +1,114 @@
+"""Bars for what takes long: drawn where somebody looks, and nowhere else."""
+
+import os
+import pty
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrowwood as aw
+from arrowwood import _progress
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """What bars were called with, as if there were a terminal."""
+    calls = []
+
+    def bar(doing, unit="rows"):
+        calls.append((doing, unit))
+        return lambda done, total: calls.append((done, total))
+
+    monkeypatch.setattr(_progress, "bar", bar)
+    return calls
+
+
+@pytest.fixture
+def table(tmp_path):
+    with aw.writer(tmp_path / "t", pa.schema([pa.field("n", pa.int64(), False)]), segment_rows=100) as writer:
+        writer.append({"n": range(450)})
+    return tmp_path / "t"
+
+
+def test_check_repair_and_compact_draw(table, drawn):
+    for work, name in [(aw.check, "checking"), (aw.compact, "compacting"), (aw.repair, "repairing")]:
+        drawn.clear()
+        work(table)
+        (doing, unit), *steps = drawn
+        assert (doing, unit) == (name, "pieces")
+        assert steps[-1][0] == steps[-1][1] > 0
+
+
+def test_reading_text_draws(tmp_path, drawn):
+    text = "n\n" + "".join(f"{n}\n" for n in range(100_000))
+    (tmp_path / "n.csv").write_text(text)
+    assert len(aw.read_csv(tmp_path / "n.csv")) == 100_000
+    assert drawn[0] == ("reading", "bytes") and drawn[-1] == (len(text), len(text))
+
+
+def test_a_bar_that_fails_stops_nothing(table, monkeypatch):
+    def broken(done, total):
+        raise OSError("the terminal is gone")
+
+    monkeypatch.setattr(_progress, "bar", lambda doing, unit: broken)
+    assert aw.check(table).rows == 450
+
+
+def test_nothing_is_drawn_where_nobody_looks(table, capfd):
+    aw.check(table), aw.open(table).validate()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_bar_waits_for_a_second(capfd, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    bar = _progress.Bar("checking", "pieces")
+    bar(1, 4)
+    assert capfd.readouterr().err == ""
+    now[0] = 101.5
+    bar(2, 4)
+    assert capfd.readouterr().err == "\rchecking " + "█" * 20 + "░" * 20 + " 2 of 4 pieces"
+    bar(4, 4)
+    assert capfd.readouterr().err.endswith(" 4 of 4 pieces\n")
+
+
+def printed_on_a_terminal(*arguments):
+    """What a command writes to standard error where that is a terminal and its output is not."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "arrowwood._cli", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    read = []
+
+    def look():
+        try:
+            while piece := os.read(ours, 65536):
+                read.append(piece)
+        except OSError:
+            pass  # so ends what a terminal has to read
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    assert process.wait(60) == 0
+    thread.join()
+    os.close(ours)
+    return b"".join(read).decode()
+
+
+def test_cat_draws_beside_its_output(tmp_path):
+    """Text of enough rows takes longer than a second; of few it doesn't, and nothing is drawn."""
+    printed, took, rows = "", 0.0, 1_000_000
+    while took < 1.5:  # the machine decides how many that are
+        n = np.arange(rows := 2 * rows)
+        aw.write({"n": n, "x": n / 7}, tmp_path / "n.arrow")
+        start = time.monotonic()
+        printed = printed_on_a_terminal("cat", "--csv", tmp_path / "n.arrow")
+        took = time.monotonic() - start
+    assert "writing rows" in printed
+    aw.write({"n": [1]}, tmp_path / "few.arrow")
+    assert printed_on_a_terminal("cat", "--csv", tmp_path / "few.arrow") == ""

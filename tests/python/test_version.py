@@ -1,0 +1,40 @@
+"""The version is said once, in Cargo.toml; everything else has it from there, or agrees."""
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import arrowwood as aw
+
+ROOT = Path(__file__).parents[2]
+CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())
+VERSION = CARGO["workspace"]["package"]["version"]
+
+
+def test_what_is_built_says_the_same():
+    assert aw.__version__ == VERSION
+    done = subprocess.run([sys.executable, "-m", "arrowwood._cli", "--version"], capture_output=True, text=True)
+    assert done.stdout == f"arrowwood {VERSION}\n"
+
+
+def test_the_package_has_it_from_cargo():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "version" in project["dynamic"] and "version" not in project
+    for crate in [".", "cli", "python"]:
+        package = tomllib.loads((ROOT / crate / "Cargo.toml").read_text())["package"]
+        assert package["version"] == {"workspace": True}, crate
+    # What is uploaded names the library by its version, which Cargo can't take from elsewhere.
+    assert CARGO["workspace"]["dependencies"]["arrowwood"]["version"] == VERSION
+    try:
+        installed = importlib.metadata.version("arrowwood")
+    except importlib.metadata.PackageNotFoundError:
+        return  # runs from the sources
+    assert installed == VERSION
+
+
+def test_the_changelog_begins_with_it():
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest[1] == VERSION
