@@ -55,7 +55,8 @@ from arrowwood._errors import (
     SchemaMismatch,
     Unsupported,
 )
-from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report
+from arrowwood._sql import sql
+from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report, Split
 
 __all__ = [
     "Buffer",
@@ -87,6 +88,7 @@ __all__ = [
     "RowOutOfRange",
     "Schema",
     "SchemaMismatch",
+    "Split",
     "StreamReader",
     "StreamWriter",
     "Unsupported",
@@ -103,6 +105,7 @@ __all__ = [
     "read_csv",
     "read_stream",
     "repair",
+    "sql",
     "stream_writer",
     "write",
     "writer",
