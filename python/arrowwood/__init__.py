@@ -55,6 +55,7 @@ from arrowwood._errors import (
     SchemaMismatch,
     Unsupported,
 )
+from arrowwood._scan import scan
 from arrowwood._sql import sql
 from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report, Split
 
@@ -105,6 +106,7 @@ __all__ = [
     "read_csv",
     "read_stream",
     "repair",
+    "scan",
     "sql",
     "stream_writer",
     "write",
