@@ -55,6 +55,7 @@ from arrowwood._errors import (
     SchemaMismatch,
     Unsupported,
 )
+from arrowwood._dask import dask
 from arrowwood._scan import scan
 from arrowwood._sql import sql
 from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report, Split
@@ -99,6 +100,7 @@ __all__ = [
     "col",
     "compact",
     "concat",
+    "dask",
     "follow",
     "from_arrow",
     "map",
