@@ -20,7 +20,8 @@ def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
     """A data frame of Dask over what lies at a path: ``aw.dask("ticks/", npartitions=100)["price"].sum().compute()``.
 
     Each worker gets ranges of rows, and maps the files itself, under the same paths; columns that are not needed are not
-    looked at. Partitions are pandas' frames of ``ArrowDtype``, in place, dictionaries are categories. A table that is sorted by a column has it as index,
+    looked at. Partitions are pandas' frames of ``ArrowDtype``, in place; dictionaries become categories,
+    and views text with offsets, by a copy. A table that is sorted by a column has it as index,
     and known divisions. A table that grows is taken as it is now.
 
     Args:
@@ -68,8 +69,17 @@ def _frame(rows: Any, by: str | None, columns: list[str]) -> "pd.DataFrame":
         # Dask passes categories on between workers, but not dictionaries of ArrowDtype.
         return None if pa.types.is_dictionary(kind) else pd.ArrowDtype(kind)
 
-    frame = pa.table(rows.select(columns)).to_pandas(types_mapper=mapped, ignore_metadata=True)
+    table = pa.table(rows.select(columns))
+    frame = table.cast(_known(table.schema)).to_pandas(types_mapper=mapped, ignore_metadata=True)
     return frame if by is None else frame.set_axis(_index(rows, by), axis="index")
+
+
+def _known(schema: Any) -> Any:
+    """The schema without views, which pyarrow cannot gather yet, as Dask has it do."""
+    import pyarrow as pa
+
+    known = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    return pa.schema([field.with_type(known.get(field.type, field.type)) for field in schema])
 
 
 def _index(rows: Any, by: str) -> "pd.Index[Any]":
@@ -85,7 +95,7 @@ def _index(rows: Any, by: str) -> "pd.Index[Any]":
 
 def _between_values(column: Any, at: list[int]) -> list[int]:
     """The rows `at`, moved back to the first row of equal values."""
-    moved = []
+    moved: list[int] = []
     for row in at:
         low, high, value = (moved[-1] if moved else 0), row, column[row]
         while low < high:
