@@ -10,7 +10,6 @@ from arrowwood._types import Split
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
-    import pandas as pd
 
 # About as many bytes as Dask advises for a partition.
 _PARTITION = 128 << 20
@@ -56,12 +55,12 @@ def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
     return frames.from_map(_part, parts, by=by, chosen=chosen, meta=meta, divisions=divisions, label="arrowwood")
 
 
-def _part(split: Split, by: str | None, chosen: list[str], columns: list[str] | None = None) -> "pd.DataFrame":
+def _part(split: Split, by: str | None, chosen: list[str], columns: list[str] | None = None) -> Any:
     """One partition, made where it is needed."""
     return _frame(split.open(), by, chosen if columns is None else columns)
 
 
-def _frame(rows: Any, by: str | None, columns: list[str]) -> "pd.DataFrame":
+def _frame(rows: Any, by: str | None, columns: list[str]) -> Any:
     import pandas as pd
     import pyarrow as pa
 
@@ -82,7 +81,7 @@ def _known(schema: Any) -> Any:
     return pa.schema([field.with_type(known.get(field.type, field.type)) for field in schema])
 
 
-def _index(rows: Any, by: str) -> "pd.Index[Any]":
+def _index(rows: Any, by: str) -> Any:
     """The values of column `by` as an index, in place where they lie in one batch; not of ``ArrowDtype``, with which
     pandas doesn't take text for times.
     """
