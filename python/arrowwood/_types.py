@@ -1,10 +1,11 @@
 """Small classes that are easier written in Python."""
 
 from collections import namedtuple
-from typing import TYPE_CHECKING
 
 from arrowwood._errors import RowOutOfRange
 
+# Not from typing, which takes longer to import than all of this.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from arrowwood import Dataset
 
