@@ -55,7 +55,7 @@ from arrowwood._errors import (
     SchemaMismatch,
     Unsupported,
 )
-from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report
+from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report, Split
 
 __all__ = [
     "Buffer",
@@ -87,6 +87,7 @@ __all__ = [
     "RowOutOfRange",
     "Schema",
     "SchemaMismatch",
+    "Split",
     "StreamReader",
     "StreamWriter",
     "Unsupported",
@@ -96,6 +97,7 @@ __all__ = [
     "col",
     "compact",
     "concat",
+    "dask",
     "follow",
     "from_arrow",
     "map",
@@ -103,7 +105,31 @@ __all__ = [
     "read_csv",
     "read_stream",
     "repair",
+    "scan",
+    "sql",
     "stream_writer",
     "write",
     "writer",
 ]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from arrowwood._dask import dask
+    from arrowwood._scan import scan
+    from arrowwood._sql import sql
+
+# Looked for when they are first used: what they import takes longer than opening a file.
+_LATER = {"dask": "arrowwood._dask", "scan": "arrowwood._scan", "sql": "arrowwood._sql"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'arrowwood' has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
