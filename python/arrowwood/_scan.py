@@ -50,7 +50,7 @@ def _read(dataset: Any, columns: list[str] | None, predicate: Any, rows: int | N
     ours, is_all = None, predicate is None
     if predicate is not None:
         condition = _Condition(dataset, predicate)
-        dataset, ours, is_all = condition.narrowed(), condition.predicate, condition.is_exact
+        ours, is_all = condition.predicate, condition.is_exact
     if columns is not None:
         dataset = dataset.select(columns)
     # One piece at least, as even no rows have columns.
@@ -66,9 +66,7 @@ class _Condition:
     """What of a condition of Polars can be said by a predicate of ours, which then finds all its rows, and maybe more."""
 
     def __init__(self, dataset: Any, condition: Any) -> None:
-        self._dataset = dataset
         self._types = {field.name: field.type for field in dataset.schema}
-        self._bounds: tuple[list[Any], list[Any]] = ([], [])
         self.is_exact = True
         self.predicate = None
         try:
@@ -77,21 +75,11 @@ class _Condition:
         except (_Unknown, ValueError):
             self.is_exact = False
 
-    def narrowed(self) -> Any:
-        """The rows between the bounds of the column that the table is sorted by."""
-        low, high = self._bounds
-        if not (low or high) or not len(self._dataset):
-            return self._dataset
-        column = self._dataset[self._dataset.sorted_by]
-        return self._dataset.between(max(low) if low else column[0], min(high) if high else column[-1])
-
     def _conjunction(self, node: Any) -> Any:
         """The predicate of conditions that must all hold, leaving out those that are unknown here."""
         binary = node.get("BinaryExpr") if isinstance(node, dict) else None
         if binary is None or binary["op"] not in ("And", "LogicalAnd"):
-            predicate = self._predicate(node)
-            self._note_bounds(node)
-            return predicate
+            return self._predicate(node)
         found = []
         for side in (binary["left"], binary["right"]):
             try:
@@ -168,24 +156,6 @@ class _Condition:
         if not all(type(value) is wanted for value in values):
             raise _Unknown
         return _arrowwood.col(name).is_in(values)
-
-    def _note_bounds(self, node: Any) -> None:
-        """Keep what `node`, which must hold, says of the column that the table is sorted by."""
-        low, high = self._bounds
-        match node:
-            case {"BinaryExpr": {"left": {"Column": name}, "op": op, "right": {"Literal": literal}}}:
-                bounds = [(op, literal)]
-            case {"Function": {"input": [{"Column": name}, {"Literal": least}, {"Literal": most}]}}:
-                bounds = [("GtEq", least), ("LtEq", most)]
-            case _:
-                return
-        if name != self._dataset.sorted_by:
-            return
-        for op, literal in bounds:
-            if op in ("Gt", "GtEq", "Eq"):
-                low.append(self._value(name, op, literal))
-            if op in ("Lt", "LtEq", "Eq"):
-                high.append(self._value(name, op, literal))
 
 
 class _Unknown(Exception):

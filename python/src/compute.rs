@@ -175,6 +175,8 @@ impl Dataset {
 
     /// The rows of which `predicate` is true, in their order, in memory of their own.
     ///
+    /// Of a table that is sorted by a column, only the rows between its bounds are looked at.
+    ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
     ///     InvalidArgument: a column can't be compared with a value of that type.

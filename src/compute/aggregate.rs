@@ -166,7 +166,10 @@ impl<'a> Aggregation<'a> {
     /// of one name, or a sum that does not fit its type.
     pub fn finish(&self) -> Result<Dataset> {
         let plan = Plan::of(self)?;
-        self.dataset.watched(Look::Now, || plan.run(self.dataset))
+        self.dataset.watched(Look::Now, || match &self.predicate {
+            Some(predicate) => plan.run(&self.dataset.narrowed(predicate)?),
+            None => plan.run(self.dataset),
+        })
     }
 
     fn check_names(&self) -> Result<()> {

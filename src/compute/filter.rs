@@ -3,7 +3,7 @@
 use super::blocks::BLOCK;
 use super::frame::Frame;
 use super::mask::Condition;
-use super::predicate::Predicate;
+use super::predicate::{Operator, Predicate, col};
 use super::take::{BATCH, Picked, gather_picked};
 
 use crate::dataset::Dataset;
@@ -15,7 +15,8 @@ use crate::parallel;
 const BLOCKS: usize = BATCH / BLOCK;
 
 impl Dataset {
-    /// The rows of which `predicate` is true, in their order, in memory of their own.
+    /// The rows of which `predicate` is true, in their order, in memory of their own. Of a table that is sorted by a column,
+    /// only the rows between its bounds are looked at.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -34,10 +35,52 @@ impl Dataset {
     pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
         let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
         self.watched(Look::Now, || {
-            let frame = Frame::of(self)?;
-            gather_picked(self, &frame, pick(&frame, &condition)?)
+            let inside = self.narrowed(predicate)?;
+            let frame = Frame::of(&inside)?;
+            gather_picked(&inside, &frame, pick(&frame, &condition)?)
         })
     }
+
+    /// The rows that comparisons with the column that a table is sorted by leave, found by binary search: there are more
+    /// only where something else is asked of them too.
+    pub(super) fn narrowed(&self, predicate: &Predicate) -> Result<Dataset> {
+        let Some(sorted) = self.sorted_by() else { return Ok(self.clone()) };
+        let frame = Frame::of(self)?;
+        let mut rows = 0..frame.rows();
+        for (operator, literal) in predicate.0.comparisons_with(sorted.name()) {
+            let first = |operator, wanted| {
+                let condition = col(sorted.name()).compare(operator, literal.clone());
+                first_row(&frame, &Condition::of(&condition, self.schema(), &|name| self.index_of(name))?, wanted)
+            };
+            match operator {
+                Operator::Gt | Operator::Ge => rows.start = rows.start.max(first(operator, true)?),
+                Operator::Lt | Operator::Le => rows.end = rows.end.min(first(operator, false)?),
+                Operator::Eq => {
+                    rows.start = rows.start.max(first(Operator::Ge, true)?);
+                    rows.end = rows.end.min(first(Operator::Le, false)?);
+                }
+                Operator::Ne => {}
+            }
+        }
+        match rows == (0..frame.rows()) {
+            true => Ok(self.clone()),
+            false => self.slice(rows.start, rows.end.saturating_sub(rows.start)),
+        }
+    }
+}
+
+/// The first row of which the condition is `wanted`, where it is so of all that follow.
+fn first_row(frame: &Frame<'_>, condition: &Condition, wanted: bool) -> Result<u64> {
+    let (mut low, mut high) = (0, frame.rows());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let Some((part, row)) = frame.locate(middle, usize::MAX) else { break };
+        match condition.mask(frame, part, &(row..row + 1), true)?.is_set(0) == wanted {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    Ok(low)
 }
 
 /// The rows of which the condition is true, in batches.

@@ -110,6 +110,17 @@ pub(super) enum Node {
     Not(Box<Node>),
 }
 
+impl Node {
+    /// What must be true of column `name`: the comparisons with it that `and` puts together.
+    pub(super) fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {
+        match self {
+            Node::Compare(column, operator, literal) if column == name => vec![(*operator, literal.clone())],
+            Node::And(a, b) => [a, b].into_iter().flat_map(|side| side.comparisons_with(name)).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl BitAnd for Predicate {
     type Output = Predicate;
 
