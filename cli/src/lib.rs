@@ -15,6 +15,7 @@ mod live;
 mod rows;
 mod schema;
 mod shell;
+mod sql;
 mod stat;
 mod tail;
 
@@ -24,6 +25,7 @@ use std::io::Write;
 use clap::{Parser, Subcommand};
 
 use shell::{Outcome, Stdout};
+pub use sql::Engine;
 
 /// Looks into, checks and converts Apache Arrow data in place.
 ///
@@ -45,6 +47,7 @@ enum Verb {
     Stat(stat::Stat),
     Check(check::Check),
     Cat(cat::Cat),
+    Sql(sql::Sql),
     Import(import::Import),
     Create(create::Create),
     Append(append::Append),
@@ -55,7 +58,7 @@ enum Verb {
 
 impl Verb {
     /// The exit code of a verb that did its work: 0, or what `check` has to say.
-    fn run(&self, out: &mut Stdout) -> Outcome<i32> {
+    fn run(&self, out: &mut Stdout, engine: Option<Engine<'_>>) -> Outcome<i32> {
         match self {
             Verb::Check(check) => return check.run(out),
             Verb::Head(head) => head.run(out),
@@ -64,6 +67,7 @@ impl Verb {
             Verb::Inspect(inspect) => inspect.run(out),
             Verb::Stat(stat) => stat.run(out),
             Verb::Cat(cat) => cat.run(out),
+            Verb::Sql(sql) => sql.run(out, engine),
             Verb::Import(import) => import.run(out),
             Verb::Create(create) => create.run(),
             Verb::Append(append) => append.run(out),
@@ -78,6 +82,11 @@ impl Verb {
 /// Runs the command with `args`, the first of which is the program's name, and returns its exit code: 0, 1 where
 /// something is wrong with the data or the system, 2 where it is with `args`, or where `check` could not look at a path.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
+    run_with(args, None)
+}
+
+/// [`run`] with what answers queries in SQL.
+pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<Engine<'_>>) -> i32 {
     let command = match Command::try_parse_from(args) {
         Ok(command) => command,
         Err(usage) => {
@@ -87,7 +96,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
         }
     };
     let mut out = Stdout::new();
-    let outcome = command.verb.run(&mut out);
+    let outcome = command.verb.run(&mut out, engine);
     let flushed = out.flush().map_err(Into::into);
     match outcome.and_then(|code| flushed.map(|()| code)) {
         _ if out.reader_left() => 0,

@@ -55,7 +55,10 @@ from arrowwood._errors import (
     SchemaMismatch,
     Unsupported,
 )
-from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report
+from arrowwood._dask import dask
+from arrowwood._scan import scan
+from arrowwood._sql import sql
+from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report, Split
 
 __all__ = [
     "Buffer",
@@ -87,6 +90,7 @@ __all__ = [
     "RowOutOfRange",
     "Schema",
     "SchemaMismatch",
+    "Split",
     "StreamReader",
     "StreamWriter",
     "Unsupported",
@@ -96,6 +100,7 @@ __all__ = [
     "col",
     "compact",
     "concat",
+    "dask",
     "follow",
     "from_arrow",
     "map",
@@ -103,6 +108,8 @@ __all__ = [
     "read_csv",
     "read_stream",
     "repair",
+    "scan",
+    "sql",
     "stream_writer",
     "write",
     "writer",

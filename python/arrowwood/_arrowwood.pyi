@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 from typing_extensions import Buffer as _HasBuffer
 
-from arrowwood._types import Footprint, Message, Report
+from arrowwood._types import Footprint, Message, Report, Split
 
 __all__ = [
     "Buffer",
@@ -466,6 +466,30 @@ class Dataset:
         Raises:
             InvalidData: naming path, batch, column and row, and what was expected.
         """
+    def sql(self, query: str, /, **tables: _Path | _ArrowData) -> Dataset:
+        """Ask the dataset, called ``self``, and others in SQL, by DuckDB: ``ds.sql("select max(price) from self")``.
+
+        DuckDB reads the columns in place, only those that it needs. :func:`sql` says what else a query may name.
+
+        Args:
+            query: one statement or several; the rows of the last one are the result.
+            tables: datasets, paths, or anything that exports Arrow data, by the names that the query has for them.
+
+        Raises:
+            ImportError: DuckDB is not installed: ``pip install 'arrowwood[sql]'``.
+            duckdb.Error: something is wrong with the query, in DuckDB's words; or values are damaged, in ours.
+            NotFound, PermissionDenied, InvalidData: a table cannot be opened.
+        """
+    def splits(self, n: int) -> list[Split]:
+        """The rows as about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only paths and numbers
+        travel. Nothing is read for it.
+
+        There are more where rows lie in several files, as no split goes over the end of one, and fewer where there are
+        fewer rows. Splits are of all columns. Of a table that grows, or is compacted, they stay the same rows.
+
+        Raises:
+            InvalidArgument: `n` is less than one, or rows are in memory and in no file.
+        """
     def to_pylist(self) -> list[dict[str, Any]]:
         """All rows as dicts."""
     def to_arrow(self) -> pa.Table:
@@ -502,6 +526,7 @@ class Dataset:
     def __arrow_c_schema__(self) -> object:
         """The schema for another Arrow library."""
     def _repr_html_(self) -> str: ...
+    def _places(self) -> list[tuple[Path, int, int, list[int]]] | None: ...
     def _dtypes(self) -> list[str | None]: ...
     def _gathered(self, small: int) -> Dataset: ...
     def _pick(self, columns: Sequence[int]) -> Dataset: ...

@@ -2,6 +2,8 @@
 
 from collections import namedtuple
 
+from arrowwood._errors import RowOutOfRange
+
 
 MonthDayNano = namedtuple("MonthDayNano", ["months", "days", "nanoseconds"])
 MonthDayNano.__doc__ = "A calendar interval; months and days have no fixed length, so the three are kept apart."
@@ -38,6 +40,40 @@ class Report(_Report):
         return not any(finding.is_damage for finding in self.findings)
 
 
+_Split = namedtuple("_Split", ["path", "first_row", "rows"])
+
+
+class Split(_Split):
+    """Rows of a file or table by their numbers there, made by ``Dataset.splits``: all that another process needs to open them.
+
+    `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many `rows`.
+    Where paths differ from one machine to another: ``split._replace(path=...)``.
+    """
+
+    __slots__ = ()
+
+    def open(self):
+        """The rows, in place: those that there were when the split was made, however the table has grown since.
+
+        Raises:
+            RowOutOfRange: they are not there any more, as by ``Writer.drop_before``.
+            NotFound, PermissionDenied, InvalidData: as for opening any file.
+        """
+        from arrowwood import _arrowwood
+
+        whole = _arrowwood.open(self.path)
+        start = self.first_row - whole.first_row
+        rows = whole[start : start + self.rows] if start >= 0 else whole[:0]
+        if len(rows) == self.rows:
+            return rows
+        first, end = whole.first_row, whole.first_row + len(whole)
+        raise RowOutOfRange(
+            f"{self.path}: opening rows {self.first_row} to {self.first_row + self.rows}: there are rows {first} to {end}; "
+            "make the splits anew",
+            self.path,
+        )
+
+
 class Message(dict):
     """One message of an Arrow file or stream, as data; it prints as text."""
 
@@ -51,5 +87,5 @@ class Message(dict):
         return self._text
 
 
-for _class in [MonthDayNano, Footprint, Finding, Repaired, Report, Message]:
+for _class in [MonthDayNano, Footprint, Finding, Repaired, Report, Split, Message]:
     _class.__module__ = "arrowwood"

@@ -3,7 +3,7 @@
 //!
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
 //! protocol), `buffer` (memory that grows), `value` (one cell), `schema`, `dataset`, `column`, `compute`, `exchange` (Arrow
-//! capsules), `incoming` (Python's own tables), `open`, `sink` (what bytes go to and come from), `write`, `stream`, `csv`,
+//! capsules), `incoming` (Python's own tables), `open`, `engines` (SQL and splits), `sink` (what bytes go to and come from), `write`, `stream`, `csv`,
 //! `rows` (what is appended), `builder`, `writer` (growing tables), `follow`, `check`.
 
 mod buffer;
@@ -14,6 +14,7 @@ mod compute;
 mod csv;
 mod dataset;
 mod dtype;
+mod engines;
 mod errors;
 mod exchange;
 mod export;
@@ -37,6 +38,8 @@ mod _arrowwood {
     use std::ffi::OsString;
 
     use pyo3::prelude::*;
+
+    use crate::dataset;
 
     #[pymodule_export]
     use crate::buffer::Buffer;
@@ -75,9 +78,18 @@ mod _arrowwood {
     #[expect(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    /// The rows that a query in SQL asks for, or what is wrong.
+    fn answer(query: &str) -> Result<arrowwood::Dataset, String> {
+        let ask = |py: Python<'_>| -> PyResult<arrowwood::Dataset> {
+            let answer = py.import("arrowwood._sql")?.call_method1("sql", (query,))?;
+            Ok(answer.cast::<dataset::Dataset>()?.get().inner().clone())
+        };
+        Python::attach(|py| ask(py).map_err(|problem| problem.value(py).to_string()))
+    }
+
     /// Run the command line; the exit code.
     #[pyfunction]
     fn _run_cli(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
-        py.detach(|| arrowwood_cli::run(arguments))
+        py.detach(|| arrowwood_cli::run_with(arguments, Some(&answer)))
     }
 }

@@ -55,9 +55,9 @@ impl How {
 }
 
 /// A place as Python has it: path, first row, number of rows, columns.
-type Place = (PathBuf, u64, u64, Vec<usize>);
+pub type Place = (PathBuf, u64, u64, Vec<usize>);
 /// The arguments of `open` as Python has them.
-type Arguments = (&'static str, bool, bool, bool);
+pub type Arguments = (&'static str, bool, bool, bool);
 
 /// What it takes to open the rows of a dataset elsewhere; `None` where they are in memory.
 pub fn recipe(dataset: &arrowwood::Dataset, how: How) -> Result<Option<(Vec<Place>, Arguments)>> {

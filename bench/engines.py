@@ -1,0 +1,206 @@
+"""Engines over datasets, beside the same engines over the same files: medians, in turns, answers compared.
+
+    python bench/engines.py [FOLDER] [--quick]
+
+FOLDER is for data, 4 GiB of it (--quick: a tenth), and must be on a disk for the bytes that are read to be counted.
+"""
+
+import argparse
+import gc
+import os
+import pathlib
+import pickle
+import re
+import shutil
+import statistics
+import tempfile
+import time
+
+import dask
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+from distributed import Client, LocalCluster, get_worker
+
+import arrowwood as aw
+
+ROUNDS = 9
+
+
+def in_turns(ways, rounds=ROUNDS):
+    """Median seconds of each way, after a round that does not count, and what each gave last."""
+    taken, given = {name: [] for name in ways}, {}
+    for turn in range(rounds + 1):
+        for name, way in ways.items():
+            gc.collect()
+            start = time.perf_counter()
+            given[name] = way()
+            if turn:
+                taken[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in taken.items()}, given
+
+
+def stocks(path):
+    """5.6 M rows: the stocks of vega_datasets ten thousand times, in one batch."""
+    from vega_datasets import data
+
+    table = pa.Table.from_pandas(data.stocks(), preserve_index=False)
+    symbol = pa.array(np.tile(table["symbol"].to_numpy(zero_copy_only=False), 10_000)).dictionary_encode()
+    symbol = symbol.cast(pa.dictionary(pa.int8(), pa.string()))
+    date = np.tile(table["date"].to_numpy().astype("datetime64[ms]"), 10_000)
+    aw.write(pa.table({"symbol": symbol, "date": date, "price": np.tile(table["price"].to_numpy(), 10_000)}), path)
+
+
+def rows_of(answer):
+    """Rows that can be compared: engines add in orders of their own."""
+    return sorted((str(row[0]), round(row[1], 6)) for row in map(tuple, answer))
+
+
+def sql(path):
+    connection = duckdb.connect()
+    connection.register("theirs", pa.ipc.open_file(pa.memory_map(str(path))).read_all())
+    ours = aw.open(path)
+    query = "select symbol, avg(price) as mean from {} group by symbol"
+    taken, given = in_turns(
+        {
+            "ours": lambda: ours.sql(query.format("self")),
+            "theirs": lambda: connection.sql(query.format("theirs")).to_arrow_table(),
+        }
+    )
+    assert rows_of(row.values() for row in given["ours"]) == rows_of(row.values() for row in given["theirs"].to_pylist())
+    yield "`ds.sql` group mean of 5.6 M rows, against DuckDB over pyarrow's mapping", "≤ 1.1 ×", ratio(taken)
+
+
+def scan(path):
+    def way(lazy):
+        return lazy.filter(pl.col("price") > 100).group_by("symbol").agg(pl.col("price").mean()).collect()
+
+    taken, given = in_turns({"ours": lambda: way(aw.scan(path)), "theirs": lambda: way(pl.scan_ipc(path))})
+    assert rows_of(given["ours"].iter_rows()) == rows_of(given["theirs"].iter_rows())
+    yield "`aw.scan` filter + group of 5.6 M rows, against `pl.scan_ipc`", "≤ 0.5 ×", ratio(taken)
+
+
+def sorted_table(path, rows):
+    schema = pa.schema([pa.field("ts", pa.timestamp("us"), nullable=False), pa.field("price", pa.float64()), pa.field("qty", pa.int64())])
+    with aw.writer(path, schema, sorted_by="ts", sync="never") as writer:
+        for start in range(0, rows, 1 << 20):
+            n = np.arange(start, min(start + (1 << 20), rows))
+            writer.append({"ts": (n * 1000).astype("datetime64[us]"), "price": n * 0.5, "qty": n % 1000})
+            writer.commit()
+        writer.sync()
+
+
+def cold(path):
+    """Lets the system forget the table's pages."""
+    for file in path.iterdir():
+        descriptor = os.open(file, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def touched(path):
+    """The bytes of files below `path` that this process has in its page tables: up to 64 KiB around each place it looked at."""
+    counts = re.findall(rf"{re.escape(str(path))}/.*?\nRss:\s*(\d+) kB", pathlib.Path("/proc/self/smaps").read_text(), re.S)
+    return sum(map(int, counts)) << 10
+
+
+def pruning(path, rows):
+    low, count = rows // 2 * 1000, rows // 1000
+    wanted = sum(n * 0.5 for n in range(rows // 2, rows // 2 + count))
+    high = low + (count - 1) * 1000
+    times = [np.datetime64(value, "us").item() for value in (low, high)]
+    ways = {
+        "ds.between": lambda ds: ds.between(low, high)["price"].sum(),
+        "aw.scan": lambda ds: aw.scan(ds).filter(pl.col("ts").is_between(*times)).select(pl.col("price").sum()).collect().item(),
+        "ds.filter": lambda ds: ds.filter((aw.col("ts") >= low) & (aw.col("ts") <= high))["price"].sum(),
+    }
+    whole = sum(file.stat().st_size for file in path.iterdir())
+    for name, way in ways.items():
+        cold(path)
+        ds = aw.open(path)
+        start = time.perf_counter()
+        found = way(ds)
+        taken = time.perf_counter() - start
+        assert abs(found - wanted) < 1e-6 * wanted
+        seen, read = touched(path), ds.mapped.resident
+        del ds
+        reached = f"{seen / whole:.2%} ({read / whole:.1%} with what the disk read ahead, {taken * 1e3:.0f} ms)"
+        yield f"`{name}` of 0.1 % of {rows / 1e6:.3g} M sorted rows, cold: bytes looked at", "≤ 1 %", reached
+
+
+def settle(client):
+    """Waits until the scheduler has forgotten all results, which it would give again."""
+    gc.collect()
+    while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+        time.sleep(0.01)
+
+
+def workers(path, rows):
+    frame = aw.dask(path, npartitions=8)
+    total = frame["x"].sum()
+    where = frame.map_partitions(lambda part: pd.Series([get_worker().address] * bool(len(part))), meta=("who", object))
+    sent = len(pickle.dumps(dict(total.optimize().dask)))
+    taken = {}
+    for n in (1, 2):
+        with LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+            assert len(set(where.compute(scheduler=client))) == n
+            times = []
+            for _ in range(ROUNDS + 1):
+                settle(client)
+                start = time.perf_counter()
+                assert total.compute(scheduler=client) == rows
+                times.append(time.perf_counter() - start)
+            taken[n] = statistics.median(times[1:])
+    two, one = taken[2], taken[1]
+    yield f"Dask, sum of {rows / 1e6:.4g} M rows: two workers, against one", "≥ 1.5 ×", f"{one / two:.2f} × ({two * 1e3:.0f} ms)"
+    yield "the same: bytes of the graph that the scheduler gets", "≤ 1 MB", f"{sent / 1e3:.0f} kB"
+
+
+def splits(path):
+    schema = pa.schema({"n": pa.int64()})
+    with aw.writer(path, schema, segment_rows=16, sync="never") as writer:
+        writer.append({"n": np.arange(16_000)})
+    ds = aw.open(path)
+    files = len(list(path.glob("*.arrow")))
+    taken, given = in_turns({"splits": lambda: ds.splits(1000)})
+    assert len(given["splits"]) == 1000
+    yield f"1,000 splits of a table of {files:,} segments", "< 20 ms", f"{taken['splits'] * 1e3:.2f} ms"
+
+
+def ratio(taken):
+    return f"{taken['ours'] / taken['theirs']:.2f} × ({taken['ours'] * 1e3:.1f} : {taken['theirs'] * 1e3:.1f} ms)"
+
+
+def figures(folder, quick):
+    stocks(folder / "stocks.arrow")
+    yield from sql(folder / "stocks.arrow")
+    yield from scan(folder / "stocks.arrow")
+    rows = 5_600_000 if quick else 56_000_000
+    sorted_table(folder / "sorted", rows)
+    yield from pruning(folder / "sorted", rows)
+    rows = 25_600_000 if quick else 256_000_000
+    aw.write({"x": np.ones(rows)}, folder / "ones.arrow")
+    yield from workers(folder / "ones.arrow", rows)
+    yield from splits(folder / "small")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", type=pathlib.Path)
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="arrowwood-engines-", dir=arguments.folder))
+    try:
+        print("| figure | wanted | reached |\n| --- | --- | --- |")
+        with dask.config.set({"distributed.admin.system-monitor.gil.enabled": False}):
+            for figure, wanted, reached in figures(folder, arguments.quick):
+                print(f"| {figure} | {wanted} | {reached} |", flush=True)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

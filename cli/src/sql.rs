@@ -1,0 +1,45 @@
+//! `arrowwood sql`.
+
+use std::io::Read;
+use std::path::Path;
+
+use arrowwood::{Dataset, Error, ErrorKind};
+use clap::Args;
+
+use crate::rows::{Form, print};
+use crate::shell::{Failure, Outcome, Stdout, reader};
+
+/// What answers queries: rows, or what is wrong in words.
+pub type Engine<'a> = &'a dyn Fn(&str) -> Result<Dataset, String>;
+
+/// Answers a query in SQL, by DuckDB.
+///
+/// A table is the path of one in quotes: whatever PATH is elsewhere, and Parquet, CSV and JSON files. It needs the Python
+/// package: pip install 'arrowwood[sql]'.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood sql 'select symbol, avg(price) from \"ticks/\" group by symbol' --csv")]
+pub(crate) struct Sql {
+    #[command(flatten)]
+    form: Form,
+    /// One statement or several, of which the last one's rows are printed; - is standard input.
+    #[arg(value_name = "QUERY")]
+    query: String,
+}
+
+impl Sql {
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<Engine<'_>>) -> Outcome {
+        let missing = || Failure::hint("sql needs the Python package: pip install 'arrowwood[sql]'");
+        let answer = engine.ok_or_else(missing)?(&self.text()?);
+        print(&answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?, &self.form, out)
+    }
+
+    fn text(&self) -> Outcome<String> {
+        if self.query != "-" {
+            return Ok(self.query.clone());
+        }
+        let mut text = String::new();
+        let read = reader(Path::new("-"))?.read_to_string(&mut text);
+        read.map_err(|e| Error::io("reading the query from standard input", &e))?;
+        Ok(text)
+    }
+}

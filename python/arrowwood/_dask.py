@@ -1,0 +1,114 @@
+"""Data frames of Dask over datasets: only ranges of rows travel, and each worker maps its own."""
+
+from __future__ import annotations
+
+from arrowwood import _arrowwood
+from arrowwood._errors import InvalidArgument
+from arrowwood._extras import engine
+from arrowwood._splits import cut
+from arrowwood._types import Split
+
+TYPE_CHECKING = False  # which checkers take for true; the module typing takes its time
+if TYPE_CHECKING:
+    from typing import Any
+
+    import dask.dataframe as dd
+
+# About as many bytes as Dask advises for a partition.
+_PARTITION = 128 << 20
+
+
+def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
+    """A data frame of Dask over what lies at a path: ``aw.dask("ticks/", npartitions=100)["price"].sum().compute()``.
+
+    Each worker gets ranges of rows, and maps the files itself, under the same paths; columns that are not needed are not
+    looked at. Partitions are pandas' frames of ``ArrowDtype``, in place; dictionaries become categories,
+    and views text with offsets, by a copy. A table that is sorted by a column has it as index,
+    and known divisions. A table that grows is taken as it is now.
+
+    Args:
+        source: a dataset, or a path, a glob, a directory, or a list of those.
+        npartitions: about how many partitions; by default of about 128 MiB each. Rows of the same value in the column that
+            a table is sorted by stay together.
+
+    Raises:
+        ImportError: Dask is not installed: ``pip install 'arrowwood[dask]'``.
+        InvalidArgument: there is nothing to be split, or it is in memory and in no file.
+        NotFound, PermissionDenied, InvalidData: the data cannot be opened.
+    """
+    frames = engine("dask.dataframe", "dask()", "dask")
+    engine("pyarrow", "dask()", "dask")
+    dataset = source if isinstance(source, _arrowwood.Dataset) else _arrowwood.open(source)
+    rows, names = len(dataset), dataset.column_names
+    by = dataset.sorted_by if dataset.sorted_by in names else None
+    if rows == 0:
+        raise InvalidArgument("dask(): there are no rows to make partitions of")
+    n = npartitions if npartitions is not None else -(-dataset.nbytes // _PARTITION) or 1
+    if n < 1:
+        raise InvalidArgument(f"dask(): npartitions must be at least 1, got {n}")
+    at = [number * rows // n for number in range(1, n)]
+    if by is not None:
+        at = _between_values(dataset[by], at)
+    parts = cut(dataset, at)
+    divisions = None if by is None else _divisions(dataset, by, parts)
+    # A split is of all columns, the dataset perhaps of some.
+    chosen = [name for name in names if name != by]
+    # Categories are those of a partition; others may have others.
+    meta = engine("dask.dataframe.utils", "dask()", "dask").clear_known_categories(_frame(dataset.head(0), by, chosen))
+    return frames.from_map(_part, parts, by=by, chosen=chosen, meta=meta, divisions=divisions, label="arrowwood")
+
+
+def _part(split: Split, by: str | None, chosen: list[str], columns: list[str] | None = None) -> Any:
+    """One partition, made where it is needed."""
+    return _frame(split.open(), by, chosen if columns is None else columns)
+
+
+def _frame(rows: Any, by: str | None, columns: list[str]) -> Any:
+    import pandas as pd
+    import pyarrow as pa
+
+    def mapped(kind: Any) -> Any:
+        # Dask passes categories on between workers, but not dictionaries of ArrowDtype.
+        return None if pa.types.is_dictionary(kind) else pd.ArrowDtype(kind)
+
+    table = pa.table(rows.select(columns))
+    frame = table.cast(_known(table.schema)).to_pandas(types_mapper=mapped, ignore_metadata=True)
+    return frame if by is None else frame.set_axis(_index(rows, by), axis="index")
+
+
+def _known(schema: Any) -> Any:
+    """The schema without views, which pyarrow cannot gather yet, as Dask has it do."""
+    import pyarrow as pa
+
+    known = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    return pa.schema([field.with_type(known.get(field.type, field.type)) for field in schema])
+
+
+def _index(rows: Any, by: str) -> Any:
+    """The values of column `by` as an index, in place where they lie in one batch; not of ``ArrowDtype``, with which
+    pandas doesn't take text for times.
+    """
+    import pandas as pd
+
+    index = pd.Index(rows[by].to_numpy(), name=by)
+    zone = rows.select([by]).head(0).to_pandas().dtypes.iloc[0]
+    return index.tz_localize("UTC").tz_convert(zone.tz) if isinstance(zone, pd.DatetimeTZDtype) else index
+
+
+def _between_values(column: Any, at: list[int]) -> list[int]:
+    """The rows `at`, moved back to the first row of equal values."""
+    moved: list[int] = []
+    for row in at:
+        low, high, value = (moved[-1] if moved else 0), row, column[row]
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if column[middle] < value else (low, middle)
+        if low > (moved[-1] if moved else 0):
+            moved.append(low)
+    return moved
+
+
+def _divisions(dataset: Any, by: str, parts: list[Split]) -> tuple[Any, ...]:
+    """The least value of each partition, and the greatest of the last."""
+    firsts = [part.first_row - dataset.first_row for part in parts]
+    return tuple(_index(dataset.select([by])[[*firsts, -1]], by))

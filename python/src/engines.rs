@@ -1,0 +1,51 @@
+//! What other engines do for a dataset; all of it is in Python.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::dataset::Dataset;
+use crate::errors::Result;
+use crate::open::{Place, recipe};
+
+#[pymethods]
+impl Dataset {
+    /// Ask the dataset, called ``self``, and others in SQL, by DuckDB: ``ds.sql("select max(price) from self")``.
+    ///
+    /// DuckDB reads the columns in place, only those that it needs. :func:`sql` says what else a query may name.
+    ///
+    /// Args:
+    ///     query: one statement or several; the rows of the last one are the result.
+    ///     tables: datasets, paths, or anything that exports Arrow data, by the names that the query has for them.
+    ///
+    /// Raises:
+    ///     ImportError: DuckDB is not installed: ``pip install 'arrowwood[sql]'``.
+    ///     duckdb.Error: something is wrong with the query, in DuckDB's words; or values are damaged, in ours.
+    ///     NotFound, PermissionDenied, InvalidData: a table cannot be opened.
+    #[pyo3(signature = (query, /, **tables))]
+    fn sql<'py>(
+        slf: &Bound<'py, Self>,
+        query: &Bound<'py, PyAny>,
+        tables: Option<&Bound<'py, PyDict>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let all = tables.map_or_else(|| Ok(PyDict::new(slf.py())), PyDictMethods::copy)?;
+        all.set_item("self", slf)?;
+        Ok(slf.py().import("arrowwood._sql")?.getattr("sql")?.call((query,), Some(&all))?)
+    }
+
+    /// The rows as about `n` ranges of equal size, each a :class:`Split`, for other processes to open: only paths and numbers
+    /// travel. Nothing is read for it.
+    ///
+    /// There are more where rows lie in several files, as no split goes over the end of one, and fewer where there are
+    /// fewer rows. Splits are of all columns. Of a table that grows, or is compacted, they stay the same rows.
+    ///
+    /// Raises:
+    ///     InvalidArgument: `n` is less than one, or rows are in memory and in no file.
+    fn splits<'py>(slf: &Bound<'py, Self>, n: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        Ok(slf.py().import("arrowwood._splits")?.call_method1("splits", (slf, n))?)
+    }
+
+    /// Where the rows lie: paths, first rows, numbers of rows and columns; ``None`` where they are in memory.
+    fn _places(&self, py: Python<'_>) -> Result<Option<Vec<Place>>> {
+        Ok(py.detach(|| recipe(self.inner(), self.how()))?.map(|(places, _)| places))
+    }
+}

@@ -1,0 +1,160 @@
+"""SQL over datasets, tables that grow and paths, from Python and the command line."""
+
+import os
+import subprocess
+import sys
+
+import duckdb
+import pyarrow as pa
+import pytest
+from conftest import write_ipc
+
+import arrowwood as aw
+
+
+@pytest.fixture
+def ticks(tmp_path):
+    schema = pa.schema({"ts": pa.timestamp("us"), "symbol": pa.string(), "price": pa.float64()})
+    with aw.writer(tmp_path / "ticks", schema, dictionary=["symbol"], sorted_by="ts") as writer:
+        writer.append({"ts": [1, 2, 3], "symbol": ["A", "B", "A"], "price": [1.0, 2.0, 4.0]})
+        writer.commit()
+        yield writer
+
+
+def test_a_dataset_is_asked(stocks_file, stocks):
+    ds = aw.open(stocks_file)
+    got = ds.sql("select symbol, avg(price) as price, count(*) as n from self group by 1 order by 1")
+    assert isinstance(got, aw.Dataset)
+    wanted = ds.aggregate(by="symbol", price="mean", n="count").to_pylist()
+    assert [(row["symbol"], row["n"]) for row in got] == sorted((row["symbol"], row["n"]) for row in wanted)
+    by_symbol = {row["symbol"]: row["price"] for row in wanted}
+    assert all(row["price"] == pytest.approx(by_symbol[row["symbol"]], rel=1e-12) for row in got)
+
+
+def test_others_are_named(stocks_file, tmp_path):
+    ds = aw.open(stocks_file)
+    names = pa.table({"symbol": ["IBM", "AAPL"], "name": ["Big Blue", "Apple"]})
+    write_ipc(tmp_path / "names.arrow", names)
+    query = "select distinct name from self join names using (symbol) order by 1"
+    for others in [names, aw.from_arrow(names), tmp_path / "names.arrow", str(tmp_path / "names.arrow"), names.to_pandas()]:
+        assert ds.sql(query, names=others).to_pylist() == [{"name": "Apple"}, {"name": "Big Blue"}]
+    assert aw.sql("select count(*) as n from a, b", a=ds[:3], b=names).to_pylist() == [{"n": 6}]
+
+
+def test_paths_are_tables(ticks, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ['"ticks/"', '"ticks"', "'ticks'", '"ticks/*.arrow"', f'"{tmp_path}/ticks"']:
+        assert aw.sql(f"select sum(price) as s from {name}").to_pylist() == [{"s": 7.0}]
+    os.symlink("ticks", 'a "b"')
+    assert aw.sql('select sum(price) as s from "a ""b"""').to_pylist() == [{"s": 7.0}]
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    assert aw.sql("select b from 'x.csv'").to_pylist() == [{"b": 2}]
+
+
+def test_a_live_table_is_taken_as_it_is_at_the_call(ticks):
+    ds = aw.open(ticks.path)
+    ticks.append_row(ts=4, symbol="C", price=8.0)
+    ticks.commit()
+    assert ds.sql("select sum(price) as s from self")[0]["s"] == 7.0
+    assert ds.refresh().sql("select sum(price) as s from self")[0]["s"] == 15.0
+    assert aw.sql("select sum(price) as s from t", t=ticks.path)[0]["s"] == 15.0
+
+
+def test_types_come_back(stocks_file):
+    row = aw.sql("select 1::hugeint a, 1.5::decimal(4, 1) b, [1, null] c, {'x': 'y'} d, null e, true f")
+    assert row.to_pylist()[0] | {"a": None, "b": None} == {"a": None, "b": None, "c": [1, None], "d": {"x": "y"}, "e": None, "f": True}
+    got = aw.open(stocks_file).sql("select * from self limit 2")
+    assert got["date"].dtype.startswith("timestamp[") and got["price"].dtype == "float64"
+    assert len(aw.open(stocks_file).sql("select * from self where false")) == 0
+
+
+def test_nothing_is_left_behind():
+    assert aw.sql("create table kept as select 1 a; select * from kept").to_pylist() == [{"a": 1}]
+    with pytest.raises(duckdb.CatalogException):
+        aw.sql("select * from kept")
+
+
+def test_the_result_outlives_everything(stocks_file):
+    got = aw.open(stocks_file).sql("select symbol || '!' as s from self")
+    assert got[0]["s"] == "MSFT!" and got[-1]["s"] == "AAPL!"
+
+
+def test_errors_come_as_the_engine_words_them(stocks_file, tmp_path):
+    ds = aw.open(stocks_file)
+    with pytest.raises(duckdb.ParserException, match="syntax error"):
+        ds.sql("selec 1")
+    with pytest.raises(duckdb.BinderException, match='"prize" not found'):
+        ds.sql("select prize from self")
+    with pytest.raises(duckdb.CatalogException, match="nowhere"):
+        ds.sql('select * from "nowhere/"')
+    with pytest.raises(aw.InvalidArgument, match="no statement"):
+        ds.sql(" ")
+    with pytest.raises(aw.NotFound, match="nowhere"):
+        ds.sql("select 1", other="nowhere/")
+    (tmp_path / "damaged.arrow").write_bytes(b"ARROW1\0\0 and nothing more")
+    with pytest.raises(aw.InvalidData, match="damaged.arrow"):
+        aw.sql(f"select * from \"{tmp_path / 'damaged.arrow'}\"")
+    with pytest.raises(TypeError, match="__arrow_c_stream__"):
+        ds.sql("select 1", other=3)
+
+
+def test_damaged_values_are_an_error_not_an_answer(tmp_path):
+    path = write_ipc(tmp_path / "text.arrow", pa.table({"text": ["one", "two", "three"]}))
+    data = bytearray(open(path, "rb").read())
+    at = data.index(b"onetwothree")
+    data[at : at + 3] = b"\xff\xff\xff"
+    open(path, "wb").write(data)
+    with pytest.raises(Exception, match="text.*UTF-8|UTF-8.*text|utf-8|UTF8"):
+        aw.open(path).sql("select max(text) from self")
+
+
+def test_a_forked_child_can_ask_and_end(stocks_file):
+    """The child's copy of the database has no threads, and closing it would wait for them for ever."""
+    code = f"""
+import os, sys
+import arrowwood as aw
+ds = aw.open({stocks_file!r})
+ask = lambda: ds.sql("select count(*) as n from self")[0]["n"]
+assert ask() == 560
+child = os.fork()
+if child == 0:
+    sys.exit(0 if ask() == 560 else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "extra"),
+    [("duckdb", "aw.sql('select 1')", "sql"), ("duckdb", "aw.from_arrow(aw.read_csv('x.csv')).sql('select 1')", "sql")],
+)
+def test_a_missing_engine_names_the_extra(tmp_path, module, call, extra):
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    code = f"import sys; sys.modules[{module!r}] = None\nimport arrowwood as aw\n{call}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stderr.splitlines()[-1] == f"ImportError: sql() needs {module}; install it: pip install 'arrowwood[{extra}]'"
+
+
+def command(*arguments, **others):
+    run = [sys.executable, "-m", "arrowwood._cli", *arguments]
+    return subprocess.run(run, capture_output=True, text=True, timeout=60, **others)
+
+
+def test_the_command(ticks, tmp_path):
+    query = 'select symbol, sum(price) as s from "ticks/" group by 1 order by 1'
+    done = command("sql", query, "--csv", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "symbol,s\nA,5.0\nB,2.0\n", "")
+    done = command("sql", "-", "--json", cwd=tmp_path, input=query)
+    assert (done.returncode, done.stdout) == (0, '{"symbol":"A","s":5.0}\n{"symbol":"B","s":2.0}\n')
+    done = command("sql", query, cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.splitlines()[0].split() == ["symbol", "s"]
+    assert "sql" in command("--help").stdout
+
+
+def test_the_command_fails_on_one_line(tmp_path):
+    for query, wanted in [("selec 1", "syntax error"), ('select * from "nowhere/"', "nowhere")]:
+        done = command("sql", query, cwd=tmp_path)
+        assert done.returncode == 1 and done.stdout == ""
+        assert done.stderr.startswith("arrowwood: ") and done.stderr.count("\n") == 1 and wanted in done.stderr
+    assert command("sql").returncode == 2
