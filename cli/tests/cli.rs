@@ -328,6 +328,7 @@ fn every_verb_has_help_with_an_example() {
         "stat",
         "check",
         "cat",
+        "sql",
         "import",
         "create",
         "append",
