@@ -6,8 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench bench-streams bench-builders bench-paged interop live torture check-all fuzz \
-  docs wheel dist smoke lint clean
+.PHONY: demo test test-rust test-python bench bench-streams bench-builders bench-paged bench-instructions interop live \
+  torture check-all fuzz docs wheel dist smoke lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -29,10 +29,13 @@ check-all: test
 	  --test hostile -- --nocapture
 
 # All rivals side by side; takes minutes and gigabytes of disk. `make bench QUICK=--quick` leaves out the 4 GiB files.
+# What was measured of each release stays in bench/results; docs/performance.md is made with
+# `PAGES="--markdown docs/performance.md --plots docs/plots"`.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 bench: $(VENV)/test.done
 	$(BIN)/pip install --quiet datasets
 	$(BIN)/python bench/rivals/run.py $(QUICK)
-	$(BIN)/python bench/rivals/questions.py $(QUICK)
+	$(BIN)/python bench/rivals/questions.py $(QUICK) --json bench/results/$(VERSION).json $(PAGES)
 
 # Streams through memory and a socket, in chunks of 16 KiB to 16 MiB, beside pyarrow and Polars, with plots.
 bench-streams: $(VENV)/test.done
@@ -46,6 +49,12 @@ bench-builders:
 bench-paged:
 	cargo build --release -p arrowwood-bench --bin paged
 	$(PYTHON) bench/report.py paged $(TARGET)/release/paged
+
+# Instructions of the hot paths beside those on record, which no other program disturbs. Needs valgrind;
+# `RECORD=--record` puts those of now on record.
+bench-instructions:
+	cargo build --release -p arrowwood-bench --bin hot
+	$(PYTHON) bench/instructions.py $(TARGET)/release/hot $(RECORD)
 
 # Whether pyarrow, Go, Java and JavaScript read what Arrowwood writes, and the reverse; those that are not here are left
 # out. `make interop PAGE="--markdown docs/interop.md"` writes the page of it.

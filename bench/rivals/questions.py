@@ -14,8 +14,10 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
+import datafusion
 import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,7 +64,7 @@ def close(a, b):
 
 def groups(frame):
     """Means by key, of anything that exports Arrow data."""
-    table = pa.table(frame)
+    table = pa.Table.from_pandas(frame) if isinstance(frame, pd.DataFrame) else pa.table(frame)
     return dict(zip(*(table.column(number).to_pylist() for number in (0, 1))))
 
 
@@ -75,17 +77,31 @@ def reductions(path, name):
     ds, table = aw.open(path), pa.ipc.open_stream(pa.memory_map(path)).read_all()
     ours, theirs = ds["price"], table["price"]
     frame, array = pl.from_arrow(table.select(["price"])), ds["price"].to_numpy()
-    db = duckdb.connect()
-    db.register("t", table)
+    series = table.select(["price"]).to_pandas(types_mapper=pd.ArrowDtype)["price"]
+    db, fusion = engines(table)
     what = {
         "sum": (ours.sum, lambda: pc.sum(theirs).as_py(), frame["price"].sum, array.sum),
         "min": (ours.min, lambda: pc.min(theirs).as_py(), frame["price"].min, array.min),
         "max": (ours.max, lambda: pc.max(theirs).as_py(), frame["price"].max, array.max),
         "std": (ours.std, lambda: pc.stddev(theirs, ddof=1).as_py(), frame["price"].std, lambda: array.std(ddof=1)),
+        "median": (
+            lambda: ours.quantile(0.5),
+            lambda: pc.quantile(theirs, 0.5)[0].as_py(),
+            frame["price"].median,
+            lambda: np.median(array),
+        ),
     }
     for function, (a, b, c, d) in what.items():
         sql = f"select {'stddev_samp' if function == 'std' else function}(price) from t"
-        ways = {OURS: a, "pyarrow": b, "polars": c, "numpy": d, "duckdb": lambda sql=sql: db.sql(sql).fetchall()[0][0]}
+        ways = {OURS: a, "pyarrow": b, "polars": c, "numpy": d, "pandas": getattr(series, function)}
+        ways["duckdb"] = lambda sql=sql: db.sql(sql).fetchall()[0][0]
+        if function != "median":
+            # DataFusion's median takes a copy of the column and minutes of a large one.
+            sql = sql.replace("stddev_samp", "stddev")
+            ways["datafusion"] = lambda sql=sql: fusion.sql(sql).to_arrow_table().column(0)[0].as_py()
+        elif len(table) > 100_000_000:
+            # These take copies of the column that leave no room for the rest.
+            ways = {name: ways[name] for name in (OURS, "polars", "duckdb")}
         shows = (
             "One column that is mapped and has been read before, as each library reads its own view of the same pages. "
             "It shows how near to the speed of memory a reduction comes; it does not show the first touch of a page."
@@ -93,12 +109,21 @@ def reductions(path, name):
         yield Question(f"{function} of {name}", ways, shows)
 
 
+def engines(table):
+    """DuckDB and DataFusion with the table, without copying it."""
+    db, fusion = duckdb.connect(), datafusion.SessionContext()
+    db.register("t", table)
+    fusion.from_arrow(table, name="t")
+    return db, fusion
+
+
 def mean_by_group(path, name, key="symbol"):
     ds = aw.open(path)
     table = pa.ipc.open_stream(pa.memory_map(path)).read_all()
     frame = pl.from_arrow(table)
-    db = duckdb.connect()
-    db.register("t", table)
+    pandas = table.select([key, "price"]).to_pandas()
+    db, fusion = engines(table)
+    sql = f"select {key}, avg(price) from t where price > 100 group by 1"
     where = pc.field("price") > 100
     ways = {
         OURS: lambda: ds.aggregate(by=key, where=aw.col("price") > 100, mean=("price", "mean")),
@@ -107,11 +132,13 @@ def mean_by_group(path, name, key="symbol"):
         .group_by(key)
         .aggregate([("price", "mean")]),
         "polars": lambda: frame.lazy().filter(pl.col("price") > 100).group_by(key).agg(pl.col("price").mean()).collect(),
-        "duckdb": lambda: db.sql(f"select {key}, avg(price) from t where price > 100 group by 1").to_arrow_table(),
+        "duckdb": lambda: db.sql(sql).to_arrow_table(),
+        "datafusion": lambda: fusion.sql(sql).to_arrow_table(),
+        "pandas": lambda: pandas[pandas["price"] > 100].groupby(key, observed=True)["price"].mean().reset_index(),
     }
     shows = (
-        "A filter and a mean for each key in one question, from data that is mapped; Polars asks a frame that it has made "
-        "of it before, which copies its text and is not counted. It shows fused passes over few groups; it says nothing "
+        "A filter and a mean for each key in one question, from data that is mapped; Polars and pandas ask frames that "
+        "they have made of it before, which copies text and is not counted. It shows fused passes over few groups; it says nothing "
         "of many groups, nor of joins."
     )
     return Question(f"mean(price) by {key} where price > 100, {name}", ways, shows, same_groups)
@@ -261,13 +288,15 @@ def main():
     report = {"machine": machine(), "questions": []}
     for question in questions(args):
         taken = question.ask(rounds)
+        taken = {name: [round(seconds, 9) for seconds in times] for name, times in taken.items()}
         report["questions"].append({"title": question.title, "shows": question.shows, "taken": taken})
         print(line(question.title, taken), flush=True)
     progress("")
     if not args.quick:
         report["loaders"] = loaders(args)
     if args.json:
-        args.json.write_text(json.dumps(report, indent=1))
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(report, indent=1, default=str) + "\n")
     if args.markdown:
         args.markdown.write_text(render(report))
     if args.plots:

@@ -1,0 +1,126 @@
+//! One hot path at a time, for `bench/instructions.py` to count the instructions of.
+//!
+//! ```console
+//! $ cargo run --release -p arrowwood-bench --bin hot -- [NAME]
+//! ```
+//! Without a name, the names. Each path is gone through once before it is measured: what is counted is what every
+//! further one costs.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrowwood::{
+    Bytes, Dataset, Format, Function, Open, Result, Value, WriteOptions, Writer, WriterOptions, col, read_stream,
+    write_to,
+};
+
+const ROWS: i64 = 100_000;
+
+/// What is done before, and what is measured of it.
+type Path = Box<dyn FnMut() -> Result<u64>>;
+
+const ALL: &[(&str, fn() -> Result<Path>)] = &[
+    ("open a file", || {
+        let file = Bytes::from(written(1, Format::File)?);
+        Ok(Box::new(move || Ok(Open::new().bytes(file.clone())?.num_columns() as u64)))
+    }),
+    ("count the rows of a stream of 1,000 batches", || {
+        let stream = Bytes::from(written(1000, Format::Stream)?);
+        Ok(Box::new(move || Open::new().bytes(stream.clone())?.len()))
+    }),
+    ("one row of three values", || {
+        let dataset = opened(10)?;
+        Ok(Box::new(move || Ok(dataset.row(77_777)?.iter().filter(|(_, value)| value.is_ok()).count() as u64)))
+    }),
+    ("take 1,000 rows of one batch", || take(1)),
+    ("take 1,000 rows of 1,000 batches", || take(1000)),
+    ("sum 100,000 floats", || reduce(1, |dataset| dataset.column("price")?.sum().map(|_| 1))),
+    ("sum 100,000 floats in 1,000 batches", || reduce(1000, |dataset| dataset.column("price")?.sum().map(|_| 1))),
+    ("least of 100,000 floats", || reduce(1, |dataset| dataset.column("price")?.min().map(|_| 1))),
+    ("variance of 100,000 floats", || reduce(1, |dataset| dataset.column("price")?.var().map(|_| 1))),
+    ("filter 100,000 rows", || reduce(1, |dataset| dataset.filter(&col("price").gt(100.0))?.len())),
+    ("mean by key of 100,000 rows that are filtered", || {
+        let mean = |dataset: &Dataset| {
+            let groups = dataset.aggregate(&["symbol"]).filter(col("price").gt(100.0));
+            groups.column("price", Function::Mean).finish()?.len()
+        };
+        reduce(1, mean)
+    }),
+    ("read a stream of 1,000 batches into columns", || {
+        let stream = written(1000, Format::Stream)?;
+        Ok(Box::new(move || read_stream(&stream[..])?.read_all()?.len()))
+    }),
+    ("append 100,000 rows to a table, and commit", || {
+        let (mut writer, batch) = (writer("batch")?, batch());
+        Ok(Box::new(move || writer.append(&batch).and_then(|()| writer.commit()).map(|()| 1)))
+    }),
+    ("append a row to a table, and commit", || {
+        let mut writer = writer("row")?;
+        let row = [Value::Int(1), Value::Float64(0.5), Value::Str("k7")];
+        Ok(Box::new(move || writer.append_row(&row).and_then(|()| writer.commit()).map(|()| 1)))
+    }),
+];
+
+fn batch() -> RecordBatch {
+    let keys = Int32Array::from_iter_values((0..ROWS).map(|row| (row * 7 % 5) as i32));
+    let symbols = StringArray::from(vec!["k0", "k1", "k2", "k3", "k7"]);
+    let columns: [(&str, ArrayRef); 3] = [
+        ("id", Arc::new(Int64Array::from_iter_values(0..ROWS))),
+        ("price", Arc::new(Float64Array::from_iter_values((0..ROWS).map(|row| (row * 7919 % 200) as f64)))),
+        ("symbol", Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(symbols)))),
+    ];
+    RecordBatch::try_from_iter(columns).expect("columns of one length")
+}
+
+fn written(batches: usize, format: Format) -> Result<Vec<u8>> {
+    let (batch, step) = (batch(), ROWS as usize / batches);
+    let dataset = Dataset::try_from((0..batches).map(|number| batch.slice(number * step, step)).collect::<Vec<_>>())?;
+    let mut bytes = Vec::new();
+    write_to(&dataset, &mut bytes, &WriteOptions { format, ..WriteOptions::default() })?;
+    Ok(bytes)
+}
+
+fn opened(batches: usize) -> Result<Dataset> {
+    Open::new().bytes(written(batches, Format::Stream)?.into())
+}
+
+fn take(batches: usize) -> Result<Path> {
+    let rows: Vec<i64> = (0..1000).map(|row| row * 7919 % ROWS).collect();
+    reduce(batches, move |dataset| dataset.take(&rows)?.len())
+}
+
+fn reduce(batches: usize, question: impl Fn(&Dataset) -> Result<u64> + 'static) -> Result<Path> {
+    let dataset = opened(batches)?;
+    Ok(Box::new(move || question(&dataset)))
+}
+
+/// A table in a folder of its own, which goes when the process ends well.
+fn writer(name: &str) -> Result<Writer> {
+    let folder = std::env::temp_dir().join(format!("arrowwood-hot-{name}-{}", std::process::id()));
+    Writer::open(folder, Some(batch().schema()), &WriterOptions::default())
+}
+
+/// Counting begins and ends here, by this name.
+#[inline(never)]
+fn measured(path: &mut Path) -> Result<u64> {
+    black_box(path())
+}
+
+fn main() -> Result<()> {
+    let Some(name) = std::env::args().nth(1) else {
+        ALL.iter().for_each(|(name, _)| println!("{name}"));
+        return Ok(());
+    };
+    let found = ALL.iter().find(|(known, _)| *known == name);
+    let (_, prepare) = found.unwrap_or_else(|| panic!("no path '{name}'"));
+    let mut path = prepare()?;
+    black_box(path())?;
+    let answer = measured(&mut path)?;
+    assert!(answer > 0, "nothing was done");
+    drop(path);
+    let leftovers = ["batch", "row"].map(|name| format!("arrowwood-hot-{name}-{}", std::process::id()));
+    leftovers.iter().for_each(|folder| drop(std::fs::remove_dir_all(std::env::temp_dir().join(folder))));
+    Ok(())
+}
