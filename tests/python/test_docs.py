@@ -87,3 +87,14 @@ def test_the_site_is_built_without_a_warning(tmp_path):
 
 def test_every_page_is_in_the_navigation():
     assert {page for page in PAGES if f": {page}\n" not in (ROOT / "mkdocs.yml").read_text()} == set()
+
+
+def test_the_comparison_says_what_was_measured():
+    """Figures of docs/compare.md are copies; they have to be those of the pages that the benchmarks write."""
+    opening, _, growing = (ROOT / "docs/compare.md").read_text().partition("## Growing tables")
+    measured = (ROOT / "docs/rivals.md").read_text()
+    figures = re.findall(r"(?<=\| )(?:×[\d.,]+|[\d.]+ [mµn]?s)(?= \|)", opening)
+    assert len(figures) > 40 and [figure for figure in figures if f"{figure} " not in measured] == []
+    reached = re.findall(r"^\| .* \| ([^|]*\d[^|]*) \|$", growing, re.M)
+    readme = (ROOT / "README.md").read_text().replace("**", "")
+    assert len(reached) == 10 and [figure for figure in reached if figure not in readme] == []
