@@ -6,8 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench bench-streams bench-builders bench-paged bench-instructions interop live \
-  torture check-all fuzz docs wheel dist smoke lint clean
+.PHONY: demo test test-rust test-python bench bench-engines bench-streams bench-builders bench-paged bench-instructions \
+  interop live torture check-all fuzz docs wheel dist smoke lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -40,6 +40,10 @@ bench: $(VENV)/test.done
 # Streams through memory and a socket, in chunks of 16 KiB to 16 MiB, beside pyarrow and Polars, with plots.
 bench-streams: $(VENV)/test.done
 	$(BIN)/python bench/streams.py
+
+# DuckDB, Polars and Dask over datasets, beside themselves over the same files.
+bench-engines: $(VENV)/test.done
+	$(BIN)/python bench/engines.py $(QUICK)
 
 # Single benchmarks, each with its table and plot in docs/benchmarks.md.
 bench-builders:

@@ -293,6 +293,7 @@ fn failures_are_one_line_and_usage_errors_exit_with_2() {
     assert!(failed(&run(&data, &["head", "none.arrow"])).contains("none.arrow: "));
     fs::write(data.path().join("in.csv"), "a,b\n1,2\n3,4\n").unwrap();
     assert!(failed(&run(&data, &["head", "in.csv"])).contains("looks like CSV"));
+    assert!(failed(&run(&data, &["sql", "select 1"])).contains("pip install 'arrowwood[sql]'"));
     for args in
         [&[][..], &["frobnicate"], &["head"], &["head", "-n", "x", "a.arrow"], &["head", "--csv", "--json", "a"]]
     {

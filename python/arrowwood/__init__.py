@@ -55,9 +55,6 @@ from arrowwood._errors import (
     SchemaMismatch,
     Unsupported,
 )
-from arrowwood._dask import dask
-from arrowwood._scan import scan
-from arrowwood._sql import sql
 from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report, Split
 
 __all__ = [
@@ -114,3 +111,25 @@ __all__ = [
     "write",
     "writer",
 ]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from arrowwood._dask import dask
+    from arrowwood._scan import scan
+    from arrowwood._sql import sql
+
+# Looked for when they are first used: what they import takes longer than opening a file.
+_LATER = {"dask": "arrowwood._dask", "scan": "arrowwood._scan", "sql": "arrowwood._sql"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'arrowwood' has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

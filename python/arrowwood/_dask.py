@@ -1,6 +1,6 @@
 """Data frames of Dask over datasets: only ranges of rows travel, and each worker maps its own."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING, Any
 
 from arrowwood import _arrowwood
 from arrowwood._errors import InvalidArgument
@@ -8,10 +8,7 @@ from arrowwood._extras import engine
 from arrowwood._splits import cut
 from arrowwood._types import Split
 
-TYPE_CHECKING = False  # which checkers take for true; the module typing takes its time
 if TYPE_CHECKING:
-    from typing import Any
-
     import dask.dataframe as dd
 
 # About as many bytes as Dask advises for a partition.

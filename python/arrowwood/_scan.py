@@ -1,18 +1,14 @@
 """Lazy frames of Polars over datasets."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from arrowwood import _arrowwood
 from arrowwood._extras import engine
 
-TYPE_CHECKING = False  # which checkers take for true; the module typing takes its time
 if TYPE_CHECKING:
-    from typing import Any
-
     import polars as pl
 
 # Rows that are handed to Polars at once: enough for all threads, and few beside the memory of any machine.

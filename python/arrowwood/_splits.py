@@ -1,11 +1,10 @@
 """Datasets cut into ranges of rows, which other processes open for themselves."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
 from arrowwood._errors import InvalidArgument
 from arrowwood._types import Split
 
-TYPE_CHECKING = False  # which checkers take for true; the module typing takes its time
 if TYPE_CHECKING:
     from arrowwood import Dataset
 

@@ -1,19 +1,14 @@
 """SQL over datasets, by DuckDB."""
 
-from __future__ import annotations
-
 import ctypes
 import glob
 import os
 import re
+from typing import Any
 
 from arrowwood import _arrowwood
 from arrowwood._errors import Error, InvalidArgument
 from arrowwood._extras import engine
-
-TYPE_CHECKING = False  # which checkers take for true; the module typing takes its time
-if TYPE_CHECKING:
-    from typing import Any
 
 # Names in quotes, as SQL has them; a quote in a name is doubled.
 _QUOTED = re.compile(r'"((?:[^"]|"")+)"|\'((?:[^\']|\'\')+)\'')
@@ -36,7 +31,8 @@ def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
 
     A table is called by the name that it is given as, or by its path in quotes: what ``open`` takes, and Parquet, CSV and
     JSON files, which DuckDB reads. DuckDB reads our columns in place, only those that it needs; a table that grows is
-    taken as it is now. What the query makes, such as views, is gone afterwards.
+    taken as it is now. What the query makes is gone afterwards;
+    where threads ask at once it should be ``temp``.
 
     Args:
         query: one statement or several; the rows of the last one are the result.
@@ -90,7 +86,8 @@ def _open_paths(query: str, sources: dict[str, Any]) -> dict[str, Error]:
     failures = {}
     for quoted in _QUOTED.finditer(query):
         name = (quoted[1] or quoted[2]).replace('""' if quoted[1] else "''", quoted[0][0])
-        if name in sources or not (os.path.exists(name) or glob.has_magic(name) and glob.glob(name)):
+        is_there = os.path.isfile(name) or os.path.isdir(name) or glob.has_magic(name) and glob.glob(name)
+        if name in sources or not is_there:
             continue
         try:
             sources[name] = _arrowwood.open(name)

@@ -15,7 +15,8 @@ use std::hash::BuildHasher;
 
 use super::frame::Frame;
 use super::fused::Fused;
-use super::group::{Cell, Groups, group, is_key};
+use super::group::{Groups, group, is_key};
+use super::intern::{Cell, Interner};
 use super::mask::{Condition, Mask};
 use super::outcome;
 use super::predicate::Predicate;
@@ -260,7 +261,7 @@ impl Plan {
                     // Which group came first is asked for only where there are new ones.
                     done = self.block(&frame, block, None)?;
                 }
-                table.add(frame.block_start(block), &done.groups, &done.states);
+                table.add(frame.block_start(block), &done.groups, &done.states)?;
             }
         }
         self.finish(dataset, &frame, table)
@@ -379,6 +380,9 @@ struct Table<'a> {
     /// The first row of each.
     firsts: Vec<u64>,
     states: Vec<State<'a>>,
+    /// Keys of one column.
+    single: Interner<'a>,
+    /// Keys of several columns.
     by_cells: HashTable<usize>,
     hasher: DefaultHashBuilder,
 }
@@ -392,29 +396,44 @@ impl<'a> Table<'a> {
             width: plan.keys.len(),
             firsts: Vec::new(),
             states: plan.kinds.iter().map(|&kind| State::empty(kind, groups)).collect(),
+            single: Interner::default(),
             by_cells: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
         }
     }
 
     /// Adds a block, whose first row is row `start`.
-    fn add(&mut self, start: u64, groups: &Groups<'a>, states: &[State<'a>]) {
-        for number in 0..groups.count() {
-            let group = self.find(groups.cells_of(number), start + u64::from(groups.firsts[number]));
-            self.states.iter_mut().zip(states).for_each(|(all, block)| all.merge(group, block, number));
+    fn add(&mut self, start: u64, groups: &Groups<'a>, states: &[State<'a>]) -> Result<()> {
+        if self.firsts.len() + groups.count() >= u32::MAX as usize {
+            return Err(Error::unsupported("more than 2^32 groups"));
         }
+        let first = |number: usize| start + u64::from(groups.firsts[number]);
+        let found = (0..groups.count()).map(|number| self.find(groups.cells_of(number), first(number)));
+        let found: Vec<usize> = found.collect();
+        let count = self.firsts.len();
+        self.states.iter_mut().zip(states).for_each(|(all, block)| all.merge(&found, count, block));
+        Ok(())
     }
 
     /// Whether all of these groups have come before.
     fn knows(&self, groups: &Groups<'a>) -> bool {
-        (0..groups.count()).all(|number| {
-            let wanted = groups.cells_of(number);
-            let is_it = |&group: &usize| &self.cells[group * self.width..][..self.width] == wanted;
-            self.by_cells.find(self.hasher.hash_one(wanted), is_it).is_some()
+        (0..groups.count()).all(|number| match groups.cells_of(number) {
+            [cell] => self.single.known(*cell).is_some(),
+            wanted => {
+                let is_it = |&group: &usize| &self.cells[group * self.width..][..self.width] == wanted;
+                self.by_cells.find(self.hasher.hash_one(wanted), is_it).is_some()
+            }
         })
     }
 
     fn find(&mut self, wanted: &[Cell<'a>], first: u64) -> usize {
+        if let [cell] = wanted {
+            let group = self.single.id(*cell) as usize - 1;
+            if group == self.firsts.len() {
+                self.firsts.push(first);
+            }
+            return group;
+        }
         let Table { cells, width, firsts, by_cells, hasher, .. } = self;
         let of = |group: usize, cells: &[Cell<'a>]| -> u64 { hasher.hash_one(&cells[group * *width..][..*width]) };
         let hash = hasher.hash_one(wanted);

@@ -5,24 +5,14 @@ use std::ops::Range;
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use hashbrown::{DefaultHashBuilder, HashTable};
-use std::hash::BuildHasher;
 
 use super::access::{Bits, Keys, Texts, fixed_values};
 use super::frame::Frame;
+use super::intern::{Cell, Interner};
 use super::mask::Mask;
 use super::unify::{dictionary_of, is_same};
 use crate::error::{Error, ErrorKind, Result};
 use crate::value::{Value, value};
-
-/// What a key is, comparable whichever dictionary it comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Cell<'a> {
-    Null,
-    /// A number of up to 64 bits; floats as f64, with one zero and one NaN.
-    Word(u64),
-    Bytes(&'a [u8]),
-}
 
 /// The number of rows that are left out.
 pub(super) const OUT: u32 = 0;
@@ -123,64 +113,19 @@ fn combine<'a>(a: Groups<'a>, b: Groups<'a>) -> Groups<'a> {
     combined
 }
 
-/// Numbers for cells, in the order in which they come.
-#[derive(Debug, Default)]
-struct Interner<'a> {
-    cells: Vec<Cell<'a>>,
-    /// Cells beside their numbers: one place in memory to look at.
-    table: HashTable<(Cell<'a>, u32)>,
-    hasher: DefaultHashBuilder,
-}
-
-impl<'a> Interner<'a> {
-    /// The number of `cell`, from 1.
-    fn id(&mut self, cell: Cell<'a>) -> u32 {
-        let Interner { cells, table, hasher } = self;
-        let hash = hasher.hash_one(cell);
-        if let Some(&(_, id)) = table.find(hash, |&(known, _)| known == cell) {
-            return id;
-        }
-        cells.push(cell);
-        let id = cells.len() as u32;
-        table.insert_unique(hash, (cell, id), |(cell, _)| hasher.hash_one(cell));
-        id
-    }
-}
-
-/// Numbers that were looked up not long ago: one place for each value, where the last one that fell there is.
-#[derive(Debug)]
-struct Recent {
-    places: Vec<(u64, u32)>,
-}
-
-impl Recent {
-    const BITS: u32 = 10;
-
-    fn new() -> Recent {
-        Recent { places: vec![(0, UNSEEN); 1 << Recent::BITS] }
-    }
-
-    #[inline(always)]
-    fn place(&mut self, word: u64) -> &mut (u64, u32) {
-        let at = word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Recent::BITS);
-        &mut self.places[at as usize]
-    }
-}
-
 /// Numbers the values of one column of a block.
 #[derive(Debug, Default)]
 struct Encoder<'a> {
     ids: Vec<u32>,
     firsts: Vec<u32>,
     interner: Interner<'a>,
-    recent: Option<Recent>,
     /// The last dictionary, and the numbers of its values as far as they have come.
     dictionary: Option<(&'a ArrayData, Vec<u32>)>,
 }
 
 impl<'a> Encoder<'a> {
     fn finish(self) -> Groups<'a> {
-        Groups { ids: self.ids, cells: self.interner.cells, width: 1, firsts: self.firsts }
+        Groups { ids: self.ids, cells: self.interner.into_cells(), width: 1, firsts: self.firsts }
     }
 
     fn add(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
@@ -208,6 +153,15 @@ impl<'a> Encoder<'a> {
             self.firsts.push(row as u32);
         }
         id
+    }
+
+    /// The next row's number, which may be new.
+    #[inline(always)]
+    fn push(&mut self, id: u32) {
+        if id as usize > self.firsts.len() {
+            self.firsts.push(self.ids.len() as u32);
+        }
+        self.ids.push(id);
     }
 
     /// Row by row, whatever the type.
@@ -244,7 +198,6 @@ impl<'a> Encoder<'a> {
         mask: Option<&Mask>,
         word: impl Fn([u8; N]) -> u64,
     ) -> Result<()> {
-        let mut recent = self.recent.take().unwrap_or_else(Recent::new);
         let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
         let valid = Mask::valid(array, rows);
         self.ids.reserve(values.len());
@@ -258,19 +211,13 @@ impl<'a> Encoder<'a> {
                 self.ids.push(id);
                 continue;
             }
-            let word = word(*raw);
-            let place = recent.place(word);
-            if place.0 != word || place.1 == UNSEEN {
-                *place = (word, self.intern(Cell::Word(word), self.ids.len()));
-            }
-            self.ids.push(place.1);
+            let id = self.interner.word(word(*raw));
+            self.push(id);
         }
-        self.recent = Some(recent);
         Ok(())
     }
 
     fn add_texts(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
-        let mut recent = self.recent.take().unwrap_or_else(Recent::new);
         let texts = Texts::of(array)?;
         let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
         self.ids.reserve(rows.len());
@@ -286,22 +233,13 @@ impl<'a> Encoder<'a> {
                 continue;
             }
             let bytes = texts.get(row)?;
-            // Short ones are looked up as a number; rows in order have many neighbours that are the same.
-            last_id = match short(bytes) {
-                Some(word) => {
-                    let place = recent.place(word);
-                    if place.0 != word || place.1 == UNSEEN {
-                        *place = (word, self.intern(Cell::Bytes(bytes), self.ids.len()));
-                    }
-                    place.1
-                }
-                None if last_id != UNSEEN && bytes == last => last_id,
-                None => self.intern(Cell::Bytes(bytes), self.ids.len()),
-            };
+            // Rows in order have many neighbours that are the same, which shows where text is long.
+            if bytes.len() < 16 || last_id == UNSEEN || bytes != last {
+                last_id = self.interner.text(bytes);
+            }
             last = bytes;
-            self.ids.push(last_id);
+            self.push(last_id);
         }
-        self.recent = Some(recent);
         Ok(())
     }
 
@@ -396,27 +334,6 @@ fn fill(into: &mut [u32], wanted: u64, numbers: impl Iterator<Item = u32>) -> bo
         *into = number;
     }
     most != UNSEEN
-}
-
-/// Up to seven bytes and their number as one word.
-#[inline(always)]
-fn short(bytes: &[u8]) -> Option<u64> {
-    let len = bytes.len();
-    // Loads that overlap where there are fewer than twice as many bytes.
-    let word = match len {
-        0 => 0,
-        1 => bytes[0].into(),
-        2 | 3 => {
-            let (low, high) = (bytes.first_chunk::<2>()?, bytes.last_chunk::<2>()?);
-            u64::from(u16::from_le_bytes(*low)) | u64::from(u16::from_le_bytes(*high)) << (8 * (len - 2))
-        }
-        4..8 => {
-            let (low, high) = (bytes.first_chunk::<4>()?, bytes.last_chunk::<4>()?);
-            u64::from(u32::from_le_bytes(*low)) | u64::from(u32::from_le_bytes(*high)) << (8 * (len - 4))
-        }
-        _ => return None,
-    };
-    Some(word | (len as u64 + 1) << 56)
 }
 
 /// The word that says which float it is to a group.

@@ -16,6 +16,7 @@ mod frame;
 mod fused;
 mod gather;
 mod group;
+mod intern;
 mod kernels;
 mod mask;
 mod outcome;

@@ -9,7 +9,8 @@ use arrow_schema::DataType;
 use super::access::{decoded, fixed_values};
 use super::accumulate::{LANES, Rows, add_floats, add_squares, count, each_decimal, each_float, each_integer};
 use super::frame::Frame;
-use super::group::{Cell, Groups, OUT, cell};
+use super::group::{Groups, OUT, cell};
+use super::intern::Cell;
 use super::kernels::{FloatSum, add_f64, add_squares_f64};
 use super::mask::{Mask, nulls};
 use crate::error::Result;
@@ -167,44 +168,40 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Adds what `other` has of group `from` to group `group`, which may be new.
-    pub(super) fn merge(&mut self, group: usize, other: &State<'a>, from: usize) {
-        fn at<T: Clone>(all: &mut Vec<T>, group: usize, new: T) -> &mut T {
-            if group >= all.len() {
-                all.resize(group + 1, new);
-            }
-            &mut all[group]
+    /// Adds what `other` has of each of its groups to group `to` here, of `count` groups.
+    pub(super) fn merge(&mut self, to: &[usize], count: usize, other: &State<'a>) {
+        fn each<T: Clone>(all: &mut Vec<T>, to: &[usize], count: usize, new: T, more: &[T], add: impl Fn(&mut T, &T)) {
+            all.resize(count.max(all.len()), new);
+            to.iter().zip(more).for_each(|(&group, more)| add(&mut all[group], more));
         }
         match (self, other) {
-            (State::Counts(all), State::Counts(more)) => *at(all, group, 0) += more[from],
+            (State::Counts(all), State::Counts(more)) => each(all, to, count, 0, more, |sum, more| *sum += more),
             (State::Floats(all), State::Floats(more)) => {
-                at(all, group, Sum::default()).add(more[from].sum, more[from].count);
+                each(all, to, count, Sum::default(), more, |sum, more| sum.add(more.sum, more.count));
             }
             (State::Integers(all), State::Integers(more)) => {
-                let sum = at(all, group, (0, 0));
-                *sum = (sum.0 + more[from].0, sum.1 + more[from].1);
+                each(all, to, count, (0, 0), more, |sum, more| *sum = (sum.0 + more.0, sum.1 + more.1));
             }
             (State::Decimals(all), State::Decimals(more)) => {
-                let sum = at(all, group, (Some(i256::ZERO), 0));
-                let total = sum.0.zip(more[from].0).and_then(|(a, b)| a.checked_add(b));
-                *sum = (total, sum.1 + more[from].1);
+                each(all, to, count, (Some(i256::ZERO), 0), more, |sum, more| {
+                    let total = sum.0.zip(more.0).and_then(|(a, b)| a.checked_add(b));
+                    *sum = (total, sum.1 + more.1);
+                });
             }
-            (State::Moments(all), State::Moments(more)) => at(all, group, Moments::default()).add(&more[from]),
-            (State::Integer(all), State::Integer(more)) => all.merge(group, more.best[from]),
-            (State::Float(all), State::Float(more)) => all.merge(group, more.best[from]),
-            (State::Text(all), State::Text(more)) => all.merge(group, more.best[from]),
+            (State::Moments(all), State::Moments(more)) => each(all, to, count, Moments::default(), more, Moments::add),
+            (State::Integer(all), State::Integer(more)) => all.merge(to, count, &more.best),
+            (State::Float(all), State::Float(more)) => all.merge(to, count, &more.best),
+            (State::Text(all), State::Text(more)) => all.merge(to, count, &more.best),
             _ => {}
         }
     }
 }
 
 impl<T: Copy> Extreme<T> {
-    fn merge(&mut self, group: usize, value: Option<T>) {
-        if group >= self.best.len() {
-            self.best.resize(group + 1, None);
-        }
-        if let Some(value) = value {
-            self.offer(group, value);
+    fn merge(&mut self, to: &[usize], count: usize, more: &[Option<T>]) {
+        self.best.resize(count.max(self.best.len()), None);
+        for (&group, value) in to.iter().zip(more) {
+            value.iter().for_each(|&value| self.offer(group, value));
         }
     }
 }

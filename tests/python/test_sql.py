@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import pyarrow as pa
@@ -106,6 +107,13 @@ def test_damaged_values_are_an_error_not_an_answer(tmp_path):
     open(path, "wb").write(data)
     with pytest.raises(Exception, match="text.*UTF-8|UTF-8.*text|utf-8|UTF8"):
         aw.open(path).sql("select max(text) from self")
+
+
+def test_threads_ask_at_once(stocks_file):
+    ds = aw.open(stocks_file)
+    with ThreadPoolExecutor(4) as pool:
+        asked = pool.map(lambda n: ds[:n].sql(f"create temp view v as select {n} as n; select count(*) as n from self")[0]["n"], range(100))
+        assert list(asked) == list(range(100))
 
 
 def test_a_forked_child_can_ask_and_end(stocks_file):

@@ -1,0 +1,202 @@
+//! Numbers for keys, in the order in which they come.
+
+use std::hash::{BuildHasher, Hash};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+/// What a key is, comparable whichever dictionary it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Cell<'a> {
+    Null,
+    /// A number of up to 64 bits; floats as f64, with one zero and one NaN.
+    Word(u64),
+    Bytes(&'a [u8]),
+}
+
+/// Keys and their numbers, from 1.
+#[derive(Debug, Default)]
+pub(super) struct Interner<'a> {
+    cells: Vec<Cell<'a>>,
+    words: Words<u64>,
+    /// Text of up to 7 bytes, and of up to 15.
+    short: Words<u64>,
+    middle: Words<u128>,
+    /// All else: cells beside their numbers, which makes one place in memory to look at.
+    rest: HashTable<(Cell<'a>, u32)>,
+    hasher: DefaultHashBuilder,
+}
+
+impl<'a> Interner<'a> {
+    pub(super) fn into_cells(self) -> Vec<Cell<'a>> {
+        self.cells
+    }
+
+    /// The number of `cell`.
+    #[inline]
+    pub(super) fn id(&mut self, cell: Cell<'a>) -> u32 {
+        match cell {
+            Cell::Word(word) => self.word(word),
+            Cell::Bytes(bytes) => self.text(bytes),
+            Cell::Null => self.other(cell),
+        }
+    }
+
+    /// The number of `cell`, if it has one.
+    pub(super) fn known(&self, cell: Cell<'a>) -> Option<u32> {
+        match cell {
+            Cell::Word(word) => self.words.find(word, &self.hasher),
+            Cell::Bytes(bytes) => match bytes.len() {
+                0..8 => self.short.find(packed_short(bytes), &self.hasher),
+                8..16 => self.middle.find(packed_middle(bytes), &self.hasher),
+                _ => self.other_known(cell),
+            },
+            Cell::Null => self.other_known(cell),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&mut self, word: u64) -> u32 {
+        let Interner { words, cells, hasher, .. } = self;
+        words.id(word, hasher, || next(cells, Cell::Word(word)))
+    }
+
+    #[inline(always)]
+    pub(super) fn text(&mut self, bytes: &'a [u8]) -> u32 {
+        let Interner { short, middle, cells, hasher, .. } = self;
+        match bytes.len() {
+            0..8 => short.id(packed_short(bytes), hasher, || next(cells, Cell::Bytes(bytes))),
+            8..16 => middle.id(packed_middle(bytes), hasher, || next(cells, Cell::Bytes(bytes))),
+            _ => self.other(Cell::Bytes(bytes)),
+        }
+    }
+
+    fn other_known(&self, cell: Cell<'a>) -> Option<u32> {
+        let found = self.rest.find(self.hasher.hash_one(cell), |&(known, _)| known == cell);
+        found.map(|&(_, id)| id)
+    }
+
+    fn other(&mut self, cell: Cell<'a>) -> u32 {
+        if let Some(id) = self.other_known(cell) {
+            return id;
+        }
+        let Interner { cells, rest, hasher, .. } = self;
+        let id = next(cells, cell);
+        rest.insert_unique(hasher.hash_one(cell), (cell, id), |(cell, _)| hasher.hash_one(cell));
+        id
+    }
+}
+
+fn next<'a>(cells: &mut Vec<Cell<'a>>, cell: Cell<'a>) -> u32 {
+    cells.push(cell);
+    cells.len() as u32
+}
+
+/// Numbers beside what they are of, at a place that its hash gives or soon behind it. At most half of the places are
+/// taken, so that nearly always one look is enough, and the looks of several rows are under way at once.
+#[derive(Debug, Default)]
+struct Words<W> {
+    /// Number 0 is of nothing. As many as a power of two, or none.
+    places: Vec<(W, u32)>,
+    taken: usize,
+}
+
+impl<W: Copy + Default + PartialEq + Hash> Words<W> {
+    #[inline(always)]
+    fn find(&self, word: W, hasher: &DefaultHashBuilder) -> Option<u32> {
+        let mut at = hasher.hash_one(word) as usize;
+        let mask = self.places.len().wrapping_sub(1);
+        loop {
+            match self.places.get(at & mask) {
+                None | Some((_, 0)) => return None,
+                Some(&(known, id)) if known == word => return Some(id),
+                Some(_) => at = at.wrapping_add(1),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn id(&mut self, word: W, hasher: &DefaultHashBuilder, new: impl FnOnce() -> u32) -> u32 {
+        if let Some(id) = self.find(word, hasher) {
+            return id;
+        }
+        let id = new();
+        self.put(word, id, hasher);
+        id
+    }
+
+    #[cold]
+    fn put(&mut self, word: W, id: u32, hasher: &DefaultHashBuilder) {
+        if (self.taken + 1) * 2 > self.places.len() {
+            let more = vec![Default::default(); (self.places.len() * 2).max(64)];
+            let before = std::mem::replace(&mut self.places, more);
+            before.into_iter().filter(|(_, id)| *id != 0).for_each(|(word, id)| self.set(word, id, hasher));
+        }
+        self.set(word, id, hasher);
+        self.taken += 1;
+    }
+
+    fn set(&mut self, word: W, id: u32, hasher: &DefaultHashBuilder) {
+        let mut at = hasher.hash_one(word) as usize;
+        let mask = self.places.len() - 1;
+        while self.places[at & mask].1 != 0 {
+            at = at.wrapping_add(1);
+        }
+        self.places[at & mask] = (word, id);
+    }
+}
+
+/// Up to 7 bytes and their number as one word. The loads of 2 and 4 overlap where there are fewer than twice as many.
+#[inline(always)]
+fn packed_short(bytes: &[u8]) -> u64 {
+    let len = bytes.len();
+    let word = match len {
+        0 => 0,
+        1 => u64::from(bytes[0]),
+        2 | 3 => ends::<2>(bytes, |raw| u16::from_le_bytes(raw).into()),
+        _ => ends::<4>(bytes, |raw| u32::from_le_bytes(raw).into()),
+    };
+    word | (len as u64 + 1) << 56
+}
+
+/// The same of 8 to 15 bytes.
+#[inline(always)]
+fn packed_middle(bytes: &[u8]) -> u128 {
+    let (Some(low), Some(high)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else { return 0 };
+    let words = [low, high].map(|raw| u128::from(u64::from_le_bytes(*raw)));
+    words[0] | words[1] << (8 * (bytes.len() - 8)) | (bytes.len() as u128 + 1) << 120
+}
+
+#[inline(always)]
+fn ends<const N: usize>(bytes: &[u8], word: impl Fn([u8; N]) -> u64) -> u64 {
+    let (Some(low), Some(high)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) else { return 0 };
+    word(*low) | word(*high) << (8 * (bytes.len() - N))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_those_of_the_first_that_was_the_same(
+            texts in prop::collection::vec(prop::collection::vec(0u8..3, 0..20), 0..300),
+            words in prop::collection::vec(0u64..50, 0..300),
+        ) {
+            let cells = texts.iter().map(|text| Cell::Bytes(text)).chain([Cell::Null]);
+            let all: Vec<Cell<'_>> = cells.chain(words.iter().map(|&word| Cell::Word(word << 32))).collect();
+            let (mut interner, mut naive) = (Interner::default(), HashMap::new());
+            for &cell in all.iter().chain(&all) {
+                let next = naive.len() as u32 + 1;
+                prop_assert_eq!(interner.known(cell), naive.get(&cell).copied());
+                prop_assert_eq!(interner.id(cell), *naive.entry(cell).or_insert(next), "{:?}", cell);
+            }
+            for (number, cell) in interner.into_cells().into_iter().enumerate() {
+                prop_assert_eq!(naive[&cell], number as u32 + 1);
+            }
+        }
+    }
+}
