@@ -4,11 +4,6 @@ from collections import namedtuple
 
 from arrowwood._errors import RowOutOfRange
 
-# Not from typing, which takes longer to import than all of this.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from arrowwood import Dataset
-
 
 MonthDayNano = namedtuple("MonthDayNano", ["months", "days", "nanoseconds"])
 MonthDayNano.__doc__ = "A calendar interval; months and days have no fixed length, so the three are kept apart."
@@ -57,7 +52,7 @@ class Split(_Split):
 
     __slots__ = ()
 
-    def open(self) -> "Dataset":
+    def open(self):
         """The rows, in place: those that there were when the split was made, however the table has grown since.
 
         Raises:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from arrowwood import Dataset
+
 
 class MonthDayNano(NamedTuple):
     """A calendar interval; months and days have no fixed length, so the three are kept apart."""
@@ -57,6 +59,25 @@ class Report(NamedTuple):
     def is_good(self) -> bool:
         """Whether nothing is damaged."""
 
+
+class Split(NamedTuple):
+    """Rows of a file or table by their numbers there, made by ``Dataset.splits``: all that another process needs to open them.
+
+    `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many `rows`.
+    Where paths differ from one machine to another: ``split._replace(path=...)``.
+    """
+
+    path: str
+    first_row: int
+    rows: int
+
+    def open(self) -> Dataset:
+        """The rows, in place: those that there were when the split was made, however the table has grown since.
+
+        Raises:
+            RowOutOfRange: they are not there any more, as by ``Writer.drop_before``.
+            NotFound, PermissionDenied, InvalidData: as for opening any file.
+        """
 
 class Message(dict[str, object]):
     """One message of an Arrow file or stream, as data; it prints as text."""
