@@ -8,7 +8,7 @@ use arrow_buffer::NullBuffer;
 use arrow_data::ArrayData;
 
 use super::frame::Frame;
-use super::plain;
+use super::plain::{self, AT_ONCE};
 use crate::column::Column;
 use crate::dataset::Plain;
 use crate::error::Result;
@@ -19,8 +19,6 @@ pub(super) const BLOCK: usize = 1 << 16;
 
 /// Batches from which on making arrays of them would show.
 const MANY: usize = 64;
-/// Batches that a thread looks for at once.
-const AT_ONCE: usize = 1 << 10;
 
 /// A column's rows in blocks.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 
 use super::access::{Bits, Keys, Texts, fixed_values};
 use super::frame::Frame;
-use super::intern::{Cell, Interner};
+use super::intern::{Cell, Interner, packed_short};
 use super::mask::Mask;
 use super::unify::{dictionary_of, is_same};
 use crate::error::{Error, ErrorKind, Result};
@@ -221,7 +221,8 @@ impl<'a> Encoder<'a> {
         let texts = Texts::of(array)?;
         let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
         self.ids.reserve(rows.len());
-        let (mut last, mut last_id) = (&[][..], UNSEEN);
+        // Rows in order have many neighbours that are the same.
+        let (mut last, mut last_word, mut last_id) = (&[][..], 0, UNSEEN);
         for (number, row) in rows.enumerate() {
             if mask.is_some_and(|mask| !mask.is_set(number)) {
                 self.ids.push(OUT);
@@ -233,11 +234,12 @@ impl<'a> Encoder<'a> {
                 continue;
             }
             let bytes = texts.get(row)?;
-            // Rows in order have many neighbours that are the same, which shows where text is long.
-            if bytes.len() < 16 || last_id == UNSEEN || bytes != last {
-                last_id = self.interner.text(bytes);
+            // No text is word 0.
+            let word = if bytes.len() < 8 { packed_short(bytes) } else { 0 };
+            if word != last_word || word == 0 && (last_id == UNSEEN || bytes != last) {
+                last_id = if word == 0 { self.interner.text(bytes) } else { self.interner.short(word, bytes) };
             }
-            last = bytes;
+            (last, last_word) = (bytes, word);
             self.push(last_id);
         }
         Ok(())

@@ -60,11 +60,17 @@ impl<'a> Interner<'a> {
         words.id(word, hasher, || next(cells, Cell::Word(word)))
     }
 
+    /// The number of text of up to 7 bytes, which are `word`.
     #[inline(always)]
+    pub(super) fn short(&mut self, word: u64, bytes: &'a [u8]) -> u32 {
+        let Interner { short, cells, hasher, .. } = self;
+        short.id(word, hasher, || next(cells, Cell::Bytes(bytes)))
+    }
+
     pub(super) fn text(&mut self, bytes: &'a [u8]) -> u32 {
-        let Interner { short, middle, cells, hasher, .. } = self;
+        let Interner { middle, cells, hasher, .. } = self;
         match bytes.len() {
-            0..8 => short.id(packed_short(bytes), hasher, || next(cells, Cell::Bytes(bytes))),
+            0..8 => self.short(packed_short(bytes), bytes),
             8..16 => middle.id(packed_middle(bytes), hasher, || next(cells, Cell::Bytes(bytes))),
             _ => self.other(Cell::Bytes(bytes)),
         }
@@ -147,7 +153,7 @@ impl<W: Copy + Default + PartialEq + Hash> Words<W> {
 
 /// Up to 7 bytes and their number as one word. The loads of 2 and 4 overlap where there are fewer than twice as many.
 #[inline(always)]
-fn packed_short(bytes: &[u8]) -> u64 {
+pub(super) fn packed_short(bytes: &[u8]) -> u64 {
     let len = bytes.len();
     let word = match len {
         0 => 0,

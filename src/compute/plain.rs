@@ -11,11 +11,16 @@ use super::compress;
 use super::frame::Frame;
 use super::gather::{Pick, fixed_from};
 use super::mask::Span;
+use super::take::ANYWHERE;
 use crate::buffer::Parts;
 use crate::dataset::Plain;
 use crate::error::Result;
 use crate::layout::layout;
+use crate::parallel;
 use crate::validate;
+
+/// Batches that a thread looks for at once.
+pub(super) const AT_ONCE: usize = 1 << 10;
 
 /// The plain columns of some batches.
 #[derive(Debug, Default)]
@@ -51,11 +56,17 @@ impl<'a> Plains<'a> {
                 columns.push(Column { number, width, dictionary });
             }
         }
-        let mut found = Vec::with_capacity(columns.len() * parts.len());
-        if !columns.is_empty() {
-            let wanted = || columns.iter().map(|column| (column.number, column.width));
-            parts.iter().try_for_each(|&part| frame.plain(part, wanted(), &mut found))?;
+        if columns.is_empty() {
+            return Ok(Plains::default());
         }
+        let wanted = || columns.iter().map(|column: &Column| (column.number, column.width));
+        let chunks: Vec<_> = parts.chunks(AT_ONCE).collect();
+        let found = parallel::map(chunks.len(), parts.len() * columns.len() * ANYWHERE, |chunk| {
+            let mut found = Vec::with_capacity(columns.len() * chunks[chunk].len());
+            chunks[chunk].iter().try_for_each(|&part| frame.plain(part, wanted(), &mut found))?;
+            Ok(found)
+        });
+        let found = found.into_iter().collect::<Result<Vec<_>>>()?.concat();
         Ok(Plains { columns, found })
     }
 

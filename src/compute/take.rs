@@ -17,6 +17,8 @@ use crate::map::Look;
 use crate::parallel;
 use crate::validate;
 
+/// What a value that lies anywhere costs, in bytes that could be read in a row meanwhile.
+pub(super) const ANYWHERE: usize = 64;
 /// The most rows of a batch of gathered rows.
 pub(super) const BATCH: usize = 1 << 20;
 
@@ -83,7 +85,7 @@ pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Pi
     let columns = schema.fields().len();
     loop {
         let rows: usize = picked.iter().map(Picked::len).sum();
-        let bytes = rows.saturating_mul(columns).saturating_mul(64);
+        let bytes = rows.saturating_mul(columns).saturating_mul(ANYWHERE);
         let plains = parallel::map(picked.len(), bytes, |batch| picked[batch].plains(frame, schema, None));
         let plains = plains.into_iter().collect::<Result<Vec<_>>>()?;
         let arrays = parallel::map(picked.len() * columns, bytes, |job| {

@@ -12,7 +12,7 @@ use super::decode::Batch;
 use super::message::{BatchHeader, Frame, Header, length};
 use super::read::{Ipc, Validate, body_end};
 use super::schema::Node;
-use crate::dataset::{Plain, Source, Widths};
+use crate::dataset::{Plain, Widths};
 use crate::error::Result;
 use crate::validate;
 
@@ -32,11 +32,13 @@ struct Spot {
 }
 
 impl Spots {
-    /// One for each column of batch `batch`.
-    fn of_batch(&self, batch: usize, batches: usize, columns: usize) -> Option<&[AtomicU64]> {
-        let all = batches.checked_mul(columns).filter(|&all| all <= MOST_SPOTS)?;
-        let spots = self.0.get_or_init(|| (0..all).map(|_| AtomicU64::new(0)).collect());
-        spots.get(batch * columns..(batch + 1) * columns)
+    /// One for each column of batch `batch`; none where they would be too many.
+    fn of_batch(&self, batch: usize, columns: usize, batches: impl FnOnce() -> usize) -> Option<&[AtomicU64]> {
+        let made = || {
+            let all = batches().saturating_mul(columns);
+            (0..if all > MOST_SPOTS { 0 } else { all }).map(|_| AtomicU64::new(0)).collect()
+        };
+        self.0.get_or_init(made).get(batch * columns..(batch + 1) * columns)
     }
 }
 
@@ -65,7 +67,7 @@ impl Ipc {
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
         let spots = match keep && self.knows_all() {
-            true => self.spots.of_batch(batch, self.num_batches()?, self.schema.columns.len()),
+            true => self.spots.of_batch(batch, self.schema.columns.len(), || self.known_batches()),
             false => None,
         };
         let mut header = None;
@@ -87,6 +89,11 @@ impl Ipc {
             }));
         }
         Ok(())
+    }
+
+    /// The number of batches, all of which are known.
+    fn known_batches(&self) -> usize {
+        self.footer.as_ref().map_or_else(|| self.entries.len(), |footer| footer.batches.len())
     }
 
     /// The header of a batch: that which is there, or read for this.
