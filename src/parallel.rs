@@ -137,7 +137,7 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
 }
 
 /// The number of processors, asked for once: the answer takes reading several files of the system.
-fn available() -> usize {
+pub(crate) fn available() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }

@@ -595,10 +595,11 @@ class Column:
             Unsupported: the type is no number.
         """
     def approx_quantile(self, q: float) -> float | None:
-        """The quantile of a sample of 1,048,576 rows, the same each time; of a column of no more rows, the quantile itself.
+        """The quantile of a sample of 1,048,576 rows, the same each time; the quantile itself of a column of no more rows, or
+        where more than half of the sample is null or NaN.
 
         Costs the same however large the column is. The share of values below what is found differs from `q` by more than
-        0.003 once in a hundred million columns.
+        0.005 less than once in a hundred million columns.
 
         Raises:
             InvalidArgument: `q` does not lie between 0 and 1.

@@ -21,6 +21,7 @@ use super::mask::{Condition, Mask};
 use super::outcome;
 use super::predicate::Predicate;
 use super::state::{Kind, State, is_integer};
+use super::sum::is_number;
 use super::take::gather_rows;
 use crate::buffer::slice;
 use crate::dataset::Dataset;
@@ -227,7 +228,9 @@ impl Plan {
             Some((name, function)) => {
                 let column = dataset.index_of(name)?;
                 let of = match dataset.schema().field(column).data_type() {
-                    DataType::Dictionary(_, values) if !is_text(values) => values.as_ref().clone(),
+                    DataType::Dictionary(_, values) if is_number(values) || is_integer(values) => {
+                        values.as_ref().clone()
+                    }
                     own => own.clone(),
                 };
                 let kind = kind_of(*function, &of, column).ok_or_else(|| {
@@ -349,7 +352,7 @@ fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<Ki
     use DataType::*;
     let is_float = data_type.is_floating();
     let is_wide = matches!(data_type, Decimal128(..) | Decimal256(..));
-    let is_number = data_type.is_numeric() || matches!(data_type, Boolean);
+    let is_number = is_number(data_type) && !matches!(data_type, Dictionary(..));
     let is_text = match data_type {
         Dictionary(_, values) => is_text(values),
         other => is_text(other),

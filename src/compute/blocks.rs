@@ -36,6 +36,7 @@ pub(super) struct Piece<'a, C = &'a ArrayData> {
     pub rows: Range<usize>,
     /// Where they begin among the column's rows.
     pub first: u64,
+    /// `C` alone would not say how long its values live.
     life: PhantomData<&'a ()>,
 }
 

@@ -1,11 +1,12 @@
 //! `filter`: the rows of which a predicate is true.
 
+use arrow_schema::DataType;
+
 use super::blocks::BLOCK;
 use super::frame::Frame;
 use super::mask::Condition;
 use super::predicate::{Operator, Predicate, col};
 use super::take::{BATCH, Picked, gather_picked};
-
 use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::map::Look;
@@ -41,10 +42,12 @@ impl Dataset {
         })
     }
 
-    /// The rows that comparisons with the column that a table is sorted by leave, found by binary search: there are more
-    /// only where something else is asked of them too.
+    /// Part of the dataset that has all rows of which `predicate` is true, and maybe others: of a table that is sorted by
+    /// a column, what lies between the bounds that are asked for, found by binary search.
     pub(super) fn narrowed(&self, predicate: &Predicate) -> Result<Dataset> {
-        let Some(sorted) = self.sorted_by() else { return Ok(self.clone()) };
+        // Tables are sorted by the day of a date64, and compared by its milliseconds.
+        let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
+        let Some(sorted) = sorted.filter(|_| self.is_ascending()) else { return Ok(self.clone()) };
         let frame = Frame::of(self)?;
         let mut rows = 0..frame.rows();
         for (operator, literal) in predicate.0.comparisons_with(sorted.name()) {

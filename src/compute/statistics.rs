@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 
 use super::aggregate::Function;
-use super::sum::decimal_to_f64;
+use super::sum::{decimal_to_f64, is_number};
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -105,7 +105,7 @@ impl Dataset {
         let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(STATISTICS.to_vec()))];
         for index in 0..self.num_columns() {
             let column = self.column_at(index)?;
-            let is_number = column.data_type().is_numeric() || *column.data_type() == DataType::Boolean;
+            let is_number = is_number(column.data_type());
             let array = if is_number { described(&column)? } else { described_by_text(&column)? };
             fields.push(Field::new(column.name(), array.data_type().clone(), true));
             columns.push(array);

@@ -23,7 +23,7 @@ impl Column {
     pub fn sum(&self) -> Result<Value<'static>> {
         // The type first: rows of others may be more than any sum could go through.
         match self.data_type() {
-            DataType::Dictionary(_, values) if is_number(values) => self.sum_by_key(),
+            DataType::Dictionary(_, values) if has_sum(values) => self.sum_by_key(values),
             own if has_sum(own) => self.watched(|| self.sum_all()),
             _ => Err(self.not_possible("the sum")),
         }
@@ -41,29 +41,33 @@ impl Column {
     }
 
     /// Of a dictionary's values, each as often as it is there.
-    fn sum_by_key(&self) -> Result<Value<'static>> {
+    fn sum_by_key(&self, data_type: &DataType) -> Result<Value<'static>> {
         let counted = if self.name() == "rows" { "count" } else { "rows" };
         let found = self.as_dataset().aggregate(&[self.name()]).rows(counted).finish()?;
-        let (mut integers, mut floats, mut decimals) = (0, Pairs::default(), (i256::ZERO, None));
+        let (mut integers, mut floats, mut decimals) = (0i128, Pairs::default(), i256::ZERO);
         for row in found.rows() {
             let row = row?;
             let Value::Int(rows) = row.get(1)? else { continue };
             match row.get(0)? {
                 Value::Bool(flag) => integers += i128::from(flag) * i128::from(rows),
-                Value::Int(number) => integers += i128::from(number) * i128::from(rows),
+                Value::Int(number) | Value::Duration(number, _) => integers += i128::from(number) * i128::from(rows),
                 Value::UInt(number) => integers += i128::from(number) * i128::from(rows),
                 Value::Float32(number) => floats.add(f64::from(number) * rows as f64),
                 Value::Float64(number) => floats.add(number * rows as f64),
-                Value::Decimal { digits, scale } => {
-                    let sum = digits.checked_mul(i256::from_i128(rows.into())).and_then(|n| decimals.0.checked_add(n));
-                    decimals = (sum.ok_or_else(|| self.does_not_fit())?, Some(scale));
+                Value::Decimal { digits, .. } => {
+                    let sum = digits.checked_mul(i256::from_i128(rows.into())).and_then(|n| decimals.checked_add(n));
+                    decimals = sum.ok_or_else(|| self.does_not_fit())?;
                 }
                 _ => {}
             }
         }
-        Ok(match (self.data_type(), decimals) {
-            (_, (digits, Some(scale))) => Value::Decimal { digits, scale },
-            (DataType::Dictionary(_, values), _) if values.is_floating() => Value::Float64(floats.total()),
+        use DataType::*;
+        Ok(match data_type {
+            Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
+                Value::Decimal { digits: decimals, scale: *scale }
+            }
+            Duration(unit) => Value::Duration(i64::try_from(integers).map_err(|_| self.does_not_fit())?, *unit),
+            float if float.is_floating() => Value::Float64(floats.total()),
             _ => Value::Int128(integers),
         })
     }

@@ -63,6 +63,8 @@ pub(crate) struct Window {
     at: usize,
     held: Vec<u8>,
     ahead: usize,
+    /// The end of what was asked for last.
+    asked: usize,
     /// The largest piece that was asked for.
     largest: usize,
     /// Where the last two pieces were read.
@@ -97,6 +99,7 @@ impl Window {
             at: 0,
             held: Vec::new(),
             ahead: 2048,
+            asked: 0,
             largest: 0,
             last: [0; 2],
             reads_on: false,
@@ -106,21 +109,25 @@ impl Window {
 
     /// The `len` bytes at `at`, or an error where the bytes end before.
     pub(crate) fn get(&mut self, bytes: &Bytes, at: usize, len: usize) -> Result<&[u8]> {
+        let before = std::mem::replace(&mut self.asked, at.saturating_add(len));
         let inside = at >= self.at && at.saturating_add(len) <= self.at + self.held.len();
         if inside {
             return Ok(&self.held[at - self.at..at - self.at + len]);
         }
-        if self.reads_on && self.guessed.find(at, len).is_none() {
+        // Small messages close together are read many at once. A message's own parts follow each other without a gap.
+        let is_near = !self.held.is_empty() && at > before && at - before < NEAR;
+        if self.reads_on && !is_near && self.guessed.find(at, len).is_none() {
             self.guess(bytes, at);
         }
         if let Some((job, range)) = self.guessed.find(at, len) {
             return Ok(&self.guessed.data[job][range]);
         }
-        self.read(bytes, at, len)?;
+        self.read(bytes, at, len.max(if is_near { PIECE.1 } else { self.ahead }), len)?;
         Ok(&self.held[..len])
     }
 
-    fn read(&mut self, bytes: &Bytes, at: usize, len: usize) -> Result<()> {
+    /// Reads `ahead` bytes, or as many as there are, of which `len` are needed.
+    fn read(&mut self, bytes: &Bytes, at: usize, ahead: usize, len: usize) -> Result<()> {
         let room = bytes.len().saturating_sub(at);
         if len > room {
             let size = bytes.len();
@@ -130,14 +137,10 @@ impl Window {
         }
         // Not kept on failure: half-filled bytes must not be found again.
         let mut fresh = std::mem::take(&mut self.held);
-        let held = self.at + fresh.len();
-        fresh.resize(len.max(self.ahead).min(room), 0);
+        fresh.resize(ahead.min(room), 0);
         bytes.read_at(at, &mut fresh)?;
         self.largest = self.largest.max(len);
-        // Small messages close together are read many at once.
-        let is_near = at >= self.at && at < held + NEAR;
-        let ahead = if is_near { PIECE.1 } else { self.largest.next_multiple_of(PIECE.0) };
-        self.ahead = ahead.clamp(PIECE.0, PIECE.1);
+        self.ahead = self.largest.next_multiple_of(PIECE.0).clamp(PIECE.0, PIECE.1);
         self.last = [self.last[1], at];
         (self.at, self.held) = (at, fresh);
         Ok(())
@@ -372,4 +375,27 @@ fn compression(table: Table<'_>) -> Result<Compression> {
 /// A length that the format writes as i64 and that must not be negative.
 pub(crate) fn length(what: &str, value: i64) -> Result<usize> {
     usize::try_from(value).map_err(|_| Error::invalid(format!("a {what} can't be negative, got {value}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was read ahead itself once counted as near: messages up to 18 KiB apart were read whole, a stream of 50 MB to
+    /// count its rows.
+    #[test]
+    fn only_small_messages_are_read_with_what_lies_between() {
+        let bytes = Bytes::from(vec![0; 1 << 20]);
+        for (distance, reads_whole) in [(700, true), (1500, true), (4000, false), (17_000, false)] {
+            let mut window = Window::new();
+            let mut read = 0;
+            for at in (0..bytes.len() - 300).step_by(distance) {
+                let before = window.at;
+                window.get(&bytes, at, 8).unwrap();
+                window.get(&bytes, at + 8, 200).unwrap();
+                read += if window.at == before && at > 0 { 0 } else { window.held.len() };
+            }
+            assert_eq!(read > bytes.len() / 2, reads_whole, "{distance}: {read}");
+        }
+    }
 }

@@ -102,6 +102,9 @@ impl Dataset {
     /// `InvalidArgument` where the dataset is not of one table with `sorted_by`, and for values of another type.
     pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
         let column = self.sorted_column()?;
+        if !column.ascends()? {
+            return Err(Error::argument("between works on one table, and these are parts of several"));
+        }
         let bound = |value: &Value<'_>| {
             let data_type = column.schema().field(0).data_type();
             let of_type = || Error::argument(format!("between: {value} is no {}", type_name(data_type)));
@@ -117,6 +120,28 @@ impl Dataset {
     pub fn sorted_by(&self) -> Option<FieldRef> {
         let column = self.sorted_column().ok()?;
         column.schema().fields().first().cloned()
+    }
+
+    /// Whether the rows are in the order that [`sorted_by`](Dataset::sorted_by) says: parts of tables that were made at one
+    /// path, one after the other, look like parts of one.
+    pub(crate) fn is_ascending(&self) -> bool {
+        self.sorted_column().and_then(|column| column.ascends()).unwrap_or(false)
+    }
+
+    /// Whether no part of a dataset of one column, each of which is in order, begins before the last one ends.
+    fn ascends(&self) -> Result<bool> {
+        let mut last: Option<Key> = None;
+        for piece in self.pieces().iter().filter(|_| self.pieces().len() > 1) {
+            let part = Dataset::of_pieces(self.schema().clone(), vec![piece.clone()]);
+            let Some(end) = part.len()?.checked_sub(1) else { continue };
+            let [first, end] = [part.row(0)?, part.row(end)?].map(|row| row.get(0).map(|value| Key::of(&value)));
+            let first = first?;
+            if last.is_some_and(|last| first.is_none_or(|first| first < last)) {
+                return Ok(false);
+            }
+            last = end?;
+        }
+        Ok(true)
     }
 
     /// The column that the rows are sorted by, all of which must be of one table.

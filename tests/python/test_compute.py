@@ -1,7 +1,8 @@
 """Rows by number and by predicate, and what is worked out of columns, against pyarrow and NumPy."""
 
-import datetime
+import datetime as dt
 import decimal
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -90,7 +91,7 @@ def comparisons(table):
     yield from (("key", value) for value in ("fig", "", "zzz"))
     yield from (("flag", value) for value in (True, False))
     yield ("when", moment)
-    yield ("when", moment.astimezone(datetime.timezone(datetime.timedelta(hours=5))) + datetime.timedelta(microseconds=1))
+    yield ("when", moment.astimezone(dt.timezone(dt.timedelta(hours=5))) + dt.timedelta(microseconds=1))
     yield from (("money", value) for value in (decimal.Decimal("1.125"), 2, 1.1))
 
 
@@ -145,7 +146,7 @@ def test_predicates_are_put_together(both):
 
 def test_what_cannot_be_compared_says_so(both):
     ds, _ = both
-    for predicate in (aw.col("word") > 3, aw.col("n") == "x", aw.col("when") < datetime.datetime(2020, 1, 1), aw.col("flag") > 1):
+    for predicate in (aw.col("word") > 3, aw.col("n") == "x", aw.col("when") < dt.datetime(2020, 1, 1), aw.col("flag") > 1):
         with pytest.raises(aw.InvalidArgument, match="can't be compared"):
             ds.filter(predicate)
     with pytest.raises(aw.ColumnNotFound):
@@ -364,3 +365,78 @@ def test_pickled_tables_have_the_rows_that_they_had(tmp_path):
     memory = aw.from_arrow(pa.table({"n": [1, 2, 3]}))
     assert pickle.loads(pickle.dumps(memory[1:]))["n"].to_pylist() == [2, 3]
     assert pickle.loads(pickle.dumps(two[:0])).to_pylist() == []
+
+
+def test_quantiles_beside_infinities():
+    """The line between two values once was drawn by their difference, which infinities and large numbers don't have."""
+    inf, large = float("inf"), 1.7e308
+    for values, q, expected in [
+        ([inf, inf, inf], 0.25, inf),
+        ([-inf, -inf, 1.0], 0.25, -inf),
+        ([-inf, 5.0], 0.5, -inf),
+        ([-large, large], 0.5, 0.0),
+    ]:
+        assert aw.from_arrow(pa.table({"x": values}))["x"].quantile(q) == expected
+
+
+def test_approx_quantile_of_few_numbers():
+    """A sample of rows that are nearly all null once stood for the few numbers, or found none."""
+    values = pa.concat_arrays([pa.array([0.0]), pa.nulls(3_000_000, pa.float64())])
+    ds = aw.from_arrow(pa.table({"x": values, "text": pa.nulls(len(values), pa.string())}))
+    assert ds["x"].approx_quantile(0.5) == 0.0
+    for q in (-0.1, 1.1, float("nan")):
+        with pytest.raises(aw.InvalidArgument):
+            ds["x"].approx_quantile(q)
+    with pytest.raises(aw.Unsupported):
+        ds["text"].approx_quantile(0.5)
+
+
+def test_many_quantiles_at_once():
+    values = np.random.default_rng(5).normal(size=1_500_000)
+    column = aw.from_arrow(pa.table({"x": values}))["x"]
+    for q in (0.0, 0.001, 0.5, 0.77, 1.0):
+        assert column.quantile(q) == pytest.approx(np.quantile(values, q), rel=1e-12, abs=1e-12)
+
+
+def test_sums_of_dictionaries_without_values():
+    """The scale of decimals once was that of the first value, and durations had no sum."""
+    none = pa.DictionaryArray.from_arrays(pa.nulls(2, pa.int8()), pa.array([], pa.decimal128(10, 2)))
+    assert str(aw.from_arrow(pa.table({"d": none}))["d"].sum()) == "0.00"
+    spans = pa.array([5, 7, 5], pa.duration("s")).dictionary_encode()
+    ds = aw.from_arrow(pa.table({"d": spans}))
+    assert ds["d"].sum() == ds.aggregate(sum=("d", "sum"))[0]["sum"] == dt.timedelta(seconds=17)
+
+
+def test_tables_sorted_by_day(tmp_path):
+    """A table is sorted by the day of a date64, and conditions compare milliseconds: rows were lost between."""
+    day = 86_400_000
+    millis = [0, day + 5, day + 3, day + 9, day + 1, 2 * day]
+    rows = pa.array(millis, pa.int64()).view(pa.date64())
+    with aw.writer(tmp_path / "t", pa.schema([pa.field("d", pa.date64(), nullable=False)]), sorted_by="d") as writer:
+        writer.append(pa.table({"d": rows}))
+        writer.commit()
+    table, plain = aw.open(tmp_path / "t"), aw.from_arrow(pa.table({"d": rows}))
+    for literal in (dt.datetime(1970, 1, 2), dt.date(1970, 1, 2)):
+        for condition in (aw.col("d") <= literal, aw.col("d") < literal, aw.col("d") == literal, aw.col("d") > literal):
+            try:
+                expected = plain.filter(condition).to_pylist()
+            except aw.InvalidArgument:
+                continue
+            assert table.filter(condition).to_pylist() == expected
+
+
+def test_parts_of_two_tables_at_one_path(tmp_path):
+    """Parts of tables that had one path, one after the other, once counted as one table in order."""
+    schema = pa.schema([pa.field("s", pa.int64(), nullable=False)])
+    parts = []
+    for values, rows in (([10, 11], slice(0, 2)), ([1, 2, 3, 4], slice(2, 4))):
+        shutil.rmtree(tmp_path / "t", ignore_errors=True)
+        with aw.writer(tmp_path / "t", schema, sorted_by="s") as writer:
+            writer.append({"s": values})
+            writer.commit()
+        parts.append(aw.open(tmp_path / "t")[rows])
+    both = aw.concat(parts)
+    assert both.filter(aw.col("s") > 5).to_pylist() == [{"s": 10}, {"s": 11}]
+    with pytest.raises(aw.InvalidArgument, match="several"):
+        both.between(5, 20)
+    assert aw.concat(parts[::-1]).to_pylist() == [{"s": n} for n in (3, 4, 10, 11)]
