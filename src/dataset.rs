@@ -103,6 +103,11 @@ pub(crate) trait Source: Debug + Send + Sync {
         None
     }
 
+    /// The same wherever the process goes: not from where it was when the path was given.
+    fn absolute_path(&self) -> Option<&Path> {
+        self.path()
+    }
+
     /// The files behind the source, where there are several or `path` is a folder.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()

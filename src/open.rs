@@ -145,8 +145,7 @@ impl Dataset {
         let mut places: Vec<Place> = Vec::new();
         for piece in self.pieces() {
             let missing = || Error::unsupported("rows in memory have no place in a file");
-            let path = std::path::absolute(piece.source.path().ok_or_else(missing)?);
-            let path = path.map_err(|e| Error::io("finding the absolute path", &e))?;
+            let path = piece.source.absolute_path().ok_or_else(missing)?.to_path_buf();
             let (start, rows) = (piece.source.first_row().saturating_add(piece.start), piece.rows()?);
             let columns = piece.columns.to_vec();
             match places.last_mut() {

@@ -55,6 +55,39 @@ fn committed_rows_are_read_back() {
     }
 }
 
+/// A commit goes over the end of a segment: names are given, then one store makes all its rows visible. Who listed the
+/// folder before, and looked at the last segment behind that store, saw the rows up to the segment's end and no more.
+#[test]
+fn opening_never_sees_a_part_of_a_commit() {
+    const STEP: i64 = 10;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let options = WriterOptions { segment_rows: Some(64), sync: arrowwood::Sync::Never, ..Default::default() };
+    let mut writer = Writer::open(&path, Some(schema()), &options).unwrap();
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    let looks = std::thread::scope(|threads| {
+        let reader = threads.spawn(|| {
+            let mut looks = 0;
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                let rows = open(&path).unwrap().len().unwrap();
+                assert_eq!(rows % STEP as u64, 0, "{rows} rows");
+                looks += 1;
+            }
+            looks
+        });
+        for start in (0..20_000).step_by(STEP as usize) {
+            writer.append(&batch(start..start + STEP)).unwrap();
+            writer.commit().unwrap();
+            if reader.is_finished() {
+                break;
+            }
+        }
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap()
+    });
+    assert!(looks > 0);
+}
+
 #[test]
 fn a_table_without_rows_is_compacted_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();

@@ -58,6 +58,8 @@ pub(crate) struct Options {
 pub(crate) struct Ipc {
     pub(super) bytes: Bytes,
     path: Option<PathBuf>,
+    /// The path from the root, where it was given from elsewhere.
+    absolute: Option<PathBuf>,
     pub(super) schema: IpcSchema,
     /// What each dictionary id of the schema holds.
     pub(super) dictionaries: HashMap<i64, Dictionary>,
@@ -148,6 +150,7 @@ impl Ipc {
             blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
             bytes,
             path: path.map(Path::to_path_buf),
+            absolute: path.filter(|path| path.is_relative()).and_then(|path| std::path::absolute(path).ok()),
             schema,
             options,
             legacy,
@@ -611,6 +614,10 @@ impl Source for Ipc {
 
     fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    fn absolute_path(&self) -> Option<&Path> {
+        self.absolute.as_deref().or(self.path())
     }
 
     fn as_any(&self) -> &dyn Any {

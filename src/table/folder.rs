@@ -64,10 +64,34 @@ pub(super) struct Chain {
     pub last: Option<(Segment, Record)>,
 }
 
+/// How often a folder is looked at anew while a commit that goes over the end of a segment comes about.
+const LOOKS: usize = 64;
+
 impl Chain {
     /// Finds the last segment that counts. One that is marked provisional, or that was written before the machine last
     /// started, counts only if the one before it reaches up to it.
     pub fn open(folder: &Path) -> Result<Option<Chain>> {
+        let mut chain = Chain::look(folder)?;
+        for _ in 1..LOOKS {
+            if !chain.as_ref().is_some_and(|chain| chain.is_passed(folder)) {
+                break;
+            }
+            chain = Chain::look(folder)?;
+        }
+        Ok(chain)
+    }
+
+    /// Whether the commit that sealed the last segment goes on in another one, which was not there, or did not count, when
+    /// it was looked for: segments get their names before the one before them is sealed.
+    fn is_passed(&self, folder: &Path) -> bool {
+        let sealed = self.last.as_ref().filter(|(_, record)| record.sealed);
+        sealed.is_some_and(|(segment, record)| {
+            let end = segment.header.first_row.checked_add(record.rows());
+            end.is_some_and(|end| path(folder, end).exists())
+        })
+    }
+
+    fn look(folder: &Path) -> Result<Option<Chain>> {
         let Some(starts) = list_twice(folder)? else { return Ok(None) };
         let (mut kept, mut lost_end) = (starts.len(), 0);
         let last = loop {

@@ -269,6 +269,8 @@ class Table:
             if self.segments and not (self.segments[-1].sealed and self.end == segment.name):
                 break
             self.segments.append(segment)
+        if self.segments and self.segments[-1].sealed and self.end in self._names():
+            return self._go_on(self.segments[-1].name)   # named since the folder was listed
         return None
 
     def _names(self):

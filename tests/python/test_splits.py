@@ -1,5 +1,6 @@
 """Datasets as ranges of rows that other processes open; tables that change under them."""
 
+import pathlib
 import pickle
 import shutil
 import subprocess
@@ -112,3 +113,17 @@ def test_a_thousand_splits_of_a_thousand_segments_cost_nothing(tmp_path):
         taken.append(time.perf_counter() - start)
     assert len(found) == 1000 and len(pickle.dumps(found)) < 100_000
     assert min(taken) < 0.02, taken
+
+
+def test_relative_paths_stay_where_they_were(tmp_path, monkeypatch):
+    """A file that was opened by a relative path once was looked for where the process was later: other rows, or none."""
+    for folder, values in (("here", [1, 2, 3]), ("there", [7, 8, 9])):
+        (tmp_path / folder).mkdir()
+        aw.write({"n": values}, tmp_path / folder / "rel.arrow")
+    monkeypatch.chdir(tmp_path / "here")
+    ds = aw.open("rel.arrow")
+    (split,) = ds.splits(1)
+    monkeypatch.chdir(tmp_path / "there")
+    assert ds.splits(1) == [split] and pathlib.Path(split.path).is_absolute()
+    for found in (split.open(), ds.splits(1)[0].open(), pickle.loads(pickle.dumps(ds))):
+        assert found["n"].to_pylist() == [1, 2, 3]
