@@ -218,6 +218,18 @@ def test_a_missing_engine_names_the_extra(tmp_path, module, call, extra):
     assert done.stderr.splitlines()[-1] == f"ImportError: sql() needs {module}; install it: pip install 'arrowwood[{extra}]'"
 
 
+@pytest.mark.parametrize(("module", "call", "extra"), [("duckdb", "aw.sql('select 1')", "sql"), ("polars", "aw.scan('x')", "polars")])
+def test_an_old_engine_is_refused(module, call, extra):
+    """Old versions were taken, and failed inside or panicked."""
+    code = f"import {module}\n{module}.__version__ = '1.30.0'\nimport arrowwood as aw\n{call}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert f"needs {module} ≥ 2." in last and last.endswith(f"1.30.0 is installed; pip install -U 'arrowwood[{extra}]'")
+    with open(os.path.join(os.path.dirname(__file__), "../../pyproject.toml")) as project:
+        oldest = last.split(" ≥ ")[1].split(",")[0]
+        assert f'{extra} = ["{module}>={oldest}"]' in project.read()
+
+
 def command(*arguments, **others):
     run = [sys.executable, "-m", "arrowwood._cli", *arguments]
     return subprocess.run(run, capture_output=True, text=True, timeout=60, **others)
