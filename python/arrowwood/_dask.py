@@ -1,5 +1,6 @@
 """Data frames of Dask over datasets: only ranges of rows travel, and each worker maps its own."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from arrowwood import _arrowwood
@@ -14,14 +15,17 @@ if TYPE_CHECKING:
 # About as many bytes as Dask advises for a partition.
 _PARTITION = 128 << 20
 
+# Numbers, text and times of which an index has the type, as divisions must.
+_DIVIDERS = re.compile(r"u?int\d+$|float(32|64)$|(large_)?utf8(_view)?$|date\d+$|(timestamp|duration)\[")
+
 
 def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
     """A data frame of Dask over what lies at a path: ``aw.dask("ticks/", npartitions=100)["price"].sum().compute()``.
 
     Each worker gets ranges of rows, and maps the files itself, under the same paths; columns that are not needed are not
     looked at. Partitions are pandas' frames of ``ArrowDtype``, in place; dictionaries become categories,
-    and views text with offsets, by a copy. A table that is sorted by a column has it as index,
-    and known divisions. A table that grows is taken as it is now.
+    and views text with offsets, by a copy. A table that is sorted by a column of numbers,
+    times with dates, durations or text has it as index, and known divisions. A table that grows is taken as it is now.
 
     Args:
         source: a dataset, or a path, a glob, a directory, or a list of those.
@@ -37,7 +41,7 @@ def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
     engine("pyarrow", "dask()", "dask")
     dataset = source if isinstance(source, _arrowwood.Dataset) else _arrowwood.open(source)
     rows, names = len(dataset), dataset.column_names
-    by = dataset.sorted_by if dataset.sorted_by in names else None
+    by = _divider(dataset)
     if rows == 0:
         raise InvalidArgument("dask(): there are no rows to make partitions of")
     n = npartitions if npartitions is not None else -(-dataset.nbytes // _PARTITION) or 1
@@ -45,7 +49,7 @@ def dask(source: Any, *, npartitions: int | None = None) -> "dd.DataFrame":
         raise InvalidArgument(f"dask(): npartitions must be at least 1, got {n}")
     at = [number * rows // n for number in range(1, n)]
     if by is not None:
-        at = _between_values(dataset[by], at)
+        at = _between_values(dataset.select([by]), by, at)
     parts = cut(dataset, at)
     divisions = None if by is None else _divisions(dataset, by, parts)
     # A split is of all columns, the dataset perhaps of some.
@@ -69,16 +73,27 @@ def _frame(rows: Any, by: str | None, columns: list[str]) -> Any:
         return None if pa.types.is_dictionary(kind) else pd.ArrowDtype(kind)
 
     table = pa.table(rows.select(columns))
-    frame = table.cast(_known(table.schema)).to_pandas(types_mapper=mapped, ignore_metadata=True)
+    known = pa.schema([field.with_type(_known(field.type)) for field in table.schema])
+    frame = table.cast(known).to_pandas(types_mapper=mapped, ignore_metadata=True)
     return frame if by is None else frame.set_axis(_index(rows, by), axis="index")
 
 
-def _known(schema: Any) -> Any:
-    """The schema without views, which pyarrow cannot gather yet, as Dask has it do."""
+def _known(kind: Any) -> Any:
+    """The type without views, also inside, which pyarrow cannot gather yet, as Dask has it do."""
     import pyarrow as pa
 
-    known = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    return pa.schema([field.with_type(known.get(field.type, field.type)) for field in schema])
+    def inside(field: Any) -> Any:
+        return field.with_type(_known(field.type))
+
+    if pa.types.is_struct(kind):
+        return pa.struct([inside(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(inside(kind.key_field), inside(kind.item_field), kind.keys_sorted)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(inside(kind.value_field), kind.list_size)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return (pa.list_ if pa.types.is_list(kind) else pa.large_list)(inside(kind.value_field))
+    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)
 
 
 def _index(rows: Any, by: str) -> Any:
@@ -92,14 +107,27 @@ def _index(rows: Any, by: str) -> Any:
     return index.tz_localize("UTC").tz_convert(zone.tz) if isinstance(zone, pd.DatetimeTZDtype) else index
 
 
-def _between_values(column: Any, at: list[int]) -> list[int]:
+def _divider(dataset: Any) -> str | None:
+    """The column that the rows are sorted by, if an index of pandas can have its values as they are."""
+    for field in dataset.schema:
+        if field.name == dataset.sorted_by and _DIVIDERS.match(str(field.type)):
+            return str(field.name)
+    return None
+
+
+def _between_values(column: Any, by: str, at: list[int]) -> list[int]:
     """The rows `at`, moved back to the first row of equal values."""
+
+    def cell(row: int) -> Any:
+        # Not as Python's values, which are of two types where there are nanoseconds.
+        return column[row : row + 1][by].to_numpy()[0]
+
     moved: list[int] = []
     for row in at:
-        low, high, value = (moved[-1] if moved else 0), row, column[row]
+        low, high, value = (moved[-1] if moved else 0), row, cell(row)
         while low < high:
             middle = (low + high) // 2
-            low, high = (middle + 1, high) if column[middle] < value else (low, middle)
+            low, high = (middle + 1, high) if cell(middle) < value else (low, middle)
         if low > (moved[-1] if moved else 0):
             moved.append(low)
     return moved

@@ -7,14 +7,20 @@ import re
 from typing import Any
 
 from arrowwood import _arrowwood
-from arrowwood._errors import Error, InvalidArgument
+from arrowwood._errors import InvalidArgument, Unsupported
 from arrowwood._extras import engine
 
-# Names in quotes, as SQL has them; a quote in a name is doubled.
-_QUOTED = re.compile(r'"((?:[^"]|"")+)"|\'((?:[^\']|\'\')+)\'')
+# How DuckDB says that there is no table of a name, and that a file is of no kind that it knows.
+_MISSING = [
+    re.compile(r"Catalog Error: Table with name (.+?) does not exist!", re.DOTALL),
+    re.compile(r'Binder Error: No extension found that is capable of reading the file "(.+?)"(?:\n|$)', re.DOTALL),
+]
 
 # The database of this process, as making one takes longer than most queries.
 _database: list[Any] = []
+
+# Tables and their names, by what DuckDB makes of a name.
+_Sources = dict[str, tuple[str, "_arrowwood.Dataset"]]
 
 
 def _after_fork() -> None:
@@ -30,9 +36,10 @@ def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
     """Ask tables in SQL, by DuckDB: ``aw.sql('select symbol, avg(price) from "ticks/" group by 1')``.
 
     A table is called by the name that it is given as, or by its path in quotes: what ``open`` takes, and Parquet, CSV and
-    JSON files, which DuckDB reads. DuckDB reads our columns in place, only those that it needs; a table that grows is
-    taken as it is now. What the query makes is gone afterwards;
-    where threads ask at once it should be ``temp``.
+    JSON files, which DuckDB reads. A path is opened where DuckDB has no table of that name; upper and lower case are the
+    same to it. DuckDB reads our columns in place, only those that it needs; a table that grows is
+    taken as it is now. What the query makes is gone afterwards, also in databases that it attaches; what ``copy … to``
+    writes stays. Where threads ask at once it should be ``temp``.
 
     Args:
         query: one statement or several; the rows of the last one are the result.
@@ -42,22 +49,30 @@ def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
         ImportError: DuckDB is not installed: ``pip install 'arrowwood[sql]'``.
         duckdb.Error: something is wrong with the query, in DuckDB's words; or values are damaged, in ours.
         NotFound, PermissionDenied, InvalidData: a table cannot be opened.
+        InvalidArgument: two tables have names that differ only in case; or there is no statement.
+        Unsupported: DuckDB doesn't know the type of a column.
     """
     duckdb = engine("duckdb", "sql()", "sql")
-    sources = {name: _opened(table) for name, table in tables.items()}
-    failures = _open_paths(query, sources)
-    try:
-        return _answer(_connected(duckdb), query, sources)
-    except (duckdb.CatalogException, duckdb.BinderException) as problem:
-        # Why a file could not be opened says more than that there is no such table.
-        named = [failure for name, failure in failures.items() if name in str(problem)]
-        raise (named or [problem])[0] from None
+    sources: _Sources = {}
+    for name, table in tables.items():
+        _add(sources, name, _opened(table))
+    # What a query that failed has made is gone, so it can be asked again.
+    while True:
+        try:
+            return _answer(duckdb, query, sources)
+        except (duckdb.CatalogException, duckdb.BinderException) as problem:
+            path = _missing_path(str(problem), query, sources)
+            if path is None:
+                raise
+        _refuse_other_case(path, query)
+        _add(sources, path, _arrowwood.open(path))
 
 
-def _answer(cursor: Any, query: str, sources: dict[str, Any]) -> "_arrowwood.Dataset":
+def _answer(duckdb: Any, query: str, sources: _Sources) -> "_arrowwood.Dataset":
+    cursor = _connected(duckdb)
     try:
-        for name, source in sources.items():
-            cursor.register(name, source)
+        for name, table in sources.values():
+            _register(duckdb, cursor, name, table)
         cursor.begin()
         relation = cursor.sql(query)
         if relation is None:
@@ -69,10 +84,25 @@ def _answer(cursor: Any, query: str, sources: dict[str, Any]) -> "_arrowwood.Dat
 
 
 def _connected(duckdb: Any) -> Any:
-    """A connection that shares nothing but the database with others, which is empty."""
+    """A connection that shares nothing but the database with others, which is empty, and doesn't see variables."""
     if not _database:
-        _database.append(duckdb.connect())
+        _database.append(duckdb.connect(config={"python_enable_replacements": False}))
     return _database[0].cursor()
+
+
+def _register(duckdb: Any, cursor: Any, name: str, table: "_arrowwood.Dataset") -> None:
+    try:
+        cursor.register(name, table)
+    except duckdb.NotImplementedException as problem:
+        for field in table.schema:
+            try:
+                cursor.register(name, table.head(0).select([field.name]))
+            except duckdb.NotImplementedException:
+                raise Unsupported(
+                    f"sql(): DuckDB doesn't know the type of column {field.name!r} of {name}, {field.type} ({problem}); "
+                    f"leave it out: ds.select([…]).sql(…)"
+                ) from None
+        raise
 
 
 def _opened(table: Any) -> "_arrowwood.Dataset":
@@ -81,16 +111,46 @@ def _opened(table: Any) -> "_arrowwood.Dataset":
     return _arrowwood.from_arrow(table)
 
 
-def _open_paths(query: str, sources: dict[str, Any]) -> dict[str, Error]:
-    """Add what `query` names by its path, and say what could not be opened."""
-    failures = {}
-    for quoted in _QUOTED.finditer(query):
-        name = (quoted[1] or quoted[2]).replace('""' if quoted[1] else "''", quoted[0][0])
-        is_there = os.path.isfile(name) or os.path.isdir(name) or glob.has_magic(name) and glob.glob(name)
-        if name in sources or not is_there:
-            continue
-        try:
-            sources[name] = _arrowwood.open(name)
-        except Error as failure:
-            failures[name] = failure
-    return failures
+def _add(sources: _Sources, name: str, table: "_arrowwood.Dataset") -> None:
+    other, _ = sources.setdefault(name.casefold(), (name, table))
+    if other != name:
+        raise _alike(other, name)
+
+
+def _alike(name: str, other: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"sql(): {name!r} and {other!r} are one name to DuckDB, which ignores case; "
+        "give them names of their own: aw.sql(…, a=…, b=…)"
+    )
+
+
+def _missing_path(problem: str, query: str, sources: _Sources) -> str | None:
+    """The path that `query` has in quotes, where all that is wrong is that there is no table of that name."""
+    for wording in _MISSING:
+        if (found := wording.match(problem)) is not None:
+            name = found[1]
+            is_new = sources.get(name.casefold(), ("", None))[0] != name
+            return name if is_new and name in _spellings(name, query) and _is_path(name) else None
+    return None
+
+
+def _is_path(name: str) -> bool:
+    return os.path.exists(name) or glob.has_magic(name) and bool(glob.glob(name))
+
+
+def _spellings(name: str, query: str) -> list[str]:
+    """The texts in quotes in `query` that are `name` but for case."""
+    found = []
+    for quote in "\"'":
+        written = re.escape(quote + name.replace(quote, quote * 2) + quote)
+        texts = re.findall(written, query, re.IGNORECASE)
+        found += [text[1:-1].replace(quote * 2, quote) for text in texts]
+    return found
+
+
+def _refuse_other_case(path: str, query: str) -> None:
+    """To DuckDB the second of two paths that differ in case would be the first."""
+    for other in _spellings(path, query):
+        is_same = os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
+        if other != path and _is_path(other) and not is_same:
+            raise _alike(path, other)

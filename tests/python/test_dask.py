@@ -1,8 +1,10 @@
 """Data frames of Dask over datasets, also on two worker processes: only ranges of rows travel."""
 
+import datetime as dt
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
 
 import dask
 import numpy as np
@@ -73,6 +75,50 @@ def test_rows_of_one_value_stay_together(tmp_path):
     assert [len(part) for part in frame.partitions] == [400, 400, 200]
     grown(tmp_path / "one", rows=1000, each=1000).close()
     assert aw.dask(tmp_path / "one", npartitions=10).npartitions == 1
+
+
+def sorted_by(path, kind, values):
+    schema = pa.schema([pa.field("k", kind, nullable=False), pa.field("n", pa.int64())])
+    with aw.writer(path, schema, sorted_by="k") as writer:
+        writer.append(pa.table([pa.array(values, kind), pa.array(range(len(values)))], schema=schema))
+    return aw.dask(path, npartitions=3)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.duration("ns")], ids=str)
+def test_parts_of_whole_microseconds_and_others(tmp_path, kind):
+    """Cells are of the standard library where they are whole microseconds and NumPy's where not: a TypeError between them."""
+    frame = sorted_by(tmp_path / "t", kind, [1, 1000, 1000, 1500, 2000, 2500])
+    assert [len(part) for part in frame.partitions] == [1, 3, 2] and frame.known_divisions
+    assert [value.value for value in frame.divisions] == [1, 1000, 2000, 2500]
+    assert frame.loc[frame.divisions[2] :]["n"].compute().tolist() == [4, 5]
+
+
+OTHERS = [
+    (pa.decimal128(5, 2), [Decimal(9), Decimal(10), Decimal(11)]),
+    (pa.time64("us"), [dt.time(1), dt.time(2), dt.time(3)]),
+    (pa.binary(), [b"a", b"b", b"c"]),
+    (pa.float16(), list(np.arange(3, dtype=np.float16))),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), OTHERS, ids=lambda case: str(case)[:12])
+def test_sorted_by_what_cannot_be_an_index(tmp_path, kind, values):
+    """Such columns became an index of text, of which 10 is before 9, and divisions kept their own type."""
+    frame = sorted_by(tmp_path / "t", kind, values)
+    assert frame.npartitions == 3 and not frame.known_divisions
+    assert list(frame.columns) == ["k", "n"] and frame["k"].compute().tolist() == values
+
+
+def test_views_inside_others(tmp_path):
+    """Only columns that were views themselves were made text with offsets; pyarrow could not gather the others."""
+    text = pa.string_view()
+    kinds = [pa.list_(text), pa.large_list(text), pa.list_(text, 1), pa.struct({"a": pa.list_(text)}), pa.list_(pa.binary_view())]
+    values = ["a", "a text longer than twelve bytes"] * 3
+    columns = [[[value] for value in values]] * 3 + [[{"a": [value]} for value in values], [[value.encode()] for value in values]]
+    table = pa.table([pa.array(*column) for column in zip(columns, kinds)], names=list("abcde"))
+    frame = aw.dask(write_ipc(tmp_path / "x.arrow", table), npartitions=2)
+    gathered = pa.Table.from_pandas(frame.compute().iloc[[5, 0]], preserve_index=False)
+    assert gathered.to_pylist() == [table.to_pylist()[5], table.to_pylist()[0]]
 
 
 def test_only_columns_that_are_needed_are_asked_for(tmp_path, monkeypatch):

@@ -1,8 +1,10 @@
 """Lazy frames of Polars over datasets give what Polars gives over its own frames, whatever they are asked."""
 
 import datetime as dt
+import functools
 import gc
 import math
+import operator
 import pathlib
 import random
 import re
@@ -254,3 +256,38 @@ def test_a_thousandth_of_a_sorted_table_touches_a_hundredth_of_it(sorted_table, 
     assert touched(sorted_table) > whole * 0.3
     del ds
     gc.collect()
+
+
+@pytest.mark.parametrize("n", [100, 600, 1500])
+def test_conditions_of_many_parts(n):
+    """Each part is a level of the tree that Polars writes down: from 500 on there was a RecursionError."""
+    lazy = aw.scan(aw.from_arrow(pa.table({"a": range(10)})))
+    some = functools.reduce(operator.or_, [pl.col("a") == number for number in range(5, n)])
+    none = functools.reduce(operator.and_, [pl.col("a") != number for number in range(5, n)])
+    assert lazy.filter(some).collect()["a"].to_list() == [5, 6, 7, 8, 9]
+    assert lazy.filter(none).collect()["a"].to_list() == [0, 1, 2, 3, 4]
+
+
+UNION = pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1])])
+UNKNOWN = [
+    pa.array([None], pa.month_day_nano_interval()),
+    pa.array([None], pa.list_(pa.month_day_nano_interval())),
+    pa.StructArray.from_arrays([pa.array([1]), UNION], ["x", "y"]),
+    UNION,
+    pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]),
+]
+
+
+@pytest.mark.parametrize("column", UNKNOWN, ids=lambda column: str(column.type))
+def test_columns_that_polars_does_not_know_are_named(column):
+    """Polars panicked over them, which no ``except Exception`` catches."""
+    ds = aw.from_arrow(pa.table({"a": [1], "odd": column}))
+    with pytest.raises(aw.Unsupported, match="column 'odd'"):
+        aw.scan(ds)
+    assert aw.scan(ds.select(["a"])).collect().rows() == [(1,)]
+
+
+def test_columns_of_one_name_are_refused():
+    """Polars panicked over these as well."""
+    with pytest.raises(aw.Unsupported, match="two columns are called 'a'"):
+        aw.scan(aw.from_arrow(pa.Table.from_arrays([pa.array([1])] * 2, ["a", "a"])))

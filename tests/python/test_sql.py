@@ -52,6 +52,80 @@ def test_paths_are_tables(ticks, tmp_path, monkeypatch):
     assert aw.sql("select b from 'x.csv'").to_pylist() == [{"b": 2}]
 
 
+def one_row(path, **row):
+    return write_ipc(path, pa.table({name: [value] for name, value in row.items()}))
+
+
+def test_names_that_differ_only_in_case_are_refused(tmp_path, monkeypatch):
+    """DuckDB ignores case: the second of two such tables was registered over the first, and the answer was of the wrong one."""
+    monkeypatch.chdir(tmp_path)
+    one_row("T.arrow", a=1), one_row("t.arrow", a=2)
+    query = 'select * from "T.arrow" union all select * from "t.arrow"'
+    with pytest.raises(aw.InvalidArgument, match=r"'T.arrow' and 't.arrow' .*ignores case.*aw\.sql\(…, a=…, b=…\)"):
+        aw.sql(query)
+    with pytest.raises(aw.InvalidArgument, match="'a' and 'A'"):
+        aw.sql("select 1", a="T.arrow", A="t.arrow")
+    # Names that are given win over paths, and one file may be spelled as it likes.
+    assert aw.sql('select * from "T.arrow"', **{"t.arrow": "t.arrow"}).to_pylist() == [{"a": 2}]
+    assert aw.sql("select * from \"t.arrow\" where 'T.ARROW' <> ''").to_pylist() == [{"a": 2}]
+    os.symlink("t.arrow", "same"), os.symlink("t.arrow", "SAME")
+    assert aw.sql('select x.a from "same" x, "SAME" y').to_pylist() == [{"a": 2}]
+
+
+def test_variables_are_not_tables():
+    """DuckDB looks for names among the variables of the frames that call it, ours among them."""
+    mine = pa.table({"a": [1]})
+    for name in ["source", "sources", "name", "query", "tables", "mine"]:
+        with pytest.raises(duckdb.CatalogException, match=f"Table with name {name} "):
+            aw.sql(f"select * from {name}", t=mine)
+
+
+def test_only_missing_tables_are_paths(tmp_path, monkeypatch):
+    """All text in quotes that was a path became a view, so a folder hid what the query made, or was given, by that name."""
+    monkeypatch.chdir(tmp_path)
+    one_row("ticks", a=1)
+    assert aw.sql('create table ticks as select 2 a; select * from "ticks"').to_pylist() == [{"a": 2}]
+    assert aw.sql("select 'ticks' t, a from TICKS", Ticks="ticks").to_pylist() == [{"t": "ticks", "a": 1}]
+    assert aw.sql('with "ticks" as (select 3 a) select * from "ticks"').to_pylist() == [{"a": 3}]
+    assert aw.sql("select * from 'ticks' -- it's one").to_pylist() == [{"a": 1}]
+    assert aw.sql("select e'it\\'s' s, a from \"ticks\" /* \"ticks */").to_pylist() == [{"s": "it's", "a": 1}]
+    assert aw.sql('create temp table u as select * from "ticks"; insert into u from "ticks"; select * from u').to_pylist() == [{"a": 1}] * 2
+    with pytest.raises(duckdb.CatalogException, match="Table with name ticks "):
+        aw.sql("select * from ticks")
+
+
+def test_an_error_is_of_what_is_wrong(tmp_path, monkeypatch):
+    """That a path in a string could not be opened was said wherever its name was part of the message."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_bytes(b"ARROW1\0\0 and nothing more")
+    with pytest.raises(duckdb.CatalogException, match="nofunction"):
+        aw.sql("select nofunction('a')")
+    with pytest.raises(duckdb.CatalogException, match="nowhere"):
+        aw.sql("select 'a' from \"nowhere\"")
+    with pytest.raises(aw.InvalidData):
+        aw.sql('select * from "a"')
+
+
+def test_what_is_written_into_attached_databases_is_gone(tmp_path):
+    """It was rolled back, and nothing said so."""
+    attach = f"attach '{tmp_path}/x.db' as d; "
+    assert aw.sql(attach + "create table d.t as select 1 a; select * from d.t").to_pylist() == [{"a": 1}]
+    with pytest.raises(duckdb.CatalogException):
+        aw.sql(attach + "select * from d.t")
+    aw.sql(f"copy (select 1 a) to '{tmp_path}/x.csv'")
+    assert (tmp_path / "x.csv").read_text() == "a\n1\n"
+    assert "also in databases that it attaches" in aw.sql.__doc__
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.decimal256(50, 2), pa.list_(pa.float16())], ids=str)
+def test_a_column_that_the_engine_does_not_know_is_named(kind):
+    """One such column made all others unaskable, with "Unsupported Internal Arrow Type e" for a reason."""
+    ds = aw.from_arrow(pa.table({"a": [1], "half": pa.array([None], kind)}))
+    with pytest.raises(aw.Unsupported, match=r"column 'half' of self.*Unsupported.*ds\.select\(\[…\]\)\.sql"):
+        ds.sql("select a from self")
+    assert ds.select(["a"]).sql("select a from self").to_pylist() == [{"a": 1}]
+
+
 def test_a_live_table_is_taken_as_it_is_at_the_call(ticks):
     ds = aw.open(ticks.path)
     ticks.append_row(ts=4, symbol="C", price=8.0)
@@ -142,6 +216,18 @@ def test_a_missing_engine_names_the_extra(tmp_path, module, call, extra):
     code = f"import sys; sys.modules[{module!r}] = None\nimport arrowwood as aw\n{call}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.stderr.splitlines()[-1] == f"ImportError: sql() needs {module}; install it: pip install 'arrowwood[{extra}]'"
+
+
+@pytest.mark.parametrize(("module", "call", "extra"), [("duckdb", "aw.sql('select 1')", "sql"), ("polars", "aw.scan('x')", "polars")])
+def test_an_old_engine_is_refused(module, call, extra):
+    """Old versions were taken, and failed inside or panicked."""
+    code = f"import {module}\n{module}.__version__ = '1.30.0'\nimport arrowwood as aw\n{call}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert f"needs {module} ≥ 2." in last and last.endswith(f"1.30.0 is installed; pip install -U 'arrowwood[{extra}]'")
+    with open(os.path.join(os.path.dirname(__file__), "../../pyproject.toml")) as project:
+        oldest = last.split(" ≥ ")[1].split(",")[0]
+        assert f'{extra} = ["{module}>={oldest}"]' in project.read()
 
 
 def command(*arguments, **others):
