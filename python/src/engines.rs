@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::dataset::Dataset;
-use crate::errors::Result;
+use crate::errors::{Result, argument};
 use crate::open::{Place, recipe};
 
 #[pymethods]
@@ -28,6 +28,9 @@ impl Dataset {
         tables: Option<&Bound<'py, PyDict>>,
     ) -> Result<Bound<'py, PyAny>> {
         let all = tables.map_or_else(|| Ok(PyDict::new(slf.py())), PyDictMethods::copy)?;
+        if all.contains("self")? {
+            return Err(argument("sql(): self is the dataset itself; give the other table another name"));
+        }
         all.set_item("self", slf)?;
         Ok(slf.py().import("arrowwood._sql")?.getattr("sql")?.call((query,), Some(&all))?)
     }

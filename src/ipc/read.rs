@@ -115,7 +115,8 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Decoded {
     pub(super) batch: Batch,
-    columns: Box<[OnceLock<ArrayData>]>,
+    /// Boxed: of most batches few columns are asked for as arrays.
+    columns: Box<[OnceLock<Box<ArrayData>>]>,
     checked: Box<[OnceLock<()>]>,
 }
 
@@ -556,7 +557,7 @@ impl Source for Ipc {
         let resolver = Resolver { ipc: self, epoch: self.epoch_of_batch(batch)? };
         let array = self.decoder(&resolver).column(&decoded.batch, node, column);
         let array = array.map_err(|e| self.column_error(e, batch, column))?;
-        Ok(place.get_or_init(|| array))
+        Ok(place.get_or_init(|| Box::new(array)))
     }
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {

@@ -252,3 +252,10 @@ def test_the_command_fails_on_one_line(tmp_path):
         assert done.returncode == 1 and done.stdout == ""
         assert done.stderr.startswith("arrowwood: ") and done.stderr.count("\n") == 1 and wanted in done.stderr
     assert command("sql").returncode == 2
+
+
+def test_self_is_the_dataset():
+    """A table given as ``self`` once was left out without a word."""
+    one, other = (aw.from_arrow(pa.table({"n": [n]})) for n in (1, 2))
+    with pytest.raises(aw.InvalidArgument, match="another name"):
+        one.sql("select n from self", **{"self": other})
