@@ -21,7 +21,10 @@ const ROWS: i64 = 100_000;
 /// What is done before, and what is measured of it.
 type Path = Box<dyn FnMut() -> Result<u64>>;
 
-const ALL: &[(&str, fn() -> Result<Path>)] = &[
+/// Its name, and what makes it.
+type Named = (&'static str, fn() -> Result<Path>);
+
+const ALL: &[Named] = &[
     ("open a file", || {
         let file = Bytes::from(written(1, Format::File)?);
         Ok(Box::new(move || Ok(Open::new().bytes(file.clone())?.num_columns() as u64)))
