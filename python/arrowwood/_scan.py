@@ -70,6 +70,8 @@ def _read(dataset: Any, columns: list[str] | None, predicate: Any, rows: int | N
     if predicate is not None:
         condition = _Condition(dataset, predicate)
         ours, is_all = condition.predicate, condition.is_exact
+    if ours is not None:
+        dataset = dataset._narrowed(ours)
     if columns is not None:
         dataset = dataset.select(columns)
     # One piece at least, as even no rows have columns.

@@ -186,6 +186,12 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().filter(predicate))?))
     }
 
+    /// The rows that a predicate on the column that the table is sorted by leaves, and maybe others.
+    fn _narrowed(&self, py: Python<'_>, predicate: &Bound<'_, Predicate>) -> Result<Dataset> {
+        let predicate = &predicate.get().inner;
+        Ok(self.with_rows(py.detach(|| self.inner().narrowed(predicate))?))
+    }
+
     /// `n` different rows, chosen with equal chances, in the order in which they were drawn.
     ///
     /// One `seed` gives one sample, on every machine; without one it is another each time.

@@ -168,7 +168,7 @@ impl<'a> Aggregation<'a> {
     pub fn finish(&self) -> Result<Dataset> {
         let plan = Plan::of(self)?;
         self.dataset.watched(Look::Now, || match &self.predicate {
-            Some(predicate) => plan.run(&self.dataset.narrowed(predicate)?),
+            Some(predicate) => plan.run(&self.dataset.bounded(predicate)?),
             None => plan.run(self.dataset),
         })
     }

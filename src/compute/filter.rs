@@ -36,15 +36,21 @@ impl Dataset {
     pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
         let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
         self.watched(Look::Now, || {
-            let inside = self.narrowed(predicate)?;
+            let inside = self.bounded(predicate)?;
             let frame = Frame::of(&inside)?;
             gather_picked(&inside, &frame, pick(&frame, &condition)?)
         })
     }
 
     /// Part of the dataset that has all rows of which `predicate` is true, and maybe others: of a table that is sorted by
-    /// a column, what lies between the bounds that are asked for, found by binary search.
-    pub(super) fn narrowed(&self, predicate: &Predicate) -> Result<Dataset> {
+    /// a column, what lies between the bounds that are asked for. For those who filter it bit by bit.
+    #[doc(hidden)]
+    pub fn narrowed(&self, predicate: &Predicate) -> Result<Dataset> {
+        self.watched(Look::Now, || self.bounded(predicate))
+    }
+
+    /// [`narrowed`](Dataset::narrowed), by binary search.
+    pub(super) fn bounded(&self, predicate: &Predicate) -> Result<Dataset> {
         // Tables are sorted by the day of a date64, and compared by its milliseconds.
         let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
         let Some(sorted) = sorted.filter(|_| self.is_ascending()) else { return Ok(self.clone()) };
