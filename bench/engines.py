@@ -25,21 +25,9 @@ import pyarrow as pa
 from distributed import Client, LocalCluster, get_worker
 
 import arrowwood as aw
+from turns import medians
 
 ROUNDS = 9
-
-
-def in_turns(ways, rounds=ROUNDS):
-    """Median seconds of each way, after a round that does not count, and what each gave last."""
-    taken, given = {name: [] for name in ways}, {}
-    for turn in range(rounds + 1):
-        for name, way in ways.items():
-            gc.collect()
-            start = time.perf_counter()
-            given[name] = way()
-            if turn:
-                taken[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in taken.items()}, given
 
 
 def stocks(path):
@@ -63,11 +51,12 @@ def sql(path):
     connection.register("theirs", pa.ipc.open_file(pa.memory_map(str(path))).read_all())
     ours = aw.open(path)
     query = "select symbol, avg(price) as mean from {} group by symbol"
-    taken, given = in_turns(
+    taken, given = medians(
         {
             "ours": lambda: ours.sql(query.format("self")),
             "theirs": lambda: connection.sql(query.format("theirs")).to_arrow_table(),
-        }
+        },
+        ROUNDS,
     )
     assert rows_of(row.values() for row in given["ours"]) == rows_of(row.values() for row in given["theirs"].to_pylist())
     yield "`ds.sql` group mean of 5.6 M rows, against DuckDB over pyarrow's mapping", "≤ 1.1 ×", ratio(taken)
@@ -77,7 +66,7 @@ def scan(path):
     def way(lazy):
         return lazy.filter(pl.col("price") > 100).group_by("symbol").agg(pl.col("price").mean()).collect()
 
-    taken, given = in_turns({"ours": lambda: way(aw.scan(path)), "theirs": lambda: way(pl.scan_ipc(path))})
+    taken, given = medians({"ours": lambda: way(aw.scan(path)), "theirs": lambda: way(pl.scan_ipc(path))}, ROUNDS)
     assert rows_of(given["ours"].iter_rows()) == rows_of(given["theirs"].iter_rows())
     yield "`aw.scan` filter + group of 5.6 M rows, against `pl.scan_ipc`", "≤ 0.5 ×", ratio(taken)
 
@@ -165,7 +154,7 @@ def splits(path):
         writer.append({"n": np.arange(16_000)})
     ds = aw.open(path)
     files = len(list(path.glob("*.arrow")))
-    taken, given = in_turns({"splits": lambda: ds.splits(1000)})
+    taken, given = medians({"splits": lambda: ds.splits(1000)}, ROUNDS)
     assert len(given["splits"]) == 1000
     yield f"1,000 splits of a table of {files:,} segments", "< 20 ms", f"{taken['splits'] * 1e3:.2f} ms"
 

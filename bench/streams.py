@@ -4,13 +4,10 @@ to 16 MiB, written to memory, read back, made a data frame. In one run, in turns
     python bench/streams.py [MIB] [--no-plots]
 """
 
-import gc
 import io
 import socket
-import statistics
 import sys
 import threading
-import time
 
 import numpy as np
 import polars as pl
@@ -19,24 +16,11 @@ import pyarrow as pa
 import arrowwood as aw
 from plot import lines
 from report import DOCS, put
+from turns import medians
 
 COLUMNS = 16
 CHUNKS = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]
 ROUNDS = 5
-
-
-def in_turns(ways):
-    """Median seconds of each way, after a round that does not count, and what each gave last."""
-    taken, given = {name: [] for name in ways}, {}
-    for turn in range(ROUNDS + 1):
-        for name, way in ways.items():
-            given.pop(name, None)
-            gc.collect()
-            start = time.perf_counter()
-            given[name] = way()
-            if turn:
-                taken[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in taken.items()}, given
 
 
 def pyarrow_stream(sink, batches):
@@ -121,11 +105,12 @@ def chunk(size, base, room):
     expected = {number: float(base[number].sum()) for number in (0, COLUMNS - 1)}
     figures = {}
 
-    taken, given = in_turns(
+    taken, given = medians(
         {
             "pyarrow": lambda: pyarrow_stream(pa.BufferOutputStream(), batches).getvalue(),
             "arrowwood": lambda: arrowwood_stream(aw.Buffer(), schema, ours),
-        }
+        },
+        ROUNDS,
     )
     figures["write, growing"] = {name: gigabytes / seconds for name, seconds in taken.items()}
     stream = given["pyarrow"]
@@ -133,42 +118,46 @@ def chunk(size, base, room):
     del given
 
     touched = pa.py_buffer(room)
-    taken, _ = in_turns(
+    taken, _ = medians(
         {
             "pyarrow": lambda: pyarrow_stream(pa.FixedSizeBufferWriter(touched), batches),
             "arrowwood": lambda: arrowwood_stream(room, schema, ours),
-        }
+        },
+        ROUNDS,
     )
     figures["write, preallocated"] = {name: gigabytes / seconds for name, seconds in taken.items()}
     agree(expected, aw.open(room))
     del batches, ours
 
-    taken, _ = in_turns(
+    taken, _ = medians(
         {
             "pyarrow": lambda: pa.ipc.open_stream(stream).read_all().num_rows,
             "arrowwood": lambda: len(aw.open(stream)),
-        }
+        },
+        ROUNDS,
     )
     figures["open, ms"] = {name: 1e3 * seconds for name, seconds in taken.items()}
 
     file = io.BytesIO(stream)
-    taken, given = in_turns(
+    taken, given = medians(
         {
             "pyarrow": lambda: pa.ipc.open_stream(stream).read_all().to_pandas(),
             "polars": lambda: file.seek(0) or pl.read_ipc_stream(file).rechunk(),
             "arrowwood": lambda: aw.open(stream).to_pandas(),
-        }
+        },
+        ROUNDS,
     )
     agree(expected, *given.values())
     figures["to a data frame"] = {name: gigabytes / seconds for name, seconds in taken.items()}
     del given, file
 
-    taken, given = in_turns(
+    taken, given = medians(
         {
             "recv into one buffer": received(stream),
             "pyarrow": pyarrow_columns_from(stream),
             "arrowwood": columns_from(stream),
-        }
+        },
+        ROUNDS,
     )
     agree(expected, given["arrowwood"])
     figures["from a socket"] = {name: gigabytes / seconds for name, seconds in taken.items()}

@@ -4,7 +4,6 @@
 """
 
 import argparse
-import gc
 import json
 import multiprocessing
 import os
@@ -29,6 +28,7 @@ from run import duration, grid, machine, progress, warm
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from plot import bars  # noqa: E402
+from turns import in_turns  # noqa: E402
 
 OURS = "arrowwood"
 ROUNDS = 11
@@ -43,16 +43,7 @@ class Question:
     def ask(self, rounds):
         """The seconds of each way, in turns; the first round is not counted."""
         progress(self.title)
-        taken = {name: [] for name in self.ways}
-        answers = {}
-        for turn in range(rounds + 1):
-            for name, way in self.ways.items():
-                answers.pop(name, None)
-                gc.collect()
-                start = perf_counter()
-                answers[name] = way()
-                if turn:
-                    taken[name].append(perf_counter() - start)
+        taken, answers = in_turns(self.ways, rounds)
         for name, answer in answers.items():
             assert self.same(answers[OURS], answer), f"{self.title}: {name} says {answer!r}, {OURS} {answers[OURS]!r}"
         return taken

@@ -3,6 +3,8 @@
 import contextlib
 import io
 import os
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -14,6 +16,20 @@ def write_ipc(path, table, format="file", max_rows=None):
     with new(str(path), table.schema) as writer:
         writer.write_table(table, max_chunksize=max_rows)
     return str(path)
+
+
+def write_damaged_text(path):
+    """A file with the text column `text`, the first value of which is no UTF-8."""
+    data = ipc_of(pa.table({"text": ["one", "two", "three"]}))
+    assert data.count(b"onetwothree") == 1
+    path.write_bytes(data.replace(b"onetwothree", b"\xff\xff\xfftwothree"))
+    return str(path)
+
+
+def without(module, call, **others):
+    """The last line that Python prints where `module` is not installed and `call` is made."""
+    code = f"import sys; sys.modules[{module!r}] = None\nimport arrowwood as aw\n{call}"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, **others).stderr.splitlines()[-1]
 
 
 def ipc_of(table, format="file", max_rows=None, compression=None):

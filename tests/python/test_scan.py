@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import write_ipc
+from conftest import write_ipc, write_damaged_text, without
 
 import arrowwood as aw
 from arrowwood import _scan
@@ -190,17 +190,11 @@ def test_errors_are_ordinary(tmp_path, path):
         aw.scan(tmp_path / "nowhere")
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
         aw.scan(path).filter(pl.col("nope") > 1).collect()
-    damaged = write_ipc(tmp_path / "text.arrow", pa.table({"text": ["one", "two", "three"]}))
-    data = bytearray(open(damaged, "rb").read())
-    at = data.index(b"onetwothree")
-    data[at : at + 3] = b"\xff\xff\xff"
-    open(damaged, "wb").write(data)
+    damaged = write_damaged_text(tmp_path / "text.arrow")
     with pytest.raises(Exception, match="(?i)utf-?8"):
         aw.scan(damaged).collect()
-    code = "import sys; sys.modules['polars'] = None\nimport arrowwood as aw\naw.scan('x')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     wanted = "ImportError: scan() needs polars; install it: pip install 'arrowwood[polars]'"
-    assert done.stderr.splitlines()[-1] == wanted
+    assert without("polars", "aw.scan('x')") == wanted
 
 
 ROWS = 20_000_000

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import duckdb
 import pyarrow as pa
 import pytest
-from conftest import write_ipc
+from conftest import write_ipc, write_damaged_text, without
 
 import arrowwood as aw
 
@@ -174,11 +174,7 @@ def test_errors_come_as_the_engine_words_them(stocks_file, tmp_path):
 
 
 def test_damaged_values_are_an_error_not_an_answer(tmp_path):
-    path = write_ipc(tmp_path / "text.arrow", pa.table({"text": ["one", "two", "three"]}))
-    data = bytearray(open(path, "rb").read())
-    at = data.index(b"onetwothree")
-    data[at : at + 3] = b"\xff\xff\xff"
-    open(path, "wb").write(data)
+    path = write_damaged_text(tmp_path / "text.arrow")
     with pytest.raises(Exception, match="text.*UTF-8|UTF-8.*text|utf-8|UTF8"):
         aw.open(path).sql("select max(text) from self")
 
@@ -213,9 +209,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 )
 def test_a_missing_engine_names_the_extra(tmp_path, module, call, extra):
     (tmp_path / "x.csv").write_text("a\n1\n")
-    code = f"import sys; sys.modules[{module!r}] = None\nimport arrowwood as aw\n{call}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    assert done.stderr.splitlines()[-1] == f"ImportError: sql() needs {module}; install it: pip install 'arrowwood[{extra}]'"
+    assert without(module, call, cwd=tmp_path) == f"ImportError: sql() needs {module}; install it: pip install 'arrowwood[{extra}]'"
 
 
 @pytest.mark.parametrize(("module", "call", "extra"), [("duckdb", "aw.sql('select 1')", "sql"), ("polars", "aw.scan('x')", "polars")])
