@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::dataset::Piece;
+use crate::dataset::{Part, Piece};
 use crate::error::{Error, Result};
 
 /// The batches of a dataset that have rows, counted.
@@ -87,10 +87,11 @@ impl Index {
         if number == 0 { 0 } else { self.ends[number - 1] }
     }
 
-    /// The piece of batch `number`, and its number there.
+    /// What the dataset, whose pieces are `pieces`, has of batch `number`.
     #[inline]
-    pub(crate) fn batch(&self, number: usize) -> (usize, usize) {
-        (self.batches[number].piece as usize, self.batches[number].batch as usize)
+    pub(crate) fn part<'a>(&self, pieces: &'a [Piece], number: usize) -> Part<'a> {
+        let Held { piece, batch, .. } = self.batches[number];
+        Part { piece: &pieces[piece as usize], batch: batch as usize, rows: self.rows_of(number) }
     }
 
     /// The rows inside batch `number` that are the dataset's.

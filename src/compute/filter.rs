@@ -53,10 +53,14 @@ impl Dataset {
     pub(super) fn bounded(&self, predicate: &Predicate) -> Result<Dataset> {
         // Tables are sorted by the day of a date64, and compared by its milliseconds.
         let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
-        let Some(sorted) = sorted.filter(|_| self.is_ascending()) else { return Ok(self.clone()) };
+        let Some(sorted) = sorted else { return Ok(self.clone()) };
+        let bounds = predicate.0.comparisons_with(sorted.name());
+        if bounds.is_empty() || !self.is_ascending() {
+            return Ok(self.clone());
+        }
         let frame = Frame::of(self)?;
         let mut rows = 0..frame.rows();
-        for (operator, literal) in predicate.0.comparisons_with(sorted.name()) {
+        for (operator, literal) in bounds {
             let first = |operator, wanted| {
                 let condition = col(sorted.name()).compare(operator, literal.clone());
                 first_row(&frame, &Condition::of(&condition, self.schema(), &|name| self.index_of(name))?, wanted)

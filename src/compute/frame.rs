@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_data::ArrayData;
 
 use super::blocks::BLOCK;
-use crate::dataset::{Dataset, Piece, Plain, Source};
+use crate::dataset::{Dataset, Part, Piece, Plain};
 use crate::error::Result;
 use crate::index::Index;
 
@@ -85,17 +85,14 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Batch `number` in its source, and column number `column` of the dataset there.
-    fn place(&self, number: usize, column: usize) -> (&'a dyn Source, usize, usize) {
-        let (piece, batch) = self.index.batch(number);
-        let piece = &self.pieces[piece];
-        (&*piece.source, batch, piece.columns[column])
+    fn part(&self, number: usize) -> Part<'a> {
+        self.index.part(self.pieces, number)
     }
 
     /// Column number `column` of the dataset in batch `number`, values checked.
     pub(super) fn checked(&self, number: usize, column: usize) -> Result<&'a ArrayData> {
-        let (source, batch, column) = self.place(number, column);
-        source.checked(batch, column)
+        let part = self.part(number);
+        part.checked(part.piece.columns[column])
     }
 
     /// Columns of fixed width, given with their widths, as bytes from the first row of batch `number` on; keys are not
@@ -106,24 +103,24 @@ impl<'a> Frame<'a> {
         columns: impl Iterator<Item = (usize, usize)>,
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
-        let (piece, batch) = self.index.batch(number);
-        let piece = &self.pieces[piece];
+        let Part { piece, batch, rows } = self.part(number);
         let mut own = columns.map(|(column, width)| (piece.columns[column], width));
-        piece.source.plain(batch, self.index.rows_of(number).end, &mut own, true, into)
+        piece.source.plain(batch, rows.end, &mut own, true, into)
     }
 
     /// The values that keys of column number `column` stand for, checked, where all batches are known to have the same.
     pub(super) fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
-        if self.num_parts() == 0 || self.index.batch(0).0 != self.index.batch(self.num_parts() - 1).0 {
-            return Ok(None);
+        let Some(last) = self.num_parts().checked_sub(1) else { return Ok(None) };
+        let piece = self.part(0).piece;
+        match std::ptr::eq(piece, self.part(last).piece) {
+            true => piece.source.dictionary(piece.columns[column]),
+            false => Ok(None),
         }
-        let (source, _, column) = self.place(0, column);
-        source.dictionary(column)
     }
 
     /// Column number `column` of the dataset in batch `number`, values not checked.
     pub(super) fn unchecked(&self, number: usize, column: usize) -> Result<&'a ArrayData> {
-        let (source, batch, column) = self.place(number, column);
-        source.column(batch, column)
+        let part = self.part(number);
+        part.piece.source.column(part.batch, part.piece.columns[column])
     }
 }

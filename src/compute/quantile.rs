@@ -53,8 +53,8 @@ impl Column {
         let mut drawn: Vec<i64> = (0..SAMPLE).map(|_| random.below(rows).cast_signed()).collect();
         drawn.sort_unstable();
         let sample = self.as_dataset().take(&drawn)?.column_at(0)?;
-        let numbers: u64 = Values::of(&sample)?.count(&[Prefix::ALL])?.iter().flatten().sum();
-        if numbers < SAMPLE / 2 { self.quantile(q) } else { sample.quantile(q) }
+        let (numbers, found) = sample.watched(|| sample.counted_quantiles(&[q]))?;
+        if numbers < SAMPLE / 2 { self.quantile(q) } else { Ok(found.first().copied()) }
     }
 
     /// Several quantiles at once.
@@ -63,29 +63,32 @@ impl Column {
     /// As [`quantile`](Column::quantile).
     pub fn quantiles(&self, shares: &[f64]) -> Result<Option<Vec<f64>>> {
         self.check_quantiles(shares)?;
-        self.watched(|| {
-            let values = Values::of(self)?;
-            let first = values.count(&[Prefix::ALL])?;
-            let count: u64 = first[0].iter().sum();
-            if count == 0 {
-                return Ok(None);
+        let (numbers, found) = self.watched(|| self.counted_quantiles(shares))?;
+        Ok((numbers > 0).then_some(found))
+    }
+
+    /// How many values are numbers, and their quantiles, if there are any.
+    fn counted_quantiles(&self, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
+        let values = Values::of(self)?;
+        let first = values.count(&[Prefix::ALL])?;
+        let count: u64 = first[0].iter().sum();
+        if count == 0 {
+            return Ok((0, Vec::new()));
+        }
+        let places: Vec<f64> = shares.iter().map(|share| share * (count - 1) as f64).collect();
+        let ranks: Vec<u64> = places.iter().flat_map(|place| [place.floor() as u64, place.ceil() as u64]).collect();
+        let mut at = Vec::with_capacity(ranks.len());
+        if count <= FEW {
+            let sorted = values.sorted(&[Prefix::ALL])?;
+            let wanted = |&rank: &u64| Wanted { prefix: Prefix::ALL, rank, count };
+            at.extend(ranks.iter().map(|rank| wanted(rank).value(&[Prefix::ALL], &sorted)));
+        } else {
+            for ranks in ranks.chunks(AT_ONCE) {
+                at.extend(values.at(&first[0], ranks)?);
             }
-            let places: Vec<f64> = shares.iter().map(|share| share * (count - 1) as f64).collect();
-            let ranks: Vec<u64> = places.iter().flat_map(|place| [place.floor() as u64, place.ceil() as u64]).collect();
-            let mut at = Vec::with_capacity(ranks.len());
-            if count <= FEW {
-                let sorted = values.sorted(&[Prefix::ALL])?;
-                let wanted = |&rank: &u64| Wanted { prefix: Prefix::ALL, rank, count };
-                at.extend(ranks.iter().map(|rank| wanted(rank).value(&[Prefix::ALL], &sorted)));
-            } else {
-                for ranks in ranks.chunks(AT_ONCE) {
-                    at.extend(values.at(&first[0], ranks)?);
-                }
-            }
-            Ok(Some(
-                places.iter().zip(at.as_chunks::<2>().0).map(|(place, ends)| between(ends, place.fract())).collect(),
-            ))
-        })
+        }
+        let ends = at.as_chunks::<2>().0;
+        Ok((count, places.iter().zip(ends).map(|(place, ends)| between(ends, place.fract())).collect()))
     }
 
     fn check_quantiles(&self, shares: &[f64]) -> Result<()> {
@@ -99,9 +102,14 @@ impl Column {
     }
 }
 
-/// The number that share `part` of the way from one to the other lies at: infinities and the largest numbers, too.
+/// The number that share `part` of the way from one to the other lies at.
 fn between(&[low, high]: &[f64; 2], part: f64) -> f64 {
-    if part == 0.0 || low == high { low } else { low * (1.0 - part) + high * part }
+    if part == 0.0 || low == high {
+        return low;
+    }
+    // Infinities and the largest numbers have no distance.
+    let distance = high - low;
+    if distance.is_finite() { low + distance * part } else { low * (1.0 - part) + high * part }
 }
 
 /// The first bits of values.

@@ -18,8 +18,9 @@ use super::builder::{Gathered, batch};
 use super::entries::Entries;
 use super::plan::Plan;
 use crate::buffer::{Bytes, Parts, to_array};
-use crate::dataset::{Dataset, Part, Plain};
+use crate::dataset::{Dataset, Part, Piece, Plain};
 use crate::error::{Error, ErrorKind, Result};
+use crate::index::Index;
 use crate::layout::layout;
 use crate::map::{GrowableBuffer, Look, copy_past_caches, settle};
 use crate::parallel;
@@ -52,7 +53,7 @@ impl Dataset {
 
 fn collect(dataset: &Dataset) -> Result<Dataset> {
     let rows = Rows::of(dataset)?;
-    if rows.parts.len() < 2 {
+    if rows.index.len() < 2 {
         return Ok(dataset.clone());
     }
     let fields = dataset.schema().fields();
@@ -118,10 +119,10 @@ fn decoded(array: &ArrayData, width: usize) -> Plain<'_> {
     Plain { values: values.unwrap_or_default(), has_nulls: array.nulls().is_some() }
 }
 
-/// The parts that rows are in, and where each begins.
+/// Rows, batch by batch.
 struct Rows<'a> {
-    parts: Vec<Part<'a>>,
-    starts: Vec<usize>,
+    pieces: &'a [Piece],
+    index: &'a Index,
     count: usize,
 }
 
@@ -156,20 +157,22 @@ struct Block<'a> {
 
 impl<'a> Rows<'a> {
     fn of(dataset: &'a Dataset) -> Result<Rows<'a>> {
-        let (mut parts, mut starts, mut count) = (Vec::new(), Vec::new(), 0);
-        for part in dataset.parts() {
-            let part = part?;
-            if !part.rows.is_empty() {
-                starts.push(count);
-                count += part.rows.len();
-                parts.push(part);
-            }
-        }
-        Ok(Rows { parts, starts, count })
+        let index = dataset.index()?;
+        let count =
+            usize::try_from(index.rows()).map_err(|_| Error::unsupported("more rows than there are addresses"))?;
+        Ok(Rows { pieces: dataset.pieces(), index, count })
+    }
+
+    fn part(&self, number: usize) -> Part<'a> {
+        self.index.part(self.pieces, number)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Part<'a>> {
+        (0..self.index.len()).map(|number| self.part(number))
     }
 
     fn array(&self, part: usize, column: usize) -> Result<&'a ArrayData> {
-        let part = &self.parts[part];
+        let part = self.part(part);
         part.checked(part.piece.columns[column])
     }
 
@@ -178,7 +181,7 @@ impl<'a> Rows<'a> {
         let DataType::Dictionary(key, _) = data_type else { return Ok(fixed_width(data_type)) };
         let values = |part| self.array(part, column).map(|array| array.child_data().first());
         let Some(first) = values(0)? else { return Ok(None) };
-        for part in 1..self.parts.len() {
+        for part in 1..self.index.len() {
             if values(part)?.is_none_or(|values| !values.ptr_eq(first)) {
                 return Ok(None);
             }
@@ -211,13 +214,13 @@ impl<'a> Rows<'a> {
     }
 
     fn copy_block(&self, copying: &Copying<'_>, mut block: Block<'_>, copy: fn(&mut [u8], &[u8])) -> Result<()> {
-        let mut part = self.starts.partition_point(|&start| start <= block.rows.start) - 1;
+        let mut part = self.index.locate(block.rows.start as u64, 0).unwrap_or_default();
         let mut at = block.rows.start;
         let mut found = Vec::with_capacity(copying.columns.len());
         while at < block.rows.end && !copying.is_over() {
-            let inside = at - self.starts[part];
-            let len = (self.parts[part].rows.len() - inside).min(block.rows.end - at);
-            let start = self.parts[part].rows.start + inside;
+            let (inside, rows) = (at - self.index.start(part) as usize, self.index.rows_of(part));
+            let len = (rows.len() - inside).min(block.rows.end - at);
+            let start = rows.start + inside;
             self.plain(part, copying.columns, &mut found)?;
             for ((into, &(column, width)), plain) in
                 block.into.iter_mut().zip(copying.columns).zip(found.iter().flatten())
@@ -238,10 +241,10 @@ impl<'a> Rows<'a> {
 
     /// The values of columns in a part's batch.
     fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
-        let Part { piece, batch, rows } = &self.parts[part];
+        let Part { piece, batch, rows } = self.part(part);
         found.clear();
         let mut own = columns.iter().map(|&(column, width)| (piece.columns[column], width));
-        piece.source.plain(*batch, rows.end, &mut own, false, found)?;
+        piece.source.plain(batch, rows.end, &mut own, false, found)?;
         for (plain, &(column, width)) in found.iter_mut().zip(columns) {
             if plain.is_none() {
                 *plain = Some(decoded(self.array(part, column)?, width));
@@ -264,13 +267,13 @@ impl<'a> Rows<'a> {
     /// The bitmap of a part's rows, where there are nulls among them.
     fn nulls(&self, part: usize, column: usize) -> Result<Option<NullBuffer>> {
         let Some(nulls) = self.array(part, column)?.nulls() else { return Ok(None) };
-        let rows = &self.parts[part].rows;
+        let rows = self.index.rows_of(part);
         Ok(Some(nulls.slice(rows.start, rows.len())).filter(|nulls| nulls.null_count() > 0))
     }
 
     fn validity(&self, column: usize) -> Result<Option<(Buffer, usize)>> {
         let mut bits = BooleanBufferBuilder::new(self.count);
-        for (number, part) in self.parts.iter().enumerate() {
+        for (number, part) in self.parts().enumerate() {
             match self.nulls(number, column)? {
                 Some(nulls) => bits.append_buffer(nulls.inner()),
                 None => bits.append_n(part.rows.len(), true),
@@ -294,7 +297,7 @@ impl<'a> Rows<'a> {
         let limits = plan.limits(|_| 1 << 40);
         let mut entries: Vec<_> = plan.dictionaries.iter().map(|_| Entries::default()).collect();
         let mut gathered = Gathered::new(plan.clone())?;
-        for part in &self.parts {
+        for part in self.parts() {
             let array = part.column(part.piece.columns[column])?;
             let fields = std::slice::from_ref(field);
             let incoming = Incoming::new(&plan, fields, &[array], part.rows.len(), &mut entries)?;
@@ -307,7 +310,7 @@ impl<'a> Rows<'a> {
     }
 
     fn concatenated(&self, column: usize) -> Result<ArrayData> {
-        let arrays = self.parts.iter().map(|part| part.column(part.piece.columns[column]).map(to_array));
+        let arrays = self.parts().map(|part| part.column(part.piece.columns[column]).map(to_array));
         let arrays = arrays.collect::<Result<Vec<_>>>()?;
         let references: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
         let whole = arrow_select::concat::concat(&references);

@@ -122,16 +122,20 @@ impl Dataset {
         column.schema().fields().first().cloned()
     }
 
-    /// Whether the rows are in the order that [`sorted_by`](Dataset::sorted_by) says: parts of tables that were made at one
-    /// path, one after the other, look like parts of one.
+    /// Whether no part of the rows begins before the last one ends, each being in the order that
+    /// [`sorted_by`](Dataset::sorted_by) says: parts of tables that were made at one path, one after the other, look like
+    /// parts of one.
     pub(crate) fn is_ascending(&self) -> bool {
         self.sorted_column().and_then(|column| column.ascends()).unwrap_or(false)
     }
 
-    /// Whether no part of a dataset of one column, each of which is in order, begins before the last one ends.
+    /// The same of a dataset of that column alone.
     fn ascends(&self) -> Result<bool> {
+        if self.pieces().len() < 2 {
+            return Ok(true);
+        }
         let mut last: Option<Key> = None;
-        for piece in self.pieces().iter().filter(|_| self.pieces().len() > 1) {
+        for piece in self.pieces() {
             let part = Dataset::of_pieces(self.schema().clone(), vec![piece.clone()]);
             let Some(end) = part.len()?.checked_sub(1) else { continue };
             let [first, end] = [part.row(0)?, part.row(end)?].map(|row| row.get(0).map(|value| Key::of(&value)));
