@@ -15,9 +15,8 @@ use arrow_array::{Array, RecordBatch};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, SchemaRef};
 
-use crate::buffer::Parts;
-use crate::column::Column;
-use crate::dataset::Dataset;
+use crate::array::Parts;
+use crate::dataset::{Column, Dataset};
 use crate::error::{Error, Result};
 use crate::map::Look;
 

@@ -1,66 +1,46 @@
 //! Arrowwood opens Apache Arrow data of any size **in place**, by memory mapping, in microseconds.
 //!
-//! In reading order: `error`, `map` (files as memory), `parallel`, [`layout`] (which buffers a type has), `parse` (types
-//! out of text), `buffer` (bytes with an owner), `value` (one cell), `validate`, `column` and `dataset`, `memory` (arrays
-//! as one), `meaning`, `display`,
-//! `text` (values out of it), `sink` (columns of them), `feed` (rows as they come), `csv`, `json`, `ipc`, `table` (those
-//! that grow), `open`, `check`, `compute`, `cdata`. Each uses those before it and nothing behind it; `ARCHITECTURE.md` has the
-//! picture.
+//! The rooms, from the ground up: `error`; `map` (files as memory) and `types` ([`layout`](mod@layout): which buffers a
+//! type has); `array` (bytes with an owner, one value, validation) and `parallel`; `dataset` (rows over batches); the
+//! four wings `ipc`, `compute`, `text` and `cdata`, which don't know each other; `rows` (rows into columns); `table`
+//! (those that grow); `open`; `check`. Each uses those below it; `ARCHITECTURE.md` has the picture.
 
-mod buffer;
+mod array;
 mod cdata;
 mod check;
-mod column;
 mod compute;
-mod csv;
 mod dataset;
-mod display;
 mod error;
-mod feed;
-mod index;
 mod ipc;
-mod json;
-pub mod layout;
 mod map;
-mod meaning;
-mod memory;
 mod open;
 mod parallel;
-mod parse;
-mod row;
-mod sink;
+mod rows;
 mod table;
 mod text;
-mod validate;
-mod value;
+mod types;
 
-pub use crate::csv::{CsvOptions, read_csv_from, stream_csv};
-pub use buffer::Bytes;
+pub use array::{Bytes, Items, Members, Value};
 pub use check::{Report, check, check_bytes, repair};
-pub use column::Column;
 pub use compute::{Aggregation, Col, Function, Literal, Operator, Predicate, col};
-pub use dataset::{Dataset, Footprint};
-pub use display::Preview;
-#[doc(hidden)]
-pub use display::{bytes_text, count_text, cut, plural};
+pub use dataset::{Column, Dataset, Footprint, Row};
 pub use error::{Error, ErrorKind, Finding, Result};
-pub use feed::Incoming;
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, StreamWriter, Validate,
     WriteOptions, read_stream, write, write_to,
 };
-pub use json::{JsonOptions, read_json_from, stream_json};
-pub use layout::{field_type_name, type_name};
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
 pub use map::{Element, GrowableBuffer, Mapping, Mode, View, guard};
 pub use open::{Open, Place, open};
-pub use parse::{parse_schema, parse_type};
-pub use row::Row;
+pub use rows::Builder;
 #[doc(hidden)]
 pub use table::publish;
-pub use table::{Builder, Follow, Repaired, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
-pub use value::{Items, Members, Value};
+pub use table::{Follow, Repaired, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
+pub use text::{CsvOptions, Incoming, JsonOptions, Preview, read_csv_from, read_json_from, stream_csv, stream_json};
+#[doc(hidden)]
+pub use text::{bytes_text, count_text, cut, plural};
+pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
 
 /// For tests: disks that are watched, and machines that are started again.
 #[doc(hidden)]

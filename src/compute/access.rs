@@ -7,8 +7,9 @@ use arrow_array::cast::AsArray;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use crate::buffer::{slice, to_array};
+use crate::array::{slice, to_array, validate};
 use crate::error::{Error, Result};
+use crate::types::layout;
 
 /// The values of `N` bytes from the array's first row on, nulls among them; as many as there are bytes for.
 pub(super) fn fixed_values<const N: usize>(array: &ArrayData) -> &[[u8; N]] {
@@ -176,4 +177,26 @@ pub(super) fn decoded(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayDat
         Some(values) => values.map(|values| values.to_data()).map_err(|e| Error::invalid(e.to_string())),
         None => Ok(rows.to_data()),
     }
+}
+
+/// The bytes per row of values that can be anything.
+pub(super) fn fixed_width(data_type: &DataType) -> Option<usize> {
+    layout(data_type).plain_width().filter(|&width| width > 0 && validate::is_trivial(data_type))
+}
+
+/// The values that the keys of `array` stand for.
+pub(super) fn dictionary_of(array: &ArrayData) -> Result<&ArrayData> {
+    array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))
+}
+
+/// Whether two arrays are the same rows of the same memory.
+pub(super) fn is_same(a: &ArrayData, b: &ArrayData) -> bool {
+    let ends = |array: &ArrayData| (array.len(), array.offset(), array.nulls().map(|nulls| nulls.buffer().as_ptr()));
+    let buffers = |array: &ArrayData| array.buffers().len();
+    std::ptr::eq(a, b)
+        || ends(a) == ends(b)
+            && buffers(a) == buffers(b)
+            && a.buffers().iter().zip(b.buffers()).all(|(a, b)| a.as_ptr() == b.as_ptr() && a.len() == b.len())
+            && a.child_data().len() == b.child_data().len()
+            && a.child_data().iter().zip(b.child_data()).all(|(a, b)| is_same(a, b))
 }

@@ -7,15 +7,11 @@ use std::ops::Range;
 use arrow_buffer::NullBuffer;
 use arrow_data::ArrayData;
 
-use super::frame::Frame;
-use super::plain::{self, AT_ONCE};
-use crate::column::Column;
-use crate::dataset::Plain;
+use super::access::fixed_width;
+use super::frame::{AT_ONCE, BLOCK, Frame};
+use crate::dataset::{Column, Plain};
 use crate::error::Result;
 use crate::parallel;
-
-/// The rows of a block.
-pub(super) const BLOCK: usize = 1 << 16;
 
 /// Batches from which on making arrays of them would show.
 const MANY: usize = 64;
@@ -73,7 +69,7 @@ impl<'a> Blocks<'a, &'a [u8]> {
     /// Of a column of numbers in many batches, without making arrays of them; `None` where arrays do as well, or there is
     /// more to a batch than its values.
     pub(super) fn plain(column: &'a Column) -> Result<Option<Blocks<'a, &'a [u8]>>> {
-        let Some(width) = plain::fixed_width(column.data_type()) else { return Ok(None) };
+        let Some(width) = fixed_width(column.data_type()) else { return Ok(None) };
         let frame = Frame::of(column.as_dataset())?;
         if frame.num_parts() < MANY {
             return Ok(None);

@@ -4,10 +4,13 @@ use std::ops::Range;
 
 use arrow_data::ArrayData;
 
-use super::blocks::BLOCK;
-use crate::dataset::{Dataset, Part, Piece, Plain};
+use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::Result;
-use crate::index::Index;
+
+/// The rows of a block.
+pub(super) const BLOCK: usize = 1 << 16;
+/// Batches that a thread looks for at once.
+pub(super) const AT_ONCE: usize = 1 << 10;
 
 /// A dataset's batches, counted, in blocks.
 #[derive(Debug)]

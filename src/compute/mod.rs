@@ -1,39 +1,22 @@
-//! What is worth doing on a mapped column itself: reductions in parallel, at the speed at which memory can be read.
+//! What is worth doing on a mapped column itself: in parallel, at the speed at which memory can be read.
 //!
-//! `kernels` are the loops over values, `blocks` cuts a column into equal work, `sum`, `extreme` and `reduce` put them
-//! together for every type, over batches and nulls. A result never depends on the number of threads, nor on where one
-//! batch ends and the next begins.
+//! In reading order: `access` (an array's values), `frame` (the columns of a dataset), `blocks` (a column cut into
+//! equal work), `kernels` (loops over values), `select` (rows by number or condition), `reduce` (columns to one value),
+//! `group` (groups and aggregates), `statistics` (what columns say of themselves). A result never depends on the number
+//! of threads, nor on where one batch ends and the next begins. One of the four wings on `dataset` (`ipc`, `compute`,
+//! `text`, `cdata`), which don't know each other.
 
 mod access;
-mod accumulate;
-mod aggregate;
 mod blocks;
-mod compare;
-mod compress;
-mod extreme;
-mod filter;
 mod frame;
-mod fused;
-mod gather;
 mod group;
-mod intern;
 mod kernels;
-mod mask;
-mod outcome;
-mod plain;
-mod predicate;
-mod quantile;
-mod random;
 mod reduce;
-mod shuffle;
-mod state;
+mod select;
 mod statistics;
-mod sum;
-mod take;
-mod unify;
 
-pub use aggregate::{Aggregation, Function};
-pub use predicate::{Col, Literal, Operator, Predicate, col};
+pub use group::{Aggregation, Function};
+pub use select::{Col, Literal, Operator, Predicate, col};
 
 #[cfg(test)]
 mod tests {
@@ -46,8 +29,9 @@ mod tests {
     use arrow_schema::{DataType, IntervalUnit, TimeUnit};
     use proptest::prelude::*;
 
-    use super::blocks::{BLOCK, Blocks};
-    use super::extreme::{of_cells, of_numbers};
+    use super::blocks::Blocks;
+    use super::frame::BLOCK;
+    use super::reduce::extreme::{of_cells, of_numbers};
     use crate::{Bytes, Column, Dataset, ErrorKind, Format, Open, Value, WriteOptions, write_to};
 
     fn column(chunks: impl IntoIterator<Item = ArrayRef>) -> Column {

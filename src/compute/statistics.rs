@@ -8,12 +8,12 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 
-use super::aggregate::Function;
-use super::sum::{decimal_to_f64, is_number};
-use crate::column::Column;
-use crate::dataset::Dataset;
+use super::group::Function;
+use super::kernels::decimal_to_f64;
+use super::reduce::is_number;
+use crate::array::Value;
+use crate::dataset::{Column, Dataset};
 use crate::error::{Error, Result};
-use crate::value::Value;
 
 impl Column {
     /// Whether any value is true; false of none.
@@ -141,8 +141,8 @@ mod tests {
     use arrow_array::*;
     use proptest::prelude::*;
 
-    use super::super::tests::cut;
     use super::*;
+    use crate::compute::tests::cut;
 
     proptest! {
         #[test]

@@ -9,18 +9,16 @@
 //! ```
 //! Everything is little-endian. **Committed bytes never change; what changes is one record, and it changes atomically.**
 
-use super::publish::Page;
 use crate::error::{Error, Result};
 /// The first bytes of the header.
 pub(super) use crate::ipc::SEGMENT as MAGIC;
+use crate::rows::Region;
 
 /// Files of another major version are refused; a newer minor version may have longer headers and records.
 pub(super) const MAJOR: u16 = 1;
 pub(super) const MINOR: u16 = 0;
 /// Control pages begin at multiples of this.
 pub(super) const PAGE: u64 = 4096;
-/// Buffers begin at multiples of this: whole pages on every system.
-pub(super) const ALIGNMENT: u64 = 65536;
 /// Slots of metadata, bodies and footers begin at multiples of this.
 pub(super) const LINE: u64 = 64;
 /// Faces in the ring.
@@ -47,11 +45,33 @@ pub(super) const HEADER: usize = 128;
 /// The fixed part of a record.
 pub(super) const RECORD: usize = 64;
 
-/// A buffer's place: where it begins and how many bytes it can hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Region {
-    pub offset: u64,
-    pub capacity: u64,
+/// Where a segment has the words that change.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Offset of the live page, which the records follow.
+    pub live: u64,
+    /// Bytes from one record to the next.
+    pub record: u64,
+}
+
+impl Page {
+    /// Where the record of commit `sequence` stands.
+    #[inline]
+    pub fn record(&self, sequence: u64) -> u64 {
+        self.live + PAGE + (sequence & 1) * self.record
+    }
+
+    /// The word that says which record counts.
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        self.live + SEQUENCE
+    }
+
+    /// The word that sleeping readers set.
+    #[inline]
+    pub fn waiting(&self) -> u64 {
+        self.live + WAITING
+    }
 }
 
 /// What was fixed when the segment was made.
@@ -342,6 +362,7 @@ impl Words<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::ALIGNMENT;
 
     #[test]
     fn records_and_headers_come_back() {

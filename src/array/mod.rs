@@ -1,0 +1,14 @@
+//! Arrays: bytes with an owner, one value of them, and what is checked about all values once.
+//!
+//! In reading order: `buffer` (bytes, and arrays made of them), `value` (one cell, every load bounded), `validate`
+//! (whole columns). Uses `map`, `types` and `error`.
+
+pub(crate) mod buffer;
+pub(crate) mod validate;
+mod value;
+
+pub use buffer::Bytes;
+pub(crate) use buffer::{Parts, aligned, bytes_of, filled, slice, to_array};
+pub(crate) use validate::{check_null_counts, is_trivial};
+pub use value::{Items, Members, Value};
+pub(crate) use value::{field_value, key, run_of, value};

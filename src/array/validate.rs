@@ -1,0 +1,216 @@
+//! Value checks: what the numbers in the buffers must be so that code which trusts them is safe with them.
+//!
+//! Structure (lengths of buffers) was checked when the array was made. Fixed-width values need no check at all, which
+//! is why a sum over a mapped column touches that column's bytes once. Strictness about meaning (digits of a decimal,
+//! whole days of a date64) is another matter and not looked at here.
+
+use arrow_buffer::NullBuffer;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, UnionMode};
+
+use super::value::{Value, key, slot, value};
+use crate::error::{Error, Result};
+
+/// Checks all values of `array` but those of its dictionaries, which are checked where they are kept.
+pub(crate) fn check(array: &ArrayData) -> Result<()> {
+    use DataType::*;
+    check_null_count(array)?;
+    match array.data_type() {
+        Utf8 => check_strings(array, &offsets32(array)?),
+        LargeUtf8 => check_strings(array, &offsets64(array)?),
+        Binary => check_offsets(&offsets32(array)?, data_len(array)),
+        LargeBinary => check_offsets(&offsets64(array)?, data_len(array)),
+        Utf8View | BinaryView => check_views(array),
+        ListView(_) | LargeListView(_) | Union(_, UnionMode::Dense | UnionMode::Sparse) => check_each(array),
+        List(_) | Map(..) => check_offsets(&offsets32(array)?, child_len(array)),
+        LargeList(_) => check_offsets(&offsets64(array)?, child_len(array)),
+        Dictionary(..) => return check_keys(array),
+        RunEndEncoded(..) => check_run_ends(array),
+        _ => Ok(()),
+    }?;
+    array.child_data().iter().try_for_each(check)
+}
+
+/// Whether a type has values to check at all, so that nothing is visited for a column of numbers.
+pub(crate) fn is_trivial(data_type: &DataType) -> bool {
+    data_type.is_primitive() || matches!(data_type, DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(_))
+}
+
+/// Checks the null counts of an array and its children.
+pub(crate) fn check_null_counts(array: &ArrayData) -> Result<()> {
+    check_null_count(array)?;
+    array.child_data().iter().try_for_each(check_null_counts)
+}
+
+fn check_null_count(array: &ArrayData) -> Result<()> {
+    let Some(nulls) = array.nulls() else { return Ok(()) };
+    let (declared, real) = (nulls.null_count(), NullBuffer::new(nulls.inner().clone()).null_count());
+    if declared != real {
+        return Err(Error::invalid(format!("{declared} nulls are declared, the validity bitmap has {real}")));
+    }
+    Ok(())
+}
+
+/// Offsets of an array from its first row on, wherever they are aligned.
+struct Offsets<'a> {
+    bytes: &'a [u8],
+    wide: bool,
+    count: usize,
+}
+
+fn offsets32(array: &ArrayData) -> Result<Offsets<'_>> {
+    offsets(array, 4)
+}
+
+fn offsets64(array: &ArrayData) -> Result<Offsets<'_>> {
+    offsets(array, 8)
+}
+
+fn offsets(array: &ArrayData, width: usize) -> Result<Offsets<'_>> {
+    let count = if array.is_empty() { 0 } else { array.len() + 1 };
+    let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
+    let start = array.offset() * width;
+    let bytes = buffer.get(start..start + count * width);
+    let bytes =
+        bytes.ok_or_else(|| Error::invalid(format!("{count} offsets in a buffer of {} bytes", buffer.len())))?;
+    Ok(Offsets { bytes, wide: width == 8, count })
+}
+
+impl Offsets<'_> {
+    fn get(&self, i: usize) -> i64 {
+        match self.wide {
+            true => self.bytes[8 * i..].first_chunk().map_or(-1, |raw| i64::from_le_bytes(*raw)),
+            false => self.bytes[4 * i..].first_chunk().map_or(-1, |raw| i32::from_le_bytes(*raw).into()),
+        }
+    }
+
+    /// Whether no offset is smaller than the one before it; a plain loop that the compiler turns into vector code.
+    fn are_sorted(&self) -> bool {
+        fn sorted<const N: usize, T: PartialOrd>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> bool {
+            let (numbers, _) = bytes.as_chunks::<N>();
+            let next = numbers.iter().skip(1);
+            numbers.iter().zip(next).fold(true, |so_far, (&a, &b)| so_far & (number(a) <= number(b)))
+        }
+        if self.wide { sorted(self.bytes, i64::from_le_bytes) } else { sorted(self.bytes, i32::from_le_bytes) }
+    }
+}
+
+fn check_offsets(offsets: &Offsets<'_>, end: usize) -> Result<()> {
+    if offsets.count == 0 {
+        return Ok(());
+    }
+    let (first, last) = (offsets.get(0), offsets.get(offsets.count - 1));
+    let bounded = first >= 0 && usize::try_from(last).is_ok_and(|last| last <= end);
+    if bounded && offsets.are_sorted() {
+        return Ok(());
+    }
+    let row = (0..offsets.count - 1).find(|&row| {
+        let (from, to) = (offsets.get(row), offsets.get(row + 1));
+        from < 0 || from > to || usize::try_from(to).map_or(true, |to| to > end)
+    });
+    let row = row.unwrap_or(0);
+    let (from, to) = (offsets.get(row), offsets.get(row + 1));
+    Err(Error::invalid(format!("row {row}: offsets {from} to {to} are not in order inside 0 to {end}")))
+}
+
+/// All text at once, then that no string begins inside a character.
+fn check_strings(array: &ArrayData, offsets: &Offsets<'_>) -> Result<()> {
+    let data = array.buffers().get(1).map_or(&[][..], |b| b.as_slice());
+    check_offsets(offsets, data.len())?;
+    if offsets.count == 0 {
+        return Ok(());
+    }
+    let bound = |i: usize| usize::try_from(offsets.get(i)).unwrap_or(0).min(data.len());
+    let (first, last) = (bound(0), bound(offsets.count - 1).max(bound(0)));
+    let used = &data[first..last];
+    if used.is_ascii() {
+        return Ok(());
+    }
+    let text = std::str::from_utf8(used).ok();
+    let whole = text.is_some_and(|text| {
+        (0..offsets.count).all(|i| bound(i).checked_sub(first).is_some_and(|at| text.is_char_boundary(at)))
+    });
+    // The slow way names the row.
+    if whole { Ok(()) } else { check_each(array) }
+}
+
+/// Reads every slot, which checks it. Those of null rows too: code that trusts an array may look at them.
+fn check_each(array: &ArrayData) -> Result<()> {
+    (0..array.len()).try_for_each(|row| slot(array, row).map(drop).map_err(|e| e.context(format_args!("row {row}"))))
+}
+
+/// Reads every value, and looks whether its view says the same: kernels compare views before they look at values.
+fn check_views(array: &ArrayData) -> Result<()> {
+    let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<16>().0;
+    for row in 0..array.len() {
+        let bytes = match slot(array, row).map_err(|e| e.context(format_args!("row {row}")))? {
+            Value::Str(text) => text.as_bytes(),
+            Value::Bytes(bytes) => bytes,
+            _ => continue,
+        };
+        let [_, _, _, _, shown @ ..] = views.get(array.offset() + row).unwrap_or(&[0; 16]);
+        let agrees = match bytes.get(..shown.len() + 1) {
+            Some(_) => shown[..4] == bytes[..4],
+            None => shown[bytes.len()..].iter().all(|&padding| padding == 0),
+        };
+        if !agrees {
+            return Err(Error::invalid(format!("row {row}: the view's prefix or padding is not that of its value")));
+        }
+    }
+    Ok(())
+}
+
+fn check_keys(array: &ArrayData) -> Result<()> {
+    let DataType::Dictionary(index, _) = array.data_type() else { return Ok(()) };
+    let width = index.primitive_width().unwrap_or(8);
+    let keys = array.buffers().first().map_or(&[][..], |b| b.as_slice());
+    let keys = keys.get(array.offset() * width..(array.offset() + array.len()) * width);
+    let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?;
+    // Negative keys are huge unsigned ones, so one maximum finds both mistakes.
+    let most = match width {
+        1 => keys.iter().copied().max().map(u64::from),
+        2 => keys.as_chunks().0.iter().map(|&raw| u16::from_le_bytes(raw)).max().map(u64::from),
+        4 => keys.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw)).max().map(u64::from),
+        _ => keys.as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).max(),
+    };
+    // The most that a key of this type can be.
+    let limit = u64::MAX >> (64 - 8 * width.clamp(1, 8)) >> u32::from(index.is_signed_integer());
+    let values = child_len(array) as u64;
+    if most.is_none_or(|most| most < values && most <= limit) {
+        return Ok(());
+    }
+    // Keys of null rows may be anything.
+    let bad = (0..array.len()).find_map(|row| match array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+        true => None,
+        false => key(array, array.offset() + row).err().map(|e| (row, e)),
+    });
+    bad.map_or(Ok(()), |(row, e)| Err(e.context(format_args!("row {row}"))))
+}
+
+fn check_run_ends(array: &ArrayData) -> Result<()> {
+    let Some(run_ends) = array.child_data().first() else { return Ok(()) };
+    // Of no rows arrow-rs writes one run that ends at 0, which nobody looks into.
+    if array.offset() + array.len() == 0 {
+        return Ok(());
+    }
+    let mut before = 0;
+    for run in 0..run_ends.len() {
+        match value(run_ends, run)? {
+            Value::Int(end) if end > before => before = end,
+            other => return Err(Error::invalid(format!("run {run} ends at {other:?}, the one before it at {before}"))),
+        }
+    }
+    let rows = array.offset() + array.len();
+    if usize::try_from(before).is_ok_and(|covered| covered >= rows) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the runs cover {before} rows of {rows}")))
+}
+
+fn data_len(array: &ArrayData) -> usize {
+    array.buffers().get(1).map_or(0, |b| b.len())
+}
+
+fn child_len(array: &ArrayData) -> usize {
+    array.child_data().first().map_or(0, ArrayData::len)
+}

@@ -1,0 +1,230 @@
+//! [`check`] and [`repair`]: all of a file or table, what is wrong with it and at which byte, and what can be kept.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::array::Bytes;
+use crate::dataset::{Dataset, Source};
+use crate::error::{Error, ErrorKind, Finding, Findings, Result};
+use crate::ipc::{Format, Ipc, Options, Sound, WriteOptions};
+use crate::map::{Mapping, Mode, guard};
+use crate::open::{expand, is_glob};
+use crate::table;
+use crate::table::Repaired;
+
+/// What [`check`] has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// The rows there are, good or not, as far as can be said.
+    pub rows: u64,
+    /// The record batches.
+    pub batches: u64,
+    /// The segments of a table; 0 of a file.
+    pub segments: u64,
+    /// What is wrong, or worth knowing.
+    pub findings: Vec<Finding>,
+    /// What [`repair`] has done; `None` where nothing had to be.
+    pub repaired: Option<Repaired>,
+}
+
+impl Report {
+    /// Whether nothing is damaged.
+    pub fn is_good(&self) -> bool {
+        !self.findings.iter().any(|finding| finding.is_damage)
+    }
+
+    /// What is damaged.
+    pub fn damage(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.is_damage)
+    }
+
+    fn add(&mut self, other: Report) {
+        self.rows += other.rows;
+        self.batches += other.batches;
+        self.segments += other.segments;
+        self.findings.extend(other.findings);
+        let moved = other.repaired.into_iter().flat_map(|repaired| {
+            let sum = self.repaired.get_or_insert_default();
+            sum.kept += repaired.kept;
+            sum.given_up = sum.given_up.zip(repaired.given_up).map(|(a, b)| a + b);
+            repaired.moved
+        });
+        let moved: Vec<PathBuf> = moved.collect();
+        if let Some(sum) = &mut self.repaired {
+            sum.moved.extend(moved);
+        }
+    }
+}
+
+/// Looks at all that the file, table, glob or directory at `path` says about itself and at every value, and reports what
+/// does not fit together. A table may be written meanwhile. `progress` hears how much of how much is done.
+///
+/// # Errors
+/// `NotFound`, `PermissionDenied`, `Io` where it could not be looked at; what is damaged is in the report.
+pub fn check(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {
+    let path = path.as_ref();
+    guard(|| each(path, &mut |path, progress| check_one(path, progress).map_err(|e| e.at(path)), &mut progress))
+}
+
+/// As [`check`], of bytes that are an IPC file or stream, which findings call `name`.
+///
+/// # Errors
+/// `Io`.
+pub fn check_bytes(bytes: Bytes, name: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {
+    guard(|| check_ipc(bytes, name.as_ref(), &mut progress))
+}
+
+/// As [`check`], and keeps the rows before the first damage where there is any. A damaged file is never written to: it gets
+/// a name that ends in `.damaged`; the damaged segment of a table and all behind it go into a folder of such a name
+/// beside the table. `findings` are what was found before, the other numbers what there is now.
+///
+/// # Errors
+/// As [`check`]; `Busy` while the table is being written; `InvalidArgument` for a single segment of a table.
+pub fn repair(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {
+    let path = path.as_ref();
+    guard(|| each(path, &mut |path, progress| repair_one(path, progress).map_err(|e| e.at(path)), &mut progress))
+}
+
+type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// `work` on the path, or on each file that it stands for.
+fn each(path: &Path, work: &mut dyn FnMut(&Path, Progress) -> Result<Report>, progress: Progress) -> Result<Report> {
+    let pattern = match std::fs::metadata(path) {
+        Ok(data) if data.is_dir() && !is_table(path)? => path.join("*.arrow"),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_glob(path) => path.to_path_buf(),
+        _ => return work(path, progress),
+    };
+    let mut report = Report::default();
+    for file in expand(&pattern)? {
+        report.add(work(&file, progress)?);
+    }
+    Ok(report)
+}
+
+/// Whether a folder holds segments and no other Arrow files.
+fn is_table(folder: &Path) -> Result<bool> {
+    table::is_table(folder)
+}
+
+fn check_one(path: &Path, progress: Progress) -> Result<Report> {
+    if path.is_dir()
+        && let Some(checked) = table::check_table(path, progress)?
+    {
+        return Ok(of_table(checked));
+    }
+    match table::check_segment(path)? {
+        Some((rows, findings)) => Ok(Report { rows, batches: 1, segments: 1, findings, repaired: None }),
+        None => check_ipc(Bytes::of_mapping(Mapping::open(path, Mode::Read)?)?, path, progress),
+    }
+}
+
+fn of_table(checked: table::TableCheck) -> Report {
+    let (rows, segments) = (checked.rows(), checked.num_segments());
+    Report { rows, batches: segments, segments, findings: checked.into_findings(), repaired: None }
+}
+
+fn check_ipc(bytes: Bytes, path: &Path, progress: Progress) -> Result<Report> {
+    let mut found = Findings::of(path);
+    let (_, sound) = look(bytes, path, &mut found, progress)?;
+    Ok(Report { rows: sound.rows, batches: sound.batches as u64, findings: found.list, ..Report::default() })
+}
+
+/// Opens and checks; `None` where it can't be opened.
+fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: Progress) -> Result<(Option<Ipc>, Sound)> {
+    let options = Options { thorough: true, ..Options::default() };
+    match Ipc::open(bytes, Some(path), options) {
+        Ok(ipc) => {
+            let sound = ipc.check_all(found, progress);
+            Ok((Some(ipc), sound))
+        }
+        Err(e) if e.is_about_bytes() => {
+            found.damage(None, e.message());
+            Ok((None, Sound::default()))
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// The path of what a link points to, without a slash at its end: names are made from it.
+fn own_path(path: &Path) -> Result<PathBuf> {
+    match path.file_name().is_none() || path.is_symlink() {
+        true => std::fs::canonicalize(path).map_err(|e| Error::io("finding the file", &e)),
+        false => Ok(path.components().collect()),
+    }
+}
+
+fn repair_one(path: &Path, progress: Progress) -> Result<Report> {
+    let path = &own_path(path)?;
+    let before = match path.is_dir() {
+        true => table::repair_table(path, progress)?.map(|(checked, repaired)| (of_table(checked), repaired)),
+        false => None,
+    };
+    let (before, repaired) = match before {
+        Some(done) => done,
+        None if table::check_segment(path)?.is_some() => {
+            let message = "a segment of a table is repaired with the whole table; give the folder";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        None => repair_file(path, progress)?,
+    };
+    let Some(repaired) = repaired else { return Ok(before) };
+    // Of a file or table whose schema can't be read nothing is left.
+    let is_there = if path.is_dir() { is_table(path)? } else { path.exists() };
+    let now = if is_there { check_one(path, progress)? } else { Report::default() };
+    if let Some(finding) = now.damage().next() {
+        return Err(Error::invalid(format!("repaired, and still: {}", finding.message)));
+    }
+    Ok(Report { findings: before.findings, repaired: Some(repaired), ..now })
+}
+
+/// Repairs an IPC file or stream.
+fn repair_file(path: &Path, progress: Progress) -> Result<(Report, Option<Repaired>)> {
+    let mut found = Findings::of(path);
+    let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read)?)?;
+    let is_file = bytes.slice(0, 6).is_some_and(|head| head.as_slice() == b"ARROW1");
+    let (ipc, sound) = look(bytes.clone(), path, &mut found, progress)?;
+    let has_damage = found.has_damage();
+    let report = Report { rows: sound.rows, batches: sound.batches as u64, findings: found.list, ..Report::default() };
+    if !has_damage {
+        return Ok((report, None));
+    }
+    let rows_before = ipc.as_ref().map(|_| sound.rows);
+    let (kept, format) = (good_rows(ipc, sound, bytes, path), if is_file { Format::File } else { Format::Stream });
+    let aside = table::beside(path, |name| !name.exists());
+    let mut rows = 0;
+    match kept {
+        Some(dataset) => {
+            rows = dataset.len()?;
+            let part = table::write_part(&dataset, path, &WriteOptions { format, ..WriteOptions::default() })?;
+            table::keep_aside(path, &aside)?;
+            std::fs::rename(part, path).map_err(|e| Error::io("replacing the damaged file", &e))?;
+        }
+        None => std::fs::rename(path, &aside).map_err(|e| Error::io("moving the damaged file", &e))?,
+    }
+    path.parent().map_or(Ok(()), table::sync_folder)?;
+    let given_up = rows_before.map(|before| before.saturating_sub(rows));
+    Ok((report, Some(Repaired { kept: rows, given_up, moved: vec![aside] })))
+}
+
+/// The rows of all batches before the first bad one; without its footer a file is read from the front. `None` where nobody
+/// can say what the schema is.
+fn good_rows(ipc: Option<Ipc>, sound: Sound, bytes: Bytes, path: &Path) -> Option<Dataset> {
+    let (ipc, sound) = match ipc {
+        Some(ipc) => (ipc, sound),
+        None => {
+            let options = Options { thorough: true, partial: true, ..Options::default() };
+            let ipc = Ipc::open(bytes, Some(path), options).ok()?;
+            let sound = ipc.check_all(&mut Findings::of(path), &mut |_, _| ());
+            (ipc, sound)
+        }
+    };
+    if sound.is_disputed {
+        return None;
+    }
+    let rows = match sound.good.checked_sub(1) {
+        Some(last) => ipc.span(last).ok().flatten()?.end,
+        None => 0,
+    };
+    Dataset::of_source(Arc::new(ipc)).slice(0, rows).ok()
+}

@@ -1,0 +1,552 @@
+//! `aggregate`: sums, means and the like of groups of rows, in one pass, filter and all.
+//!
+//! Rows are worked on in blocks of 16,384 (or 524,288 where the first of them has very many groups), whatever the batches
+//! and threads: each block finds its groups and keeps what is asked of them, and blocks are put together in their order. So
+//! the result depends on the rows and nothing else.
+
+use std::sync::Arc;
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Field, FieldRef, Schema};
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
+
+use super::fused::Fused;
+use super::groups::{Groups, group, is_key};
+use super::intern::{Cell, Interner};
+use super::outcome::{self, Function};
+use super::state::{Kind, State, is_integer};
+use crate::array::slice;
+use crate::compute::frame::Frame;
+use crate::compute::reduce::is_number;
+use crate::compute::select::{Condition, Mask, Predicate, gather_rows};
+use crate::dataset::Dataset;
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::Look;
+use crate::parallel;
+use crate::types::type_name;
+
+/// The rows of a block: what is kept of each row lies in memory that one thread uses again and again.
+const BLOCK: usize = 1 << 14;
+/// Blocks whose groups are kept until they are put together.
+const WAVE: usize = 256;
+/// The rows of a block of very many groups: what blocks have in common is put together more seldom.
+const LARGE: usize = 1 << 19;
+
+/// What is asked of groups of a dataset's rows, made by [`Dataset::aggregate`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Aggregation<'a> {
+    dataset: &'a Dataset,
+    by: Vec<String>,
+    predicate: Option<Predicate>,
+    outputs: Vec<Output>,
+}
+
+#[derive(Clone, Debug)]
+struct Output {
+    name: String,
+    /// None for the number of rows.
+    of: Option<(String, Function)>,
+}
+
+impl Dataset {
+    /// Asks for something of each group of rows that have the same values in the columns `by`; of all rows where there
+    /// are none. Groups come in the order in which they appear.
+    ///
+    /// ```
+    /// # use arrowwood::*;
+    /// # use std::sync::Arc;
+    /// # let array: arrow_array::ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![1, 2, 3]));
+    /// # let batch = arrow_array::RecordBatch::try_from_iter([("symbol", array.clone()), ("price", array)]).unwrap();
+    /// # let dataset = Dataset::try_from(vec![batch])?;
+    /// let means = dataset
+    ///     .aggregate(&["symbol"])
+    ///     .filter(col("price").gt(1))
+    ///     .column("price", Function::Mean)
+    ///     .named("n", "price", Function::Count)
+    ///     .finish()?;
+    /// assert_eq!(means.len()?, 2);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn aggregate<N: AsRef<str>>(&self, by: &[N]) -> Aggregation<'_> {
+        let by = by.iter().map(|name| name.as_ref().to_string()).collect();
+        Aggregation { dataset: self, by, predicate: None, outputs: Vec::new() }
+    }
+}
+
+impl<'a> Aggregation<'a> {
+    /// Only the rows of which `predicate` is true.
+    pub fn filter(mut self, predicate: Predicate) -> Aggregation<'a> {
+        self.predicate = Some(match self.predicate {
+            Some(before) => before & predicate,
+            None => predicate,
+        });
+        self
+    }
+
+    /// `function` of column `name`, as a column of the same name.
+    pub fn column(self, name: &str, function: Function) -> Aggregation<'a> {
+        self.named(name, name, function)
+    }
+
+    /// `function` of column `column`, as a column called `name`.
+    pub fn named(mut self, name: &str, column: &str, function: Function) -> Aggregation<'a> {
+        self.outputs.push(Output { name: name.into(), of: Some((column.into(), function)) });
+        self
+    }
+
+    /// The number of rows, as a column called `name`.
+    pub fn rows(mut self, name: &str) -> Aggregation<'a> {
+        self.outputs.push(Output { name: name.into(), of: None });
+        self
+    }
+
+    /// The groups' keys, and what was asked for, as a dataset with a row for each group.
+    ///
+    /// # Errors
+    /// `ColumnNotFound`; `Unsupported` for keys or functions that a type does not have; `InvalidArgument` for two columns
+    /// of one name, or a sum that does not fit its type.
+    pub fn finish(&self) -> Result<Dataset> {
+        let plan = Plan::of(self)?;
+        self.dataset.watched(Look::Now, || match &self.predicate {
+            Some(predicate) => plan.run(&self.dataset.bounded(predicate)?),
+            None => plan.run(self.dataset),
+        })
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let names: Vec<&String> = self.by.iter().chain(self.outputs.iter().map(|output| &output.name)).collect();
+        let twice = names.iter().enumerate().find(|(number, name)| names[..*number].contains(name));
+        twice.map_or(Ok(()), |(_, name)| {
+            Err(Error::argument(format!("aggregate would give two columns called '{name}'; name one otherwise")))
+        })
+    }
+}
+
+/// An aggregation by numbers of columns.
+struct Plan {
+    keys: Vec<usize>,
+    condition: Option<Condition>,
+    /// What is kept, each once.
+    kinds: Vec<Kind>,
+    outputs: Vec<Column>,
+}
+
+/// A column of the result.
+struct Column {
+    field: FieldRef,
+    /// The type of the column that it is of.
+    of: DataType,
+    function: Function,
+    /// What it is made of, and of which column.
+    kind: usize,
+    column: Option<usize>,
+}
+
+impl Plan {
+    fn of(asked: &Aggregation<'_>) -> Result<Plan> {
+        asked.check_names()?;
+        let (dataset, schema) = (asked.dataset, asked.dataset.schema());
+        let keys = asked.by.iter().map(|name| dataset.index_of(name)).collect::<Result<Vec<_>>>()?;
+        if let Some(&key) = keys.iter().find(|&&key| !is_key(schema.field(key).data_type())) {
+            let (name, data_type) = (schema.field(key).name(), type_name(schema.field(key).data_type()));
+            return Err(Error::unsupported(format!(
+                "grouping by column '{name}' of type {data_type} is not supported"
+            )));
+        }
+        let condition = asked.predicate.as_ref();
+        let condition = condition.map(|predicate| Condition::of(predicate, schema, &|name| dataset.index_of(name)));
+        let mut plan = Plan { keys, condition: condition.transpose()?, kinds: Vec::new(), outputs: Vec::new() };
+        for output in &asked.outputs {
+            plan.add(dataset, output)?;
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, dataset: &Dataset, output: &Output) -> Result<()> {
+        let (kind, of, function, column) = match &output.of {
+            None => (Kind::Rows, DataType::Null, Function::Count, None),
+            Some((name, function)) => {
+                let column = dataset.index_of(name)?;
+                let of = match dataset.schema().field(column).data_type() {
+                    DataType::Dictionary(_, values) if is_number(values) || is_integer(values) => {
+                        values.as_ref().clone()
+                    }
+                    own => own.clone(),
+                };
+                let kind = kind_of(*function, &of, column).ok_or_else(|| {
+                    let message = format!("{function} of column '{name}' of type {} is not supported", type_name(&of));
+                    Error::new(ErrorKind::Unsupported, message)
+                })?;
+                (kind, of, *function, Some(column))
+            }
+        };
+        let number = self.kinds.iter().position(|known| *known == kind).unwrap_or(self.kinds.len());
+        if number == self.kinds.len() {
+            self.kinds.push(kind);
+        }
+        let field = Arc::new(Field::new(&output.name, outcome::type_of(function, &of), function != Function::Count));
+        self.outputs.push(Column { field, of, function, kind: number, column });
+        Ok(())
+    }
+
+    fn run(&self, dataset: &Dataset) -> Result<Dataset> {
+        let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
+        let fused = Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?;
+        let is_large = fused.is_none() && self.has_many_groups(&frame)?;
+        let frame = if is_large { frame.in_blocks_of(LARGE) } else { frame };
+        let mut table = Table::new(self);
+        let columns = self.keys.len() + self.kinds.len() + 1;
+        let wave = WAVE * BLOCK / frame.block_rows();
+        for start in (0..frame.blocks()).step_by(wave) {
+            let blocks = start..frame.blocks().min(start + wave);
+            let bytes = blocks.len().saturating_mul(8 * columns * frame.block_rows());
+            let done = parallel::map(blocks.len(), bytes, |job| self.block(&frame, start + job, fused.as_ref()));
+            for (block, done) in blocks.zip(done) {
+                let mut done = done?;
+                if !done.in_order && !table.knows(&done.groups) {
+                    // Which group came first is asked for only where there are new ones.
+                    done = self.block(&frame, block, None)?;
+                }
+                table.add(frame.block_start(block), &done.groups, &done.states)?;
+            }
+        }
+        self.finish(dataset, &frame, table)
+    }
+
+    /// Whether the first block has so many groups that blocks would find hardly a group twice.
+    fn has_many_groups(&self, frame: &Frame<'_>) -> Result<bool> {
+        if self.keys.is_empty() || frame.blocks() < 2 {
+            return Ok(false);
+        }
+        Ok(group(frame, 0, &self.keys, &self.masks(frame, 0)?)?.count() > BLOCK / 8)
+    }
+
+    fn masks(&self, frame: &Frame<'_>, block: usize) -> Result<Vec<Option<Mask>>> {
+        let mask = |(part, rows)| self.condition.as_ref().map(|c| c.mask(frame, part, &rows, true)).transpose();
+        frame.spans(block).map(mask).collect()
+    }
+
+    /// The groups of a block, and what is kept of them.
+    fn block<'a>(&self, frame: &Frame<'a>, block: usize, fused: Option<&Fused<'a>>) -> Result<Block<'a>> {
+        if let Some((groups, states)) = fused.map_or(Ok(None), |fused| fused.block(frame, block))? {
+            return Ok(Block { groups, states, in_order: false });
+        }
+        let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?)?;
+        let states = self.kinds.iter().map(|&kind| State::of_block(kind, frame, block, &groups));
+        let states = states.collect::<Result<_>>()?;
+        // The next block of this thread has use for the memory.
+        groups.ids = Vec::new();
+        Ok(Block { groups, states, in_order: true })
+    }
+
+    fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, table: Table<'_>) -> Result<Dataset> {
+        let keys = dataset.select_at(&self.keys)?;
+        let rows = if self.keys.is_empty() { 1 } else { table.firsts.len() };
+        let mut columns = Vec::with_capacity(self.outputs.len());
+        for output in &self.outputs {
+            let array = match (&table.states[output.kind], output.column) {
+                (State::Text(found), Some(column)) => outcome::texts(dataset, frame, column, rows, &found.best)?,
+                (state, _) => outcome::array(state, output.function, &output.of, output.field.data_type(), rows)
+                    .map_err(|e| e.context(format_args!("column '{}'", output.field.name())))?,
+            };
+            columns.push(array);
+        }
+        let fields: Vec<FieldRef> = keys.schema().fields().iter().cloned().chain(self.fields()).collect();
+        let schema = Arc::new(Schema::new(fields));
+        if self.keys.is_empty() {
+            return Ok(Dataset::of_arrays(schema, vec![(1, columns)]));
+        }
+        let keys = gather_rows(&keys, &Frame::of(&keys)?, rows, |group| table.firsts[group])?;
+        beside(&keys, &columns, schema)
+    }
+
+    fn fields(&self) -> impl Iterator<Item = FieldRef> {
+        self.outputs.iter().map(|output| output.field.clone())
+    }
+}
+
+/// What one block has.
+struct Block<'a> {
+    groups: Groups<'a>,
+    states: Vec<State<'a>>,
+    /// Whether the groups are numbered as they appear, and their first rows known.
+    in_order: bool,
+}
+
+/// The columns of `keys`, which may come in several batches, and `columns` beside them.
+fn beside(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<Dataset> {
+    let mut batches = Vec::new();
+    let mut start = 0;
+    for part in keys.parts() {
+        let part = part?;
+        let len = part.rows.len();
+        let mut arrays = part.columns()?;
+        arrays.extend(columns.iter().map(|column| slice(column, start, len)));
+        batches.push((len, arrays));
+        start += len;
+    }
+    Ok(Dataset::of_arrays(schema, batches))
+}
+
+fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<Kind> {
+    use DataType::*;
+    let is_float = data_type.is_floating();
+    let is_wide = matches!(data_type, Decimal128(..) | Decimal256(..));
+    let is_number = is_number(data_type) && !matches!(data_type, Dictionary(..));
+    let is_text = match data_type {
+        Dictionary(_, values) => is_text(values),
+        other => is_text(other),
+    };
+    Some(match function {
+        Function::Count => Kind::Count(column),
+        Function::Sum | Function::Mean if is_float => Kind::Floats(column),
+        Function::Sum | Function::Mean if is_wide => Kind::Decimals(column),
+        Function::Sum | Function::Mean if is_number => Kind::Integers(column),
+        Function::Sum if matches!(data_type, Duration(_)) => Kind::Integers(column),
+        Function::Var | Function::Std if is_number => Kind::Moments(column),
+        Function::Min if is_float => Kind::LeastFloat(column),
+        Function::Max if is_float => Kind::MostFloat(column),
+        Function::Min if is_wide || is_integer(data_type) => Kind::LeastInteger(column),
+        Function::Max if is_wide || is_integer(data_type) => Kind::MostInteger(column),
+        Function::Min if is_text => Kind::LeastText(column),
+        Function::Max if is_text => Kind::MostText(column),
+        _ => return None,
+    })
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+}
+
+/// All groups so far.
+struct Table<'a> {
+    cells: Vec<Cell<'a>>,
+    width: usize,
+    /// The first row of each.
+    firsts: Vec<u64>,
+    states: Vec<State<'a>>,
+    /// Keys of one column.
+    single: Interner<'a>,
+    /// Keys of several columns.
+    by_cells: HashTable<usize>,
+    hasher: DefaultHashBuilder,
+}
+
+impl<'a> Table<'a> {
+    fn new(plan: &Plan) -> Table<'a> {
+        // Of all rows there is one group, even of none.
+        let groups = usize::from(plan.keys.is_empty());
+        Table {
+            cells: Vec::new(),
+            width: plan.keys.len(),
+            firsts: Vec::new(),
+            states: plan.kinds.iter().map(|&kind| State::empty(kind, groups)).collect(),
+            single: Interner::default(),
+            by_cells: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+
+    /// Adds a block, whose first row is row `start`.
+    fn add(&mut self, start: u64, groups: &Groups<'a>, states: &[State<'a>]) -> Result<()> {
+        if self.firsts.len() + groups.count() >= u32::MAX as usize {
+            return Err(Error::unsupported("more than 2^32 groups"));
+        }
+        let first = |number: usize| start + u64::from(groups.firsts[number]);
+        let found = (0..groups.count()).map(|number| self.find(groups.cells_of(number), first(number)));
+        let found: Vec<usize> = found.collect();
+        let count = self.firsts.len();
+        self.states.iter_mut().zip(states).for_each(|(all, block)| all.merge(&found, count, block));
+        Ok(())
+    }
+
+    /// Whether all of these groups have come before.
+    fn knows(&self, groups: &Groups<'a>) -> bool {
+        (0..groups.count()).all(|number| match groups.cells_of(number) {
+            [cell] => self.single.known(*cell).is_some(),
+            wanted => {
+                let is_it = |&group: &usize| &self.cells[group * self.width..][..self.width] == wanted;
+                self.by_cells.find(self.hasher.hash_one(wanted), is_it).is_some()
+            }
+        })
+    }
+
+    fn find(&mut self, wanted: &[Cell<'a>], first: u64) -> usize {
+        if let [cell] = wanted {
+            let group = self.single.id(*cell) as usize - 1;
+            if group == self.firsts.len() {
+                self.firsts.push(first);
+            }
+            return group;
+        }
+        let Table { cells, width, firsts, by_cells, hasher, .. } = self;
+        let of = |group: usize, cells: &[Cell<'a>]| -> u64 { hasher.hash_one(&cells[group * *width..][..*width]) };
+        let hash = hasher.hash_one(wanted);
+        if let Some(&group) = by_cells.find(hash, |&group| &cells[group * *width..][..*width] == wanted) {
+            return group;
+        }
+        let group = firsts.len();
+        cells.extend_from_slice(wanted);
+        firsts.push(first);
+        by_cells.insert_unique(hash, group, |&group| of(group, cells));
+        group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use arrow_array::types::{Int8Type, UInt16Type};
+    use arrow_array::*;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::col;
+
+    type Given = (Option<u8>, Option<i64>, Option<f64>);
+
+    const WORDS: [&str; 6] = ["", "fig", "pear", "apple", "a word of many letters", "another word of many"];
+
+    /// Columns of the rows: keys of every kind, an integer, a float.
+    fn batch(rows: &[Given], start: usize) -> RecordBatch {
+        let words = || rows.iter().map(|row| row.0.map(|key| WORDS[usize::from(key) % 6]));
+        // Another dictionary in each batch, some words of it twice.
+        let turned: Vec<&str> = (0..12).map(|i| WORDS[(i + start) % 6]).collect();
+        let keys = |key: u8| (12 + usize::from(key) % 6 - start % 6) % 6 + if key > 100 { 6 } else { 0 };
+        let narrow: Int8Array = rows.iter().map(|row| row.0.map(|key| keys(key) as i8)).collect();
+        let wide: UInt16Array = rows.iter().map(|row| row.0.map(|key| keys(key) as u16)).collect();
+        let dictionary = Arc::new(StringArray::from(turned)) as ArrayRef;
+        let number = |scale: i64| rows.iter().map(move |row| row.0.map(|key| i64::from(key % 6) * scale - 3));
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("text", Arc::new(words().collect::<StringArray>())),
+            ("view", Arc::new(words().collect::<StringViewArray>())),
+            ("narrow", Arc::new(DictionaryArray::<Int8Type>::new(narrow, dictionary.clone()))),
+            ("wide", Arc::new(DictionaryArray::<UInt16Type>::new(wide, dictionary))),
+            ("small", Arc::new(number(1).map(|n| n.map(|n| n as i8)).collect::<Int8Array>())),
+            ("large", Arc::new(number(1 << 40).collect::<Int64Array>())),
+            ("real", Arc::new(number(1).map(|n| n.map(|n| n as f64)).collect::<Float64Array>())),
+            ("exact", Arc::new(number(7).map(|n| n.map(i128::from)).collect::<Decimal128Array>())),
+            ("n", Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>())),
+            ("x", Arc::new(rows.iter().map(|row| row.2).collect::<Float64Array>())),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
+    }
+
+    fn dataset(rows: &[Given], cuts: &[usize]) -> Dataset {
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (rows.len() + 1)).chain([0, rows.len()]).collect();
+        ends.sort_unstable();
+        let batches = ends.windows(2).map(|ends| batch(&rows[ends[0]..ends[1]], ends[0]));
+        Dataset::try_from(batches.collect::<Vec<_>>()).unwrap()
+    }
+
+    fn asked<'a>(dataset: &'a Dataset, by: &[&str]) -> Aggregation<'a> {
+        dataset
+            .aggregate(by)
+            .filter(col("n").ne(3) | col("n").is_null())
+            .rows("rows")
+            .named("sum", "n", Function::Sum)
+            .named("min", "n", Function::Min)
+            .named("mean", "x", Function::Mean)
+            .named("max", "x", Function::Max)
+            .named("var", "x", Function::Var)
+            .named("first", "text", Function::Min)
+    }
+
+    fn cells(dataset: &Dataset) -> Vec<Vec<String>> {
+        let row = |row: crate::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string()).collect();
+        dataset.rows().map(|found| row(found.unwrap())).collect()
+    }
+
+    /// The rows of each word, in the order in which words appear.
+    fn naive(rows: &[Given]) -> Vec<Vec<Given>> {
+        let (mut numbers, mut groups) = (HashMap::new(), Vec::<Vec<Given>>::new());
+        for row in rows.iter().filter(|row| row.1 != Some(3)) {
+            let group = *numbers.entry(row.0.map(|key| key % 6)).or_insert(groups.len());
+            groups.resize(groups.len().max(group + 1), Vec::new());
+            groups[group].push(*row);
+        }
+        groups
+    }
+
+    fn check(found: &[String], group: &[Given]) {
+        let sum: i64 = group.iter().filter_map(|row| row.1).sum();
+        let min = group.iter().filter_map(|row| row.1).min().map_or("null".into(), |min| min.to_string());
+        assert_eq!(found[..3], [group.len().to_string(), sum.to_string(), min]);
+        let x: Vec<f64> = group.iter().filter_map(|row| row.2).collect();
+        let close = |found: &str, expected: Option<f64>| match expected {
+            Some(expected) => assert!((found.parse::<f64>().unwrap() - expected).abs() < 1e-6, "{found} {expected}"),
+            None => assert_eq!(found, "null"),
+        };
+        let mean = x.iter().sum::<f64>() / x.len() as f64;
+        close(&found[3], (!x.is_empty()).then_some(mean));
+        close(&found[4], x.iter().copied().reduce(f64::max));
+        let squares: f64 = x.iter().map(|x| (x - mean) * (x - mean)).sum();
+        close(&found[5], (x.len() > 1).then(|| squares / (x.len() - 1) as f64));
+        assert_eq!(found[6], group[0].0.map_or("null", |key| WORDS[usize::from(key) % 6]));
+    }
+
+    fn given() -> impl Strategy<Value = Given> {
+        let option = |weight| prop::option::weighted(weight, any::<u8>());
+        (option(0.9), prop::option::weighted(0.8, -9i64..9), prop::option::weighted(0.8, -1e3..1e3f64))
+    }
+
+    proptest! {
+        #[test]
+        fn groups_are_those_of_a_naive_loop_whatever_the_key(
+            rows in prop::collection::vec(given(), 1..300), cuts in prop::collection::vec(any::<usize>(), 0..5),
+        ) {
+            let dataset = dataset(&rows, &cuts);
+            let groups = naive(&rows);
+            for key in ["text", "view", "narrow", "wide", "small", "large", "real", "exact"] {
+                for by in [&[key][..], &["text", key], &[key, "small", "wide"]] {
+                    if by[1..].contains(&key) || by[0] == "text" && by.len() > 1 && key == "text" {
+                        continue;
+                    }
+                    let found = asked(&dataset, by).finish().unwrap();
+                    found.validate(|_, _| ()).unwrap();
+                    let found = cells(&found);
+                    prop_assert_eq!(found.len(), groups.len(), "{:?}", by);
+                    found.iter().zip(&groups).for_each(|(found, group)| check(&found[by.len()..], group));
+                }
+            }
+        }
+    }
+
+    /// Blocks that end inside of batches and batches inside of blocks, on one thread and several, give the same bits.
+    #[test]
+    fn neither_threads_nor_batches_change_a_result() {
+        let row = |i: u32| (Some((i.wrapping_mul(2_654_435_761) >> 13) as u8), Some(1), Some(f64::from(i).sin() * 1e9));
+        let rows: Vec<Given> = (0..300_000).map(row).collect();
+        let whole = cells(&asked(&dataset(&rows, &[]), &["wide"]).finish().unwrap());
+        let cuts: Vec<usize> = (0..50).map(|i| i * i * 7919).collect();
+        assert_eq!(cells(&asked(&dataset(&rows, &cuts), &["wide"]).finish().unwrap()), whole);
+        let groups = naive(&rows);
+        whole.iter().zip(&groups).for_each(|(found, group)| {
+            let mean = group.iter().filter_map(|row| row.2).sum::<f64>() / group.len() as f64;
+            assert!((found[4].parse::<f64>().unwrap() - mean).abs() < 1e-3);
+        });
+    }
+
+    #[test]
+    fn many_groups_keep_their_order() {
+        let n: Int64Array = (0..400_000i64).map(|i| (i * 7_919) % 150_001).collect();
+        let text: StringArray = n.iter().map(|n| n.map(|n| format!("the number {n}"))).collect();
+        let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(n.clone())), ("text", Arc::new(text))];
+        let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
+        for by in [&["n"][..], &["text"], &["text", "n"]] {
+            let found = dataset.aggregate(by).rows("rows").named("sum", "n", Function::Sum).finish().unwrap();
+            let sums: Vec<i128> =
+                found.column("sum").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
+            let counts: Vec<i128> =
+                found.column("rows").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
+            assert_eq!(sums.len(), 150_001);
+            assert!(
+                sums.iter().zip(&counts).zip(n.iter()).all(|((sum, count), n)| *sum == i128::from(n.unwrap()) * count)
+            );
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The groups of a block's rows: each row gets the number of its group, and groups are numbered as they appear. Number 0
+//! is for rows that a filter leaves out, so that the loops behind need not ask.
+
+use std::ops::Range;
+
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+
+use super::intern::{Cell, Interner, packed_short};
+use crate::array::{Value, value};
+use crate::compute::access::{Bits, Keys, Texts, dictionary_of, fixed_values, is_same};
+use crate::compute::frame::Frame;
+use crate::compute::reduce::OUT;
+use crate::compute::select::Mask;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Not a group yet.
+const UNSEEN: u32 = u32::MAX;
+
+/// Rows in groups.
+#[derive(Debug)]
+pub(super) struct Groups<'a> {
+    /// The number of each row's group.
+    pub ids: Vec<u32>,
+    /// The keys of group 1, of group 2, and so on: `width` each.
+    pub cells: Vec<Cell<'a>>,
+    pub width: usize,
+    /// The first row of each group.
+    pub firsts: Vec<u32>,
+}
+
+impl<'a> Groups<'a> {
+    pub(in crate::compute) fn count(&self) -> usize {
+        self.firsts.len()
+    }
+
+    pub(super) fn cells_of(&self, group: usize) -> &[Cell<'a>] {
+        &self.cells[group * self.width..][..self.width]
+    }
+}
+
+/// Whether rows can be grouped by a column of the type.
+pub(super) fn is_key(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(_, values) => is_key(values) && !matches!(**values, Dictionary(..)),
+        Boolean | Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
+        other => other.is_primitive(),
+    }
+}
+
+/// Groups the rows of block `block` by the columns `keys`; `masks` has the rows of each span that are asked for.
+pub(super) fn group<'a>(frame: &Frame<'a>, block: usize, keys: &[usize], masks: &[Option<Mask>]) -> Result<Groups<'a>> {
+    let mut groups: Option<Groups<'a>> = None;
+    for &column in keys {
+        let mut encoder = Encoder::default();
+        for ((part, rows), mask) in frame.spans(block).zip(masks) {
+            encoder.add(frame.checked(part, column)?, rows, mask.as_ref())?;
+        }
+        let next = encoder.finish();
+        groups = Some(match groups {
+            None => next,
+            Some(before) => combine(before, next),
+        });
+    }
+    Ok(groups.unwrap_or_else(|| one_group(frame, block, masks)))
+}
+
+fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Groups<'a> {
+    let mut ids = Vec::new();
+    for ((_, rows), mask) in frame.spans(block).zip(masks) {
+        match mask {
+            None => ids.resize(ids.len() + rows.len(), 1),
+            Some(mask) => ids.extend((0..rows.len()).map(|row| u32::from(mask.is_set(row)))),
+        }
+    }
+    let first = ids.iter().position(|&id| id != OUT);
+    Groups { ids, cells: Vec::new(), width: 0, firsts: first.map(|row| row as u32).into_iter().collect() }
+}
+
+/// Groups of both: a number for each pair that there is.
+fn combine<'a>(a: Groups<'a>, b: Groups<'a>) -> Groups<'a> {
+    /// Pairs that a table of all of them is made for.
+    const DENSE: usize = 1 << 18;
+    let (rows_of, width) = (b.count() + 1, a.width + b.width);
+    let pairs = (a.count() + 1) * rows_of;
+    let mut dense = if pairs <= DENSE { vec![UNSEEN; pairs] } else { Vec::new() };
+    let mut sparse = Interner::default();
+    let mut combined = Groups { ids: a.ids.clone(), cells: Vec::new(), width, firsts: Vec::new() };
+    for (row, (id, &other)) in combined.ids.iter_mut().zip(&b.ids).enumerate() {
+        if *id == OUT {
+            continue;
+        }
+        let pair = *id as usize * rows_of + other as usize;
+        let next = combined.firsts.len() as u32 + 1;
+        let found = match dense.get_mut(pair) {
+            Some(known) if *known == UNSEEN => {
+                *known = next;
+                next
+            }
+            Some(known) => *known,
+            None => sparse.id(Cell::Word(pair as u64)),
+        };
+        if found == next {
+            combined.firsts.push(row as u32);
+            combined.cells.extend_from_slice(a.cells_of(*id as usize - 1));
+            combined.cells.extend_from_slice(b.cells_of(other as usize - 1));
+        }
+        *id = found;
+    }
+    combined
+}
+
+/// Numbers the values of one column of a block.
+#[derive(Debug, Default)]
+struct Encoder<'a> {
+    ids: Vec<u32>,
+    firsts: Vec<u32>,
+    interner: Interner<'a>,
+    /// The last dictionary, and the numbers of its values as far as they have come.
+    dictionary: Option<(&'a ArrayData, Vec<u32>)>,
+}
+
+impl<'a> Encoder<'a> {
+    fn finish(self) -> Groups<'a> {
+        Groups { ids: self.ids, cells: self.interner.into_cells(), width: 1, firsts: self.firsts }
+    }
+
+    fn add(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
+        use DataType::*;
+        match array.data_type() {
+            Dictionary(..) => self.add_keys(array, rows, mask),
+            Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => self.add_texts(array, rows, mask),
+            Int8 | UInt8 => self.add_words::<1>(array, &rows, mask, |raw| raw[0].into()),
+            Int16 | UInt16 | Float16 => self.add_numbers::<2>(array, rows, mask, |raw| u16::from_le_bytes(raw).into()),
+            Int32 | UInt32 | Float32 | Date32 | Time32(_) | Decimal32(..) => {
+                self.add_numbers::<4>(array, rows, mask, |raw| u32::from_le_bytes(raw).into())
+            }
+            Int64 | UInt64 | Float64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
+                self.add_numbers::<8>(array, rows, mask, u64::from_le_bytes)
+            }
+            _ => self.add_cells(array, rows, mask),
+        }
+    }
+
+    /// The number of `cell`, which row `row` of the block has.
+    #[inline]
+    fn intern(&mut self, cell: Cell<'a>, row: usize) -> u32 {
+        let id = self.interner.id(cell);
+        if id as usize > self.firsts.len() {
+            self.firsts.push(row as u32);
+        }
+        id
+    }
+
+    /// The next row's number, which may be new.
+    #[inline(always)]
+    fn push(&mut self, id: u32) {
+        if id as usize > self.firsts.len() {
+            self.firsts.push(self.ids.len() as u32);
+        }
+        self.ids.push(id);
+    }
+
+    /// Row by row, whatever the type.
+    fn add_cells(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
+        for (number, row) in rows.enumerate() {
+            let id = match mask.is_none_or(|mask| mask.is_set(number)) {
+                true => self.intern(cell(array, row)?, self.ids.len()),
+                false => OUT,
+            };
+            self.ids.push(id);
+        }
+        Ok(())
+    }
+
+    /// Numbers whose bits say whether they are the same: all but floats.
+    fn add_numbers<const N: usize>(
+        &mut self,
+        array: &'a ArrayData,
+        rows: Range<usize>,
+        mask: Option<&Mask>,
+        word: impl Fn([u8; N]) -> u64,
+    ) -> Result<()> {
+        match array.data_type() {
+            DataType::Float64 => self.add_words::<8>(array, &rows, mask, |raw| float_word(f64::from_le_bytes(raw))),
+            DataType::Float16 | DataType::Float32 => self.add_cells(array, rows, mask),
+            _ => self.add_words(array, &rows, mask, word),
+        }
+    }
+
+    fn add_words<const N: usize>(
+        &mut self,
+        array: &'a ArrayData,
+        rows: &Range<usize>,
+        mask: Option<&Mask>,
+        word: impl Fn([u8; N]) -> u64,
+    ) -> Result<()> {
+        let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
+        let valid = Mask::valid(array, rows);
+        self.ids.reserve(values.len());
+        for (number, raw) in values.iter().enumerate() {
+            if mask.is_some_and(|mask| !mask.is_set(number)) {
+                self.ids.push(OUT);
+                continue;
+            }
+            if valid.as_ref().is_some_and(|valid| !valid.is_set(number)) {
+                let id = self.intern(Cell::Null, self.ids.len());
+                self.ids.push(id);
+                continue;
+            }
+            let id = self.interner.word(word(*raw));
+            self.push(id);
+        }
+        Ok(())
+    }
+
+    fn add_texts(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
+        let texts = Texts::of(array)?;
+        let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
+        self.ids.reserve(rows.len());
+        // Rows in order have many neighbours that are the same.
+        let (mut last, mut last_word, mut last_id) = (&[][..], 0, UNSEEN);
+        for (number, row) in rows.enumerate() {
+            if mask.is_some_and(|mask| !mask.is_set(number)) {
+                self.ids.push(OUT);
+                continue;
+            }
+            if has_nulls && texts.is_null(row) {
+                let id = self.intern(Cell::Null, self.ids.len());
+                self.ids.push(id);
+                continue;
+            }
+            let bytes = texts.get(row)?;
+            // No text is word 0.
+            let word = if bytes.len() < 8 { packed_short(bytes) } else { 0 };
+            if word != last_word || word == 0 && (last_id == UNSEEN || bytes != last) {
+                last_id = if word == 0 { self.interner.text(bytes) } else { self.interner.short(word, bytes) };
+            }
+            (last, last_word) = (bytes, word);
+            self.push(last_id);
+        }
+        Ok(())
+    }
+
+    fn add_keys(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
+        let dictionary = dictionary_of(array)?;
+        let mut numbers = match self.dictionary.take() {
+            Some((last, numbers)) if is_same(last, dictionary) => numbers,
+            _ => vec![UNSEEN; dictionary.len().max(256)],
+        };
+        let (keys, valid) = (Keys::of(array), Mask::valid(array, &rows));
+        let start = self.ids.len();
+        self.ids.resize(start + rows.len(), OUT);
+        for (word, first) in rows.clone().step_by(64).enumerate() {
+            let count = (rows.end - first).min(64);
+            let bits = |mask: Option<&Mask>| mask.map_or(u64::MAX, |mask| mask.words[word]);
+            let (wanted, valid) = (bits(mask), bits(valid.as_ref()));
+            let into = &mut self.ids[start + word * 64..][..count];
+            if valid == u64::MAX && look_up(&keys, first, wanted, &numbers, into) {
+                continue;
+            }
+            for i in 0..count {
+                let at = start + word * 64 + i;
+                let key = keys.get(first + i);
+                self.ids[at] = match (wanted >> i & 1 == 1, valid >> i & 1 == 1) {
+                    (false, _) => OUT,
+                    (true, false) => self.intern(Cell::Null, at),
+                    (true, true) => self.number(dictionary, &mut numbers, key, at)?,
+                };
+            }
+        }
+        self.dictionary = Some((dictionary, numbers));
+        Ok(())
+    }
+
+    /// The number of the value with key `key`.
+    fn number(
+        &mut self,
+        dictionary: &'a ArrayData,
+        numbers: &mut [u32],
+        key: Option<usize>,
+        row: usize,
+    ) -> Result<u32> {
+        let key = key.filter(|&key| key < dictionary.len());
+        let key =
+            key.ok_or_else(|| Error::invalid(format!("a key outside of a dictionary of {}", dictionary.len())))?;
+        if numbers[key] == UNSEEN {
+            numbers[key] = self.intern(cell(dictionary, key)?, row);
+        }
+        Ok(numbers[key])
+    }
+}
+
+/// The numbers of rows without nulls; false where one of them has none yet.
+#[inline]
+fn look_up(keys: &Keys<'_>, first: usize, wanted: u64, numbers: &[u32], into: &mut [u32]) -> bool {
+    let count = into.len();
+    match (keys, numbers.first_chunk::<256>()) {
+        (Keys::Bytes(keys), Some(numbers)) => {
+            let keys = keys.get(first..first + count).unwrap_or_default();
+            match (into.first_chunk_mut::<64>(), keys.first_chunk::<64>()) {
+                (Some(into), Some(keys)) => fill_all(into, wanted, keys, numbers),
+                _ => fill(into, wanted, keys.iter().map(|[key]| numbers[*key as usize])),
+            }
+        }
+        (keys, _) => {
+            let number = |row: usize| keys.get(row).and_then(|key| numbers.get(key)).copied().unwrap_or(UNSEEN);
+            fill(into, wanted, (first..first + count).map(number))
+        }
+    }
+}
+
+/// As `fill`, of as many rows as there are bits.
+#[inline(always)]
+fn fill_all(into: &mut [u32; 64], wanted: u64, keys: &[[u8; 1]; 64], numbers: &[u32; 256]) -> bool {
+    let mut most = 0;
+    for row in 0..64 {
+        let number = numbers[keys[row][0] as usize] & 0u32.wrapping_sub((wanted >> row & 1) as u32);
+        most = most.max(number);
+        into[row] = number;
+    }
+    most != UNSEEN
+}
+
+#[inline(always)]
+fn fill(into: &mut [u32], wanted: u64, numbers: impl Iterator<Item = u32>) -> bool {
+    let (mut left, mut most) = (wanted, 0);
+    for (into, number) in into.iter_mut().zip(numbers) {
+        // All ones where the row is asked for.
+        let number = number & 0u32.wrapping_sub((left & 1) as u32);
+        left >>= 1;
+        most = most.max(number);
+        *into = number;
+    }
+    most != UNSEEN
+}
+
+/// The word that says which float it is to a group.
+fn float_word(number: f64) -> u64 {
+    if number.is_nan() {
+        f64::NAN.to_bits()
+    } else {
+        // Of −0.0 as of 0.0.
+        (number + 0.0).to_bits()
+    }
+}
+
+/// The key that row `row` of `array` has.
+pub(super) fn cell(array: &ArrayData, row: usize) -> Result<Cell<'_>> {
+    if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+        return Ok(Cell::Null);
+    }
+    let words = |number: Option<u64>| number.map(Cell::Word).ok_or_else(|| Error::invalid("fewer values than rows"));
+    match array.data_type() {
+        DataType::Boolean => Ok(Cell::Word(Bits::of(array).get(row).into())),
+        DataType::Dictionary(..) => cell_of_key(array, row),
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => match value(array, row)? {
+            Value::Float32(number) => Ok(Cell::Word(float_word(number.into()))),
+            Value::Float64(number) => Ok(Cell::Word(float_word(number))),
+            _ => Ok(Cell::Null),
+        },
+        other => match other.primitive_width() {
+            Some(1) => words(fixed_values::<1>(array).get(row).map(|raw| raw[0].into())),
+            Some(2) => words(fixed_values::<2>(array).get(row).map(|raw| u16::from_le_bytes(*raw).into())),
+            Some(4) => words(fixed_values::<4>(array).get(row).map(|raw| u32::from_le_bytes(*raw).into())),
+            Some(8) => words(fixed_values::<8>(array).get(row).map(|raw| u64::from_le_bytes(*raw))),
+            _ => Texts::of(array)?.get(row).map(Cell::Bytes),
+        },
+    }
+}
+
+fn cell_of_key(array: &ArrayData, row: usize) -> Result<Cell<'_>> {
+    let dictionary = dictionary_of(array)?;
+    match Keys::of(array).get(row).filter(|&key| key < dictionary.len()) {
+        Some(key) if !matches!(dictionary.data_type(), DataType::Dictionary(..)) => cell(dictionary, key),
+        _ => Err(Error::new(ErrorKind::InvalidData, "a key outside of its dictionary")),
+    }
+}

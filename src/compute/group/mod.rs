@@ -1,0 +1,14 @@
+//! Groups and their aggregates.
+//!
+//! In reading order: `intern` (keys as numbers), `groups` (the group of each row), `state` (what a group has so far),
+//! `outcome` (as columns), `fused` (condition, groups and sums in one loop), `aggregate`.
+
+mod aggregate;
+mod fused;
+mod groups;
+mod intern;
+mod outcome;
+mod state;
+
+pub use aggregate::Aggregation;
+pub use outcome::Function;

@@ -1,0 +1,235 @@
+//! What was kept of groups, as columns.
+
+use std::fmt;
+use std::str::FromStr;
+
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, i256};
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use half::f16;
+
+use super::state::State;
+use crate::array::Parts;
+use crate::compute::frame::Frame;
+use crate::compute::kernels::decimal_to_f64;
+use crate::compute::select::{Picked, Plains, limits};
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::types::type_name;
+
+/// What is worked out of the values of a group; nulls are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// The sum, 0 of no values: `int64` or `uint64` of integers and booleans, `float64` of floats, decimals and durations
+    /// of their kind. One that does not fit is an error.
+    Sum,
+    /// The mean as `float64`, null of no values. NaN is a number, as in sums.
+    Mean,
+    /// The smallest value; NaN only where there is nothing else.
+    Min,
+    /// The largest value, likewise.
+    Max,
+    /// How many values are not null.
+    Count,
+    /// The variance of a sample (divided by n − 1) as `float64`, null of fewer than two values.
+    Var,
+    /// The square root of the variance.
+    Std,
+}
+
+impl FromStr for Function {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Function> {
+        Ok(match name {
+            "sum" => Function::Sum,
+            "mean" => Function::Mean,
+            "min" => Function::Min,
+            "max" => Function::Max,
+            "count" => Function::Count,
+            "var" => Function::Var,
+            "std" => Function::Std,
+            other => {
+                let known = "'sum', 'mean', 'min', 'max', 'count', 'var' or 'std'";
+                return Err(Error::argument(format!("expected {known}, got '{other}'")));
+            }
+        })
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Function::Sum => "sum",
+            Function::Mean => "mean",
+            Function::Min => "min",
+            Function::Max => "max",
+            Function::Count => "count",
+            Function::Var => "var",
+            Function::Std => "std",
+        })
+    }
+}
+
+/// The type of `function` of a column of type `of`.
+pub(super) fn type_of(function: Function, of: &DataType) -> DataType {
+    use DataType::*;
+    match function {
+        Function::Count => Int64,
+        Function::Mean | Function::Var | Function::Std => Float64,
+        Function::Min | Function::Max => of.clone(),
+        Function::Sum => match of {
+            Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) => Decimal128(38, *scale),
+            Decimal256(_, scale) => Decimal256(76, *scale),
+            Duration(unit) => Duration(*unit),
+            unsigned if unsigned.is_unsigned_integer() => UInt64,
+            float if float.is_floating() => Float64,
+            _ => Int64,
+        },
+    }
+}
+
+/// A column of `rows` values of `data_type`.
+pub(super) fn array(
+    state: &State<'_>,
+    function: Function,
+    of: &DataType,
+    data_type: &DataType,
+    rows: usize,
+) -> Result<ArrayData> {
+    let scale = match of {
+        DataType::Decimal32(_, s) | DataType::Decimal64(_, s) => *s,
+        DataType::Decimal128(_, s) | DataType::Decimal256(_, s) => *s,
+        _ => 0,
+    };
+    let mean = |sum: f64, count: u64| (count > 0).then(|| sum / count as f64);
+    match (state, function) {
+        (State::Counts(counts), _) => {
+            integers(data_type, rows, counts.iter().map(|&n| Some(i256::from_i128(n.into()))))
+        }
+        (State::Floats(sums), Function::Sum) => floats(data_type, rows, sums.iter().map(|sum| Some(sum.total()))),
+        (State::Floats(sums), _) => floats(data_type, rows, sums.iter().map(|sum| mean(sum.total(), sum.count))),
+        (State::Integers(sums), Function::Sum) => {
+            integers(data_type, rows, sums.iter().map(|sum| Some(i256::from_i128(sum.0))))
+        }
+        (State::Integers(sums), _) => {
+            let total = |sum: i128| if scale == 0 { sum as f64 } else { decimal_to_f64(i256::from_i128(sum), scale) };
+            floats(data_type, rows, sums.iter().map(|sum| mean(total(sum.0), sum.1)))
+        }
+        (State::Decimals(sums), _) => {
+            if sums.iter().any(|sum| sum.0.is_none()) {
+                return Err(too_large(data_type));
+            }
+            match function {
+                Function::Sum => integers(data_type, rows, sums.iter().map(|sum| sum.0)),
+                _ => {
+                    let of = |sum: &(Option<i256>, u64)| mean(decimal_to_f64(sum.0.unwrap_or_default(), scale), sum.1);
+                    floats(data_type, rows, sums.iter().map(of))
+                }
+            }
+        }
+        (State::Moments(all), Function::Std) => {
+            floats(data_type, rows, all.iter().map(|moments| moments.variance().map(f64::sqrt)))
+        }
+        (State::Moments(all), _) => floats(data_type, rows, all.iter().map(|moments| moments.variance())),
+        (State::Integer(found), _) => integers(data_type, rows, found.best.iter().copied()),
+        (State::Float(found), _) => floats(data_type, rows, found.best.iter().copied()),
+        (State::Text(_), _) => Err(Error::unsupported("text is gathered")),
+    }
+}
+
+/// The values of column `column` in the rows that were found best.
+pub(super) fn texts(
+    dataset: &Dataset,
+    frame: &Frame<'_>,
+    column: usize,
+    rows: usize,
+    best: &[Option<(&[u8], u64)>],
+) -> Result<ArrayData> {
+    // Where nothing was found any row does for the moment.
+    let row = |group: usize| best.get(group).copied().flatten().map_or(0, |(_, row)| row);
+    if frame.rows() == 0 {
+        return Ok(nulls_of(dataset.schema().field(column).data_type(), rows));
+    }
+    let found = Picked::of(frame, (0..rows).map(row)).column(frame, &Plains::default(), dataset.schema(), column)?;
+    let valid: Vec<bool> = (0..rows).map(|group| best.get(group).is_some_and(Option::is_some)).collect();
+    if valid.iter().all(|&valid| valid) {
+        return Ok(found);
+    }
+    let nulls = NullBuffer::from(valid);
+    let (validity, buffers) = (Some((nulls.buffer().clone(), nulls.null_count())), found.buffers().to_vec());
+    let children = found.child_data().to_vec();
+    Ok(Parts { data_type: found.data_type().clone(), len: rows, validity, buffers, children }.assemble())
+}
+
+fn nulls_of(data_type: &DataType, rows: usize) -> ArrayData {
+    ArrayData::new_null(data_type, rows)
+}
+
+fn too_large(data_type: &DataType) -> Error {
+    Error::argument(format!("a sum does not fit its type {}", type_name(data_type)))
+}
+
+fn fixed<const N: usize>(
+    data_type: &DataType,
+    rows: usize,
+    values: impl Iterator<Item = Option<[u8; N]>>,
+) -> ArrayData {
+    let (mut bytes, mut valid) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    for value in values.take(rows) {
+        bytes.push(value.unwrap_or([0; N]));
+        valid.push(value.is_some());
+    }
+    bytes.resize(rows, [0; N]);
+    valid.resize(rows, false);
+    let nulls = valid.iter().filter(|valid| !**valid).count();
+    let validity = (nulls > 0).then(|| (BooleanBuffer::from(valid).into_inner(), nulls));
+    let buffers = vec![Buffer::from(bytes.as_flattened())];
+    Parts { data_type: data_type.clone(), len: rows, validity, buffers, children: Vec::new() }.assemble()
+}
+
+fn floats(data_type: &DataType, rows: usize, values: impl Iterator<Item = Option<f64>>) -> Result<ArrayData> {
+    Ok(match data_type {
+        DataType::Float16 => fixed(data_type, rows, values.map(|v| v.map(|v| f16::from_f64(v).to_le_bytes()))),
+        DataType::Float32 => fixed(data_type, rows, values.map(|v| v.map(|v| (v as f32).to_le_bytes()))),
+        _ => fixed(data_type, rows, values.map(|v| v.map(f64::to_le_bytes))),
+    })
+}
+
+fn integers(data_type: &DataType, rows: usize, values: impl Iterator<Item = Option<i256>>) -> Result<ArrayData> {
+    let values: Vec<Option<i256>> = values.collect();
+    let (low, high) = limits(data_type);
+    if values.iter().flatten().any(|value| !(low..=high).contains(value)) {
+        return Err(too_large(data_type));
+    }
+    let first = |value: i256| value.to_le_bytes();
+    macro_rules! narrow {
+        ($width:literal) => {
+            fixed::<$width>(
+                data_type,
+                rows,
+                values.into_iter().map(|value| value.and_then(|value| first(value).first_chunk::<$width>().copied())),
+            )
+        };
+    }
+    Ok(match data_type {
+        DataType::Boolean => booleans(rows, &values),
+        other => match other.primitive_width() {
+            Some(1) => narrow!(1),
+            Some(2) => narrow!(2),
+            Some(4) => narrow!(4),
+            Some(8) => narrow!(8),
+            Some(16) => narrow!(16),
+            _ => narrow!(32),
+        },
+    })
+}
+
+fn booleans(rows: usize, values: &[Option<i256>]) -> ArrayData {
+    let value = |row: usize| values.get(row).copied().flatten();
+    let bits = BooleanBuffer::collect_bool(rows, |row| value(row) == Some(i256::ONE)).into_inner();
+    let valid = BooleanBuffer::collect_bool(rows, |row| value(row).is_some());
+    let nulls = rows - valid.count_set_bits();
+    let validity = (nulls > 0).then(|| (valid.into_inner(), nulls));
+    Parts { data_type: DataType::Boolean, len: rows, validity, buffers: vec![bits], children: Vec::new() }.assemble()
+}

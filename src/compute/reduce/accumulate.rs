@@ -1,0 +1,219 @@
+//! Sums, extremes and moments of groups. A row's value goes to one of four lanes of its group, by the row's number, so
+//! that neighbours of one group need not wait for each other; lanes are put together where a block ends. Rows that are
+//! left out go to group 0.
+
+use std::ops::Range;
+
+use arrow_buffer::i256;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use half::f16;
+use multiversion::multiversion;
+
+use crate::compute::access::{Bits, decoded, fixed_values};
+use crate::compute::kernels::decimal_to_f64;
+use crate::compute::select::Mask;
+use crate::error::{Error, Result};
+
+pub(in crate::compute) const LANES: usize = 4;
+
+/// The number of rows that are left out.
+pub(in crate::compute) const OUT: u32 = 0;
+
+/// The rows of one batch in a block: the column, which of its rows, the numbers of their groups, and the first one's place.
+pub(in crate::compute) struct Rows<'a> {
+    pub array: &'a ArrayData,
+    pub rows: Range<usize>,
+    pub ids: &'a [u32],
+    pub lane: usize,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn values<const N: usize>(&self) -> &'a [[u8; N]] {
+        fixed_values(self.array).get(self.rows.clone()).unwrap_or_default()
+    }
+
+    /// Calls `work` with the rows' groups, those of nulls being left out.
+    pub(super) fn with_ids<T>(&self, work: impl FnOnce(&[u32]) -> T) -> T {
+        let Some(valid) = Mask::valid(self.array, &self.rows) else { return work(self.ids) };
+        let masked = |(row, &id): (usize, &u32)| if valid.is_set(row) { id } else { OUT };
+        work(&self.ids.iter().enumerate().map(masked).collect::<Vec<_>>())
+    }
+}
+
+/// How many rows each group has; `counts` has lanes.
+pub(in crate::compute) fn count(ids: &[u32], lane: usize, counts: &mut [u64]) {
+    for (row, &id) in ids.iter().enumerate() {
+        if let Some(count) = counts.get_mut(id as usize * LANES + (lane + row) % LANES) {
+            *count += 1;
+        }
+    }
+}
+
+/// Adds floats, and ones, which makes one addition of both.
+#[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+pub(super) fn add_f64(ids: &[u32], values: &[[u8; 8]], lane: usize, sums: &mut [[f64; 2]]) {
+    add_each(ids, values, lane, sums, f64::from_le_bytes);
+}
+
+#[inline(always)]
+fn add_each<const N: usize>(
+    ids: &[u32],
+    values: &[[u8; N]],
+    lane: usize,
+    sums: &mut [[f64; 2]],
+    number: impl Fn([u8; N]) -> f64,
+) {
+    let groups = sums.as_chunks_mut::<LANES>().0;
+    let mut add = |id: u32, lane: usize, raw: [u8; N]| {
+        if let Some(group) = groups.get_mut(id as usize) {
+            group[lane] = [group[lane][0] + number(raw), group[lane][1] + 1.0];
+        }
+    };
+    // From the first lane on, so that in the steps the lanes are known.
+    let head = ((LANES - lane) % LANES).min(ids.len()).min(values.len());
+    let ((first, ids), (before, values)) = (ids.split_at(head), values.split_at(head));
+    first.iter().zip(before).enumerate().for_each(|(row, (&id, &raw))| add(id, lane + row, raw));
+    let ((ids, last), (values, after)) = (ids.as_chunks::<LANES>(), values.as_chunks::<LANES>());
+    for (ids, values) in ids.iter().zip(values) {
+        for lane in 0..LANES {
+            add(ids[lane], lane, values[lane]);
+        }
+    }
+    last.iter().zip(after).enumerate().for_each(|(lane, (&id, &raw))| add(id, lane, raw));
+}
+
+/// Adds numbers of any type as floats.
+pub(in crate::compute) fn add_floats(rows: &Rows<'_>, sums: &mut [[f64; 2]]) -> Result<()> {
+    if let DataType::Float64 = rows.array.data_type() {
+        rows.with_ids(|ids| add_f64(ids, rows.values(), rows.lane, sums));
+        return Ok(());
+    }
+    each_float(rows, |id, lane, number| {
+        if let Some(sum) = sums.get_mut(id as usize * LANES + lane) {
+            *sum = [sum[0] + number, sum[1] + 1.0];
+        }
+    })
+}
+
+/// Squares of distances from the means of the groups.
+pub(in crate::compute) fn add_squares(rows: &Rows<'_>, means: &[f64], squares: &mut [f64]) -> Result<()> {
+    each_float(rows, |id, lane, number| {
+        if let (Some(mean), Some(sum)) = (means.get(id as usize), squares.get_mut(id as usize * LANES + lane)) {
+            *sum += (number - mean) * (number - mean);
+        }
+    })
+}
+
+/// Calls `work` with group, lane and what `number` makes of the `N` bytes of each row.
+fn each<const N: usize, T>(rows: &Rows<'_>, work: &mut impl FnMut(u32, usize, T), number: impl Fn([u8; N]) -> T) {
+    let lane = rows.lane;
+    rows.with_ids(|ids| {
+        let values = ids.iter().zip(rows.values::<N>()).enumerate();
+        values.for_each(|(row, (&id, &raw))| work(id, (lane + row) % LANES, number(raw)));
+    });
+}
+
+/// Calls `work` with group, lane and number of each row, the number as the nearest float.
+pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, usize, f64)) -> Result<()> {
+    use DataType::*;
+    let work = &mut work;
+    match rows.array.data_type() {
+        Float64 => each::<8, _>(rows, work, f64::from_le_bytes),
+        Float32 => each::<4, _>(rows, work, |raw| f32::from_le_bytes(raw).into()),
+        Float16 => each::<2, _>(rows, work, |raw| f16::from_le_bytes(raw).to_f64()),
+        Int8 => each::<1, _>(rows, work, |raw| i8::from_le_bytes(raw).into()),
+        UInt8 => each::<1, _>(rows, work, |raw| raw[0].into()),
+        Int16 => each::<2, _>(rows, work, |raw| i16::from_le_bytes(raw).into()),
+        UInt16 => each::<2, _>(rows, work, |raw| u16::from_le_bytes(raw).into()),
+        Int32 => each::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into()),
+        UInt32 => each::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
+        Int64 => each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64),
+        UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw) as f64),
+        Decimal32(_, s) => {
+            let unit = power(*s);
+            each::<4, _>(rows, work, |raw| f64::from(i32::from_le_bytes(raw)) * unit);
+        }
+        Decimal64(_, s) => {
+            let unit = power(*s);
+            each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw) as f64 * unit);
+        }
+        Decimal128(_, s) => {
+            let unit = power(*s);
+            each::<16, _>(rows, work, |raw| i128::from_le_bytes(raw) as f64 * unit);
+        }
+        Decimal256(_, s) => {
+            let scale = *s;
+            each::<32, _>(rows, work, |raw| decimal_to_f64(i256::from_le_bytes(raw), scale));
+        }
+        Boolean => {
+            let (bits, start) = (Bits::of(rows.array), rows.rows.start);
+            rows.with_ids(|ids| {
+                let each = ids.iter().enumerate();
+                each.for_each(|(row, &id)| {
+                    work(id, (rows.lane + row) % LANES, f64::from(u8::from(bits.get(start + row))));
+                });
+            });
+        }
+        other => return Err(Error::unsupported(format!("{other} is no number"))),
+    }
+    Ok(())
+}
+
+fn power(scale: i8) -> f64 {
+    10f64.powi(-i32::from(scale))
+}
+
+/// Calls `work` with group, lane and number of each row of integers, digits of decimals, times or booleans.
+pub(in crate::compute) fn each_integer(rows: &Rows<'_>, mut work: impl FnMut(u32, usize, i128)) -> Result<()> {
+    use DataType::*;
+    let work = &mut work;
+    match rows.array.data_type() {
+        Int8 => each::<1, _>(rows, work, |raw| i8::from_le_bytes(raw).into()),
+        UInt8 => each::<1, _>(rows, work, |raw| raw[0].into()),
+        Int16 => each::<2, _>(rows, work, |raw| i16::from_le_bytes(raw).into()),
+        UInt16 => each::<2, _>(rows, work, |raw| u16::from_le_bytes(raw).into()),
+        Int32 | Date32 | Time32(_) | Decimal32(..) => each::<4, _>(rows, work, |raw| i32::from_le_bytes(raw).into()),
+        UInt32 => each::<4, _>(rows, work, |raw| u32::from_le_bytes(raw).into()),
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
+            each::<8, _>(rows, work, |raw| i64::from_le_bytes(raw).into());
+        }
+        UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw).into()),
+        Decimal128(..) => each::<16, _>(rows, work, i128::from_le_bytes),
+        Boolean => {
+            let (bits, start) = (Bits::of(rows.array), rows.rows.start);
+            rows.with_ids(|ids| {
+                let each = ids.iter().enumerate();
+                each.for_each(|(row, &id)| work(id, (rows.lane + row) % LANES, bits.get(start + row).into()));
+            });
+        }
+        other => return Err(Error::unsupported(format!("{other} is no integer"))),
+    }
+    Ok(())
+}
+
+/// Calls `work` with group and digits of each row of wide decimals.
+pub(in crate::compute) fn each_decimal(rows: &Rows<'_>, mut work: impl FnMut(u32, i256)) -> Result<()> {
+    match rows.array.data_type() {
+        DataType::Decimal256(..) => rows.with_ids(|ids| {
+            ids.iter().zip(rows.values()).for_each(|(&id, raw)| work(id, i256::from_le_bytes(*raw)));
+        }),
+        _ => each_integer(rows, |id, _, number| work(id, i256::from_i128(number)))?,
+    }
+    Ok(())
+}
+
+/// `work` on rows of numbers; those of a dictionary are looked up first.
+pub(in crate::compute) fn number_rows<T>(
+    array: &ArrayData,
+    rows: Range<usize>,
+    work: impl FnOnce(&ArrayData, Range<usize>) -> Result<T>,
+) -> Result<T> {
+    match array.data_type() {
+        DataType::Dictionary(..) => {
+            let decoded = decoded(array, &rows)?;
+            work(&decoded, 0..rows.len())
+        }
+        _ => work(array, rows),
+    }
+}

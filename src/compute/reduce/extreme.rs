@@ -1,0 +1,186 @@
+//! `min` and `max` of a column.
+//!
+//! Nulls are left out, and NaN unless there is nothing else, as in Polars and pyarrow. The extremes of no values are
+//! null. Numbers of fixed width have a loop of their own; all else goes cell by cell.
+
+use std::cmp::Ordering;
+
+use arrow_buffer::i256;
+use arrow_schema::DataType;
+
+use crate::array::{Value, key, value};
+use crate::compute::blocks::{Blocks, Cells, Piece};
+use crate::compute::kernels;
+use crate::compute::kernels::Number;
+use crate::dataset::Column;
+use crate::error::Result;
+
+impl Column {
+    /// The smallest value; text and bytes by their bytes.
+    ///
+    /// # Errors
+    /// `Unsupported` for types without an order.
+    pub fn min(&self) -> Result<Value<'_>> {
+        self.extreme(Ordering::Less)
+    }
+
+    /// The largest value; text and bytes by their bytes.
+    ///
+    /// # Errors
+    /// `Unsupported` for types without an order.
+    pub fn max(&self) -> Result<Value<'_>> {
+        self.extreme(Ordering::Greater)
+    }
+
+    fn extreme(&self, wanted: Ordering) -> Result<Value<'_>> {
+        if !has_order(self.data_type()) {
+            return Err(self.not_possible("the order"));
+        }
+        self.watched(|| {
+            let plain = Blocks::plain(self)?;
+            if let Some(row) = plain.and_then(|blocks| of_numbers(&blocks, self.data_type(), wanted)) {
+                return self.get(row);
+            }
+            let blocks = Blocks::of(self)?;
+            match of_numbers(&blocks, self.data_type(), wanted) {
+                Some(row) => self.get(row),
+                None if *self.data_type() == DataType::FixedSizeBinary(0) => of_nothing(&blocks),
+                None => of_cells(&blocks, wanted),
+            }
+        })
+    }
+}
+
+fn has_order(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Interval(_) => false,
+        Dictionary(_, values) => has_order(values),
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) | Boolean => true,
+        other => other.is_primitive(),
+    }
+}
+
+/// The row of the extreme number; `None` where there is none, or the type has no loop.
+pub(in crate::compute) fn of_numbers<'a, C: Cells<'a>>(
+    blocks: &Blocks<'a, C>,
+    data_type: &DataType,
+    wanted: Ordering,
+) -> Option<u64> {
+    use DataType::*;
+    match data_type {
+        Int8 => extreme::<_, i8, 1>(blocks, wanted),
+        UInt8 => extreme::<_, u8, 1>(blocks, wanted),
+        Int16 => extreme::<_, i16, 2>(blocks, wanted),
+        UInt16 => extreme::<_, u16, 2>(blocks, wanted),
+        Int32 | Date32 | Time32(_) | Decimal32(..) => extreme::<_, i32, 4>(blocks, wanted),
+        UInt32 => extreme::<_, u32, 4>(blocks, wanted),
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
+            extreme::<_, i64, 8>(blocks, wanted)
+        }
+        UInt64 => extreme::<_, u64, 8>(blocks, wanted),
+        Decimal128(..) => extreme::<_, i128, 16>(blocks, wanted),
+        Decimal256(..) => extreme::<_, i256, 32>(blocks, wanted),
+        Float16 => extreme::<_, half::f16, 2>(blocks, wanted),
+        Float32 => extreme::<_, f32, 4>(blocks, wanted),
+        Float64 => extreme::<_, f64, 8>(blocks, wanted),
+        _ => None,
+    }
+}
+
+/// Where a search begins, and what chooses between that and more values.
+type Search<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
+
+/// Finds the extreme, then the first row that has it: nulls count as the far end of all numbers, where a value may lie
+/// as well.
+fn extreme<'a, C: Cells<'a>, T: Number<N>, const N: usize>(blocks: &Blocks<'a, C>, wanted: Ordering) -> Option<u64> {
+    let (far, choose): Search<T, N> = match wanted {
+        Ordering::Less => (T::MOST, kernels::least),
+        _ => (T::LEAST, kernels::most),
+    };
+    let found = blocks
+        .each(|pieces| pieces.fold(far, |best, piece| piece.with_values(far.store(), |values| choose(best, values))));
+    let best = found.iter().fold(far, |best, found| choose(best, &[found.store()]));
+    let candidates = found.iter().enumerate().filter(|(_, found)| **found == best);
+    candidates.flat_map(|(block, _)| blocks.pieces(block)).find_map(|piece| {
+        let mut rows = piece.rows.clone().zip(piece.values());
+        let (row, _) = rows.find(|&(row, &raw)| T::load(raw) == best && piece.is_valid(row))?;
+        Some(piece.first + (row - piece.rows.start) as u64)
+    })
+}
+
+/// Of values without bytes, the first: they are all the same, and may be more than could be gone through.
+fn of_nothing<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
+    let first = |chunk: &Piece<'a>| Some((chunk.array, chunk.rows.clone().find(|&row| chunk.is_valid(row))?));
+    blocks.chunks().iter().find_map(first).map_or(Ok(Value::Null), |(array, row)| value(array, row))
+}
+
+pub(in crate::compute) fn of_cells<'a>(blocks: &Blocks<'a>, wanted: Ordering) -> Result<Value<'a>> {
+    let of_block = |pieces: &mut dyn Iterator<Item = Piece<'a>>| {
+        let mut best = Best { wanted, value: Value::Null };
+        for piece in pieces {
+            best.among(&piece)?;
+        }
+        Ok(best.value)
+    };
+    let mut best = Best { wanted, value: Value::Null };
+    for found in blocks.each(of_block) {
+        best.offer(found?);
+    }
+    Ok(best.value)
+}
+
+/// The best value so far.
+struct Best<'a> {
+    wanted: Ordering,
+    value: Value<'a>,
+}
+
+impl<'a> Best<'a> {
+    fn among(&mut self, piece: &Piece<'a>) -> Result<()> {
+        match piece.array.child_data() {
+            [values] if values.len() <= piece.rows.len() => self.among_keys(piece, values.len()),
+            _ => self.among_rows(piece, piece.rows.clone()),
+        }
+    }
+
+    fn among_rows(&mut self, piece: &Piece<'a>, mut rows: impl Iterator<Item = usize>) -> Result<()> {
+        rows.try_for_each(|row| value(piece.array, row).map(|value| self.offer(value)))
+    }
+
+    /// Looks at each of `count` dictionary values once, however many rows have it.
+    fn among_keys(&mut self, piece: &Piece<'a>, count: usize) -> Result<()> {
+        let mut rows = vec![None; count];
+        for row in piece.rows.clone().filter(|&row| piece.is_valid(row)) {
+            rows[key(piece.array, piece.array.offset() + row)?] = Some(row);
+        }
+        self.among_rows(piece, rows.into_iter().flatten())
+    }
+
+    fn offer(&mut self, value: Value<'a>) {
+        if is_better(&value, &self.value, self.wanted) {
+            self.value = value;
+        }
+    }
+}
+
+/// Whether `a` comes before (`Less`) or after (`Greater`) `b`; NaN gives way to any number, null to any value.
+fn is_better(a: &Value<'_>, b: &Value<'_>, wanted: Ordering) -> bool {
+    use Value::*;
+    let floats = |a: f64, b: f64| (b.is_nan() && !a.is_nan()) || a.partial_cmp(&b) == Some(wanted);
+    match (a, b) {
+        (Null, _) => false,
+        (_, Null) => true,
+        (Float64(a), Float64(b)) => floats(*a, *b),
+        (Float32(a), Float32(b)) => floats((*a).into(), (*b).into()),
+        (Bool(a), Bool(b)) => a.cmp(b) == wanted,
+        (Int(a), Int(b)) | (Date(a), Date(b)) => a.cmp(b) == wanted,
+        (UInt(a), UInt(b)) => a.cmp(b) == wanted,
+        (Time(a, _), Time(b, _)) | (Duration(a, _), Duration(b, _)) => a.cmp(b) == wanted,
+        (Timestamp(a, ..), Timestamp(b, ..)) => a.cmp(b) == wanted,
+        (Decimal { digits: a, .. }, Decimal { digits: b, .. }) => a.cmp(b) == wanted,
+        (Str(a), Str(b)) => a.cmp(b) == wanted,
+        (Bytes(a), Bytes(b)) => a.cmp(b) == wanted,
+        _ => false,
+    }
+}

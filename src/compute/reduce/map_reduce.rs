@@ -1,0 +1,51 @@
+//! `map_reduce` of a column: the caller's own loop, in parallel.
+
+use arrow_data::ArrayData;
+
+use crate::array::{buffer, slice};
+use crate::compute::blocks::{Blocks, Piece};
+use crate::dataset::Column;
+use crate::error::Result;
+use crate::parallel;
+
+/// Blocks whose results are kept until they are combined: rows without bytes may be more than could be kept.
+const WAVE: usize = 1 << 12;
+
+impl Column {
+    /// `map` of each chunk of at most 65,536 rows, in parallel, then `combine` of the results, in the order of rows.
+    /// `None` of no rows. Chunks are in place, or copied where their buffers are not aligned for their type.
+    ///
+    /// ```
+    /// # use arrowwood::*;
+    /// # use std::sync::Arc;
+    /// # let array: arrow_array::ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![1, 2, 3]));
+    /// # let batch = arrow_array::RecordBatch::try_from_iter([("n", array)]).unwrap();
+    /// # let column = Dataset::try_from(vec![batch])?.column("n")?;
+    /// let rows = column.map_reduce(|chunk| chunk.len(), |a, b| a + b)?;
+    /// assert_eq!(rows, Some(3));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn map_reduce<R: Send>(
+        &self,
+        map: impl Fn(&ArrayData) -> R + Sync,
+        combine: impl Fn(R, R) -> R,
+    ) -> Result<Option<R>> {
+        self.watched(|| self.fold(map, combine))
+    }
+
+    fn fold<R: Send>(&self, map: impl Fn(&ArrayData) -> R + Sync, combine: impl Fn(R, R) -> R) -> Result<Option<R>> {
+        let blocks = Blocks::of(self)?;
+        let arrays = parallel::map(blocks.chunks().len(), blocks.bytes() / 8, |chunk| {
+            buffer::aligned(blocks.chunks()[chunk].array.clone())
+        });
+        let blocks = blocks.with_arrays(&arrays);
+        let map = |Piece { array, rows, .. }: Piece<'_>| map(&slice(array, rows.start, rows.len()));
+        let mut result = None;
+        for start in (0..blocks.count()).step_by(WAVE) {
+            let wave = start..blocks.count().min(start + WAVE);
+            let mapped = blocks.each_of(wave, |pieces| pieces.map(&map).collect::<Vec<_>>());
+            result = result.into_iter().chain(mapped.into_iter().flatten()).reduce(&combine);
+        }
+        Ok(result)
+    }
+}

@@ -1,0 +1,323 @@
+//! Quantiles, exact however large the column is: no copy of it is made. Floats are read as whole numbers of 64 bits in
+//! the same order, and one pass counts how many begin with each 16 bits, which tells where the wanted ranks lie; what is
+//! there is collected, or counted again by its next 16 bits while it is too much.
+
+use std::ops::Range;
+
+use super::accumulate::{Rows, each_float, number_rows};
+use crate::compute::frame::Frame;
+use crate::compute::select::Random;
+use crate::dataset::Column;
+use crate::error::{Error, Result};
+use crate::parallel;
+
+/// Bits that one pass counts by.
+const DIGIT: u32 = 16;
+/// Values that are collected and sorted.
+const FEW: u64 = 1 << 20;
+/// Rows that a thread goes through at once.
+const BLOCK: usize = 1 << 20;
+/// Blocks whose counts are kept until they are added up, for each thread.
+const WAVE: usize = 4;
+/// Ranks that are looked for in one pass.
+const AT_ONCE: usize = 16;
+/// Rows of the sample that stands for a larger column.
+const SAMPLE: u64 = 1 << 20;
+
+impl Column {
+    /// The value that a share `q` of the values lies below, exactly: between two values it lies on the line from one to the
+    /// other. Nulls and NaN are left out, and what is no float counts as the nearest; `None` of no values. Takes two passes
+    /// of the column, seldom more, and no copy.
+    ///
+    /// # Errors
+    /// `InvalidArgument` unless `q` lies between 0 and 1; `Unsupported` for types that are no numbers.
+    pub fn quantile(&self, q: f64) -> Result<Option<f64>> {
+        Ok(self.quantiles(&[q])?.and_then(|found| found.first().copied()))
+    }
+
+    /// The quantile of a sample of 1,048,576 rows, the same each time; the quantile itself of a column of no more rows, or
+    /// where more than half of the sample is null or NaN. Costs the same however large the column is. The share of values
+    /// below what is found differs from `q` by more than 0.005 less than once in a hundred million columns (Dvoretzky,
+    /// Kiefer and Wolfowitz).
+    ///
+    /// # Errors
+    /// As [`quantile`](Column::quantile).
+    pub fn approx_quantile(&self, q: f64) -> Result<Option<f64>> {
+        self.check_quantiles(&[q])?;
+        let rows = self.len()?;
+        if rows <= SAMPLE {
+            return self.quantile(q);
+        }
+        let mut random = Random::new(0);
+        let mut drawn: Vec<i64> = (0..SAMPLE).map(|_| random.below(rows).cast_signed()).collect();
+        drawn.sort_unstable();
+        let sample = self.as_dataset().take(&drawn)?.column_at(0)?;
+        let (numbers, found) = sample.watched(|| sample.counted_quantiles(&[q]))?;
+        if numbers < SAMPLE / 2 { self.quantile(q) } else { Ok(found.first().copied()) }
+    }
+
+    /// Several quantiles at once.
+    ///
+    /// # Errors
+    /// As [`quantile`](Column::quantile).
+    pub fn quantiles(&self, shares: &[f64]) -> Result<Option<Vec<f64>>> {
+        self.check_quantiles(shares)?;
+        let (numbers, found) = self.watched(|| self.counted_quantiles(shares))?;
+        Ok((numbers > 0).then_some(found))
+    }
+
+    /// How many values are numbers, and their quantiles, if there are any.
+    fn counted_quantiles(&self, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
+        let values = Values::of(self)?;
+        let first = values.count(&[Prefix::ALL])?;
+        let count: u64 = first[0].iter().sum();
+        if count == 0 {
+            return Ok((0, Vec::new()));
+        }
+        let places: Vec<f64> = shares.iter().map(|share| share * (count - 1) as f64).collect();
+        let ranks: Vec<u64> = places.iter().flat_map(|place| [place.floor() as u64, place.ceil() as u64]).collect();
+        let mut at = Vec::with_capacity(ranks.len());
+        if count <= FEW {
+            let sorted = values.sorted(&[Prefix::ALL])?;
+            let wanted = |&rank: &u64| Wanted { prefix: Prefix::ALL, rank, count };
+            at.extend(ranks.iter().map(|rank| wanted(rank).value(&[Prefix::ALL], &sorted)));
+        } else {
+            for ranks in ranks.chunks(AT_ONCE) {
+                at.extend(values.at(&first[0], ranks)?);
+            }
+        }
+        let ends = at.as_chunks::<2>().0;
+        Ok((count, places.iter().zip(ends).map(|(place, ends)| between(ends, place.fract())).collect()))
+    }
+
+    fn check_quantiles(&self, shares: &[f64]) -> Result<()> {
+        if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
+            return Err(Error::argument(format!("a quantile lies between 0 and 1, got {share}")));
+        }
+        if !super::sum::is_number(self.data_type()) {
+            return Err(self.not_possible("a quantile"));
+        }
+        Ok(())
+    }
+}
+
+/// The number that share `part` of the way from one to the other lies at.
+fn between(&[low, high]: &[f64; 2], part: f64) -> f64 {
+    if part == 0.0 || low == high {
+        return low;
+    }
+    // Infinities and the largest numbers have no distance.
+    let distance = high - low;
+    if distance.is_finite() { low + distance * part } else { low * (1.0 - part) + high * part }
+}
+
+/// The first bits of values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Prefix {
+    bits: u64,
+    len: u32,
+}
+
+impl Prefix {
+    const ALL: Prefix = Prefix { bits: 0, len: 0 };
+
+    fn holds(self, ordered: u64) -> bool {
+        ordered.checked_shr(64 - self.len).unwrap_or(0) == self.bits
+    }
+
+    /// The next bits of a value that has the prefix.
+    fn digit(self, ordered: u64) -> usize {
+        (ordered >> (64 - DIGIT - self.len) & ((1 << DIGIT) - 1)) as usize
+    }
+
+    fn with(self, digit: usize) -> Prefix {
+        Prefix { bits: self.bits << DIGIT | digit as u64, len: self.len + DIGIT }
+    }
+}
+
+/// A value that is looked for.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// What it begins with.
+    prefix: Prefix,
+    /// Its place among the values with that prefix.
+    rank: u64,
+    /// How many these are.
+    count: u64,
+}
+
+/// How many values have each next digit.
+type Counts = Vec<u64>;
+
+/// The numbers of a column.
+struct Values<'a> {
+    frame: Frame<'a>,
+}
+
+impl<'a> Values<'a> {
+    fn of(column: &'a Column) -> Result<Values<'a>> {
+        Ok(Values { frame: Frame::of(column.as_dataset())?.in_blocks_of(BLOCK) })
+    }
+
+    /// The values that have the ranks `ranks`, from 0; `counts` has those of each first digit.
+    fn at(&self, counts: &[u64], ranks: &[u64]) -> Result<Vec<f64>> {
+        let mut wanted: Vec<Wanted> = ranks.iter().map(|&rank| within(Prefix::ALL, counts, rank)).collect();
+        loop {
+            let mut prefixes: Vec<(Prefix, u64)> = Vec::new();
+            for wanted in &wanted {
+                if !prefixes.contains(&(wanted.prefix, wanted.count)) {
+                    prefixes.push((wanted.prefix, wanted.count));
+                }
+            }
+            let is_whole = prefixes.iter().all(|(prefix, _)| prefix.len == u64::BITS);
+            if is_whole || prefixes.iter().map(|(_, count)| count).sum::<u64>() <= FEW {
+                let prefixes: Vec<Prefix> = prefixes.into_iter().map(|(prefix, _)| prefix).collect();
+                let sorted = if is_whole { Vec::new() } else { self.sorted(&prefixes)? };
+                return Ok(wanted.iter().map(|wanted| wanted.value(&prefixes, &sorted)).collect());
+            }
+            let prefixes: Vec<Prefix> = prefixes.into_iter().map(|(prefix, _)| prefix).collect();
+            let counts = self.count(&prefixes)?;
+            for wanted in &mut wanted {
+                let at = prefixes.iter().position(|prefix| *prefix == wanted.prefix);
+                if let Some(counts) = at.and_then(|at| counts.get(at)) {
+                    *wanted = within(wanted.prefix, counts, wanted.rank);
+                }
+            }
+        }
+    }
+
+    /// How many values there are with each next digit, of those with each prefix.
+    fn count(&self, prefixes: &[Prefix]) -> Result<Vec<Counts>> {
+        let mut total = vec![vec![0u64; 1 << DIGIT]; prefixes.len()];
+        self.each_wave(
+            |block| {
+                // A block has fewer rows than 32 bits can count.
+                let mut counts = vec![vec![0u32; 1 << DIGIT]; prefixes.len()];
+                self.each(block, |ordered| {
+                    if let Some(at) = prefixes.iter().position(|prefix| prefix.holds(ordered)) {
+                        counts[at][prefixes[at].digit(ordered)] += 1;
+                    }
+                })?;
+                Ok(counts)
+            },
+            |counts| {
+                for (total, counts) in total.iter_mut().zip(counts) {
+                    total.iter_mut().zip(counts).for_each(|(total, count)| *total += u64::from(count));
+                }
+            },
+        )?;
+        Ok(total)
+    }
+
+    /// The values with each prefix, in order.
+    fn sorted(&self, prefixes: &[Prefix]) -> Result<Vec<Vec<u64>>> {
+        let mut all = vec![Vec::new(); prefixes.len()];
+        self.each_wave(
+            |block| {
+                let mut found = vec![Vec::new(); prefixes.len()];
+                self.each(block, |ordered| {
+                    if let Some(at) = prefixes.iter().position(|prefix| prefix.holds(ordered)) {
+                        found[at].push(ordered);
+                    }
+                })?;
+                Ok(found)
+            },
+            |found: Vec<Vec<u64>>| all.iter_mut().zip(found).for_each(|(all, found)| all.extend(found)),
+        )?;
+        all.iter_mut().for_each(|values| values.sort_unstable());
+        Ok(all)
+    }
+
+    /// `work` on each block in parallel, and `take` of what it gives.
+    fn each_wave<T: Send>(&self, work: impl Fn(usize) -> Result<T> + Sync, mut take: impl FnMut(T)) -> Result<()> {
+        let wave = WAVE * parallel::available();
+        for start in (0..self.frame.blocks()).step_by(wave) {
+            let blocks: Range<usize> = start..self.frame.blocks().min(start + wave);
+            let done = parallel::map(blocks.len(), blocks.len() * BLOCK * 8, |job| work(start + job));
+            for done in done {
+                take(done?);
+            }
+        }
+        Ok(())
+    }
+
+    /// `work` on each value of a block that is a number.
+    fn each(&self, block: usize, mut work: impl FnMut(u64)) -> Result<()> {
+        let mut ids = Vec::new();
+        for (part, rows) in self.frame.spans(block) {
+            ids.resize(rows.len(), 1);
+            number_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
+                each_float(&Rows { array, rows, ids: &ids, lane: 0 }, |id, _, number| {
+                    if id != 0 && !number.is_nan() {
+                        work(ordered(number));
+                    }
+                })
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Wanted {
+    /// The value, among those that were sorted; a whole prefix is the value itself.
+    fn value(&self, prefixes: &[Prefix], sorted: &[Vec<u64>]) -> f64 {
+        let at = prefixes.iter().position(|prefix| *prefix == self.prefix);
+        let value = at.and_then(|at| sorted.get(at)?.get(usize::try_from(self.rank).ok()?));
+        // Values that change meanwhile may be fewer now.
+        float(value.copied().unwrap_or_else(|| self.prefix.bits << (64 - self.prefix.len)))
+    }
+}
+
+/// Where rank `rank` of the values with `prefix` lies, by their next digit.
+fn within(prefix: Prefix, counts: &[u64], mut rank: u64) -> Wanted {
+    for (digit, &count) in counts.iter().enumerate() {
+        if rank < count {
+            return Wanted { prefix: prefix.with(digit), rank, count };
+        }
+        rank -= count;
+    }
+    Wanted { prefix: prefix.with(0), rank: 0, count: 0 }
+}
+
+/// Bits that are in the order of the numbers: the sign flipped, and of negative ones everything. −0 is 0.
+fn ordered(number: f64) -> u64 {
+    let bits = (number + 0.0).to_bits();
+    bits ^ if bits >> 63 == 1 { u64::MAX } else { 1 << 63 }
+}
+
+fn float(ordered: u64) -> f64 {
+    f64::from_bits(ordered ^ if ordered >> 63 == 1 { 1 << 63 } else { u64::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn bits_are_in_the_order_of_numbers(a in any::<f64>(), b in any::<f64>()) {
+            prop_assume!(!a.is_nan() && !b.is_nan());
+            prop_assert_eq!(ordered(a).cmp(&ordered(b)), a.partial_cmp(&b).unwrap());
+            prop_assert_eq!(float(ordered(a)), a);
+        }
+
+        /// Ranks are found in the same place whether values are collected or counted to their last bit.
+        #[test]
+        fn digits_lead_to_the_value(mut values in prop::collection::vec(any::<i16>(), 1..200), rank in any::<prop::sample::Index>()) {
+            let numbers: Vec<u64> = values.iter().map(|&value| ordered(f64::from(value) * 1e-3)).collect();
+            values.sort_unstable();
+            let rank = rank.index(values.len());
+            let mut wanted = Wanted { prefix: Prefix::ALL, rank: rank as u64, count: values.len() as u64 };
+            while wanted.prefix.len < 64 {
+                let mut counts = vec![0u64; 1 << DIGIT];
+                let inside = numbers.iter().filter(|&&number| wanted.prefix.holds(number));
+                inside.for_each(|&number| counts[wanted.prefix.digit(number)] += 1);
+                prop_assert_eq!(counts.iter().sum::<u64>(), wanted.count);
+                wanted = within(wanted.prefix, &counts, wanted.rank);
+            }
+            prop_assert_eq!(wanted.value(&[wanted.prefix], &[]), f64::from(values[rank]) * 1e-3);
+        }
+    }
+}

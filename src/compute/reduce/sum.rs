@@ -1,0 +1,200 @@
+//! `sum` and `mean` of a column.
+//!
+//! Nulls are left out; NaN is a number, which makes both NaN. Sums of integers and decimals are exact. The sum of no
+//! values is 0, their mean null.
+
+use arrow_buffer::{BooleanBuffer, i256};
+use arrow_schema::DataType;
+
+use crate::array::Value;
+use crate::compute::blocks::{Blocks, Cells, Piece};
+use crate::compute::kernels;
+use crate::compute::kernels::{FloatSum, Pairs, decimal_to_f64};
+use crate::dataset::Column;
+use crate::error::{Error, ErrorKind, Result};
+
+impl Column {
+    /// The sum: [`Value::Int128`] of integers and booleans, `Float64` of floats, `Decimal`, or `Duration`.
+    ///
+    /// Floats are added in pairs of pairs, by their row in the column, so the result is the same for any number of
+    /// threads and any cut into batches, and its error grows with the logarithm of the number of values.
+    ///
+    /// # Errors
+    /// `Unsupported` for other types, `InvalidArgument` where a decimal or duration overflows.
+    pub fn sum(&self) -> Result<Value<'static>> {
+        // The type first: rows of others may be more than any sum could go through.
+        match self.data_type() {
+            DataType::Dictionary(_, values) if has_sum(values) => self.sum_by_key(values),
+            own if has_sum(own) => self.watched(|| self.sum_all()),
+            _ => Err(self.not_possible("the sum")),
+        }
+    }
+
+    fn sum_all(&self) -> Result<Value<'static>> {
+        if let Some(blocks) = Blocks::plain(self)? {
+            return self.sum_of(&blocks);
+        }
+        let blocks = Blocks::of(self)?;
+        match self.data_type() {
+            DataType::Boolean => Ok(Value::Int128(count_true(&blocks))),
+            _ => self.sum_of(&blocks),
+        }
+    }
+
+    /// Of a dictionary's values, each as often as it is there.
+    fn sum_by_key(&self, data_type: &DataType) -> Result<Value<'static>> {
+        let counted = if self.name() == "rows" { "count" } else { "rows" };
+        let found = self.as_dataset().aggregate(&[self.name()]).rows(counted).finish()?;
+        let (mut integers, mut floats, mut decimals) = (0i128, Pairs::default(), i256::ZERO);
+        for row in found.rows() {
+            let row = row?;
+            let Value::Int(rows) = row.get(1)? else { continue };
+            match row.get(0)? {
+                Value::Bool(flag) => integers += i128::from(flag) * i128::from(rows),
+                Value::Int(number) | Value::Duration(number, _) => integers += i128::from(number) * i128::from(rows),
+                Value::UInt(number) => integers += i128::from(number) * i128::from(rows),
+                Value::Float32(number) => floats.add(f64::from(number) * rows as f64),
+                Value::Float64(number) => floats.add(number * rows as f64),
+                Value::Decimal { digits, .. } => {
+                    let sum = digits.checked_mul(i256::from_i128(rows.into())).and_then(|n| decimals.checked_add(n));
+                    decimals = sum.ok_or_else(|| self.does_not_fit())?;
+                }
+                _ => {}
+            }
+        }
+        use DataType::*;
+        Ok(match data_type {
+            Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => {
+                Value::Decimal { digits: decimals, scale: *scale }
+            }
+            Duration(unit) => Value::Duration(i64::try_from(integers).map_err(|_| self.does_not_fit())?, *unit),
+            float if float.is_floating() => Value::Float64(floats.total()),
+            _ => Value::Int128(integers),
+        })
+    }
+
+    fn does_not_fit(&self) -> Error {
+        let (name, data_type) = (self.name(), self.data_type());
+        Error::argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
+    }
+
+    fn sum_of<'a, C: Cells<'a>>(&self, blocks: &Blocks<'a, C>) -> Result<Value<'static>> {
+        let overflow = || self.does_not_fit();
+        Ok(match self.data_type() {
+            DataType::Float64 => Value::Float64(sum_floats(blocks, kernels::add_f64)),
+            DataType::Float32 => Value::Float64(sum_floats(blocks, kernels::add_f32)),
+            DataType::Float16 => Value::Float64(sum_floats(blocks, kernels::add_f16)),
+            DataType::Duration(unit) => {
+                let sum = i64::try_from(sum_integers(blocks, &DataType::Int64)).map_err(|_| overflow())?;
+                Value::Duration(sum, *unit)
+            }
+            DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
+                let digits = sum_decimals(blocks, self.data_type()).ok_or_else(overflow)?;
+                Value::Decimal { digits, scale: *scale }
+            }
+            DataType::Decimal32(_, scale) => decimal(sum_integers(blocks, &DataType::Int32), *scale),
+            DataType::Decimal64(_, scale) => decimal(sum_integers(blocks, &DataType::Int64), *scale),
+            integer => Value::Int128(sum_integers(blocks, integer)),
+        })
+    }
+
+    /// The mean in f64, `None` of no values.
+    ///
+    /// # Errors
+    /// `Unsupported` for types that are no numbers.
+    pub fn mean(&self) -> Result<Option<f64>> {
+        let sum = match self.sum() {
+            Ok(Value::Float64(sum)) => sum,
+            Ok(Value::Int128(sum)) => sum as f64,
+            Ok(Value::Decimal { digits, scale }) => decimal_to_f64(digits, scale),
+            Ok(_) => return Err(self.not_possible("the mean")),
+            Err(e) if e.kind() == ErrorKind::Unsupported => return Err(self.not_possible("the mean")),
+            Err(e) => return Err(e),
+        };
+        let count = self.count()?;
+        Ok((count > 0).then(|| sum / count as f64))
+    }
+}
+
+/// Whether values can be added and averaged, a dictionary's too.
+pub(in crate::compute) fn is_number(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => !matches!(**values, DataType::Dictionary(..)) && is_number(values),
+        other => other.is_numeric() || *other == DataType::Boolean,
+    }
+}
+
+fn has_sum(data_type: &DataType) -> bool {
+    use DataType::*;
+    data_type.is_numeric() || matches!(data_type, Boolean | Duration(_))
+}
+
+fn sum_floats<'a, C: Cells<'a>, const N: usize>(
+    blocks: &Blocks<'a, C>,
+    add: impl Fn(&mut FloatSum, &[[u8; N]]) + Sync,
+) -> f64 {
+    // −0.0 is the one number that changes no sum: the sign bit alone, in any width.
+    let mut neutral = [0; N];
+    neutral[N - 1] = 0x80;
+    let sums = blocks.each(|pieces| {
+        let mut sum = FloatSum::default();
+        pieces.for_each(|piece| piece.with_values(neutral, |values| add(&mut sum, values)));
+        sum.total()
+    });
+    let mut total = Pairs::default();
+    sums.into_iter().for_each(|sum| total.add(sum));
+    total.total()
+}
+
+fn sum_integers<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> i128 {
+    let sum = |piece: Piece<'a, C>| match data_type {
+        DataType::Int8 => piece.with_values([0], |values| small(values, |raw| i8::from_le_bytes(raw).into())),
+        DataType::UInt8 => piece.with_values([0], |values| small(values, |raw| u8::from_le_bytes(raw).into())),
+        DataType::Int16 => piece.with_values([0; 2], |values| small(values, |raw| i16::from_le_bytes(raw).into())),
+        DataType::UInt16 => piece.with_values([0; 2], |values| small(values, |raw| u16::from_le_bytes(raw).into())),
+        DataType::Int32 => piece.with_values([0; 4], |values| kernels::sum_i32(values).into()),
+        DataType::UInt32 => piece.with_values([0; 4], |values| kernels::sum_u32(values).into()),
+        DataType::UInt64 => piece.with_values([0; 8], |values: &[[u8; 8]]| {
+            values.iter().map(|&raw| i128::from(u64::from_le_bytes(raw))).sum()
+        }),
+        _ => piece.with_values([0; 8], kernels::sum_i64),
+    };
+    blocks.each(|pieces| pieces.map(sum).sum::<i128>()).into_iter().sum()
+}
+
+fn small<const N: usize>(values: &[[u8; N]], number: impl Fn([u8; N]) -> i64) -> i128 {
+    values.iter().map(|&raw| number(raw)).sum::<i64>().into()
+}
+
+/// `None` where 256 bits are too few.
+fn sum_decimals<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> Option<i256> {
+    let sum = |piece: Piece<'a, C>| match data_type {
+        DataType::Decimal128(..) => piece.with_values([0; 16], |values: &[[u8; 16]]| {
+            checked_sum(values.iter().map(|&raw| Some(i256::from_i128(i128::from_le_bytes(raw)))))
+        }),
+        _ => piece.with_values([0; 32], |values: &[[u8; 32]]| {
+            checked_sum(values.iter().map(|&raw| Some(i256::from_le_bytes(raw))))
+        }),
+    };
+    checked_sum(blocks.each(|pieces| checked_sum(pieces.map(sum))).into_iter())
+}
+
+fn checked_sum(mut terms: impl Iterator<Item = Option<i256>>) -> Option<i256> {
+    terms.try_fold(i256::ZERO, |sum, term| sum.checked_add(term?))
+}
+
+fn count_true(blocks: &Blocks<'_>) -> i128 {
+    let count = |Piece { array, rows, .. }: Piece<'_>| {
+        let bits = array.buffers().first().map(|bits| BooleanBuffer::new(bits.clone(), array.offset(), array.len()));
+        let Some(bits) = bits.map(|bits| bits.slice(rows.start, rows.len())) else { return 0 };
+        match array.nulls() {
+            Some(nulls) => (&bits & &nulls.inner().slice(rows.start, rows.len())).count_set_bits(),
+            None => bits.count_set_bits(),
+        }
+    };
+    blocks.each(|pieces| pieces.map(count).sum::<usize>() as i128).into_iter().sum()
+}
+
+fn decimal(digits: i128, scale: i8) -> Value<'static> {
+    Value::Decimal { digits: i256::from_i128(digits), scale }
+}

@@ -1,0 +1,308 @@
+//! A comparison as what it is for one type of column: a range of numbers, or an order of bytes.
+//!
+//! `x > 2.5` of integers is `3 ≤ x ≤ largest`, `x != 7` is not `7 ≤ x ≤ 7`: one loop does for all of them.
+
+use std::cmp::Ordering;
+
+use arrow_buffer::i256;
+use arrow_schema::{DataType, TimeUnit};
+
+use super::predicate::{Literal, Operator, Owned};
+use crate::compute::kernels::decimal_to_f64;
+use crate::error::{Error, Result};
+use crate::types::type_name;
+
+/// What a value has to be.
+#[derive(Clone, Debug)]
+pub(in crate::compute) enum Test {
+    /// Not known of any value: a comparison with null.
+    Unknown,
+    Never,
+    /// An integer, or the digits of a decimal, between two, both included.
+    Range(i256, i256),
+    /// A float between two, both included.
+    Floats(f64, f64),
+    Text(Operator, Vec<u8>),
+    Not(Box<Test>),
+    Any(Vec<Test>),
+}
+
+impl Test {
+    /// The test that comparing column `name` of `data_type` with `literal` by `operator` is.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the two have no order.
+    pub(in crate::compute) fn of(
+        name: &str,
+        data_type: &DataType,
+        operator: Operator,
+        literal: &Literal,
+    ) -> Result<Test> {
+        if let DataType::Dictionary(_, values) = data_type {
+            return Test::of(name, values, operator, literal);
+        }
+        if matches!(literal.0, Owned::Null) {
+            return Ok(Test::Unknown);
+        }
+        let found = match data_type {
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => floats(data_type, operator, &literal.0),
+            other if is_text(other) => text(other, operator, &literal.0),
+            other => number(other, &literal.0).map(|scaled| range(other, operator, scaled)),
+        };
+        found.ok_or_else(|| {
+            let column = type_name(data_type);
+            Error::argument(format!("column '{name}' of type {column} can't be compared with {literal}"))
+        })
+    }
+
+    /// The test of being one of `literals`.
+    pub(super) fn any(name: &str, data_type: &DataType, literals: &[Literal]) -> Result<Test> {
+        let known = literals.iter().filter(|literal| !matches!(literal.0, Owned::Null));
+        let tests = known.map(|literal| Test::of(name, data_type, Operator::Eq, literal));
+        Ok(Test::Any(tests.collect::<Result<_>>()?))
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+}
+
+fn text(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<Test> {
+    let is_utf8 = matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    match literal {
+        Owned::Str(text) if is_utf8 => Some(Test::Text(operator, text.clone().into_bytes())),
+        Owned::Bytes(bytes) if !is_utf8 => Some(Test::Text(operator, bytes.clone())),
+        _ => None,
+    }
+}
+
+impl Operator {
+    /// Whether it holds for values in this order.
+    #[inline]
+    pub(super) fn holds(self, order: Ordering) -> bool {
+        match self {
+            Operator::Eq => order.is_eq(),
+            Operator::Ne => order.is_ne(),
+            Operator::Lt => order.is_lt(),
+            Operator::Le => order.is_le(),
+            Operator::Gt => order.is_gt(),
+            Operator::Ge => order.is_ge(),
+        }
+    }
+}
+
+// ---- floats ----
+
+fn floats(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<Test> {
+    // The floats next to the literal: the largest not above, the smallest not below.
+    let (low, high) = match literal {
+        Owned::Float(number) => (*number, *number),
+        Owned::Int(number) => around(*number),
+        Owned::Decimal(..) => {
+            let near: f64 = decimal_to_f64(decimal_parts(literal)?.0, decimal_parts(literal)?.1);
+            (near, near)
+        }
+        _ => return None,
+    };
+    let (low, high) = match data_type {
+        DataType::Float64 => (low, high),
+        DataType::Float32 => (f64::from(low as f32), f64::from(high as f32)),
+        _ => (half::f16::from_f64(low).to_f64(), half::f16::from_f64(high).to_f64()),
+    };
+    if low.is_nan() {
+        return Some(if operator == Operator::Ne { Test::Not(Test::Never.into()) } else { Test::Never });
+    }
+    let equal = if low == high { Test::Floats(low, low) } else { Test::Never };
+    let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+    Some(match operator {
+        Operator::Eq => equal,
+        Operator::Ne => Test::Not(equal.into()),
+        // Where the literal lies between two floats there is no strictness.
+        Operator::Lt if low < high => Test::Floats(least, low),
+        Operator::Gt if low < high => Test::Floats(high, most),
+        Operator::Lt if low == least => Test::Never,
+        Operator::Gt if high == most => Test::Never,
+        Operator::Lt => Test::Floats(least, below(data_type, low)),
+        Operator::Gt => Test::Floats(-below(data_type, -high), most),
+        Operator::Le => Test::Floats(least, low),
+        Operator::Ge => Test::Floats(high, most),
+    })
+}
+
+/// The largest float of the type that is less than `number`, which is one of them.
+fn below(data_type: &DataType, number: f64) -> f64 {
+    match data_type {
+        DataType::Float64 => number.next_down(),
+        DataType::Float32 => (number as f32).next_down().into(),
+        // The bits of floats without their sign are in the floats' order.
+        _ => match (half::f16::from_f64(number), number > 0.0) {
+            (half, true) => half::f16::from_bits(half.to_bits() - 1).to_f64(),
+            (_, false) if number == 0.0 => -half::f16::from_bits(1).to_f64(),
+            (half, false) => half::f16::from_bits(half.to_bits() + 1).to_f64(),
+        },
+    }
+}
+
+fn decimal_parts(literal: &Owned) -> Option<(i256, i8)> {
+    match literal {
+        Owned::Decimal(digits, scale) => Some((*digits, *scale)),
+        _ => None,
+    }
+}
+
+/// The floats on both sides of an integer, or twice the one that it is.
+fn around(number: i128) -> (f64, f64) {
+    let near = number as f64;
+    // 2^127 as an integer is less than as a float.
+    let order = if near >= 2f64.powi(127) { Ordering::Greater } else { (near as i128).cmp(&number) };
+    match order {
+        Ordering::Equal => (near, near),
+        Ordering::Less => (near, near.next_up()),
+        Ordering::Greater => (near.next_down(), near),
+    }
+}
+
+// ---- integers, decimals, times ----
+
+/// A literal in the units of a column: the integers next to it, the same twice where it is one.
+type Scaled = (i256, i256);
+
+fn number(data_type: &DataType, literal: &Owned) -> Option<Scaled> {
+    use DataType::*;
+    let whole = |number: i128| Some((i256::from_i128(number), i256::from_i128(number)));
+    match (data_type, literal) {
+        (Boolean, Owned::Bool(flag)) => whole((*flag).into()),
+        (Boolean, _) => None,
+        (Decimal32(_, s) | Decimal64(_, s) | Decimal128(_, s) | Decimal256(_, s), _) => decimal(literal, *s),
+        (Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_) | Duration(_), Owned::Int(number)) => whole(*number),
+        (Timestamp(unit, zone), Owned::Timestamp(time, own, zoned))
+            if zoned.is_none_or(|zoned| zoned == zone.is_some()) =>
+        {
+            Some(ratio((*time).into(), per_second(*unit), per_second(*own)))
+        }
+        (Timestamp(unit, None), Owned::Date(days)) => whole(i128::from(*days) * 86_400 * per_second(*unit)),
+        (Date32, Owned::Date(days)) => whole((*days).into()),
+        (Date64, Owned::Date(days)) => whole(i128::from(*days) * 86_400_000),
+        (Date32, Owned::Timestamp(time, own, None | Some(false))) => {
+            Some(ratio((*time).into(), 1, 86_400 * per_second(*own)))
+        }
+        (Date64, Owned::Timestamp(time, own, None | Some(false))) => {
+            Some(ratio((*time).into(), 1_000, per_second(*own)))
+        }
+        (Time32(unit) | Time64(unit), Owned::Time(time, own)) => {
+            Some(ratio((*time).into(), per_second(*unit), per_second(*own)))
+        }
+        (Duration(unit), Owned::Duration(length, own)) => {
+            Some(ratio((*length).into(), per_second(*unit), per_second(*own)))
+        }
+        (other, _) if other.is_integer() => decimal(literal, 0),
+        _ => None,
+    }
+}
+
+/// `number × factor / divisor` between integers.
+fn ratio(number: i128, factor: i128, divisor: i128) -> Scaled {
+    between(i256::from_i128(number).wrapping_mul(i256::from_i128(factor)), i256::from_i128(divisor))
+}
+
+/// The integers on both sides of a fraction whose divisor is positive.
+fn between(number: i256, divisor: i256) -> Scaled {
+    let (quotient, rest) = (number.wrapping_div(divisor), number.wrapping_rem(divisor));
+    match rest.cmp(&i256::ZERO) {
+        Ordering::Equal => (quotient, quotient),
+        Ordering::Greater => (quotient, quotient.wrapping_add(i256::ONE)),
+        Ordering::Less => (quotient.wrapping_sub(i256::ONE), quotient),
+    }
+}
+
+/// A number in units of `10^-scale`.
+fn decimal(literal: &Owned, scale: i8) -> Option<Scaled> {
+    let (digits, own) = match literal {
+        Owned::Int(number) => (i256::from_i128(*number), 0),
+        Owned::Decimal(digits, scale) => (*digits, i32::from(*scale)),
+        Owned::Float(number) if number.is_nan() => return Some((i256::MAX, i256::MIN)),
+        Owned::Float(number) => match printed(*number) {
+            Some(decimal) => decimal,
+            None => return Some(beyond(*number > 0.0)),
+        },
+        _ => return None,
+    };
+    let steps = i32::from(scale) - own;
+    let Some(power) = i256::from_i128(10).checked_pow(steps.unsigned_abs()) else {
+        // Further apart than any digits reach.
+        return Some(match (digits.cmp(&i256::ZERO), steps > 0) {
+            (Ordering::Equal, _) => (i256::ZERO, i256::ZERO),
+            (sign, true) => beyond(sign.is_gt()),
+            (Ordering::Greater, false) => (i256::ZERO, i256::ONE),
+            (_, false) => (i256::MINUS_ONE, i256::ZERO),
+        });
+    };
+    match steps < 0 {
+        true => Some(between(digits, power)),
+        false => Some(digits.checked_mul(power).map_or_else(|| beyond(digits > i256::ZERO), |n| (n, n))),
+    }
+}
+
+/// What is larger (or smaller) than all that columns hold, and equal to none of it.
+fn beyond(is_large: bool) -> Scaled {
+    match is_large {
+        true => (i256::MAX.wrapping_sub(i256::ONE), i256::MAX),
+        false => (i256::MIN, i256::MIN.wrapping_add(i256::ONE)),
+    }
+}
+
+/// The decimal that a float prints as; `None` where that has too many digits.
+fn printed(number: f64) -> Option<(i256, i32)> {
+    let text = format!("{number:e}");
+    let (figures, exponent) = text.split_once('e')?;
+    let (whole, fraction) = figures.split_once('.').unwrap_or((figures, ""));
+    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+    Some((i256::from_i128(digits), fraction.len() as i32 - exponent.parse::<i32>().ok()?))
+}
+
+fn range(data_type: &DataType, operator: Operator, (low, high): Scaled) -> Test {
+    let (least, most) = limits(data_type);
+    let within = |from: i256, to: i256| match (from.max(least), to.min(most)) {
+        (from, to) if from <= to => Test::Range(from, to),
+        _ => Test::Never,
+    };
+    // NaN, which is on neither side of anything.
+    if low > high {
+        return if operator == Operator::Ne { Test::Not(Test::Never.into()) } else { Test::Never };
+    }
+    let (one, is_whole) = (i256::ONE, low == high);
+    match operator {
+        Operator::Eq if is_whole => within(low, low),
+        Operator::Eq => Test::Never,
+        Operator::Ne if is_whole => Test::Not(within(low, low).into()),
+        Operator::Ne => Test::Not(Test::Never.into()),
+        Operator::Lt if is_whole => low.checked_sub(one).map_or(Test::Never, |below| within(least, below)),
+        Operator::Gt if is_whole => high.checked_add(one).map_or(Test::Never, |above| within(above, most)),
+        Operator::Lt | Operator::Le => within(least, low),
+        Operator::Gt | Operator::Ge => within(high, most),
+    }
+}
+
+/// The smallest and largest number that a column can hold.
+pub(in crate::compute) fn limits(data_type: &DataType) -> (i256, i256) {
+    let bits = match data_type {
+        DataType::Boolean => return (i256::ZERO, i256::ONE),
+        DataType::Decimal256(..) => return (i256::MIN, i256::MAX),
+        DataType::Decimal128(..) => return (i256::from_i128(i128::MIN), i256::from_i128(i128::MAX)),
+        other => 8 * other.primitive_width().unwrap_or(8) as u32,
+    };
+    match data_type.is_unsigned_integer() {
+        true => (i256::ZERO, i256::from_i128(i128::MAX >> (127 - bits))),
+        false => (i256::from_i128(-(1 << (bits - 1))), i256::from_i128((1 << (bits - 1)) - 1)),
+    }
+}
+
+fn per_second(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}

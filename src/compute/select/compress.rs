@@ -1,0 +1,132 @@
+//! Rows that have bits in a mask, copied side by side: runs of them at once, the others one by one.
+
+use arrow_buffer::Buffer;
+use multiversion::multiversion;
+
+use super::mask::Span;
+use crate::array::filled;
+use crate::error::Result;
+
+/// The values of `width` bytes that the spans have bits for, `count` of them; `None` for widths that are uncommon, and where
+/// there are fewer values than bits.
+pub(super) fn values(width: usize, from: &[&[u8]], spans: &[Span], count: usize) -> Result<Option<Buffer>> {
+    match width {
+        1 => values_of::<1>(from, spans, count),
+        2 => values_of::<2>(from, spans, count),
+        4 => values_of::<4>(from, spans, count),
+        8 => values_of::<8>(from, spans, count),
+        16 => values_of::<16>(from, spans, count),
+        _ => Ok(None),
+    }
+}
+
+fn values_of<const N: usize>(from: &[&[u8]], spans: &[Span], count: usize) -> Result<Option<Buffer>> {
+    let mut at = 0;
+    let mut is_whole = true;
+    let buffer = filled(count * N, |out| {
+        let out = out.as_chunks_mut::<N>().0;
+        for span in spans {
+            let values = from.get(span.part as usize).and_then(|bytes| bytes.as_chunks::<N>().0.get(span.rows.clone()));
+            let Some(values) = values else {
+                is_whole = false;
+                break;
+            };
+            at += compress(values, &span.mask.words, out.get_mut(at..).unwrap_or_default());
+        }
+    })?;
+    Ok((is_whole && at == count).then_some(buffer))
+}
+
+/// Copies the values whose bits are set; returns how many those are.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
+fn compress<const N: usize>(values: &[[u8; N]], words: &[u64], out: &mut [[u8; N]]) -> usize {
+    let mut at = 0;
+    for (values, &word) in values.chunks(64).zip(words) {
+        at += match (values.first_chunk::<64>(), out.get_mut(at..).and_then(|out| out.first_chunk_mut::<64>())) {
+            _ if word == 0 => 0,
+            (Some(values), Some(out)) => compress_word(values, word, out),
+            _ => compress_few(values, word, out.get_mut(at..).unwrap_or_default()),
+        };
+    }
+    at
+}
+
+/// Where there is room for all 64: each value is written, and the next one over it unless its bit is set.
+#[inline(always)]
+fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[u8; N]; 64]) -> usize {
+    let count = word.count_ones() as usize;
+    let (first, last) = (word.trailing_zeros() as usize, 64 - word.leading_zeros() as usize);
+    if last - first == count {
+        out[..count].copy_from_slice(&values[first..last]);
+        return count;
+    }
+    let mut at = 0;
+    for (row, value) in values.iter().enumerate() {
+        out[at & 63] = *value;
+        at += (word >> row & 1) as usize;
+    }
+    count
+}
+
+fn compress_few<const N: usize>(values: &[[u8; N]], word: u64, out: &mut [[u8; N]]) -> usize {
+    let set = values.iter().enumerate().filter(|(row, _)| word >> row & 1 == 1);
+    set.zip(out).map(|((_, value), out)| *out = *value).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::{Bytes, Dataset, Format, Open, WriteOptions, col, write_to};
+    use arrow_array::types::UInt16Type;
+    use arrow_array::*;
+    use std::sync::Arc;
+
+    /// Columns of every width in a stream of batches, where they are copied from as they lie.
+    fn stream(rows: &[(u16, bool)], cuts: &[usize]) -> Dataset {
+        let number = || rows.iter().map(|&(number, _)| number % 5);
+        let words = Arc::new(StringArray::from(vec!["a", "b", "", "fig", "pear"]));
+        let columns: [(&str, ArrayRef); 7] = [
+            ("keep", Arc::new(UInt8Array::from_iter_values(rows.iter().map(|&(_, keep)| u8::from(keep))))),
+            ("narrow", Arc::new(Int8Array::from_iter_values(number().map(|n| n as i8)))),
+            ("half", Arc::new(UInt16Array::from_iter_values(number()))),
+            ("word", Arc::new(Float32Array::from_iter_values(number().map(f32::from)))),
+            ("wide", Arc::new(Decimal128Array::from_iter_values(number().map(i128::from)))),
+            ("key", Arc::new(DictionaryArray::<UInt16Type>::new(UInt16Array::from_iter_values(number()), words))),
+            ("null", Arc::new(number().map(|n| (n > 0).then_some(i64::from(n))).collect::<Int64Array>())),
+        ];
+        let whole = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (rows.len() + 1)).chain([0, rows.len()]).collect();
+        ends.sort_unstable();
+        let batches = ends.windows(2).map(|ends| whole.slice(ends[0], ends[1] - ends[0]));
+        let dataset = Dataset::try_from(batches.collect::<Vec<_>>()).unwrap();
+        let mut bytes = Vec::new();
+        write_to(&dataset, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
+        Open::new().bytes(Bytes::from(bytes)).unwrap()
+    }
+
+    fn row(row: crate::Row<'_>) -> Vec<String> {
+        row.iter().map(|(_, value)| value.unwrap().to_string()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_copied_from_a_stream_as_they_are_read_there(
+            runs in prop::collection::vec((any::<u16>(), any::<bool>(), 1usize..90), 1..30),
+            cuts in prop::collection::vec(any::<usize>(), 0..5),
+            start in 0u64..70,
+        ) {
+            let rows: Vec<_> = runs.iter().flat_map(|&(n, keep, count)| (0..count).map(move |i| (n.wrapping_add(i as u16 % 3), keep != (i % 40 == 7)))).collect();
+            let dataset = stream(&rows, &cuts).slice(start, rows.len() as u64).unwrap();
+            let all: Vec<_> = dataset.rows().map(|found| row(found.unwrap())).collect();
+            let kept = dataset.filter(&col("keep").eq(1)).unwrap();
+            kept.validate(|_, _| ()).unwrap();
+            let wanted: Vec<_> = all.iter().filter(|row| row[0] == "1").cloned().collect();
+            prop_assert_eq!(kept.rows().map(|found| row(found.unwrap())).collect::<Vec<_>>(), wanted);
+            let places: Vec<i64> = (0..all.len() as i64).map(|i| i * 7919 % all.len() as i64).collect();
+            let taken = dataset.take(&places).unwrap();
+            let wanted: Vec<_> = places.iter().map(|&place| all[place as usize].clone()).collect();
+            prop_assert_eq!(taken.rows().map(|found| row(found.unwrap())).collect::<Vec<_>>(), wanted);
+        }
+    }
+}

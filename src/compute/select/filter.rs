@@ -1,0 +1,302 @@
+//! `filter`: the rows of which a predicate is true.
+
+use arrow_schema::DataType;
+
+use super::mask::Condition;
+use super::predicate::{Operator, Predicate, col};
+use super::take::{BATCH, Picked, gather_picked};
+use crate::compute::frame::{BLOCK, Frame};
+use crate::dataset::Dataset;
+use crate::error::Result;
+use crate::map::Look;
+use crate::parallel;
+
+/// Blocks whose rows make a batch.
+const BLOCKS: usize = BATCH / BLOCK;
+
+impl Dataset {
+    /// The rows of which `predicate` is true, in their order, in memory of their own. Of a table that is sorted by a column,
+    /// only the rows between its bounds are looked at.
+    ///
+    /// ```
+    /// # use arrowwood::*;
+    /// # use std::sync::Arc;
+    /// # let array: arrow_array::ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![1, 2, 3]));
+    /// # let batch = arrow_array::RecordBatch::try_from_iter([("n", array)]).unwrap();
+    /// # let dataset = Dataset::try_from(vec![batch])?;
+    /// let few = dataset.filter(&(col("n").gt(1) & col("n").ne(3)))?;
+    /// assert_eq!(few.len()?, 1);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `ColumnNotFound`; `InvalidArgument` for a value that a column can't be compared with; `Unsupported` for columns of
+    /// nested types.
+    pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
+        let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
+        self.watched(Look::Now, || {
+            let inside = self.bounded(predicate)?;
+            let frame = Frame::of(&inside)?;
+            gather_picked(&inside, &frame, pick(&frame, &condition)?)
+        })
+    }
+
+    /// Part of the dataset that has all rows of which `predicate` is true, and maybe others: of a table that is sorted by
+    /// a column, what lies between the bounds that are asked for. For those who filter it bit by bit.
+    #[doc(hidden)]
+    pub fn narrowed(&self, predicate: &Predicate) -> Result<Dataset> {
+        self.watched(Look::Now, || self.bounded(predicate))
+    }
+
+    /// [`narrowed`](Dataset::narrowed), by binary search.
+    pub(in crate::compute) fn bounded(&self, predicate: &Predicate) -> Result<Dataset> {
+        // Tables are sorted by the day of a date64, and compared by its milliseconds.
+        let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
+        let Some(sorted) = sorted else { return Ok(self.clone()) };
+        let bounds = predicate.0.comparisons_with(sorted.name());
+        if bounds.is_empty() || !self.is_ascending() {
+            return Ok(self.clone());
+        }
+        let frame = Frame::of(self)?;
+        let mut rows = 0..frame.rows();
+        for (operator, literal) in bounds {
+            let first = |operator, wanted| {
+                let condition = col(sorted.name()).compare(operator, literal.clone());
+                first_row(&frame, &Condition::of(&condition, self.schema(), &|name| self.index_of(name))?, wanted)
+            };
+            match operator {
+                Operator::Gt | Operator::Ge => rows.start = rows.start.max(first(operator, true)?),
+                Operator::Lt | Operator::Le => rows.end = rows.end.min(first(operator, false)?),
+                Operator::Eq => {
+                    rows.start = rows.start.max(first(Operator::Ge, true)?);
+                    rows.end = rows.end.min(first(Operator::Le, false)?);
+                }
+                Operator::Ne => {}
+            }
+        }
+        match rows == (0..frame.rows()) {
+            true => Ok(self.clone()),
+            false => self.slice(rows.start, rows.end.saturating_sub(rows.start)),
+        }
+    }
+}
+
+/// The first row of which the condition is `wanted`, where it is so of all that follow.
+fn first_row(frame: &Frame<'_>, condition: &Condition, wanted: bool) -> Result<u64> {
+    let (mut low, mut high) = (0, frame.rows());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let Some((part, row)) = frame.locate(middle, usize::MAX) else { break };
+        match condition.mask(frame, part, &(row..row + 1), true)?.is_set(0) == wanted {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    Ok(low)
+}
+
+/// The rows of which the condition is true, in batches.
+fn pick(frame: &Frame<'_>, condition: &Condition) -> Result<Vec<Picked>> {
+    let of_blocks = |batch: usize| {
+        let mut picked = Picked::default();
+        for block in batch * BLOCKS..frame.blocks().min((batch + 1) * BLOCKS) {
+            for (part, rows) in frame.spans(block) {
+                let mask = condition.mask(frame, part, &rows, true)?;
+                picked.add(part, rows, mask);
+            }
+        }
+        Ok(picked)
+    };
+    let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
+    parallel::map(frame.blocks().div_ceil(BLOCKS), bytes, of_blocks).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+    use std::sync::Arc;
+
+    use arrow_array::types::*;
+    use arrow_array::*;
+    use arrow_buffer::i256;
+    use arrow_schema::TimeUnit;
+    use proptest::prelude::*;
+
+    use crate::compute::tests::cut;
+    use crate::{Operator, Predicate, Value, col};
+
+    const OPERATORS: [Operator; 6] =
+        [Operator::Eq, Operator::Ne, Operator::Lt, Operator::Le, Operator::Gt, Operator::Ge];
+
+    fn naive(operator: Operator, order: Option<Ordering>) -> bool {
+        match operator {
+            Operator::Eq => order == Some(Ordering::Equal),
+            Operator::Ne => order != Some(Ordering::Equal),
+            Operator::Lt => order == Some(Ordering::Less),
+            Operator::Gt => order == Some(Ordering::Greater),
+            Operator::Le => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            Operator::Ge => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+        }
+    }
+
+    /// The rows of `array`, cut into batches, that the predicate finds, and those that it finds turned round.
+    fn found(array: &ArrayRef, predicate: &Predicate) -> [Vec<String>; 2] {
+        let whole = cut(array, &[3, 70, 70, 131]);
+        [predicate.clone(), !predicate.clone()].map(|predicate| {
+            let rows = whole.as_dataset().filter(&predicate).unwrap();
+            rows.validate(|_, _| ()).unwrap();
+            rows.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect()
+        })
+    }
+
+    /// Checks every operator; `order` is that of row and literal, `None` of a null, `Some(None)` of NaN.
+    fn check(array: &ArrayRef, literal: &Value<'_>, order: impl Fn(usize) -> Option<Option<Ordering>>) {
+        let cells: Vec<_> = cut(array, &[]).values().map(|value| value.unwrap().to_string()).collect();
+        for operator in OPERATORS {
+            let expected = |wanted: bool| {
+                let rows = (0..array.len()).filter(|&row| order(row).is_some_and(|o| naive(operator, o) == wanted));
+                rows.map(|row| cells[row].clone()).collect::<Vec<_>>()
+            };
+            let [yes, no] = found(array, &col("c").compare(operator, literal.clone()));
+            assert_eq!(yes, expected(true), "{} {operator} {literal}", array.data_type());
+            assert_eq!(no, expected(false), "not {} {operator} {literal}", array.data_type());
+        }
+    }
+
+    fn integers<T: ArrowPrimitiveType>(values: &[Option<i8>], literal: &Value<'_>, order: impl Fn(i64) -> Ordering)
+    where
+        T::Native: TryFrom<i64>,
+    {
+        let widest = |n: i8| T::Native::try_from(n.into()).ok().or_else(|| T::Native::try_from(-i64::from(n)).ok());
+        let array = Arc::new(PrimitiveArray::<T>::from_iter(values.iter().map(|v| v.and_then(widest)))) as ArrayRef;
+        let shown: Vec<Option<i64>> = cut(&array, &[]).values().map(|v| v.unwrap().to_string().parse().ok()).collect();
+        check(&array, literal, |row| shown[row].map(|n| Some(order(n))));
+    }
+
+    proptest! {
+        #[test]
+        fn integers_are_compared_by_value(
+            values in prop::collection::vec(prop::option::weighted(0.8, any::<i8>()), 1..200),
+            literal in prop_oneof![-130i64..260, Just(i64::MAX), Just(i64::MIN)],
+            half in any::<bool>(),
+        ) {
+            // Half of one more lies between two integers, where floats have halves.
+            let half = half && (-1000..1000).contains(&literal);
+            let order = |n: i64| if half && n == literal { Ordering::Less } else { n.cmp(&literal) };
+            let value = if half { Value::Float64(literal as f64 + 0.5) } else { Value::Int(literal) };
+            integers::<Int8Type>(&values, &value, order);
+            integers::<UInt8Type>(&values, &value, order);
+            integers::<Int16Type>(&values, &value, order);
+            integers::<UInt32Type>(&values, &value, order);
+            integers::<Int64Type>(&values, &value, order);
+            integers::<UInt64Type>(&values, &value, order);
+        }
+
+        #[test]
+        fn floats_are_compared_as_numpy_does(
+            values in prop::collection::vec(prop::option::weighted(0.8, prop_oneof![
+                Just(f64::NAN), Just(0.0), Just(-0.0), Just(f64::INFINITY), Just(f64::NEG_INFINITY), -3.0..3.0f64,
+                Just(1.5),
+            ]), 1..200),
+            literal in prop_oneof![Just(f64::NAN), Just(0.0), Just(-0.0), Just(1.5), Just(f64::INFINITY), -3.0..3.0f64],
+        ) {
+            let wide = Arc::new(Float64Array::from(values.clone())) as ArrayRef;
+            check(&wide, &Value::Float64(literal), |row| values[row].map(|v| v.partial_cmp(&literal)));
+            let narrow: Vec<Option<f32>> = values.iter().map(|v| v.map(|v| v as f32)).collect();
+            let array = Arc::new(Float32Array::from(narrow.clone())) as ArrayRef;
+            check(&array, &Value::Float64(literal), |row| narrow[row].map(|v| v.partial_cmp(&(literal as f32))));
+            let halves: Vec<_> = values.iter().map(|v| v.map(half::f16::from_f64)).collect();
+            let array = Arc::new(Float16Array::from(halves.clone())) as ArrayRef;
+            let literal_half = half::f16::from_f64(literal);
+            check(&array, &Value::Float64(literal), |row| halves[row].map(|v| v.partial_cmp(&literal_half)));
+        }
+
+        #[test]
+        fn text_is_compared_by_its_bytes_and_keys_by_their_values(
+            keys in prop::collection::vec(prop::option::weighted(0.8, 0usize..6), 1..200), word in 0usize..7,
+        ) {
+            let words = ["", "a", "ab", "b", "a longer piece of text", "ü", "between"];
+            let texts: Vec<Option<&str>> = keys.iter().map(|key| key.map(|key| words[key])).collect();
+            let literal = Value::Str(words[word]);
+            let order = |row: usize| texts[row].map(|text| Some(text.cmp(words[word])));
+            let narrow: Int8Array = keys.iter().map(|key| key.map(|key| key as i8)).collect();
+            let wide: UInt32Array = keys.iter().map(|key| key.map(|key| key as u32)).collect();
+            let dictionary = Arc::new(StringArray::from(words.to_vec())) as ArrayRef;
+            let arrays: [ArrayRef; 6] = [
+                Arc::new(StringArray::from(texts.clone())),
+                Arc::new(LargeStringArray::from(texts.clone())),
+                Arc::new(StringViewArray::from(texts.clone())),
+                Arc::new(DictionaryArray::new(narrow, dictionary.clone())),
+                Arc::new(DictionaryArray::new(wide, dictionary.clone())),
+                // Fewer rows than words: row by row.
+                Arc::new(DictionaryArray::new(
+                    UInt32Array::from_iter(keys.iter().map(|key| key.map(|key| key as u32))),
+                    long(&words),
+                )),
+            ];
+            for array in arrays {
+                check(&array, &literal, order);
+                let few = col("c").is_in(["a", "ü", "nowhere"]);
+                let is_in = |row: usize| matches!(texts[row], Some("a" | "ü"));
+                let expected = (0..texts.len()).filter(|&row| is_in(row)).count();
+                assert_eq!(found(&array, &few)[0].len(), expected);
+                assert_eq!(found(&array, &few)[1].len(), texts.iter().flatten().count() - expected);
+            }
+        }
+    }
+
+    /// The words, and many more.
+    fn long(words: &[&str]) -> ArrayRef {
+        let more = (0..1000).map(|i| format!("more {i}"));
+        Arc::new(StringArray::from_iter_values(words.iter().map(|word| (*word).to_string()).chain(more)))
+    }
+
+    #[test]
+    fn times_and_decimals_are_compared_across_units() {
+        let times = [Some(-1_500i64), Some(0), None, Some(999), Some(1_000), Some(2_000)];
+        let array = Arc::new(TimestampMillisecondArray::from(times.to_vec()).with_timezone("UTC")) as ArrayRef;
+        for (time, unit, per_milli) in [(1, TimeUnit::Second, 0.001), (999_500, TimeUnit::Microsecond, 1e3)] {
+            let exact = time as f64 / per_milli;
+            let literal = Value::Timestamp(time, unit, Some("Europe/Vienna"));
+            check(&array, &literal, |row| times[row].map(|t| (t as f64).partial_cmp(&exact)));
+        }
+        let naive = col("c").eq(Value::Timestamp(0, TimeUnit::Second, None));
+        assert!(cut(&array, &[]).as_dataset().filter(&naive).unwrap_err().to_string().contains("can't be compared"));
+        let digits = [Some(-150i128), Some(149), None, Some(150), Some(151)];
+        let array = Decimal128Array::from(digits.to_vec()).with_precision_and_scale(20, 2).unwrap();
+        let array = Arc::new(array) as ArrayRef;
+        let literals = [
+            (Value::Float64(1.5), 150.0),
+            (Value::Decimal { digits: i256::from_i128(1_505), scale: 3 }, 150.5),
+            (Value::Int(2), 200.0),
+            (Value::Float64(1e300), f64::INFINITY),
+            (Value::Decimal { digits: i256::from_i128(-1), scale: 100 }, -0.5),
+        ];
+        for (literal, exact) in literals {
+            check(&array, &literal, |row| digits[row].map(|d| (d as f64).partial_cmp(&exact)));
+        }
+        let days = Arc::new(Date32Array::from(vec![Some(0), Some(1), None])) as ArrayRef;
+        let noon = Value::Timestamp(43_200, TimeUnit::Second, None);
+        check(&days, &noon, |row| {
+            [Some(0), Some(1), None][row]
+                .map(|day: i32| day.partial_cmp(&0).map(|o| if o.is_eq() { Ordering::Less } else { o }))
+        });
+    }
+
+    #[test]
+    fn and_or_and_not_know_nulls_as_sql_does() {
+        let array = Arc::new(BooleanArray::from(vec![Some(true), Some(false), None])) as ArrayRef;
+        let (yes, no, unknown) = (|| col("c").eq(true), || col("c").eq(false), || col("c").eq(Value::Null));
+        let count = |predicate: Predicate| found(&array, &predicate).map(|rows| rows.len());
+        assert_eq!(count(yes()), [1, 1]);
+        assert_eq!(count(yes() | no()), [2, 0]);
+        assert_eq!(count(yes() & no()), [0, 2]);
+        assert_eq!(count(unknown()), [0, 0]);
+        // What is true or false whatever is not known.
+        assert_eq!(count(unknown() | yes()), [1, 0]);
+        assert_eq!(count(unknown() & yes()), [0, 1]);
+        assert_eq!(count(yes() | col("c").is_null()), [2, 1]);
+        assert_eq!(count(col("c").is_not_null()), [2, 1]);
+        assert_eq!((yes() & !no()).to_string(), "(c == true) & (~(c == false))");
+    }
+}

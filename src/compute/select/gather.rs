@@ -1,0 +1,320 @@
+//! Rows of several arrays of one type put side by side, in any order.
+//!
+//! Every place is looked up once and bounded, so that columns whose values have not been checked yet can be gathered
+//! from: ten thousand rows of a large file cost ten thousand rows. What comes out is to be checked instead.
+
+use arrow_buffer::{BooleanBuffer, Buffer};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Field, FieldRef, UnionFields, UnionMode};
+
+use super::unify;
+use crate::array::{Parts, Value, filled, run_of, value};
+use crate::compute::access::{Bits, Texts, fixed_values};
+use crate::error::{Error, Result};
+use crate::types::{Role, layout};
+
+/// A row: the number of its array, and its number there.
+pub(super) type Pick = (u32, usize);
+
+/// What a value that lies anywhere costs, in bytes that could be read in a row meanwhile.
+pub(super) const ANYWHERE: usize = 64;
+
+/// Buffers and children of an array.
+type Inside = (Vec<Buffer>, Vec<ArrayData>);
+
+/// The rows `picks` of the arrays `from`, all of type `data_type`.
+///
+/// # Errors
+/// `Unsupported` where they are too many for the offsets or keys of the type; of fewer rows there is no such error.
+pub(super) fn gather(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) -> Result<ArrayData> {
+    use DataType::*;
+    let validity = if layout(data_type).has_validity() { validity(from, picks) } else { None };
+    let (buffers, children) = match data_type {
+        Null => (Vec::new(), Vec::new()),
+        Boolean => (vec![bits(from, picks)], Vec::new()),
+        Utf8 | Binary => (texts::<4>(from, picks)?, Vec::new()),
+        LargeUtf8 | LargeBinary => (texts::<8>(from, picks)?, Vec::new()),
+        Utf8View | BinaryView => (views(from, picks)?, Vec::new()),
+        Dictionary(index, values) => {
+            let (keys, dictionary) = unify::keys(index, values, from, picks)?;
+            (vec![keys], vec![dictionary])
+        }
+        List(field) | Map(field, _) => lists::<4>(field, from, picks, false)?,
+        LargeList(field) => lists::<8>(field, from, picks, false)?,
+        ListView(field) => lists::<4>(field, from, picks, true)?,
+        LargeListView(field) => lists::<8>(field, from, picks, true)?,
+        FixedSizeList(field, size) => (Vec::new(), vec![fixed_lists(field, from, picks, *size)?]),
+        Struct(fields) => (Vec::new(), structs(fields, from, picks)?),
+        Union(fields, mode) => union(fields, from, picks, *mode)?,
+        RunEndEncoded(ends, values) => (Vec::new(), runs(ends, values, from, picks)?),
+        _ => (vec![fixed(data_type, from, picks)?], Vec::new()),
+    };
+    Ok(Parts { data_type: data_type.clone(), len: picks.len(), validity, buffers, children }.assemble())
+}
+
+fn validity(from: &[&ArrayData], picks: &[Pick]) -> Option<(Buffer, usize)> {
+    let nulls: Vec<_> = from.iter().map(|array| array.nulls().filter(|nulls| nulls.null_count() > 0)).collect();
+    if nulls.iter().all(Option::is_none) {
+        return None;
+    }
+    let is_valid = |i: usize| {
+        let (array, row) = picks[i];
+        nulls[array as usize].is_none_or(|nulls| row < nulls.len() && nulls.is_valid(row))
+    };
+    let bits = BooleanBuffer::collect_bool(picks.len(), is_valid);
+    let nulls = picks.len() - bits.count_set_bits();
+    (nulls > 0).then(|| (bits.into_inner(), nulls))
+}
+
+fn bits(from: &[&ArrayData], picks: &[Pick]) -> Buffer {
+    let sources: Vec<_> = from.iter().map(|array| Bits::of(array)).collect();
+    let bit = |i: usize| sources[picks[i].0 as usize].get(picks[i].1);
+    BooleanBuffer::collect_bool(picks.len(), bit).into_inner()
+}
+
+fn fixed(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) -> Result<Buffer> {
+    let width = layout(data_type).value_roles().find_map(|role| match role {
+        Role::Values { width, .. } => Some(width),
+        _ => None,
+    });
+    match width.unwrap_or(0) {
+        0 => Ok(Buffer::default()),
+        1 => fixed_of::<1>(from, picks),
+        2 => fixed_of::<2>(from, picks),
+        4 => fixed_of::<4>(from, picks),
+        8 => fixed_of::<8>(from, picks),
+        16 => fixed_of::<16>(from, picks),
+        32 => fixed_of::<32>(from, picks),
+        width => fixed_of_any(width, from, picks),
+    }
+}
+
+/// Values of `N` bytes.
+pub(super) fn fixed_of<const N: usize>(from: &[&ArrayData], picks: &[Pick]) -> Result<Buffer> {
+    picked::<N>(&from.iter().map(|array| fixed_values(array)).collect::<Vec<_>>(), picks)
+}
+
+/// Values of `width` bytes, of bytes that begin with the first row.
+pub(super) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
+    fn of<const N: usize>(from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
+        picked::<N>(&from.iter().map(|bytes| bytes.as_chunks().0).collect::<Vec<_>>(), picks)
+    }
+    match width {
+        1 => of::<1>(from, picks),
+        2 => of::<2>(from, picks),
+        4 => of::<4>(from, picks),
+        8 => of::<8>(from, picks),
+        16 => of::<16>(from, picks),
+        32 => of::<32>(from, picks),
+        width => filled(picks.len().saturating_mul(width), |out| {
+            for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
+                let start = row.saturating_mul(width);
+                if let Some(value) = from.get(array as usize).and_then(|bytes| bytes.get(start..start + width)) {
+                    out.copy_from_slice(value);
+                }
+            }
+        }),
+    }
+}
+
+fn picked<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick]) -> Result<Buffer> {
+    filled(picks.len() * N, |out| {
+        let out = out.as_chunks_mut::<N>().0;
+        match sources {
+            [only] => out.iter_mut().zip(picks).for_each(|(out, &(_, row))| copy(out, only.get(row))),
+            _ => out.iter_mut().zip(picks).for_each(|(out, &(array, row))| {
+                copy(out, sources.get(array as usize).and_then(|values| values.get(row)));
+            }),
+        }
+    })
+}
+
+#[inline(always)]
+fn copy<const N: usize>(out: &mut [u8; N], value: Option<&[u8; N]>) {
+    if let Some(value) = value {
+        *out = *value;
+    }
+}
+
+fn fixed_of_any(width: usize, from: &[&ArrayData], picks: &[Pick]) -> Result<Buffer> {
+    filled(picks.len().saturating_mul(width), |out| {
+        for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
+            let array = from[array as usize];
+            let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
+            let start = (array.offset() + row).saturating_mul(width);
+            if let Some(value) = bytes.get(start..start.saturating_add(width)) {
+                out.copy_from_slice(value);
+            }
+        }
+    })
+}
+
+/// Offsets and text.
+fn texts<const N: usize>(from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<Buffer>> {
+    let sources = from.iter().map(|array| Texts::of(array)).collect::<Result<Vec<_>>>()?;
+    let text = |&(array, row): &Pick| sources[array as usize].get_valid(row);
+    let mut offsets = Offsets::<N>::with_rows(picks.len());
+    let mut end = 0;
+    for pick in picks {
+        end += text(pick)?.len();
+        offsets.push(end)?;
+    }
+    let mut failed = None;
+    let data = filled(end, |mut out| {
+        for pick in picks {
+            // Bytes that change meanwhile may have another length now.
+            match text(pick) {
+                Ok(bytes) if bytes.len() <= out.len() => {
+                    let (into, rest) = std::mem::take(&mut out).split_at_mut(bytes.len());
+                    into.copy_from_slice(bytes);
+                    out = rest;
+                }
+                other => failed = other.err().or(failed.take()),
+            }
+        }
+    })?;
+    failed.map_or(Ok(vec![offsets.finish(), data]), Err)
+}
+
+/// Views over one buffer; they can't point further than 2 GiB.
+fn views(from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<Buffer>> {
+    let sources = from.iter().map(|array| Texts::of(array)).collect::<Result<Vec<_>>>()?;
+    let (mut views, mut data) = (vec![[0u8; 16]; picks.len()], Vec::new());
+    for (view, &(array, row)) in views.iter_mut().zip(picks) {
+        let bytes = sources[array as usize].get_valid(row)?;
+        view[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        match bytes.first_chunk::<4>().filter(|_| bytes.len() > 12) {
+            None => view[4..4 + bytes.len()].copy_from_slice(bytes),
+            Some(prefix) => {
+                view[4..8].copy_from_slice(prefix);
+                view[12..].copy_from_slice(&(data.len() as u32).to_le_bytes());
+                data.extend_from_slice(bytes);
+                i32::try_from(data.len()).map_err(|_| too_many())?;
+            }
+        }
+    }
+    let views = Buffer::from_vec(views.into_flattened());
+    Ok(if data.is_empty() { vec![views] } else { vec![views, Buffer::from_vec(data)] })
+}
+
+/// Lists with offsets, and list views, whose sizes follow from the same offsets.
+fn lists<const N: usize>(field: &FieldRef, from: &[&ArrayData], picks: &[Pick], is_view: bool) -> Result<Inside> {
+    let (mut offsets, mut sizes, mut inside) = (Offsets::<N>::with_rows(picks.len()), Vec::new(), Vec::new());
+    for &(array, row) in picks {
+        let items = match value(from[array as usize], row)? {
+            Value::List(items) | Value::Map(items) => items.range(),
+            _ => 0..0,
+        };
+        sizes.extend_from_slice(&items.len().to_le_bytes()[..N]);
+        inside.extend(items.map(|item| (array, item)));
+        offsets.push(inside.len())?;
+    }
+    let mut offsets = offsets.bytes;
+    let buffers = match is_view {
+        true => {
+            offsets.truncate(sizes.len());
+            vec![Buffer::from_vec(offsets), Buffer::from_vec(sizes)]
+        }
+        false => vec![Buffer::from_vec(offsets)],
+    };
+    Ok((buffers, vec![child(field, from, 0, &inside)?]))
+}
+
+fn fixed_lists(field: &FieldRef, from: &[&ArrayData], picks: &[Pick], size: i32) -> Result<ArrayData> {
+    let size = usize::try_from(size).unwrap_or(0);
+    let start = |&(array, row): &Pick| (array, (from[array as usize].offset() + row).saturating_mul(size));
+    let inside = picks.iter().map(start).flat_map(|(array, at)| (at..at + size).map(move |row| (array, row)));
+    child(field, from, 0, &inside.collect::<Vec<_>>())
+}
+
+fn structs(fields: &[FieldRef], from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<ArrayData>> {
+    fields.iter().enumerate().map(|(number, field)| child(field, from, number, picks)).collect()
+}
+
+fn union(fields: &UnionFields, from: &[&ArrayData], picks: &[Pick], mode: UnionMode) -> Result<Inside> {
+    let ids = fixed_of::<1>(from, picks)?;
+    let fields: Vec<_> = fields.iter().collect();
+    if mode == UnionMode::Sparse {
+        let rows: Vec<Pick> = picks.iter().map(|&(array, row)| (array, from[array as usize].offset() + row)).collect();
+        let children = fields.iter().enumerate().map(|(number, (_, field))| child(field, from, number, &rows));
+        return Ok((vec![ids], children.collect::<Result<_>>()?));
+    }
+    let (mut offsets, mut inside) = (Vec::new(), vec![Vec::new(); fields.len()]);
+    for (&(array, row), &id) in picks.iter().zip(ids.as_slice()) {
+        let starts = from[array as usize].buffers().get(1).map_or(&[][..], |buffer| buffer.as_slice());
+        let start = starts.as_chunks::<4>().0.get(from[array as usize].offset() + row);
+        let member = fields.iter().position(|(member, _)| *member == id.cast_signed());
+        let (Some(start), Some(member)) = (start, member) else { return Err(Error::invalid("a union's member")) };
+        offsets.push((inside[member].len() as u32).to_le_bytes());
+        inside[member].push((array, u32::from_le_bytes(*start) as usize));
+    }
+    let children = fields.iter().enumerate().map(|(number, (_, field))| child(field, from, number, &inside[number]));
+    let children = children.collect::<Result<_>>()?;
+    Ok((vec![ids, Buffer::from_vec(offsets.into_flattened())], children))
+}
+
+fn runs(ends: &Field, values: &FieldRef, from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<ArrayData>> {
+    let width = ends.data_type().primitive_width().unwrap_or(8);
+    let (mut runs, mut run_ends) = (Vec::<Pick>::new(), Vec::new());
+    for (row, &(array, picked)) in picks.iter().enumerate() {
+        let whole = from[array as usize];
+        let run_ends_of = whole.child_data().first().ok_or_else(|| Error::invalid("runs without ends"))?;
+        let run = (array, run_of(run_ends_of, whole.offset() + picked)?);
+        if runs.last() == Some(&run) {
+            run_ends.pop();
+        } else {
+            runs.push(run);
+        }
+        run_ends.push(row + 1);
+    }
+    let largest = i64::MAX as u64 >> (64 - 8 * width);
+    if run_ends.last().is_some_and(|&end| end as u64 > largest) {
+        return Err(too_many());
+    }
+    let bytes: Vec<u8> = run_ends.iter().flat_map(|end| end.to_le_bytes().into_iter().take(width)).collect();
+    let (data_type, len) = (ends.data_type().clone(), runs.len());
+    let buffers = vec![Buffer::from_vec(bytes)];
+    let run_ends = Parts { data_type, len, validity: None, buffers, children: Vec::new() }.assemble();
+    Ok(vec![run_ends, child(values, from, 1, &runs)?])
+}
+
+/// Rows of child number `number` of the arrays.
+fn child(field: &FieldRef, from: &[&ArrayData], number: usize, picks: &[Pick]) -> Result<ArrayData> {
+    let children: Vec<_> = from.iter().filter_map(|array| array.child_data().get(number)).collect();
+    let outside = |&(array, row): &Pick| children.get(array as usize).is_none_or(|child| row >= child.len());
+    if children.len() < from.len() || picks.iter().any(outside) {
+        return Err(Error::invalid(format!("rows outside of the values of '{}'", field.name())));
+    }
+    gather(field.data_type(), &children, picks)
+}
+
+/// Offsets of `N` bytes as they grow.
+struct Offsets<const N: usize> {
+    bytes: Vec<u8>,
+}
+
+impl<const N: usize> Offsets<N> {
+    fn with_rows(rows: usize) -> Offsets<N> {
+        let mut bytes = Vec::with_capacity((rows + 1) * N);
+        bytes.resize(N, 0);
+        Offsets { bytes }
+    }
+
+    #[inline]
+    fn push(&mut self, end: usize) -> Result<()> {
+        if N == 4 && i32::try_from(end).is_err() {
+            return Err(too_many());
+        }
+        self.bytes.extend_from_slice(&end.to_le_bytes()[..N]);
+        Ok(())
+    }
+
+    fn finish(self) -> Buffer {
+        Buffer::from_vec(self.bytes)
+    }
+}
+
+/// The error of more rows than offsets or keys can tell apart.
+pub(super) fn too_many() -> Error {
+    Error::unsupported("more values than the offsets or keys of the type can count")
+}

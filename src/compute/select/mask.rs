@@ -1,0 +1,361 @@
+//! Rows as bits: where a predicate holds.
+
+use std::ops::Range;
+
+use arrow_buffer::i256;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Schema};
+use half::f16;
+use multiversion::multiversion;
+
+use super::compare::Test;
+use super::predicate::{Node, Operator, Predicate};
+use crate::array::{Value, value};
+use crate::compute::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
+use crate::compute::frame::Frame;
+use crate::compute::kernels::Number;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A bit for each row; those behind the last are 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::compute) struct Mask {
+    pub words: Vec<u64>,
+    len: usize,
+}
+
+impl Mask {
+    pub(super) fn all(len: usize, is_set: bool) -> Mask {
+        let mut mask = Mask { words: vec![if is_set { u64::MAX } else { 0 }; len.div_ceil(64)], len };
+        mask.trim();
+        mask
+    }
+
+    /// Bit `row` as `is_set(row)`.
+    pub(super) fn collect(len: usize, mut is_set: impl FnMut(usize) -> bool) -> Mask {
+        let word = |start: usize| {
+            (start..len.min(start + 64)).fold(0, |word, row| word | u64::from(is_set(row)) << (row - start))
+        };
+        Mask { words: (0..len).step_by(64).map(word).collect(), len }
+    }
+
+    /// The rows of `array` that are not null.
+    pub(in crate::compute) fn valid(array: &ArrayData, rows: &Range<usize>) -> Option<Mask> {
+        let bits = array.nulls().filter(|nulls| nulls.null_count() > 0)?.inner().slice(rows.start, rows.len());
+        Some(Mask { words: bits.bit_chunks().iter_padded().take(rows.len().div_ceil(64)).collect(), len: rows.len() })
+    }
+
+    fn trim(&mut self) {
+        if let (Some(last), rest @ 1..) = (self.words.last_mut(), self.len % 64) {
+            *last &= u64::MAX >> (64 - rest);
+        }
+    }
+
+    pub(super) fn and(&mut self, other: &Mask) {
+        self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= b);
+    }
+
+    pub(super) fn or(&mut self, other: &Mask) {
+        self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a |= b);
+    }
+
+    pub(super) fn flip(&mut self) {
+        self.words.iter_mut().for_each(|word| *word = !*word);
+        self.trim();
+    }
+
+    #[inline(always)]
+    pub(in crate::compute) fn is_set(&self, row: usize) -> bool {
+        self.words[row / 64] >> (row % 64) & 1 == 1
+    }
+
+    /// How many bits are set.
+    pub(in crate::compute) fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The rows whose bits are set.
+    pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(number, &word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(number * 64 + bit)
+            })
+        })
+    }
+}
+
+/// Rows of a batch that have bits: the number of the batch, which of its rows, and the bits.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub part: u32,
+    pub rows: Range<usize>,
+    pub mask: Mask,
+}
+
+/// A predicate on the columns of one dataset, by number.
+#[derive(Debug)]
+pub(in crate::compute) enum Condition {
+    Test(usize, Test),
+    IsNull(usize),
+    And(Box<Condition>, Box<Condition>),
+    Or(Box<Condition>, Box<Condition>),
+    Not(Box<Condition>),
+}
+
+impl Condition {
+    /// # Errors
+    /// `ColumnNotFound`; `InvalidArgument` for values that a column can't be compared with.
+    pub(in crate::compute) fn of(
+        predicate: &Predicate,
+        schema: &Schema,
+        index_of: &dyn Fn(&str) -> Result<usize>,
+    ) -> Result<Condition> {
+        Condition::of_node(&predicate.0, schema, index_of)
+    }
+
+    fn of_node(node: &Node, schema: &Schema, index_of: &dyn Fn(&str) -> Result<usize>) -> Result<Condition> {
+        let inner = |node: &Node| Condition::of_node(node, schema, index_of).map(Box::new);
+        let column = |name: &str| index_of(name).map(|column| (column, schema.field(column).data_type()));
+        Ok(match node {
+            Node::Compare(name, operator, literal) => {
+                let (column, data_type) = column(name)?;
+                Condition::Test(column, Test::of(name, data_type, *operator, literal)?)
+            }
+            Node::IsIn(name, literals) => {
+                let (column, data_type) = column(name)?;
+                Condition::Test(column, Test::any(name, data_type, literals)?)
+            }
+            Node::IsNull(name) => Condition::IsNull(column(name)?.0),
+            Node::And(a, b) => Condition::And(inner(a)?, inner(b)?),
+            Node::Or(a, b) => Condition::Or(inner(a)?, inner(b)?),
+            Node::Not(a) => Condition::Not(inner(a)?),
+        })
+    }
+
+    /// The rows among `rows` of batch `part` of which it is known to be true, or, unless `wanted`, to be false.
+    pub(in crate::compute) fn mask(
+        &self,
+        frame: &Frame<'_>,
+        part: usize,
+        rows: &Range<usize>,
+        wanted: bool,
+    ) -> Result<Mask> {
+        let both = |a: &Condition, b: &Condition, is_and: bool| {
+            let (mut mask, other) = (a.mask(frame, part, rows, wanted)?, b.mask(frame, part, rows, wanted)?);
+            if is_and {
+                mask.and(&other)
+            } else {
+                mask.or(&other)
+            }
+            Ok(mask)
+        };
+        match self {
+            Condition::Test(column, test) => holds(frame.checked(part, *column)?, rows, test, wanted),
+            Condition::IsNull(column) => nulls(frame.checked(part, *column)?, rows, wanted),
+            Condition::And(a, b) => both(a, b, wanted),
+            Condition::Or(a, b) => both(a, b, !wanted),
+            Condition::Not(a) => a.mask(frame, part, rows, !wanted),
+        }
+    }
+}
+
+/// The rows that are null, or, unless `wanted`, those that are not.
+pub(in crate::compute) fn nulls(array: &ArrayData, rows: &Range<usize>, wanted: bool) -> Result<Mask> {
+    use DataType::{Dictionary, Null, RunEndEncoded, Union};
+    let mut mask = match array.data_type() {
+        Null | Dictionary(..) | RunEndEncoded(..) | Union(..) => {
+            let found = rows.clone().map(|row| Ok(is_null(&value(array, row)?))).collect::<Result<Vec<_>>>()?;
+            Mask::collect(rows.len(), |row| found[row])
+        }
+        _ => {
+            let mut mask = Mask::valid(array, rows).unwrap_or_else(|| Mask::all(rows.len(), true));
+            mask.flip();
+            mask
+        }
+    };
+    if !wanted {
+        mask.flip();
+    }
+    Ok(mask)
+}
+
+fn is_null(value: &Value<'_>) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Union(_, member) => is_null(member),
+        _ => false,
+    }
+}
+
+/// The rows whose value is known to pass the test, or to fail it.
+fn holds(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> Result<Mask> {
+    let mut mask = match (array.data_type(), test) {
+        (_, Test::Unknown) => return Ok(Mask::all(rows.len(), false)),
+        (_, Test::Not(test)) => return holds(array, rows, test, !wanted),
+        (DataType::Dictionary(..), _) => by_key(array, rows, test, wanted)?,
+        (_, Test::Any(tests)) => {
+            let mut mask = Mask::all(rows.len(), false);
+            tests.iter().try_for_each(|test| passes(array, rows, test).map(|other| mask.or(&other)))?;
+            mask
+        }
+        _ => passes(array, rows, test)?,
+    };
+    if !wanted && !matches!(array.data_type(), DataType::Dictionary(..)) {
+        mask.flip();
+    }
+    if let Some(valid) = Mask::valid(array, rows) {
+        mask.and(&valid);
+    }
+    Ok(mask)
+}
+
+/// Tests each value of the dictionary once, or the rows' own where those are fewer.
+fn by_key(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> Result<Mask> {
+    let (dictionary, keys) = (dictionary_of(array)?, Keys::of(array));
+    if dictionary.len() > rows.len() {
+        let mut failed = None;
+        let mut found = |row: usize| {
+            let key = keys.get(row).filter(|&key| key < dictionary.len())?;
+            holds(dictionary, &(key..key + 1), test, wanted).map_err(|e| failed = Some(e)).ok()
+        };
+        let mask = Mask::collect(rows.len(), |row| {
+            // Null rows have keys that mean nothing.
+            found(rows.start + row).is_some_and(|mask| mask.words[0] & 1 == 1)
+        });
+        return failed.map_or(Ok(mask), Err);
+    }
+    let passing = holds(dictionary, &(0..dictionary.len()), test, wanted)?;
+    let mut table = vec![0u8; dictionary.len().max(256)];
+    passing.rows().for_each(|key| table[key] = 1);
+    let mut words = vec![0; rows.len().div_ceil(64)];
+    match (keys, table.first_chunk::<256>()) {
+        (Keys::Bytes(keys), Some(table)) => {
+            look_up(keys.get(rows.clone()).unwrap_or_default(), |[key]| table[key as usize], &mut words);
+        }
+        (keys, _) => {
+            let passes =
+                |row: usize| keys.get(rows.start + row).and_then(|key| table.get(key)).is_some_and(|&one| one == 1);
+            words = Mask::collect(rows.len(), passes).words;
+        }
+    }
+    Ok(Mask { words, len: rows.len() })
+}
+
+/// The rows whose value, null or not, passes a test.
+fn passes(array: &ArrayData, rows: &Range<usize>, test: &Test) -> Result<Mask> {
+    use DataType::*;
+    let mut mask = Mask::all(rows.len(), false);
+    match (test, array.data_type()) {
+        (Test::Never, _) => {}
+        (Test::Text(operator, bytes), _) => return texts(&Texts::of(array)?, rows, *operator, bytes),
+        (Test::Range(low, high), Boolean) => {
+            let bits = Bits::of(array);
+            let (low, high) = (*low <= i256::ZERO, *high >= i256::ONE);
+            return Ok(Mask::collect(rows.len(), |row| if bits.get(rows.start + row) { high } else { low }));
+        }
+        (Test::Range(low, high), data_type) => integers(array, data_type, rows, (*low, *high), &mut mask.words)?,
+        (Test::Floats(low, high), Float64) => inside(values(array, rows), *low, *high, &mut mask.words),
+        (Test::Floats(low, high), Float32) => inside(values(array, rows), *low as f32, *high as f32, &mut mask.words),
+        (Test::Floats(low, high), Float16) => {
+            let (low, high) = (f16::from_f64(*low), f16::from_f64(*high));
+            inside(values(array, rows), low, high, &mut mask.words);
+        }
+        (_, other) => return Err(unsupported(other)),
+    }
+    Ok(mask)
+}
+
+fn unsupported(data_type: &DataType) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("comparing values of type {data_type} is not supported"))
+}
+
+fn values<'a, const N: usize>(array: &'a ArrayData, rows: &Range<usize>) -> &'a [[u8; N]] {
+    fixed_values(array).get(rows.clone()).unwrap_or_default()
+}
+
+fn integers(
+    array: &ArrayData,
+    data_type: &DataType,
+    rows: &Range<usize>,
+    (low, high): (i256, i256),
+    words: &mut [u64],
+) -> Result<()> {
+    use DataType::*;
+    // Limits were cut to what the type holds.
+    let long = |limit: i256| limit.as_i128();
+    let (from, to) = (long(low), long(high));
+    match data_type {
+        Int8 => inside(values(array, rows), from as i8, to as i8, words),
+        UInt8 => inside(values(array, rows), from as u8, to as u8, words),
+        Int16 => inside(values(array, rows), from as i16, to as i16, words),
+        UInt16 => inside(values(array, rows), from as u16, to as u16, words),
+        Int32 | Date32 | Time32(_) | Decimal32(..) => inside(values(array, rows), from as i32, to as i32, words),
+        UInt32 => inside(values(array, rows), from as u32, to as u32, words),
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
+            inside(values(array, rows), from as i64, to as i64, words);
+        }
+        UInt64 => inside(values(array, rows), from as u64, to as u64, words),
+        Decimal128(..) => inside(values(array, rows), from, to, words),
+        Decimal256(..) => inside(values(array, rows), low, high, words),
+        other => return Err(unsupported(other)),
+    }
+    Ok(())
+}
+
+/// The rows whose number lies between two, both included, one bit each.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
+pub(super) fn inside<T: Number<N>, const N: usize>(values: &[[u8; N]], low: T, high: T, words: &mut [u64]) {
+    let is_inside = |raw: [u8; N]| {
+        let value = T::load(raw);
+        u8::from(value >= low) & u8::from(value <= high)
+    };
+    let (whole, rest) = values.as_chunks::<64>();
+    for (values, word) in whole.iter().zip(words.iter_mut()) {
+        let mut bytes = [0u8; 64];
+        for row in 0..64 {
+            bytes[row] = is_inside(values[row]);
+        }
+        *word = pack(&bytes);
+    }
+    if let Some(last) = words.get_mut(whole.len()) {
+        *last = rest.iter().enumerate().fold(0, |word, (row, raw)| word | u64::from(is_inside(*raw)) << row);
+    }
+}
+
+fn look_up(keys: &[[u8; 1]], passes: impl Fn([u8; 1]) -> u8, words: &mut [u64]) {
+    let mut bytes = [0u8; 64];
+    for (keys, word) in keys.chunks(64).zip(words) {
+        bytes[keys.len()..].fill(0);
+        bytes.iter_mut().zip(keys).for_each(|(byte, key)| *byte = passes(*key));
+        *word = pack(&bytes);
+    }
+}
+
+/// The lowest bits of 64 bytes that are 0 or 1, eight at a time: the multiplication moves each to the top.
+#[inline(always)]
+fn pack(bytes: &[u8; 64]) -> u64 {
+    let eights = bytes.as_chunks::<8>().0.iter().enumerate();
+    eights.fold(0, |word, (i, eight)| {
+        let top = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        word | top << (8 * i)
+    })
+}
+
+fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u8]) -> Result<Mask> {
+    let mut failed = None;
+    let mut test = |row: usize, holds: &dyn Fn(&[u8]) -> bool| match texts.get_valid(row) {
+        Ok(bytes) => holds(bytes),
+        Err(e) => {
+            failed = Some(e);
+            false
+        }
+    };
+    let mask = match operator {
+        Operator::Eq => Mask::collect(rows.len(), |row| test(rows.start + row, &|bytes| bytes == wanted)),
+        Operator::Ne => Mask::collect(rows.len(), |row| test(rows.start + row, &|bytes| bytes != wanted)),
+        other => Mask::collect(rows.len(), |row| test(rows.start + row, &|bytes| other.holds(bytes.cmp(wanted)))),
+    };
+    failed.map_or(Ok(mask), Err)
+}

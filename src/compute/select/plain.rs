@@ -1,0 +1,106 @@
+//! Columns of numbers, and of keys of one dictionary, as the bytes in which they lie in each batch: rows of thousands of
+//! small batches are gathered without making arrays of them.
+
+use std::ops::Range;
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, SchemaRef};
+
+use super::compress;
+use super::gather::{ANYWHERE, Pick, fixed_from};
+use super::mask::Span;
+use crate::array::{Parts, validate};
+use crate::compute::access::fixed_width;
+use crate::compute::frame::{AT_ONCE, Frame};
+use crate::dataset::Plain;
+use crate::error::Result;
+use crate::parallel;
+
+/// The plain columns of some batches.
+#[derive(Debug, Default)]
+pub(in crate::compute) struct Plains<'a> {
+    columns: Vec<Column>,
+    /// Batch by batch, each column.
+    found: Vec<Option<Plain<'a>>>,
+}
+
+#[derive(Debug)]
+struct Column {
+    number: usize,
+    width: usize,
+    dictionary: Option<ArrayData>,
+}
+
+impl<'a> Plains<'a> {
+    /// Of some columns in the batches `parts`.
+    pub(in crate::compute) fn of(
+        frame: &Frame<'a>,
+        schema: &SchemaRef,
+        numbers: Range<usize>,
+        parts: &[usize],
+    ) -> Result<Plains<'a>> {
+        let mut columns = Vec::new();
+        for (number, field) in numbers.clone().zip(&schema.fields()[numbers]) {
+            let (width, dictionary) = match field.data_type() {
+                DataType::Dictionary(index, _) => (index.primitive_width(), frame.dictionary(number)?),
+                other => (fixed_width(other), None),
+            };
+            let is_known = dictionary.is_some() || !matches!(field.data_type(), DataType::Dictionary(..));
+            if let Some(width) = width.filter(|_| is_known) {
+                columns.push(Column { number, width, dictionary });
+            }
+        }
+        if columns.is_empty() {
+            return Ok(Plains::default());
+        }
+        let wanted = || columns.iter().map(|column: &Column| (column.number, column.width));
+        let chunks: Vec<_> = parts.chunks(AT_ONCE).collect();
+        let found = parallel::map(chunks.len(), parts.len() * columns.len() * ANYWHERE, |chunk| {
+            let mut found = Vec::with_capacity(columns.len() * chunks[chunk].len());
+            chunks[chunk].iter().try_for_each(|&part| frame.plain(part, wanted(), &mut found))?;
+            Ok(found)
+        });
+        let found = found.into_iter().collect::<Result<Vec<_>>>()?.concat();
+        Ok(Plains { columns, found })
+    }
+
+    /// The column and its bytes in each batch; `None` where one of them has nulls, or is out of the ordinary.
+    fn column(&self, number: usize) -> Option<(&Column, Vec<&'a [u8]>)> {
+        let at = self.columns.iter().position(|column| column.number == number)?;
+        let batches = self.found.iter().skip(at).step_by(self.columns.len());
+        let values = batches.map(|plain| plain.filter(|plain| !plain.has_nulls).map(|plain| plain.values));
+        Some((&self.columns[at], values.collect::<Option<_>>()?))
+    }
+
+    /// The rows `picks` of column number `column`.
+    pub(super) fn gather(&self, data_type: &DataType, column: usize, picks: &[Pick]) -> Result<Option<ArrayData>> {
+        let Some((column, from)) = self.column(column) else { return Ok(None) };
+        column.array(data_type, picks.len(), fixed_from(column.width, &from, picks)?).map(Some)
+    }
+
+    /// The rows of column number `column` that have bits, `count` of them.
+    pub(super) fn compress(
+        &self,
+        data_type: &DataType,
+        column: usize,
+        spans: &[Span],
+        count: usize,
+    ) -> Result<Option<ArrayData>> {
+        let Some((column, from)) = self.column(column) else { return Ok(None) };
+        let Some(values) = compress::values(column.width, &from, spans, count)? else { return Ok(None) };
+        column.array(data_type, count, values).map(Some)
+    }
+}
+
+impl Column {
+    fn array(&self, data_type: &DataType, len: usize, values: Buffer) -> Result<ArrayData> {
+        let children = self.dictionary.iter().cloned().collect();
+        let parts = Parts { data_type: data_type.clone(), len, validity: None, buffers: vec![values], children };
+        let array = parts.assemble();
+        if self.dictionary.is_some() {
+            validate::check(&array)?;
+        }
+        Ok(array)
+    }
+}

@@ -1,0 +1,276 @@
+//! What rows are asked for: comparisons of columns with values, and their and, or, not.
+
+use std::fmt;
+use std::ops::{BitAnd, BitOr, Not};
+
+use arrow_buffer::i256;
+use arrow_schema::TimeUnit;
+
+use crate::array::Value;
+
+/// A column in a predicate: `col("price").gt(100)`.
+#[derive(Clone, Debug)]
+pub struct Col(String);
+
+/// The column called `name`, for a [`Predicate`].
+pub fn col(name: impl Into<String>) -> Col {
+    Col(name.into())
+}
+
+impl Col {
+    /// The column's name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Equal to `value`.
+    pub fn eq(self, value: impl Into<Literal>) -> Predicate {
+        self.compare(Operator::Eq, value)
+    }
+
+    /// Not equal to `value`; null is neither.
+    pub fn ne(self, value: impl Into<Literal>) -> Predicate {
+        self.compare(Operator::Ne, value)
+    }
+
+    /// Less than `value`.
+    pub fn lt(self, value: impl Into<Literal>) -> Predicate {
+        self.compare(Operator::Lt, value)
+    }
+
+    /// Less than or equal to `value`.
+    pub fn le(self, value: impl Into<Literal>) -> Predicate {
+        self.compare(Operator::Le, value)
+    }
+
+    /// Greater than `value`.
+    pub fn gt(self, value: impl Into<Literal>) -> Predicate {
+        self.compare(Operator::Gt, value)
+    }
+
+    /// Greater than or equal to `value`.
+    pub fn ge(self, value: impl Into<Literal>) -> Predicate {
+        self.compare(Operator::Ge, value)
+    }
+
+    /// Equal to one of `values`.
+    pub fn is_in<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Predicate {
+        Predicate(Node::IsIn(self.0, values.into_iter().map(Into::into).collect()))
+    }
+
+    /// Null.
+    pub fn is_null(self) -> Predicate {
+        Predicate(Node::IsNull(self.0))
+    }
+
+    /// Not null.
+    pub fn is_not_null(self) -> Predicate {
+        !self.is_null()
+    }
+
+    /// The comparison that `operator` is with `value`.
+    pub fn compare(self, operator: Operator, value: impl Into<Literal>) -> Predicate {
+        Predicate(Node::Compare(self.0, operator, value.into()))
+    }
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// Equal.
+    Eq,
+    /// Not equal.
+    Ne,
+    /// Less.
+    Lt,
+    /// Less or equal.
+    Le,
+    /// Greater.
+    Gt,
+    /// Greater or equal.
+    Ge,
+}
+
+/// Which rows are asked for, made with [`col`] and put together by `&`, `|` and `!`.
+///
+/// A comparison with a null is neither true nor false, and so is its negation: such a row is not found, as in SQL. NaN
+/// is not equal to anything, and neither less nor greater. Numbers are compared by their values: 2.5 with integers,
+/// times with times of another unit. A float stands for the decimal that it prints as where it is compared with decimals,
+/// and is rounded where it is compared with narrower floats.
+#[derive(Clone, Debug)]
+pub struct Predicate(pub(super) Node);
+
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    Compare(String, Operator, Literal),
+    IsIn(String, Vec<Literal>),
+    IsNull(String),
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    Not(Box<Node>),
+}
+
+impl Node {
+    /// What must be true of column `name`: the comparisons with it that `and` puts together.
+    pub(super) fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {
+        match self {
+            Node::Compare(column, operator, literal) if column == name => vec![(*operator, literal.clone())],
+            Node::And(a, b) => [a, b].into_iter().flat_map(|side| side.comparisons_with(name)).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl BitAnd for Predicate {
+    type Output = Predicate;
+
+    fn bitand(self, other: Predicate) -> Predicate {
+        Predicate(Node::And(self.0.into(), other.0.into()))
+    }
+}
+
+impl BitOr for Predicate {
+    type Output = Predicate;
+
+    fn bitor(self, other: Predicate) -> Predicate {
+        Predicate(Node::Or(self.0.into(), other.0.into()))
+    }
+}
+
+impl Not for Predicate {
+    type Output = Predicate;
+
+    fn not(self) -> Predicate {
+        Predicate(Node::Not(self.0.into()))
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operator::Eq => "==",
+            Operator::Ne => "!=",
+            Operator::Lt => "<",
+            Operator::Le => "<=",
+            Operator::Gt => ">",
+            Operator::Ge => ">=",
+        })
+    }
+}
+
+impl fmt::Display for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Node::Compare(name, operator, literal) => write!(f, "{name} {operator} {literal}"),
+            Node::IsIn(name, literals) => {
+                let shown: Vec<_> = literals.iter().take(5).map(Literal::to_string).collect();
+                let more = if literals.len() > shown.len() { ", …" } else { "" };
+                write!(f, "{name} is in [{}{more}]", shown.join(", "))
+            }
+            Node::IsNull(name) => write!(f, "{name} is null"),
+            Node::And(a, b) => write!(f, "({a}) & ({b})"),
+            Node::Or(a, b) => write!(f, "({a}) | ({b})"),
+            Node::Not(a) => write!(f, "~({a})"),
+        }
+    }
+}
+
+/// A value that columns are compared with, owned. Of a [`Value::Timestamp`] whose zone is empty text it is not known
+/// whether it has one: columns with a zone and without take it.
+#[derive(Clone, Debug)]
+pub struct Literal(pub(super) Owned);
+
+#[derive(Clone, Debug)]
+pub(super) enum Owned {
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Decimal(i256, i8),
+    Str(String),
+    Bytes(Vec<u8>),
+    Date(i64),
+    Time(i64, TimeUnit),
+    /// Whether it is an instant, of a time zone, or a local time, if that is known.
+    Timestamp(i64, TimeUnit, Option<bool>),
+    Duration(i64, TimeUnit),
+    /// What nothing can be compared with, in words.
+    Other(String),
+}
+
+impl From<Value<'_>> for Literal {
+    fn from(value: Value<'_>) -> Literal {
+        Literal(match value {
+            Value::Null => Owned::Null,
+            Value::Bool(flag) => Owned::Bool(flag),
+            Value::Int(number) => Owned::Int(number.into()),
+            Value::UInt(number) => Owned::Int(number.into()),
+            Value::Int128(number) => Owned::Int(number),
+            Value::Float32(number) => Owned::Float(number.into()),
+            Value::Float64(number) => Owned::Float(number),
+            Value::Decimal { digits, scale } => Owned::Decimal(digits, scale),
+            Value::Str(text) => Owned::Str(text.into()),
+            Value::Bytes(bytes) => Owned::Bytes(bytes.into()),
+            Value::Uuid(bytes) => Owned::Bytes(bytes.to_vec()),
+            Value::Date(days) => Owned::Date(days),
+            Value::Time(time, unit) => Owned::Time(time, unit),
+            Value::Timestamp(time, unit, zone) => {
+                let is_known = zone != Some("");
+                Owned::Timestamp(time, unit, is_known.then_some(zone.is_some()))
+            }
+            Value::Duration(length, unit) => Owned::Duration(length, unit),
+            other => Owned::Other(other.to_string()),
+        })
+    }
+}
+
+macro_rules! literals {
+    ($($type:ty => $variant:ident;)*) => {
+        $(impl From<$type> for Literal {
+            fn from(value: $type) -> Literal {
+                Literal(Owned::$variant(value.into()))
+            }
+        })*
+    };
+}
+
+literals! {
+    bool => Bool;
+    i32 => Int;
+    u32 => Int;
+    i64 => Int;
+    u64 => Int;
+    f32 => Float;
+    f64 => Float;
+    &str => Str;
+    String => Str;
+    Vec<u8> => Bytes;
+    &[u8] => Bytes;
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Owned::Null => f.write_str("null"),
+            Owned::Bool(flag) => write!(f, "{flag}"),
+            Owned::Int(number) => write!(f, "{number}"),
+            Owned::Float(number) => write!(f, "{number:?}"),
+            Owned::Decimal(digits, scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale: *scale }),
+            Owned::Str(text) => write!(f, "{text:?}"),
+            Owned::Bytes(bytes) => write!(f, "{bytes:?}"),
+            Owned::Date(days) => write!(f, "{}", Value::Date(*days)),
+            Owned::Time(time, unit) => write!(f, "{}", Value::Time(*time, *unit)),
+            Owned::Timestamp(time, unit, zoned) => {
+                write!(f, "{}", Value::Timestamp(*time, *unit, (*zoned == Some(true)).then_some("UTC")))
+            }
+            Owned::Duration(length, unit) => write!(f, "{}", Value::Duration(*length, *unit)),
+            Owned::Other(shown) => f.write_str(shown),
+        }
+    }
+}

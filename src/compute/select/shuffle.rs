@@ -1,0 +1,166 @@
+//! `shuffle`: a dataset that looks at the rows of another in a random order. Nothing is copied until a column is used:
+//! a single row is read where it lies, and a batch of a column is gathered when it is first asked for, and kept.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+
+use super::random::Random;
+use super::take::Picked;
+use super::unify;
+use crate::array::validate;
+use crate::compute::frame::{BLOCK, Frame};
+use crate::dataset::{Dataset, Footprint, Row, Source};
+use crate::error::{Error, Result};
+use crate::map::Look;
+
+impl Dataset {
+    /// All rows in a random order, each order as likely. One `seed` gives one order, on every machine.
+    ///
+    /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row where it lies; columns used
+    /// as a whole are gathered, batches of 65,536 rows or less at a time, and kept by the view.
+    pub fn shuffle(&self, seed: u64) -> Result<Dataset> {
+        let rows = self.len()?;
+        let order = match u32::try_from(rows) {
+            Ok(rows) => Order::Short(shuffled(0..rows, seed)),
+            Err(_) => Order::Long(shuffled(0..rows, seed)),
+        };
+        let batch_rows = self.watched(Look::Seldom, || batch_rows(self))?;
+        Ok(Dataset::of_source(Arc::new(View::new(self.clone(), order, batch_rows))))
+    }
+}
+
+/// The rows of a batch: fewer where the words of several dictionaries may be more than narrow keys can tell apart.
+fn batch_rows(dataset: &Dataset) -> Result<usize> {
+    let mut rows = BLOCK;
+    for (column, field) in dataset.schema().fields().iter().enumerate() {
+        let most = unify::narrowest(field.data_type());
+        if most < rows && !unify::shares(&Frame::of(dataset)?, column, most)? {
+            rows = most;
+        }
+    }
+    Ok(rows)
+}
+
+fn shuffled<T>(rows: impl Iterator<Item = T>, seed: u64) -> Vec<T> {
+    let mut order: Vec<T> = rows.collect();
+    Random::new(seed).shuffle(&mut order);
+    order
+}
+
+/// Row numbers, in as many bytes as they need.
+#[derive(Debug)]
+enum Order {
+    Short(Vec<u32>),
+    Long(Vec<u64>),
+}
+
+impl Order {
+    fn len(&self) -> u64 {
+        match self {
+            Order::Short(rows) => rows.len() as u64,
+            Order::Long(rows) => rows.len() as u64,
+        }
+    }
+
+    fn get(&self, row: u64) -> Option<u64> {
+        let row = usize::try_from(row).ok()?;
+        match self {
+            Order::Short(rows) => rows.get(row).map(|&row| row.into()),
+            Order::Long(rows) => rows.get(row).copied(),
+        }
+    }
+}
+
+/// Rows of a dataset in another order.
+#[derive(Debug)]
+struct View {
+    dataset: Dataset,
+    order: Order,
+    batch_rows: usize,
+    /// What was gathered, column by column of each batch.
+    gathered: Vec<OnceLock<ArrayData>>,
+}
+
+impl View {
+    fn new(dataset: Dataset, order: Order, batch_rows: usize) -> View {
+        let batches = order.len().div_ceil(batch_rows as u64) as usize;
+        let gathered = (0..batches * dataset.num_columns()).map(|_| OnceLock::new()).collect();
+        View { dataset, order, batch_rows, gathered }
+    }
+
+    fn gather(&self, batch: usize, column: usize) -> Result<ArrayData> {
+        let frame = Frame::of(&self.dataset)?;
+        let span = self.span(batch)?.unwrap_or(0..0);
+        let picked = Picked::of(&frame, span.filter_map(|row| self.order.get(row)));
+        let plains = picked.plains(&frame, self.dataset.schema(), Some(column))?;
+        picked.column(&frame, &plains, self.dataset.schema(), column)
+    }
+}
+
+impl Source for View {
+    fn schema(&self) -> &SchemaRef {
+        self.dataset.schema()
+    }
+
+    fn walk(&self, _until: u64) -> Result<u64> {
+        Ok(self.order.len())
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        Ok(self.order.len().div_ceil(self.batch_rows as u64) as usize)
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        let start = batch as u64 * self.batch_rows as u64;
+        Ok((start < self.order.len()).then(|| start..self.order.len().min(start + self.batch_rows as u64)))
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        Ok((row < self.order.len()).then_some(row as usize / self.batch_rows))
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        let missing = || Error::argument(format!("batch {batch}, column {column}"));
+        let kept = self.gathered.get(batch * self.dataset.num_columns() + column).ok_or_else(missing)?;
+        match kept.get() {
+            Some(array) => Ok(array),
+            None => {
+                let array = self.gather(batch, column)?;
+                Ok(kept.get_or_init(|| array))
+            }
+        }
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        self.column(batch, column)
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        validate::check(self.column(batch, column)?)
+    }
+
+    fn behind(&self, row: u64) -> Result<Option<Row<'_>>> {
+        let Some(row) = self.order.get(row) else { return Ok(None) };
+        Ok(Some(self.dataset.row(row)?).filter(|row| !row.is_seen()))
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.dataset.footprint()
+    }
+
+    fn look(&self, _batches: Range<usize>, when: Look) -> Result<()> {
+        self.dataset.watched(when, || Ok(()))
+    }
+
+    fn resident(&self) -> Result<u64> {
+        self.dataset.resident()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

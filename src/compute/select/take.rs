@@ -1,0 +1,234 @@
+//! `take` and `sample`: any rows of a dataset, side by side.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, SchemaRef};
+
+use super::gather::{ANYWHERE, Pick, gather};
+use super::mask::{Mask, Span};
+use super::plain::Plains;
+use super::random::Random;
+use crate::array::validate;
+use crate::compute::frame::Frame;
+use crate::dataset::Dataset;
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::Look;
+use crate::parallel;
+
+/// The most rows of a batch of gathered rows.
+pub(super) const BATCH: usize = 1 << 20;
+
+impl Dataset {
+    /// The rows `indices`, in that order, in memory of their own. Negative ones count from the end; a row may be asked
+    /// for many times. Costs what the rows cost, however large the dataset is; where batches have dictionaries of their
+    /// own, a column of keys is checked as a whole the first time.
+    ///
+    /// # Errors
+    /// `RowOutOfRange`, naming the first index that there is no row for.
+    pub fn take(&self, indices: &[i64]) -> Result<Dataset> {
+        self.watched(Look::Now, || {
+            let frame = Frame::of(self)?;
+            let rows = positions(indices, frame.rows())?;
+            gather_rows(self, &frame, rows.len(), |i| rows[i])
+        })
+    }
+
+    /// `n` different rows, chosen with equal chances, in the order in which they were drawn. One `seed` gives one sample
+    /// of as many rows, on every machine.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the dataset has fewer rows.
+    pub fn sample(&self, n: u64, seed: u64) -> Result<Dataset> {
+        let rows = self.len()?;
+        if n > rows {
+            return Err(Error::argument(format!("a sample of {n} different rows of only {rows}")));
+        }
+        let drawn = Random::new(seed).sample(n, rows);
+        self.watched(Look::Now, || gather_rows(self, &Frame::of(self)?, drawn.len(), |i| drawn[i]))
+    }
+}
+
+/// The rows that `indices` mean among `rows`.
+fn positions(indices: &[i64], rows: u64) -> Result<Vec<u64>> {
+    let position = |&index: &i64| {
+        let row = match u64::try_from(index) {
+            Ok(row) => Some(row).filter(|&row| row < rows),
+            Err(_) => rows.checked_sub(index.unsigned_abs()),
+        };
+        row.ok_or_else(|| Error::new(ErrorKind::RowOutOfRange, format!("row {index} of a dataset of {rows} rows")))
+    };
+    indices.iter().map(position).collect()
+}
+
+/// `count` rows of `dataset`, the one at `i` being `row(i)`, which is one of its rows.
+pub(in crate::compute) fn gather_rows(
+    dataset: &Dataset,
+    frame: &Frame<'_>,
+    count: usize,
+    row: impl Fn(usize) -> u64 + Sync,
+) -> Result<Dataset> {
+    let chunks: Vec<_> = (0..count).step_by(BATCH).map(|start| start..count.min(start + BATCH)).collect();
+    let picked = parallel::map(chunks.len(), count.saturating_mul(16), |chunk| {
+        Picked::of(frame, chunks[chunk].clone().map(&row))
+    });
+    gather_picked(dataset, frame, picked)
+}
+
+/// A dataset of the rows of each of `picked`, all columns.
+pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Picked>) -> Result<Dataset> {
+    let schema = dataset.schema();
+    let mut picked: Vec<Picked> = picked.into_iter().filter(|picked| picked.len() > 0).collect();
+    let columns = schema.fields().len();
+    loop {
+        let rows: usize = picked.iter().map(Picked::len).sum();
+        let bytes = rows.saturating_mul(columns).saturating_mul(ANYWHERE);
+        let plains = parallel::map(picked.len(), bytes, |batch| picked[batch].plains(frame, schema, None));
+        let plains = plains.into_iter().collect::<Result<Vec<_>>>()?;
+        let arrays = parallel::map(picked.len() * columns, bytes, |job| {
+            picked[job / columns].column(frame, &plains[job / columns], schema, job % columns)
+        });
+        let too_large = |e: &Error| e.kind() == ErrorKind::Unsupported;
+        let split: Vec<bool> = (0..picked.len())
+            .map(|batch| arrays[batch * columns..][..columns].iter().any(|a| a.as_ref().err().is_some_and(too_large)))
+            .collect();
+        if split.iter().zip(&picked).any(|(split, picked)| *split && picked.len() > 1) {
+            // Offsets or keys that are too narrow for all rows are wide enough for fewer.
+            picked = picked.into_iter().zip(split).flat_map(|(picked, split)| picked.halves(split)).collect();
+            continue;
+        }
+        let mut arrays = arrays.into_iter();
+        let batch = |picked: &Picked| Ok((picked.len(), arrays.by_ref().take(columns).collect::<Result<_>>()?));
+        let batches = picked.iter().map(batch).collect::<Result<Vec<_>>>()?;
+        return Ok(Dataset::of_arrays(schema.clone(), batches));
+    }
+}
+
+/// Rows of a batch to be: of which batches, and which of their rows.
+#[derive(Debug, Default)]
+pub(in crate::compute) struct Picked {
+    parts: Vec<usize>,
+    /// Rows one by one; where they were found by their bits, only if a column needs them so.
+    picks: OnceLock<Vec<Pick>>,
+    /// Rows in order, as bits.
+    spans: Vec<Span>,
+    len: usize,
+}
+
+impl Picked {
+    /// The rows of a dataset that have the numbers `rows`.
+    pub(in crate::compute) fn of(frame: &Frame<'_>, rows: impl Iterator<Item = u64>) -> Picked {
+        let mut picked = Picked::default();
+        let mut numbers = vec![u32::MAX; frame.num_parts()];
+        let (mut hint, mut picks) = (0, Vec::with_capacity(rows.size_hint().0));
+        for row in rows {
+            let Some((part, inside)) = frame.locate(row, hint) else { continue };
+            hint = part;
+            if numbers[part] == u32::MAX {
+                numbers[part] = picked.parts.len() as u32;
+                picked.parts.push(part);
+            }
+            picks.push((numbers[part], inside));
+        }
+        Picked { len: picks.len(), picks: OnceLock::from(picks), ..picked }
+    }
+
+    /// Adds those of the rows `rows` of batch `part` that have bits; they come after those that are there.
+    pub(super) fn add(&mut self, part: usize, rows: Range<usize>, mask: Mask) {
+        let count = mask.count();
+        if count == 0 {
+            return;
+        }
+        if self.parts.last() != Some(&part) {
+            self.parts.push(part);
+        }
+        self.len += count;
+        self.spans.push(Span { part: self.parts.len() as u32 - 1, rows, mask });
+    }
+
+    /// The number of rows.
+    pub(in crate::compute) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn picks(&self) -> &[Pick] {
+        let rows = |span: &Span| {
+            let (part, start) = (span.part, span.rows.start);
+            span.mask.rows().map(move |row| (part, start + row)).collect::<Vec<_>>()
+        };
+        self.picks.get_or_init(|| self.spans.iter().flat_map(rows).collect())
+    }
+
+    fn halves(self, split: bool) -> Vec<Picked> {
+        if !split || self.len < 2 {
+            return vec![self];
+        }
+        let half = |picks: &[Pick]| {
+            let (parts, picks) = (self.parts.clone(), picks.to_vec());
+            Picked { parts, len: picks.len(), picks: OnceLock::from(picks), spans: Vec::new() }
+        };
+        let (first, second) = self.picks().split_at(self.len / 2);
+        vec![half(first), half(second)]
+    }
+
+    /// What of the rows' batches can be copied as it is, of one column or all.
+    pub(super) fn plains<'a>(
+        &self,
+        frame: &Frame<'a>,
+        schema: &SchemaRef,
+        column: Option<usize>,
+    ) -> Result<Plains<'a>> {
+        let columns = column.map_or(0..schema.fields().len(), |column| column..column + 1);
+        Plains::of(frame, schema, columns, &self.parts)
+    }
+
+    /// The rows of column number `column`, where it can be copied as it is.
+    fn plain(&self, plains: &Plains<'_>, data_type: &DataType, column: usize) -> Result<Option<ArrayData>> {
+        if !self.spans.is_empty()
+            && let Some(array) = plains.compress(data_type, column, &self.spans, self.len)?
+        {
+            return Ok(Some(array));
+        }
+        plains.gather(data_type, column, self.picks())
+    }
+
+    /// Column number `column` of the rows.
+    pub(in crate::compute) fn column<'a>(
+        &self,
+        frame: &Frame<'a>,
+        plains: &Plains<'a>,
+        schema: &SchemaRef,
+        column: usize,
+    ) -> Result<ArrayData> {
+        let data_type = schema.field(column).data_type();
+        let name = || format!("column '{}'", schema.field(column).name());
+        if let Some(array) = self.plain(plains, data_type, column).map_err(|e| e.context(name()))? {
+            return Ok(array);
+        }
+        // What a gathered column shares with its batches has to be checked there, once.
+        let is_shared = has_dictionary(data_type);
+        let array = |&part: &usize| match is_shared {
+            true => frame.checked(part, column),
+            false => frame.unchecked(part, column),
+        };
+        let from = self.parts.iter().map(array).collect::<Result<Vec<_>>>()?;
+        let gathered = gather(data_type, &from, self.picks()).map_err(|e| e.context(name()))?;
+        if !is_shared && !validate::is_trivial(data_type) {
+            validate::check(&gathered).map_err(|e| e.context(name()))?;
+        }
+        Ok(gathered)
+    }
+}
+
+fn has_dictionary(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Dictionary(..) => true,
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => has_dictionary(field.data_type()),
+        FixedSizeList(field, _) | Map(field, _) | RunEndEncoded(_, field) => has_dictionary(field.data_type()),
+        Struct(fields) => fields.iter().any(|field| has_dictionary(field.data_type())),
+        Union(fields, _) => fields.iter().any(|(_, field)| has_dictionary(field.data_type())),
+        _ => false,
+    }
+}

@@ -1,0 +1,191 @@
+//! Dictionary-encoded rows of several arrays: their keys, and one dictionary for all of them.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::gather::{Pick, fixed_of, gather, too_many};
+use crate::compute::access::{Keys, Texts, dictionary_of, is_same};
+use crate::compute::frame::Frame;
+use crate::error::{Error, Result};
+
+/// Keys of type `index` of the rows, and the dictionary of `values` that they are of: that of the arrays where they share
+/// one, else what the rows have, each value once.
+pub(super) fn keys(
+    index: &DataType,
+    values: &DataType,
+    from: &[&ArrayData],
+    picks: &[Pick],
+) -> Result<(Buffer, ArrayData)> {
+    let width = index.primitive_width().unwrap_or(8);
+    let dictionaries = from.iter().map(|array| dictionary_of(array)).collect::<Result<Vec<_>>>()?;
+    match dictionaries.first() {
+        None => Ok((Buffer::default(), ArrayData::new_empty(values))),
+        Some(first) if dictionaries.iter().all(|other| is_same(first, other)) => {
+            let keys = match width {
+                1 => fixed_of::<1>(from, picks),
+                2 => fixed_of::<2>(from, picks),
+                4 => fixed_of::<4>(from, picks),
+                _ => fixed_of::<8>(from, picks),
+            };
+            Ok((keys?, (*first).clone()))
+        }
+        Some(_) => merged(index, values, from, &dictionaries, picks),
+    }
+}
+
+fn merged(
+    index: &DataType,
+    values: &DataType,
+    from: &[&ArrayData],
+    dictionaries: &[&ArrayData],
+    picks: &[Pick],
+) -> Result<(Buffer, ArrayData)> {
+    let (width, most) = (index.primitive_width().unwrap_or(8), most_keys(index));
+    let sources: Vec<_> = from.iter().map(|array| Keys::of(array)).collect();
+    let mut merger = Merger::new(dictionaries);
+    let mut keys = Vec::with_capacity(picks.len() * width);
+    for &(array, row) in picks {
+        let whole = from[array as usize];
+        let place = match whole.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+            true => 0,
+            false => merger.place(array, sources[array as usize].get(row))?,
+        };
+        if place >= most {
+            return Err(too_many());
+        }
+        keys.extend_from_slice(&place.to_le_bytes()[..width]);
+    }
+    if merger.origins.is_empty() && !picks.is_empty() {
+        // Null rows have a key as well, which stands for something.
+        return Ok((
+            Buffer::from_vec(keys),
+            dictionaries
+                .iter()
+                .find(|d| !d.is_empty())
+                .map_or_else(|| ArrayData::new_empty(values), |dictionary| (*dictionary).clone()),
+        ));
+    }
+    Ok((Buffer::from_vec(keys), gather(values, dictionaries, &merger.origins)?))
+}
+
+/// The number of keys that the narrowest dictionary in a type has.
+pub(super) fn narrowest(data_type: &DataType) -> usize {
+    use DataType::*;
+    match data_type {
+        Dictionary(index, values) => most_keys(index).min(narrowest(values)),
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => narrowest(field.data_type()),
+        FixedSizeList(field, _) | Map(field, _) | RunEndEncoded(_, field) => narrowest(field.data_type()),
+        Struct(fields) => fields.iter().map(|field| narrowest(field.data_type())).min().unwrap_or(usize::MAX),
+        Union(fields, _) => fields.iter().map(|(_, field)| narrowest(field.data_type())).min().unwrap_or(usize::MAX),
+        _ => usize::MAX,
+    }
+}
+
+fn most_keys(index: &DataType) -> usize {
+    let bits = 8 * index.primitive_width().unwrap_or(8) as u32 - u32::from(index.is_signed_integer());
+    if bits >= 63 { usize::MAX } else { 1 << bits }
+}
+
+/// Whether a column has dictionaries of no more than `most` different values together.
+pub(super) fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
+    let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
+    if arrays.iter().any(|array| !matches!(array.data_type(), DataType::Dictionary(..))) {
+        return Ok(false);
+    }
+    let dictionaries = arrays.iter().map(|array| dictionary_of(array)).collect::<Result<Vec<_>>>()?;
+    let mut merger = Merger::new(&dictionaries);
+    for (number, dictionary) in dictionaries.iter().enumerate() {
+        if merger.same_as[number] as usize != number {
+            continue;
+        }
+        for key in 0..dictionary.len() {
+            merger.place(number as u32, Some(key))?;
+            if merger.origins.len() > most {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Values of several dictionaries, each once.
+struct Merger<'a> {
+    dictionaries: &'a [&'a ArrayData],
+    texts: Vec<Option<Texts<'a>>>,
+    /// The first of the dictionaries that is the same as each.
+    same_as: Vec<u32>,
+    /// The place of each value that was met; `usize::MAX` for the others. By dictionary, made when it is needed.
+    places: Vec<Vec<usize>>,
+    /// Where the values in their order are from.
+    origins: Vec<Pick>,
+    by_bytes: HashTable<usize>,
+    hasher: DefaultHashBuilder,
+}
+
+impl<'a> Merger<'a> {
+    fn new(dictionaries: &'a [&'a ArrayData]) -> Merger<'a> {
+        let mut first = HashMap::new();
+        let address = |array: &ArrayData| {
+            let start = array.buffers().last().map_or(0, |buffer| buffer.as_ptr() as usize);
+            (start, array.offset(), array.len())
+        };
+        let same = |(number, array): (usize, &&ArrayData)| {
+            let known = *first.entry(address(array)).or_insert(number as u32);
+            if is_same(dictionaries[known as usize], array) { known } else { number as u32 }
+        };
+        Merger {
+            same_as: dictionaries.iter().enumerate().map(same).collect(),
+            texts: dictionaries.iter().map(|array| Texts::of(array).ok()).collect(),
+            dictionaries,
+            places: vec![Vec::new(); dictionaries.len()],
+            origins: Vec::new(),
+            by_bytes: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+
+    /// Where the value with key `key` of dictionary `number` is among all.
+    fn place(&mut self, number: u32, key: Option<usize>) -> Result<usize> {
+        let number = self.same_as[number as usize];
+        let len = self.dictionaries[number as usize].len();
+        let key = key.filter(|&key| key < len);
+        let key = key.ok_or_else(|| Error::invalid(format!("a key outside of its dictionary of {len} values")))?;
+        let places = &mut self.places[number as usize];
+        if places.is_empty() {
+            places.resize(len, usize::MAX);
+        }
+        if places[key] == usize::MAX {
+            let place = self.find(number, key)?;
+            self.places[number as usize][key] = place;
+        }
+        Ok(self.places[number as usize][key])
+    }
+
+    fn find(&mut self, number: u32, key: usize) -> Result<usize> {
+        let origins = &mut self.origins;
+        let new = origins.len();
+        let Some(texts) = self.texts[number as usize].filter(|texts| !texts.is_null(key)) else {
+            // Nulls and nested values are not compared.
+            origins.push((number, key));
+            return Ok(new);
+        };
+        let bytes = texts.get(key)?;
+        let of = |&place: &usize| {
+            let (number, key) = origins[place];
+            self.texts[number as usize].filter(|texts| !texts.is_null(key)).and_then(|texts| texts.get(key).ok())
+        };
+        let hash = self.hasher.hash_one(bytes);
+        if let Some(&place) = self.by_bytes.find(hash, |place| of(place) == Some(bytes)) {
+            return Ok(place);
+        }
+        let hasher = &self.hasher;
+        self.by_bytes.insert_unique(hash, new, |place| hasher.hash_one(of(place).unwrap_or_default()));
+        origins.push((number, key));
+        Ok(new)
+    }
+}

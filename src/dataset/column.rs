@@ -1,0 +1,246 @@
+//! [`Column`]: one column of a dataset.
+
+use std::ops::Range;
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef};
+
+use super::dataset::Dataset;
+use super::source::{Footprint, Part};
+use crate::array::{Value, is_trivial, value};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::Look;
+use crate::parallel;
+use crate::types::layout;
+
+/// One column of a dataset, over one or many batches.
+#[derive(Clone, Debug)]
+pub struct Column {
+    dataset: Dataset,
+    field: FieldRef,
+}
+
+impl Column {
+    pub(crate) fn new(dataset: Dataset) -> Result<Column> {
+        match &dataset.schema().fields()[..] {
+            [field] => Ok(Column { field: field.clone(), dataset }),
+            fields => Err(Error::argument(format!("a column is a dataset of one column, not {}", fields.len()))),
+        }
+    }
+
+    /// Name, type, nullability and metadata.
+    pub fn field(&self) -> &FieldRef {
+        &self.field
+    }
+
+    /// The column's name.
+    pub fn name(&self) -> &str {
+        self.field.name()
+    }
+
+    /// The type of the values.
+    pub fn data_type(&self) -> &DataType {
+        self.field.data_type()
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> Result<u64> {
+        self.dataset.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.dataset.is_empty()
+    }
+
+    /// The column as a dataset of one column.
+    pub fn as_dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// The value of row `row`.
+    pub fn get(&self, row: u64) -> Result<Value<'_>> {
+        self.dataset.row(row)?.get(0)
+    }
+
+    /// Rows `start .. start + len`, or as many of them as there are.
+    pub fn slice(&self, start: u64, len: u64) -> Result<Column> {
+        Column::new(self.dataset.slice(start, len)?)
+    }
+
+    /// All values in order.
+    pub fn values(&self) -> impl Iterator<Item = Result<Value<'_>>> {
+        self.dataset.rows().map(|row| row?.get(0))
+    }
+
+    /// The number of values that are not null.
+    pub fn count(&self) -> Result<u64> {
+        Ok(self.len()? - self.null_count()?)
+    }
+
+    /// The number of rows that [`get`](Column::get) finds null, or a union with a null member: from the bitmaps, and
+    /// where nulls stand in the values of dictionaries, runs or unions, from those.
+    pub fn null_count(&self) -> Result<u64> {
+        let counts = || self.each_chunk(|array, rows| Ok(nulls_among(array, rows)? as u64));
+        let counts = self.watched(counts)?;
+        Ok(counts.into_iter().fold(0, u64::saturating_add))
+    }
+
+    /// The column as arrays, one per batch, values checked, nothing copied.
+    ///
+    /// Buffers are where the file has them, so they may not be aligned for their type, which typed arrays of arrow-rs
+    /// do not take: [`ArrayData::align_buffers`] copies those that are not.
+    pub fn chunks(&self) -> Result<Vec<ArrayData>> {
+        self.watched(|| self.each_chunk(|array, rows| Ok(crate::array::slice(array, rows.start, rows.len()))))
+    }
+
+    /// Does `work` on the column, and looks whether its files were the same all the time.
+    pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.dataset.watched(Look::Now, work)
+    }
+
+    /// `work` on the rows of each batch in parallel, values checked; results in order.
+    pub(crate) fn each_chunk<'a, T: Send>(
+        &'a self,
+        work: impl Fn(&'a ArrayData, Range<usize>) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        // Numbers that lie in place are not looked at; whether they do is only known afterwards.
+        let seldom = if is_trivial(self.data_type()) { 8 } else { 1 };
+        // The number of rows would take a walk, which is better done while batches are decoded.
+        let Footprint { mapped, copied } = self.dataset.footprint();
+        let bytes = usize::try_from(mapped.saturating_add(copied)).unwrap_or(usize::MAX) / seldom;
+        let width = self.bytes_per_row();
+        let weight = |part: &Part<'a>| part.rows.len().saturating_mul(width) / seldom;
+        let of_part = |part: Part<'a>| work(part.checked(part.piece.columns[0])?, part.rows.clone());
+        parallel::try_map(self.dataset.parts(), bytes, weight, of_part, || ())
+    }
+
+    /// About how many bytes a row takes.
+    pub(crate) fn bytes_per_row(&self) -> usize {
+        let own: usize = layout(self.data_type()).value_roles().filter_map(|role| role.bytes_for(1)).sum();
+        // Text and children are a guess.
+        if is_trivial(self.data_type()) { own } else { own + 16 }
+    }
+
+    /// The error of an operation that this type does not have.
+    pub(crate) fn not_possible(&self, what: &str) -> Error {
+        let (name, data_type) = (self.name(), self.data_type());
+        Error::new(ErrorKind::Unsupported, format!("{what} of column '{name}' of type {data_type} is not supported"))
+    }
+}
+
+/// How many of `rows` are null to [`Column::get`].
+fn nulls_among(array: &ArrayData, rows: Range<usize>) -> Result<usize> {
+    let nested = array.child_data().last().is_some_and(may_have_nulls);
+    match array.data_type() {
+        DataType::Null => Ok(rows.len()),
+        DataType::RunEndEncoded(..) if nested => nulls_in_runs(array, rows),
+        DataType::Dictionary(..) if nested => count(rows, |row| is_null_at(array, row)),
+        DataType::Union(..) => count(rows, |row| is_null_at(array, row)),
+        _ => Ok(match array.nulls() {
+            Some(nulls) if rows.len() == array.len() => nulls.null_count(),
+            Some(nulls) => nulls.slice(rows.start, rows.len()).null_count(),
+            None => 0,
+        }),
+    }
+}
+
+fn may_have_nulls(array: &ArrayData) -> bool {
+    match array.data_type() {
+        DataType::Null | DataType::Union(..) => true,
+        DataType::Dictionary(..) | DataType::RunEndEncoded(..) => {
+            array.nulls().is_some() || array.child_data().last().is_some_and(may_have_nulls)
+        }
+        _ => array.nulls().is_some(),
+    }
+}
+
+fn count(rows: Range<usize>, is_null: impl Fn(usize) -> Result<bool>) -> Result<usize> {
+    rows.into_iter().try_fold(0, |count, row| Ok(count + usize::from(is_null(row)?)))
+}
+
+fn is_null_at(array: &ArrayData, row: usize) -> Result<bool> {
+    Ok(is_null(&value(array, row)?))
+}
+
+fn is_null(value: &Value<'_>) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Union(_, member) => is_null(member),
+        _ => false,
+    }
+}
+
+/// Goes run by run, as there may be more rows than could be gone through.
+fn nulls_in_runs(array: &ArrayData, rows: Range<usize>) -> Result<usize> {
+    let [run_ends, values] = array.child_data() else { return Ok(0) };
+    let (mut at, end) = (array.offset() + rows.start, array.offset() + rows.end);
+    let mut nulls = 0;
+    for run in 0..run_ends.len() {
+        let Value::Int(run_end) = value(run_ends, run)? else { continue };
+        let run_end = usize::try_from(run_end).unwrap_or(0).clamp(at, end);
+        if run_end > at && is_null_at(values, run)? {
+            nulls += run_end - at;
+        }
+        at = run_end;
+    }
+    Ok(nulls)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::types::{Int8Type, Int32Type};
+    use arrow_array::{
+        Array, ArrayRef, DictionaryArray, Int8Array, Int32Array, NullArray, RecordBatch, RunArray, StringArray,
+        UnionArray,
+    };
+    use arrow_schema::{Field, UnionFields};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn column(array: ArrayRef) -> Column {
+        let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
+        Dataset::try_from(vec![batch]).unwrap().column("c").unwrap()
+    }
+
+    fn dictionary(keys: &[Option<i8>]) -> ArrayRef {
+        let values = StringArray::from(vec![Some("a"), None, Some("c")]);
+        Arc::new(DictionaryArray::<Int8Type>::new(Int8Array::from(keys.to_vec()), Arc::new(values)))
+    }
+
+    fn runs(values: &ArrayRef) -> ArrayRef {
+        let ends = (1..=values.len()).map(|run| (run * (run + 1) / 2) as i32);
+        Arc::new(RunArray::<Int32Type>::try_new(&Int32Array::from_iter_values(ends), values).unwrap())
+    }
+
+    fn union(members: &[Option<i8>], dense: bool) -> ArrayRef {
+        let field = |id: i8| (id, Arc::new(Field::new(format!("m{id}"), arrow_schema::DataType::Int8, true)));
+        let fields: UnionFields = [field(0), field(1)].into_iter().collect();
+        let ids: Vec<i8> = (0..members.len()).map(|row| (row % 2) as i8).collect();
+        let offsets = dense.then(|| (0..members.len() as i32).rev().collect());
+        let child = || Arc::new(Int8Array::from(members.to_vec())) as ArrayRef;
+        Arc::new(UnionArray::try_new(fields, ids.into(), offsets, vec![child(), child()]).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn nulls_are_those_of_get(
+            keys in prop::collection::vec(prop::option::of(0i8..3), 1..40), start in 0u64..30, len in 0u64..200,
+        ) {
+            let plain: ArrayRef = Arc::new(Int8Array::from(keys.clone()));
+            let all = vec![
+                plain.clone(), runs(&plain), dictionary(&keys), runs(&dictionary(&keys)), union(&keys, true),
+                union(&keys, false), Arc::new(NullArray::new(keys.len())), runs(&union(&keys, false)),
+            ];
+            for array in all {
+                let column = column(array).slice(start, len).unwrap();
+                let naive = column.values().filter(|value| is_null(value.as_ref().unwrap())).count() as u64;
+                prop_assert_eq!(column.null_count().unwrap(), naive, "{}", column.data_type());
+                prop_assert_eq!(column.count().unwrap(), column.len().unwrap() - naive);
+            }
+        }
+    }
+}

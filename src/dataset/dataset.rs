@@ -1,0 +1,462 @@
+//! [`Dataset`]: an immutable table of rows over one or many record batches, in place.
+//!
+//! ```text
+//! Dataset ── pieces ──▶ Piece { source, columns, first row, rows } ── source ──▶ batches ──▶ columns
+//! ```
+//! A dataset owns nothing but its list of pieces. Slicing, selecting and concatenating make new lists; a source (an
+//! IPC file, an IPC stream, arrays in memory) finds its batches and decodes their columns when they are first asked
+//! for, and keeps them.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
+
+use super::column::Column;
+use super::index::Index;
+use super::row::Row;
+use super::source::{Footprint, Part, Piece, Source};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::{Look, guard, watched};
+use crate::parallel;
+use crate::types::type_name;
+
+/// An immutable, zero-copy table of rows over one or many record batches. Clones are cheap.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    schema: SchemaRef,
+    pieces: Arc<[Piece]>,
+    /// The row after each piece's last, as far as pieces have been counted.
+    ends: Arc<Mutex<Vec<u64>>>,
+    len: Arc<OnceLock<u64>>,
+    index: Arc<OnceLock<Index>>,
+}
+
+impl Dataset {
+    pub(crate) fn of_source(source: Arc<dyn Source>) -> Dataset {
+        let schema = source.schema().clone();
+        let columns = (0..schema.fields().len()).collect();
+        Dataset::of_pieces(schema, vec![Piece { source, columns, start: 0, rows: None }])
+    }
+
+    pub(crate) fn of_pieces(schema: SchemaRef, pieces: Vec<Piece>) -> Dataset {
+        let (ends, len, index) = (Arc::default(), Arc::default(), Arc::default());
+        Dataset { schema, pieces: pieces.into(), ends, len, index }
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Which batch holds which rows; counts them all the first time.
+    pub(crate) fn index(&self) -> Result<&Index> {
+        match self.index.get() {
+            Some(index) => Ok(index),
+            None => Index::of(&self.pieces).map(|index| self.index.get_or_init(|| index)),
+        }
+    }
+
+    /// Does `work` on the dataset, and looks whether its files were the same all the time.
+    #[inline]
+    pub(crate) fn watched<T>(&self, when: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        watched(when, |when| self.pieces.iter().try_for_each(|piece| piece.look(when)), work)
+    }
+
+    /// The rows of all `datasets`, one after the other, without copying.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` with the first difference when their schemas are not the same, `InvalidArgument` for none.
+    pub fn concat(datasets: &[Dataset]) -> Result<Dataset> {
+        let first = datasets.first().ok_or_else(|| Error::argument("there is nothing to concatenate"))?;
+        for other in &datasets[1..] {
+            if let Some(difference) = schema_difference(&first.schema, &other.schema) {
+                let (a, b) = (first.name(), other.name());
+                return Err(Error::new(
+                    ErrorKind::SchemaMismatch,
+                    format!("the schemas of {a} and {b} differ: {difference}"),
+                ));
+            }
+        }
+        let pieces = datasets.iter().flat_map(|dataset| dataset.pieces.iter().cloned()).collect();
+        Ok(Dataset::of_pieces(nullable_where_any(datasets), pieces))
+    }
+
+    /// Names, types and metadata of the columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The number of columns.
+    pub fn num_columns(&self) -> usize {
+        self.schema.fields().len()
+    }
+
+    /// The number of rows. Walks the messages of a stream, or the blocks of a file, the first time.
+    pub fn len(&self) -> Result<u64> {
+        if let Some(len) = self.len.get() {
+            return Ok(*len);
+        }
+        let sum = || {
+            self.pieces.iter().try_fold(0u64, |sum, piece| {
+                sum.checked_add(piece.rows()?).ok_or_else(|| Error::invalid("more than 2^64 rows"))
+            })
+        };
+        // Who has to count, does so with a look of its own; a commit record has a checksum.
+        let len = self.watched(Look::Seldom, sum)?;
+        Ok(*self.len.get_or_init(|| len))
+    }
+
+    /// Whether there are no rows; looks no further than the first.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.watched(Look::Seldom, || Ok(self.rows_until(1)? == 0))
+    }
+
+    /// The number of record batches that have rows in the dataset, empty batches of a whole source included.
+    pub fn num_batches(&self) -> Result<usize> {
+        let counts = self.pieces.iter().map(|piece| match (piece.start, piece.rows) {
+            (0, None) => piece.source.num_batches(),
+            _ => piece.parts().try_fold(0, |count, part| part.map(|_| count + 1)),
+        });
+        self.watched(Look::Seldom, || counts.sum())
+    }
+
+    /// Bytes that the dataset's rows take in its buffers, bitmaps and offsets included, dictionaries apart.
+    pub fn nbytes(&self) -> Result<u64> {
+        self.watched(Look::Now, || {
+            let mut sum = 0;
+            for part in self.parts() {
+                let part = part?;
+                for &column in part.piece.columns.iter() {
+                    let array = part.piece.source.column(part.batch, column)?;
+                    sum += crate::array::bytes_of(array, part.rows.clone());
+                }
+            }
+            Ok(sum)
+        })
+    }
+
+    /// Where the bytes are: mapped, or copied.
+    pub fn footprint(&self) -> Footprint {
+        self.sources().map(|source| source.footprint()).sum()
+    }
+
+    /// How many of the mapped bytes lie in physical memory now, whoever brought them there. Asks for every page.
+    pub fn resident(&self) -> Result<u64> {
+        self.sources().map(|source| source.resident()).sum()
+    }
+
+    /// Each source once, however many pieces are of it.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
+        let mut seen = HashSet::new();
+        let sources = self.pieces.iter().map(|piece| &piece.source);
+        sources.filter(move |source| seen.insert(Arc::as_ptr(source).cast::<()>()))
+    }
+
+    /// The column called `name`.
+    ///
+    /// # Errors
+    /// `ColumnNotFound`, naming the columns there are; `InvalidArgument` where several have the name.
+    pub fn column(&self, name: &str) -> Result<Column> {
+        self.column_at(self.index_of(name)?)
+    }
+
+    /// Column number `index`, counted from 0.
+    pub fn column_at(&self, index: usize) -> Result<Column> {
+        Column::new(self.select_at(&[index])?)
+    }
+
+    /// The columns called `names`, in that order.
+    pub fn select<N: AsRef<str>>(&self, names: &[N]) -> Result<Dataset> {
+        let picked = names.iter().map(|name| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
+        self.select_at(&picked)
+    }
+
+    pub(crate) fn index_of(&self, name: &str) -> Result<usize> {
+        let mut found = (0..self.num_columns()).filter(|&i| self.schema.field(i).name() == name);
+        match (found.next(), found.next()) {
+            (Some(index), None) => Ok(index),
+            (Some(a), Some(b)) => {
+                Err(Error::argument(format!("columns {a} and {b} are both called '{name}'; take them by number")))
+            }
+            (None, _) => Err(self.no_column(&format!("'{name}'"))),
+        }
+    }
+
+    fn no_column(&self, wanted: &str) -> Error {
+        let names: Vec<_> = self.schema.fields().iter().take(20).map(|field| format!("'{}'", field.name())).collect();
+        let more = if self.num_columns() > names.len() { ", …" } else { "" };
+        Error::new(ErrorKind::ColumnNotFound, format!("no column {wanted}; there are {}{more}", names.join(", ")))
+    }
+
+    /// Columns by number, counted from 0, in that order.
+    ///
+    /// # Errors
+    /// `ColumnNotFound`, naming the columns there are.
+    pub fn select_at(&self, columns: &[usize]) -> Result<Dataset> {
+        if let Some(missing) = columns.iter().find(|&&column| column >= self.num_columns()) {
+            return Err(self.no_column(&format!("number {missing}")));
+        }
+        let schema = self.schema.project(columns).map_err(|e| Error::argument(e.to_string()))?;
+        let narrow = |piece: &Piece| Piece {
+            columns: columns.iter().map(|&column| piece.columns[column]).collect(),
+            ..piece.clone()
+        };
+        let pieces: Arc<[Piece]> = self.pieces.iter().map(narrow).collect();
+        Ok(Dataset { schema: Arc::new(schema), pieces, ..self.clone() })
+    }
+
+    /// Rows `start .. start + len`, or as many of them as there are. Walks no further than `start + len`.
+    pub fn slice(&self, start: u64, len: u64) -> Result<Dataset> {
+        self.watched(Look::Seldom, || self.cut(start, len))
+    }
+
+    fn cut(&self, start: u64, len: u64) -> Result<Dataset> {
+        let end = start.saturating_add(len);
+        let mut pieces = Vec::new();
+        let mut before = 0u64;
+        for piece in self.pieces.iter() {
+            if before >= end {
+                break;
+            }
+            let rows = piece.rows_until(end - before)?;
+            let (from, to) = (start.saturating_sub(before).min(rows), (end - before).min(rows));
+            if from < to {
+                pieces.push(Piece { start: piece.start + from, rows: Some(to - from), ..piece.clone() });
+            }
+            before = before.saturating_add(rows);
+        }
+        Ok(Dataset::of_pieces(self.schema.clone(), pieces))
+    }
+
+    /// The first `n` rows.
+    pub fn head(&self, n: u64) -> Result<Dataset> {
+        self.slice(0, n)
+    }
+
+    /// The last `n` rows.
+    pub fn tail(&self, n: u64) -> Result<Dataset> {
+        let len = self.len()?;
+        self.slice(len.saturating_sub(n), n)
+    }
+
+    /// Row `row`.
+    ///
+    /// # Errors
+    /// `RowOutOfRange` past the end; `InvalidData` where a value is damaged.
+    pub fn row(&self, row: u64) -> Result<Row<'_>> {
+        match guard(|| self.find_row(row)) {
+            Ok(row) => Ok(row),
+            // Bytes that were overwritten may be why there seems to be no such row.
+            Err(e) => self.watched(Look::Now, || Err(e)),
+        }
+    }
+
+    fn find_row(&self, row: u64) -> Result<Row<'_>> {
+        let (piece, within) = self.piece_of(row)?;
+        let inside = piece.rows.is_none_or(|rows| within < rows);
+        if inside && let Some(found) = piece.source.behind(piece.start.saturating_add(within))? {
+            return Ok(found.seen_by(&self.schema, &piece.columns));
+        }
+        let (batch, index) = match piece.locate(within)? {
+            Some(found) => found,
+            None => return Err(self.no_row(row)),
+        };
+        Ok(Row::new(&self.schema, piece, batch, index))
+    }
+
+    /// The row that is `back` rows before the end, 1 being the last. Of an IPC file only the last batches are looked at,
+    /// where [`Dataset::len`] would count them all.
+    ///
+    /// # Errors
+    /// As [`Dataset::row`].
+    pub fn row_from_end(&self, back: u64) -> Result<Row<'_>> {
+        self.watched(Look::Seldom, || self.find_from_end(back))
+    }
+
+    fn find_from_end(&self, back: u64) -> Result<Row<'_>> {
+        let whole = self.pieces.last().filter(|piece| back > 0 && piece.start == 0 && piece.rows.is_none());
+        let found = whole.map(|piece| Ok::<_, Error>((piece, piece.source.locate_from_end(back)?))).transpose()?;
+        if let Some((piece, Some((batch, index)))) = found {
+            return Ok(Row::new(&self.schema, piece, batch, index));
+        }
+        match self.len()?.checked_sub(back).filter(|_| back > 0) {
+            Some(row) => self.find_row(row),
+            None => Err(self.no_row(back)),
+        }
+    }
+
+    /// All rows in order.
+    pub fn rows(&self) -> impl Iterator<Item = Result<Row<'_>>> {
+        let schema: &Schema = &self.schema;
+        self.parts().flat_map(move |part| {
+            let (part, error) = match part {
+                Ok(part) => (Some(part), None),
+                Err(e) => (None, Some(Err(e))),
+            };
+            let rows = part
+                .into_iter()
+                .flat_map(move |part| part.rows.map(move |index| Ok(Row::new(schema, part.piece, part.batch, index))));
+            error.into_iter().chain(rows)
+        })
+    }
+
+    /// The dataset batch by batch, each a dataset of one.
+    pub fn batches(&self) -> impl Iterator<Item = Result<Dataset>> {
+        self.parts().map(|part| {
+            let part = part?;
+            let span = part.piece.source.span(part.batch)?.map_or(0, |span| span.start);
+            let rows = Some(part.rows.len() as u64);
+            let piece = Piece { start: span + part.rows.start as u64, rows, ..part.piece.clone() };
+            Ok(Dataset::of_pieces(self.schema.clone(), vec![piece]))
+        })
+    }
+
+    /// The batches as arrow-rs has them, values checked; buffers are shared unless arrow-rs needs them aligned.
+    pub fn to_record_batches(&self) -> impl Iterator<Item = Result<RecordBatch>> {
+        self.parts().map(|part| {
+            let part = part?;
+            let columns = || Ok(part.columns()?.into_iter().map(crate::array::to_array).collect());
+            let columns = part.watched(columns)?;
+            let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(part.rows.len()));
+            RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+                .map_err(|e| Error::invalid(format!("making an arrow-rs record batch: {e}")))
+        })
+    }
+
+    /// Checks all values now, in parallel. `progress` hears now and then, on the caller's thread, how many rows of how
+    /// many are done.
+    ///
+    /// # Errors
+    /// `InvalidData` naming path, batch, column, row and what was expected; the first there is.
+    pub fn validate(&self, progress: impl FnMut(u64, u64)) -> Result<()> {
+        self.watched(Look::Now, || self.check_all(progress))
+    }
+
+    fn check_all(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+        let total = self.len()?;
+        let parts = self.parts().collect::<Result<Vec<_>>>()?;
+        let columns = self.num_columns().max(1);
+        // Rows times columns: the columns of one batch are checked apart.
+        let done = AtomicU64::new(0);
+        let check = |job: usize| {
+            let part = &parts[job / columns];
+            part.piece
+                .columns
+                .get(job % columns)
+                .map_or(Ok(()), |&column| part.piece.source.check(part.batch, column))?;
+            done.fetch_add(part.rows.len() as u64, Ordering::Relaxed);
+            Ok(())
+        };
+        // How many bytes there are is not known before; rows are, and few of them are not worth a thread.
+        let bytes = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(4 * columns);
+        let tick = || progress(done.load(Ordering::Relaxed) / columns as u64, total);
+        let weight = |&job: &usize| parts[job / columns].rows.len().saturating_mul(4);
+        parallel::try_map((0..parts.len() * columns).map(Ok), bytes, weight, check, tick)?;
+        progress(total, total);
+        Ok(())
+    }
+
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
+        self.pieces.iter().flat_map(Piece::parts)
+    }
+
+    fn rows_until(&self, until: u64) -> Result<u64> {
+        let mut rows = 0u64;
+        for piece in self.pieces.iter() {
+            rows = rows.saturating_add(piece.rows_until(until)?);
+            if rows >= until {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// The piece that row `row` lies in, and the row's number there.
+    fn piece_of(&self, row: u64) -> Result<(&Piece, u64)> {
+        if let [piece] = &self.pieces[..] {
+            return Ok((piece, row));
+        }
+        let mut ends = self.ends.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        while ends.last().is_none_or(|&end| end <= row) && ends.len() < self.pieces.len() {
+            let end = ends.last().copied().unwrap_or(0).saturating_add(self.pieces[ends.len()].rows()?);
+            ends.push(end);
+        }
+        let number = ends.partition_point(|&end| end <= row);
+        let before = if number == 0 { 0 } else { ends[number - 1] };
+        match self.pieces.get(number) {
+            Some(piece) => Ok((piece, row - before)),
+            None => Err(Error::new(ErrorKind::RowOutOfRange, format!("row {row} of {before}"))),
+        }
+    }
+
+    pub(crate) fn no_row(&self, row: u64) -> Error {
+        let len = self.len().unwrap_or(0);
+        Error::new(ErrorKind::RowOutOfRange, format!("row {row} of a dataset of {len} rows"))
+    }
+
+    fn name(&self) -> String {
+        let path = self.pieces.first().and_then(|piece| piece.source.path());
+        path.map_or_else(|| "a dataset in memory".into(), |path| path.display().to_string())
+    }
+}
+
+/// The first dataset's schema, with those columns nullable that are nullable in any.
+fn nullable_where_any(datasets: &[Dataset]) -> SchemaRef {
+    let first = &datasets[0].schema;
+    let nullable = |number: usize| datasets.iter().any(|dataset| dataset.schema.field(number).is_nullable());
+    let widened = |(number, field): (usize, &FieldRef)| match nullable(number) && !field.is_nullable() {
+        true => Arc::new(field.as_ref().clone().with_nullable(true)),
+        false => field.clone(),
+    };
+    let fields: Fields = first.fields().iter().enumerate().map(widened).collect();
+    Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
+}
+
+/// The first difference between two schemas, in words, or `None`. Metadata may differ.
+pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
+    for (number, (left, right)) in a.fields().iter().zip(b.fields()).enumerate() {
+        if left.name() != right.name() {
+            return Some(format!("column {number} is called '{}' and '{}'", left.name(), right.name()));
+        }
+        if left.data_type() != right.data_type() {
+            let types = (type_name(left.data_type()), type_name(right.data_type()));
+            return Some(format!("column '{}' is {} and {}", left.name(), types.0, types.1));
+        }
+    }
+    let (left, right) = (a.fields().len(), b.fields().len());
+    (left != right).then(|| format!("they have {left} and {right} columns"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Format, Open, WriteOptions, write_to};
+    use arrow_array::{ArrayRef, Int64Array};
+
+    #[test]
+    fn rows_from_the_end_are_those_from_the_start() {
+        let batch = |rows: std::ops::Range<i64>| {
+            let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
+            RecordBatch::try_from_iter([("n", column)]).unwrap()
+        };
+        let memory = Dataset::try_from(vec![batch(0..5), batch(5..5), batch(5..12)]).unwrap();
+        for format in [Format::File, Format::Stream] {
+            let mut bytes = Vec::new();
+            write_to(&memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
+            for (whole, rows) in [(0..12, 12), (2..9, 7)] {
+                for back in 1..=rows {
+                    // Opened anew each time, so that nothing has been walked yet.
+                    let opened = Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+                    let part = if rows == 12 { opened } else { opened.slice(whole.start, rows).unwrap() };
+                    let found = part.row_from_end(back).unwrap().get(0).unwrap();
+                    assert_eq!(found.to_string(), (whole.end - back).to_string());
+                    assert_eq!(part.row_from_end(rows + 1).unwrap_err().kind(), ErrorKind::RowOutOfRange);
+                    assert_eq!(part.row_from_end(0).unwrap_err().kind(), ErrorKind::RowOutOfRange);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Which batch holds which of a dataset's rows: made when rows are first asked for by the thousand, and kept.
+
+use std::ops::Range;
+
+use super::source::{Part, Piece};
+use crate::error::{Error, Result};
+
+/// The batches of a dataset that have rows, counted.
+#[derive(Debug)]
+pub(crate) struct Index {
+    batches: Vec<Held>,
+    /// The row after each batch's last.
+    ends: Vec<u64>,
+    /// The batch that holds each 2^`shift`th row: from there it's few steps to any row's.
+    buckets: Vec<u32>,
+    shift: u32,
+}
+
+/// What a dataset has of one batch.
+#[derive(Debug)]
+struct Held {
+    piece: u32,
+    batch: u32,
+    /// The first row inside the batch.
+    first: usize,
+}
+
+impl Index {
+    pub(crate) fn of(pieces: &[Piece]) -> Result<Index> {
+        let (mut batches, mut ends, mut end) = (Vec::new(), Vec::new(), 0u64);
+        for (number, piece) in pieces.iter().enumerate() {
+            for part in piece.parts() {
+                let part = part?;
+                if part.rows.is_empty() {
+                    continue;
+                }
+                let (Ok(piece), Ok(batch)) = (u32::try_from(number), u32::try_from(part.batch)) else {
+                    return Err(Error::unsupported("more than 2^32 batches"));
+                };
+                end = end.saturating_add(part.rows.len() as u64);
+                batches.push(Held { piece, batch, first: part.rows.start });
+                ends.push(end);
+            }
+        }
+        let shift = (end.max(1).ilog2() + 1).saturating_sub(ends.len().max(1).ilog2());
+        let mut index = Index { batches, ends, buckets: Vec::new(), shift };
+        index.buckets = index.buckets();
+        Ok(index)
+    }
+
+    fn buckets(&self) -> Vec<u32> {
+        let mut batch = 0;
+        let holder = |bucket: u64| {
+            while self.ends[batch] <= bucket << self.shift {
+                batch += 1;
+            }
+            batch as u32
+        };
+        (0..self.rows().div_ceil(1 << self.shift)).map(holder).collect()
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The number of batches.
+    pub(crate) fn len(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// The batch that holds row `row`; `None` past the last. `hint` is looked at first.
+    #[inline]
+    pub(crate) fn locate(&self, row: u64, hint: usize) -> Option<usize> {
+        if self.ends.get(hint).is_some_and(|&end| row < end) && row >= self.start(hint) {
+            return Some(hint);
+        }
+        let bucket = usize::try_from(row >> self.shift).ok()?;
+        let low = *self.buckets.get(bucket)? as usize;
+        let high = self.buckets.get(bucket + 1).map_or(self.ends.len(), |&high| high as usize + 1);
+        let number = low + self.ends.get(low..high)?.partition_point(|&end| end <= row);
+        (number < self.ends.len()).then_some(number)
+    }
+
+    /// The dataset's row that batch `number` begins with.
+    #[inline]
+    pub(crate) fn start(&self, number: usize) -> u64 {
+        if number == 0 { 0 } else { self.ends[number - 1] }
+    }
+
+    /// What the dataset, whose pieces are `pieces`, has of batch `number`.
+    #[inline]
+    pub(crate) fn part<'a>(&self, pieces: &'a [Piece], number: usize) -> Part<'a> {
+        let Held { piece, batch, .. } = self.batches[number];
+        Part { piece: &pieces[piece as usize], batch: batch as usize, rows: self.rows_of(number) }
+    }
+
+    /// The rows inside batch `number` that are the dataset's.
+    #[inline]
+    pub(crate) fn rows_of(&self, number: usize) -> Range<usize> {
+        let first = self.batches[number].first;
+        first..first + (self.ends[number] - self.start(number)) as usize
+    }
+}

@@ -1,0 +1,113 @@
+//! Arrays in memory as a [`Dataset`].
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+
+use super::dataset::{Dataset, schema_difference};
+use super::source::{Footprint, Source};
+use crate::array::validate;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Arrays in memory as a source.
+#[derive(Debug)]
+struct Arrays {
+    schema: SchemaRef,
+    batches: Vec<Vec<ArrayData>>,
+    /// The row after each batch's last.
+    ends: Vec<u64>,
+}
+
+impl Arrays {
+    fn new(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Arrays {
+        let ends = batches.iter().scan(0, |end, (rows, _)| {
+            *end += *rows as u64;
+            Some(*end)
+        });
+        let ends = ends.collect();
+        Arrays { schema, batches: batches.into_iter().map(|(_, columns)| columns).collect(), ends }
+    }
+}
+
+impl Source for Arrays {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn walk(&self, _until: u64) -> Result<u64> {
+        Ok(self.ends.last().copied().unwrap_or(0))
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        Ok(self.batches.len())
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        let start = if batch == 0 { 0 } else { self.ends.get(batch - 1).copied().unwrap_or(0) };
+        Ok(self.ends.get(batch).map(|&end| start..end))
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        let batch = self.ends.partition_point(|&end| end <= row);
+        Ok((batch < self.ends.len()).then_some(batch))
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        let found = self.batches.get(batch).and_then(|columns| columns.get(column));
+        found.ok_or_else(|| Error::argument(format!("batch {batch}, column {column}")))
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        self.column(batch, column)
+    }
+
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        validate::check(self.column(batch, column)?)
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Dataset {
+    /// Batches of `schema` as a dataset: the number of rows and the columns of each, their values checked.
+    pub(crate) fn of_arrays(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Dataset {
+        Dataset::of_source(Arc::new(Arrays::new(schema, batches)))
+    }
+}
+
+impl TryFrom<Vec<RecordBatch>> for Dataset {
+    type Error = Error;
+
+    /// The batches as a dataset, without copying. They must have one schema, and there must be one at least.
+    fn try_from(batches: Vec<RecordBatch>) -> Result<Dataset> {
+        let schema = batches.first().map(RecordBatch::schema);
+        let schema = schema.ok_or_else(|| Error::argument("no record batch, so no schema"))?;
+        Dataset::from_batches(schema, batches)
+    }
+}
+
+impl Dataset {
+    /// `batches` of `schema` as a dataset, without copying; there may be none.
+    pub fn from_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Dataset> {
+        let mut parts = Vec::with_capacity(batches.len());
+        for batch in &batches {
+            if let Some(difference) = schema_difference(&schema, &batch.schema()) {
+                let message = format!("a batch has another schema than the dataset: {difference}");
+                return Err(Error::new(ErrorKind::SchemaMismatch, message));
+            }
+            let columns = batch.columns().iter().map(|column| column.to_data()).collect();
+            parts.push((batch.num_rows(), columns));
+        }
+        Ok(Dataset::of_arrays(schema, parts))
+    }
+}

@@ -1,0 +1,21 @@
+//! Datasets: rows over one or many record batches, in place.
+//!
+//! In reading order: `source` (where rows come from), `dataset` (rows over pieces of sources), `column`, `row`, `index`
+//! (which batch holds which rows), `memory` (arrays in memory as a source). Knows no file format; uses `array`,
+//! `types`, `parallel`, `map` and `error`.
+
+mod column;
+#[allow(clippy::module_inception)]
+mod dataset;
+mod index;
+mod memory;
+mod row;
+mod source;
+
+pub use column::Column;
+pub use dataset::Dataset;
+pub(crate) use dataset::schema_difference;
+pub(crate) use index::Index;
+pub use row::Row;
+pub use source::Footprint;
+pub(crate) use source::{Part, Piece, Plain, Source, Widths};

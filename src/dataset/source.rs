@@ -1,0 +1,268 @@
+//! [`Source`]: where the rows of a dataset come from, and the pieces of sources that it is made of.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+
+use super::row::Row;
+use crate::error::Result;
+use crate::map::{Look, guard, watched};
+
+/// Where rows come from: record batches of one schema, found and decoded when asked for.
+pub(crate) trait Source: Debug + Send + Sync {
+    fn schema(&self) -> &SchemaRef;
+
+    /// Looks for batches until one holds row `until` or there are no more, and returns how many rows are known.
+    fn walk(&self, until: u64) -> Result<u64>;
+
+    fn num_batches(&self) -> Result<usize>;
+
+    /// The rows of batch `batch`; `None` past the last.
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>>;
+
+    /// The batch that holds `row`; `None` past the last row.
+    fn locate(&self, row: u64) -> Result<Option<usize>>;
+
+    /// Batch and row inside it of the row that is `back` rows before the end, 1 being the last.
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        self.locate_by_len(back)
+    }
+
+    /// `locate_from_end` by counting all rows first.
+    fn locate_by_len(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        let Some(row) = self.walk(u64::MAX)?.checked_sub(back) else { return Ok(None) };
+        let Some(batch) = self.locate(row)? else { return Ok(None) };
+        let start = self.span(batch)?.map_or(row, |span| span.start);
+        Ok(Some((batch, (row - start) as usize)))
+    }
+
+    /// A column of a batch whose structure has been checked; its values may be anything.
+    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+
+    /// A column of a batch whose values have been checked, unless the caller of `open` vouched for them.
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+
+    /// Checks the values of a column of a batch, whatever the caller of `open` said; once, if they are good.
+    fn check(&self, batch: usize, column: usize) -> Result<()>;
+
+    /// The first `rows` values of columns of fixed width (given with their widths) of a batch, as bytes to be copied; keys
+    /// are not checked. Nothing is decoded for it; where they are is kept if `keep`. `None` for a column that is not
+    /// simply there: `checked` has it.
+    fn plain<'a>(
+        &'a self,
+        _batch: usize,
+        _rows: usize,
+        columns: Widths<'_>,
+        _keep: bool,
+        into: &mut Vec<Option<Plain<'a>>>,
+    ) -> Result<()> {
+        into.extend(columns.map(|_| None));
+        Ok(())
+    }
+
+    /// The values that a column's keys stand for, checked as `checked` does, where all batches are known to have the same.
+    fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
+        Ok(None)
+    }
+
+    fn footprint(&self) -> Footprint;
+
+    /// Whether the files of those of the batches that were opened still are what they were.
+    ///
+    /// # Errors
+    /// `FileChanged`.
+    fn look(&self, _batches: Range<usize>, _when: Look) -> Result<()> {
+        Ok(())
+    }
+
+    /// Mapped bytes that lie in physical memory now.
+    fn resident(&self) -> Result<u64> {
+        Ok(0)
+    }
+
+    fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    /// The same wherever the process goes: not from where it was when the path was given.
+    fn absolute_path(&self) -> Option<&Path> {
+        self.path()
+    }
+
+    /// The files behind the source, where there are several or `path` is a folder.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// The number of the source's first row in its table.
+    fn first_row(&self) -> u64 {
+        0
+    }
+
+    /// The row that row `row` stands for in another dataset, where the source is a view of one.
+    fn behind(&self, _row: u64) -> Result<Option<Row<'_>>> {
+        Ok(None)
+    }
+
+    /// The column whose values never decrease.
+    fn sorted_by(&self) -> Option<usize> {
+        None
+    }
+
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// Numbers of columns, and their widths in bytes.
+pub(crate) type Widths<'a> = &'a mut dyn Iterator<Item = (usize, usize)>;
+
+/// A column's values in one batch, side by side, whatever stands there for nulls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain<'a> {
+    pub values: &'a [u8],
+    pub has_nulls: bool,
+}
+
+/// Where a dataset's bytes are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes mapped from files.
+    pub mapped: u64,
+    /// Bytes that had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
+    pub copied: u64,
+}
+
+impl std::iter::Sum for Footprint {
+    fn sum<I: Iterator<Item = Footprint>>(parts: I) -> Footprint {
+        parts.fold(Footprint::default(), |a, b| Footprint { mapped: a.mapped + b.mapped, copied: a.copied + b.copied })
+    }
+}
+
+/// Rows `start ..` of a source, `rows` of them or all that follow, and which of its columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub source: Arc<dyn Source>,
+    pub columns: Arc<[usize]>,
+    pub start: u64,
+    pub rows: Option<u64>,
+}
+
+/// Part of one batch: what a chunk of a column is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Part<'a> {
+    pub piece: &'a Piece,
+    pub batch: usize,
+    /// Rows inside the batch.
+    pub rows: Range<usize>,
+}
+
+impl Piece {
+    pub(crate) fn rows(&self) -> Result<u64> {
+        match self.rows {
+            Some(rows) => Ok(rows),
+            None => Ok(self.source.walk(u64::MAX)?.saturating_sub(self.start)),
+        }
+    }
+
+    /// How many rows are known when only rows up to `until` matter.
+    pub(super) fn rows_until(&self, until: u64) -> Result<u64> {
+        match self.rows {
+            Some(rows) => Ok(rows),
+            None => Ok(self.source.walk(self.start.saturating_add(until))?.saturating_sub(self.start)),
+        }
+    }
+
+    /// Batch and row inside it of the piece's row `row`; `None` past the end.
+    pub(super) fn locate(&self, row: u64) -> Result<Option<(usize, usize)>> {
+        if self.rows.is_some_and(|rows| row >= rows) {
+            return Ok(None);
+        }
+        let row = self.start.saturating_add(row);
+        let Some(batch) = self.source.locate(row)? else { return Ok(None) };
+        let span = self.source.span(batch)?.unwrap_or(row..row);
+        Ok(Some((batch, (row - span.start) as usize)))
+    }
+
+    /// The part of batch `batch` that lies in the piece; `None` when the piece has ended before.
+    fn part(&self, batch: usize) -> Result<Option<Part<'_>>> {
+        let Some(span) = self.source.span(batch)? else { return Ok(None) };
+        let end = self.rows.map_or(u64::MAX, |rows| self.start.saturating_add(rows));
+        if span.start >= end {
+            return Ok(None);
+        }
+        let (from, to) = (span.start.max(self.start), span.end.min(end));
+        let rows = (from - span.start) as usize..(to.max(from) - span.start) as usize;
+        Ok(Some(Part { piece: self, batch, rows }))
+    }
+
+    /// [`Source::look`] at what the piece has of its source.
+    pub(super) fn look(&self, when: Look) -> Result<()> {
+        let Some(rows) = self.rows else { return self.source.look(0..usize::MAX, when) };
+        let first = self.source.locate(self.start).ok().flatten().unwrap_or(0);
+        let last = self.source.locate(self.start.saturating_add(rows).saturating_sub(1)).ok().flatten();
+        self.source.look(first..last.map_or(usize::MAX, |last| last + 1), when)
+    }
+
+    fn first_batch(&self) -> Result<usize> {
+        if self.start == 0 {
+            return Ok(0);
+        }
+        match self.source.locate(self.start)? {
+            Some(batch) => Ok(batch),
+            None => self.source.num_batches(),
+        }
+    }
+
+    /// The parts of the piece in order. Batches without rows are among them only where the piece is its whole source.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
+        let mut next = guard(|| self.first_batch());
+        let mut left = self.rows;
+        std::iter::from_fn(move || {
+            let batch = match &mut next {
+                Ok(batch) => *batch,
+                Err(e) => {
+                    let e = e.clone();
+                    next = Ok(usize::MAX);
+                    return Some(Err(e));
+                }
+            };
+            // What comes behind the piece may be damaged.
+            if batch == usize::MAX || left == Some(0) {
+                return None;
+            }
+            let part = guard(|| self.part(batch));
+            if let (Some(left), Ok(Some(part))) = (&mut left, &part) {
+                *left = left.saturating_sub(part.rows.len() as u64);
+            }
+            next = Ok(if part.is_ok() { batch + 1 } else { usize::MAX });
+            part.transpose()
+        })
+        .filter(|part| self.rows.is_none() || part.as_ref().map_or(true, |part| !part.rows.is_empty()))
+    }
+}
+
+impl<'a> Part<'a> {
+    /// Does `work` on the part, and looks whether its file was the same all the time.
+    pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        watched(Look::Now, |when| self.piece.source.look(self.batch..self.batch + 1, when), work)
+    }
+
+    /// The part's columns, values checked.
+    pub(crate) fn columns(&self) -> Result<Vec<ArrayData>> {
+        self.piece.columns.iter().map(|&column| self.column(column)).collect()
+    }
+
+    /// Column `column` of the source, values checked, cut to the part.
+    pub(crate) fn column(&self, column: usize) -> Result<ArrayData> {
+        Ok(crate::array::slice(self.checked(column)?, self.rows.start, self.rows.len()))
+    }
+
+    /// Column `column` of the source, values checked, with all rows of the batch.
+    pub(crate) fn checked(&self, column: usize) -> Result<&'a ArrayData> {
+        self.piece.source.checked(self.batch, column)
+    }
+}

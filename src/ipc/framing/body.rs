@@ -1,0 +1,120 @@
+//! What a body's bytes may need before they can be read: decompression, and another byte order.
+
+use std::io::{self, Read, Write};
+
+use arrow_buffer::Buffer;
+
+use super::message::Compression;
+use crate::array::Bytes;
+use crate::error::{Error, Result};
+use crate::types::Role;
+
+/// A buffer of a compressed body, opened.
+pub(in crate::ipc) enum Opened {
+    /// Its bytes stand as they are behind the length.
+    Stored,
+    /// They came out of a frame.
+    Copied(Buffer),
+}
+
+/// Bytes behind what rows need that a buffer may hold without looking odd.
+const PADDING: u64 = 1 << 16;
+
+/// Opens a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then bytes
+/// (Message.fbs, *BodyCompression*). Not much more than `enough` bytes, where that is known, are taken out.
+///
+/// Memory is touched for what really comes out of the frame, never for what the length promises.
+pub(in crate::ipc) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize>) -> Result<Opened> {
+    let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
+        return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
+    };
+    let declared = i64::from_le_bytes(*prefix);
+    if declared == -1 {
+        return Ok(Opened::Stored);
+    }
+    let Ok(declared) = u64::try_from(declared) else {
+        return Err(Error::invalid(format!("a compressed buffer declares a length of {declared}")));
+    };
+    // Some writers send no frame at all for no bytes.
+    if declared == 0 && frame.is_empty() {
+        return Ok(Opened::Stored);
+    }
+    let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
+    let failed = |e: io::Error| Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"));
+    let len = usize::try_from(most).map_err(|_| failed(io::Error::other("no address space holds them")))?;
+    let opened = Bytes::filled(len, |into| open_frame(frame, codec, into, most == declared));
+    opened.map(Opened::Copied).map_err(failed)
+}
+
+/// Fills `into` from a frame, which must hold just that where `whole`, and may hold more else.
+fn open_frame(frame: &[u8], codec: Compression, into: &mut [u8], whole: bool) -> io::Result<()> {
+    match codec {
+        Compression::Zstd if whole => {
+            let came = zstd::bulk::Decompressor::new()?.decompress_to_buffer(frame, into)?;
+            if came == into.len() { Ok(()) } else { Err(io::Error::other(format!("only {came} came"))) }
+        }
+        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)?.read_exact(into),
+        Compression::Lz4 => {
+            let mut decoder = lz4_flex::frame::FrameDecoder::new(frame);
+            decoder.read_exact(into)?;
+            if whole && decoder.read(&mut [0])? > 0 { Err(io::Error::other("more came")) } else { Ok(()) }
+        }
+    }
+}
+
+/// The buffer with its numbers turned from big-endian to little-endian.
+pub(in crate::ipc) fn little_endian(buffer: &Buffer, role: Role) -> Buffer {
+    let mut bytes = buffer.to_vec();
+    match role {
+        Role::Values { width: 16, word: 0 } => {
+            for value in bytes.chunks_exact_mut(16) {
+                value[..4].reverse();
+                value[4..8].reverse();
+                value[8..].reverse();
+            }
+        }
+        Role::Values { word, .. } if word > 1 => reverse_each(&mut bytes, word),
+        Role::Offsets { width } | Role::Starts { width } | Role::Sizes { width } => reverse_each(&mut bytes, width),
+        Role::Views => bytes.chunks_exact_mut(16).for_each(reverse_view),
+        _ => {}
+    }
+    Buffer::from_vec(bytes)
+}
+
+fn reverse_each(bytes: &mut [u8], width: usize) {
+    bytes.chunks_exact_mut(width).for_each(<[u8]>::reverse);
+}
+
+fn reverse_view(view: &mut [u8]) {
+    view[..4].reverse();
+    let len = i32::from_le_bytes([view[0], view[1], view[2], view[3]]);
+    if len > 12 {
+        view[8..12].reverse();
+        view[12..].reverse();
+    }
+}
+
+/// The buffer as a compressed body holds it; stored as it is where compression does not make it smaller.
+pub(in crate::ipc) fn compress(plain: &Buffer, codec: Compression) -> Result<Buffer> {
+    if plain.is_empty() {
+        return Ok(plain.clone());
+    }
+    let failed = |e: String| Error::unsupported(format!("compressing with {codec:?}: {e}"));
+    let mut stored = (plain.len() as i64).to_le_bytes().to_vec();
+    match codec {
+        Compression::Lz4 => {
+            let mut encoder = lz4_flex::frame::FrameEncoder::new(&mut stored);
+            encoder.write_all(plain).map_err(|e| failed(e.to_string()))?;
+            encoder.finish().map_err(|e| failed(e.to_string()))?;
+        }
+        Compression::Zstd => {
+            zstd::stream::copy_encode(plain.as_slice(), &mut stored, 1).map_err(|e| failed(e.to_string()))?;
+        }
+    }
+    if stored.len() >= plain.len() + 8 {
+        stored.clear();
+        stored.extend((-1i64).to_le_bytes());
+        stored.extend_from_slice(plain);
+    }
+    Ok(Buffer::from_vec(stored))
+}

@@ -1,0 +1,27 @@
+//! Framing: messages, footers and metadata of Arrow IPC, and the bytes of bodies.
+//!
+//! In reading order: `flat` (flatbuffers, every access checked), `message`, `schema`, `footer` (of files), `metadata`
+//! (written), `body` (compression, byte order), `probe` (whether a file is a segment of a table), `sniff` (what else a
+//! file may be). Sees [`Bytes`](crate::Bytes), never maps, and no dataset; `read` and `write` are built on it.
+
+pub(super) mod body;
+mod flat;
+mod footer;
+mod message;
+pub(super) mod metadata;
+mod probe;
+mod schema;
+pub(super) mod sniff;
+
+pub(super) use body::{Opened, compress};
+pub(super) use flat::Table;
+pub(super) use footer::{Blocks, Footer, MAGIC, behind_magic, read_footer};
+pub(crate) use message::BatchHeader;
+pub(super) use message::{CONTINUATION, DictionaryHeader, Found, Frame, Header, V5, Window, find, length, rows_of};
+pub use message::{Compression, Format, Kind};
+pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
+pub(super) use probe::is_segment;
+pub(crate) use probe::{Front, SEGMENT, front};
+pub(super) use schema::{Extent, had_validity, roles_of};
+pub(crate) use schema::{IpcSchema, Node};
+pub(super) use sniff::not_arrow;

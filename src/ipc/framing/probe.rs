@@ -1,0 +1,66 @@
+//! The front of a file: an ordinary one begins with its schema, a segment of a growing table has a header behind that.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::footer::MAGIC;
+use super::metadata::empty_metadata;
+use crate::error::{Error, Result};
+
+/// The first bytes of a segment's header, which begins at a multiple of `PAGE` (docs/format.md).
+pub(crate) const SEGMENT: [u8; 8] = *b"ArrwWood";
+const PAGE: usize = 4096;
+
+/// Where a segment's Schema message has its metadata, and where its header begins.
+pub(crate) struct Front {
+    pub schema: std::ops::Range<usize>,
+    pub header: usize,
+}
+
+/// The front of a file of `len` bytes; `None` of one that is no segment. `read` fills bytes from an offset.
+pub(crate) fn front(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -> Result<Option<Front>> {
+    let (mut start, mut second, mut magic) = ([0; 16], [0; 8], [0; 8]);
+    if len < start.len() {
+        return Ok(None);
+    }
+    read(0, &mut start)?;
+    let Some(schema) = frame(&start[8..]).filter(|_| start[..6] == *MAGIC) else { return Ok(None) };
+    let behind = 16 + schema;
+    if len < behind + second.len() {
+        return Ok(None);
+    }
+    read(behind, &mut second)?;
+    // An ordinary file has its first batch there, or its end.
+    let Some(empty) = frame(&second).filter(|&len| len > 0 && len < 256) else { return Ok(None) };
+    let header = (behind + 8 + empty).next_multiple_of(PAGE);
+    if len < header + magic.len() {
+        return Ok(None);
+    }
+    read(header, &mut magic)?;
+    if magic == SEGMENT {
+        return Ok(Some(Front { schema: 16..behind, header }));
+    }
+    let mut between = vec![0; empty];
+    read(behind + 8, &mut between)?;
+    // Nobody else begins a file with a message that holds nothing.
+    if between.starts_with(&empty_metadata()) {
+        let got = magic.escape_ascii();
+        return Err(Error::invalid(format!("the header at byte {header}: expected 'ArrwWood', got '{got}'")));
+    }
+    Ok(None)
+}
+
+fn frame(prefix: &[u8]) -> Option<usize> {
+    let (marker, len) = (prefix.first_chunk::<4>()?, prefix.get(4..8)?.first_chunk()?);
+    usize::try_from(i32::from_le_bytes(*len)).ok().filter(|_| *marker == [0xff; 4])
+}
+
+/// Whether `file` is a segment, whole at both ends: others may write to it while it is open.
+pub(in crate::ipc) fn is_segment(file: &File, len: u64) -> bool {
+    let read = |at: usize, into: &mut [u8]| {
+        file.read_exact_at(into, at as u64).map_err(|e| Error::io("reading the front of the file", &e))
+    };
+    let mut tail = [0; MAGIC.len()];
+    let ends = len.checked_sub(MAGIC.len() as u64).is_some_and(|at| read(at as usize, &mut tail).is_ok());
+    ends && tail == *MAGIC && front(len as usize, read).is_ok_and(|front| front.is_some())
+}

@@ -1,0 +1,393 @@
+//! The Schema message: fields, types, metadata and dictionary ids, within a budget.
+//!
+//! A flatbuffer may refer to one table many times, so a small file can describe an exponentially large schema; what
+//! may be visited is therefore bounded by the metadata's own size.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{
+    DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit, UnionFields, UnionMode,
+};
+
+use super::flat::Table;
+use super::message::{Header, Kind};
+use crate::error::{Error, Result};
+use crate::types::{Layout, Role, layout};
+
+/// The depth of nesting that Arrow C++ reads as well.
+const MAX_DEPTH: usize = 64;
+
+/// A field as the format sees it: what a record batch holds for it, and where its dictionary comes from.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Name, type, nullability and metadata.
+    pub field: FieldRef,
+    /// The buffers of this node alone.
+    pub layout: Layout,
+    /// Child nodes inside the same record batch.
+    pub children: Vec<Node>,
+    /// The dictionary id, and the node of the dictionary's values.
+    pub dictionary: Option<(i64, Arc<Node>)>,
+    /// What the node and its children take of a record batch's lists.
+    pub extent: Extent,
+}
+
+/// Numbers of field nodes, buffers, and variadic counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub nodes: usize,
+    pub buffers: usize,
+    pub variadics: usize,
+    /// Unions and run-end encodings, each of which has one more buffer, of validity, before metadata version 5.
+    pub legacy_validities: usize,
+}
+
+impl Node {
+    /// The bytes per row of a column of numbers, and the like.
+    pub(in crate::ipc) fn plain_width(&self) -> Option<usize> {
+        self.layout.plain_width().filter(|_| self.dictionary.is_none())
+    }
+
+    fn new(field: FieldRef, children: Vec<Node>, dictionary: Option<(i64, Arc<Node>)>) -> Node {
+        let layout = layout::layout(field.data_type());
+        let own = Extent {
+            nodes: 1,
+            buffers: layout.roles().count(),
+            variadics: usize::from(layout.variadic),
+            legacy_validities: usize::from(had_validity(field.data_type())),
+        };
+        let extent = children.iter().fold(own, |sum, child| Extent {
+            nodes: sum.nodes + child.extent.nodes,
+            buffers: sum.buffers + child.extent.buffers,
+            variadics: sum.variadics + child.extent.variadics,
+            legacy_validities: sum.legacy_validities + child.extent.legacy_validities,
+        });
+        Node { field, layout, children, dictionary, extent }
+    }
+
+    pub(crate) fn data_type(&self) -> &DataType {
+        self.field.data_type()
+    }
+
+    /// Calls `visit` with each dictionary of this node and below, dictionaries of dictionary values included.
+    pub(crate) fn dictionaries<'a>(&'a self, visit: &mut impl FnMut(i64, &'a Arc<Node>)) {
+        if let Some((id, values)) = &self.dictionary {
+            visit(*id, values);
+            values.dictionaries(visit);
+        }
+        for child in &self.children {
+            child.dictionaries(visit);
+        }
+    }
+}
+
+/// A parsed Schema message.
+#[derive(Debug)]
+pub(crate) struct IpcSchema {
+    pub schema: SchemaRef,
+    pub columns: Vec<Node>,
+    pub big_endian: bool,
+}
+
+impl IpcSchema {
+    /// Parses the metadata of a Schema message.
+    pub(crate) fn of_metadata(metadata: &[u8]) -> Result<IpcSchema> {
+        let header = Header::parse(metadata)?;
+        match header.kind {
+            Kind::Schema => IpcSchema::parse(header.table, metadata.len()),
+            other => Err(Error::invalid(format!("expected a Schema message, got {other:?}"))),
+        }
+    }
+
+    /// Parses the Schema table; `size` is the size of the metadata it stands in.
+    pub(in crate::ipc) fn parse(table: Table<'_>, size: usize) -> Result<IpcSchema> {
+        let mut budget = Budget { fields: size / 8, text: size.saturating_mul(4).saturating_add(1 << 20) };
+        let big_endian = match table.i16(0)? {
+            0 => false,
+            1 => true,
+            other => return Err(Error::invalid(format!("schema: endianness is 0 or 1, got {other}"))),
+        };
+        let columns: Vec<Node> =
+            table.tables(1)?.map(|field| parse_field(field?, 1, &mut budget)).collect::<Result<_>>()?;
+        let metadata = parse_metadata(table, 2, &mut budget)?;
+        let fields: Fields = columns.iter().map(|node| node.field.clone()).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
+        let parsed = IpcSchema { schema, columns, big_endian };
+        parsed.check_shared_dictionaries()?;
+        Ok(parsed)
+    }
+
+    /// Fields may share a dictionary by its id, but then its values must have one type.
+    fn check_shared_dictionaries(&self) -> Result<()> {
+        let mut seen: HashMap<i64, &Arc<Node>> = HashMap::new();
+        let mut clash = None;
+        for column in &self.columns {
+            column.dictionaries(&mut |id, values| {
+                let first = seen.entry(id).or_insert(values);
+                if first.data_type() != values.data_type() {
+                    clash = Some((id, first.data_type().clone(), values.data_type().clone()));
+                }
+            });
+        }
+        match clash {
+            Some((id, a, b)) => {
+                Err(Error::invalid(format!("dictionary {id} is declared with values of {a} and of {b}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+struct Budget {
+    fields: usize,
+    text: usize,
+}
+
+impl Budget {
+    fn field(&mut self) -> Result<()> {
+        self.fields = self
+            .fields
+            .checked_sub(1)
+            .ok_or_else(|| Error::invalid("schema: more fields than its metadata has room for"))?;
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) -> Result<()> {
+        self.text = self
+            .text
+            .checked_sub(text.len())
+            .ok_or_else(|| Error::invalid("schema: more text in names and metadata than its metadata has room for"))?;
+        Ok(())
+    }
+}
+
+fn parse_field(table: Table<'_>, depth: usize, budget: &mut Budget) -> Result<Node> {
+    budget.field()?;
+    if depth > MAX_DEPTH {
+        return Err(Error::invalid(format!("schema: fields are nested deeper than {MAX_DEPTH} levels")));
+    }
+    let name = table.string(0)?.unwrap_or_default();
+    budget.text(name)?;
+    parse_named_field(table, name, depth, budget).map_err(|e| match e.message().starts_with("field") {
+        true => e,
+        false => e.context(format_args!("field '{}'", name.escape_debug())),
+    })
+}
+
+fn parse_named_field(table: Table<'_>, name: &str, depth: usize, budget: &mut Budget) -> Result<Node> {
+    let nullable = table.bool(1)?;
+    let children =
+        table.tables(5)?.map(|child| parse_field(child?, depth + 1, budget)).collect::<Result<Vec<Node>>>()?;
+    let data_type = parse_type(table, &children)?;
+    let metadata = parse_metadata(table, 6, budget)?;
+    let Some(encoding) = table.table(4)? else {
+        let field = Field::new(name, data_type, nullable).with_metadata(metadata);
+        return Ok(Node::new(Arc::new(field), children, None));
+    };
+    let values = Node::new(Arc::new(Field::new(name, data_type.clone(), true)), children, None);
+    let index = match encoding.table(1)? {
+        Some(int) => int_type(int)?,
+        None => DataType::Int32,
+    };
+    let encoded = DataType::Dictionary(Box::new(index), Box::new(data_type));
+    let field = Field::new(name, encoded, nullable).with_dict_is_ordered(encoding.bool(2)?).with_metadata(metadata);
+    Ok(Node::new(Arc::new(field), Vec::new(), Some((encoding.i64(0)?, Arc::new(values)))))
+}
+
+fn parse_metadata(table: Table<'_>, field: usize, budget: &mut Budget) -> Result<HashMap<String, String>> {
+    let mut metadata = HashMap::new();
+    for pair in table.tables(field)? {
+        let pair = pair?;
+        budget.field()?;
+        let (key, value) = (pair.string(0)?.unwrap_or_default(), pair.string(1)?.unwrap_or_default());
+        budget.text(key)?;
+        budget.text(value)?;
+        metadata.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(metadata)
+}
+
+/// The type of a field, by the number of its member in the union `Type` of Schema.fbs.
+fn parse_type(field: Table<'_>, children: &[Node]) -> Result<DataType> {
+    let number = field.u8(2)?;
+    let table = || {
+        field.table(3)?.ok_or_else(|| Error::invalid(format!("schema: type number {number} comes without its table")))
+    };
+    Ok(match number {
+        1 => DataType::Null,
+        2 => int_type(table()?)?,
+        3 => float_type(table()?)?,
+        4 => DataType::Binary,
+        5 => DataType::Utf8,
+        6 => DataType::Boolean,
+        7 => decimal_type(table()?)?,
+        8 => date_type(table()?)?,
+        9 => time_type(table()?)?,
+        10 => DataType::Timestamp(time_unit(table()?.i16(0)?)?, table()?.string(1)?.map(Arc::from)),
+        11 => interval_type(table()?)?,
+        12 => DataType::List(only_child(children)?),
+        13 => DataType::Struct(fields_of(children)),
+        14 => union_type(table()?, children)?,
+        15 => DataType::FixedSizeBinary(not_negative("byte width", table()?.i32_or(0, 0)?)?),
+        16 => DataType::FixedSizeList(only_child(children)?, not_negative("list size", table()?.i32_or(0, 0)?)?),
+        17 => DataType::Map(entries_of_map(children)?, table()?.bool(0)?),
+        18 => DataType::Duration(time_unit(table()?.i16_or(0, 1)?)?),
+        19 => DataType::LargeBinary,
+        20 => DataType::LargeUtf8,
+        21 => DataType::LargeList(only_child(children)?),
+        22 => run_end_type(children)?,
+        23 => DataType::BinaryView,
+        24 => DataType::Utf8View,
+        25 => DataType::ListView(only_child(children)?),
+        26 => DataType::LargeListView(only_child(children)?),
+        other => {
+            return Err(Error::unsupported(format!("type number {other} is newer than this version of arrowwood")));
+        }
+    })
+}
+
+fn int_type(table: Table<'_>) -> Result<DataType> {
+    Ok(match (table.i32_or(0, 0)?, table.bool(1)?) {
+        (8, true) => DataType::Int8,
+        (8, false) => DataType::UInt8,
+        (16, true) => DataType::Int16,
+        (16, false) => DataType::UInt16,
+        (32, true) => DataType::Int32,
+        (32, false) => DataType::UInt32,
+        (64, true) => DataType::Int64,
+        (64, false) => DataType::UInt64,
+        (bits, _) => return Err(Error::invalid(format!("integers have 8, 16, 32 or 64 bits, got {bits}"))),
+    })
+}
+
+fn float_type(table: Table<'_>) -> Result<DataType> {
+    Ok(match table.i16(0)? {
+        0 => DataType::Float16,
+        1 => DataType::Float32,
+        2 => DataType::Float64,
+        other => return Err(Error::invalid(format!("floating-point precision is 0, 1 or 2, got {other}"))),
+    })
+}
+
+fn decimal_type(table: Table<'_>) -> Result<DataType> {
+    let (precision, scale, bits) = (table.i32_or(0, 0)?, table.i32_or(1, 0)?, table.i32_or(2, 128)?);
+    let (build, most): (fn(u8, i8) -> DataType, u8) = match bits {
+        32 => (DataType::Decimal32, 9),
+        64 => (DataType::Decimal64, 18),
+        128 => (DataType::Decimal128, 38),
+        256 => (DataType::Decimal256, 76),
+        _ => return Err(Error::invalid(format!("decimals have 32, 64, 128 or 256 bits, got {bits}"))),
+    };
+    match (u8::try_from(precision), i8::try_from(scale)) {
+        (Ok(p), Ok(s)) if (1..=most).contains(&p) => Ok(build(p, s)),
+        _ => Err(Error::invalid(format!(
+            "a decimal of {bits} bits has a precision of 1 to {most} and a scale of -128 to 127, got {precision}, {scale}"
+        ))),
+    }
+}
+
+fn date_type(table: Table<'_>) -> Result<DataType> {
+    match table.i16_or(0, 1)? {
+        0 => Ok(DataType::Date32),
+        1 => Ok(DataType::Date64),
+        other => Err(Error::invalid(format!("the unit of a date is 0 (day) or 1 (millisecond), got {other}"))),
+    }
+}
+
+fn time_type(table: Table<'_>) -> Result<DataType> {
+    let (unit, bits) = (time_unit(table.i16_or(0, 1)?)?, table.i32_or(1, 32)?);
+    match (bits, unit) {
+        (32, TimeUnit::Second | TimeUnit::Millisecond) => Ok(DataType::Time32(unit)),
+        (64, TimeUnit::Microsecond | TimeUnit::Nanosecond) => Ok(DataType::Time64(unit)),
+        _ => Err(Error::invalid(format!("a time of {bits} bits can't count {unit:?}s"))),
+    }
+}
+
+fn time_unit(number: i16) -> Result<TimeUnit> {
+    Ok(match number {
+        0 => TimeUnit::Second,
+        1 => TimeUnit::Millisecond,
+        2 => TimeUnit::Microsecond,
+        3 => TimeUnit::Nanosecond,
+        other => return Err(Error::invalid(format!("a time unit is a number from 0 to 3, got {other}"))),
+    })
+}
+
+fn interval_type(table: Table<'_>) -> Result<DataType> {
+    Ok(DataType::Interval(match table.i16(0)? {
+        0 => IntervalUnit::YearMonth,
+        1 => IntervalUnit::DayTime,
+        2 => IntervalUnit::MonthDayNano,
+        other => return Err(Error::invalid(format!("the unit of an interval is a number from 0 to 2, got {other}"))),
+    }))
+}
+
+fn union_type(table: Table<'_>, children: &[Node]) -> Result<DataType> {
+    let mode = match table.i16(0)? {
+        0 => UnionMode::Sparse,
+        1 => UnionMode::Dense,
+        other => return Err(Error::invalid(format!("the mode of a union is 0 or 1, got {other}"))),
+    };
+    let ids: Vec<i32> = match table.vector(1, 4)? {
+        Some(ids) => (0..ids.len()).map(|i| ids.i32(i, 0)).collect::<Result<_>>()?,
+        None => (0..).take(children.len()).collect(),
+    };
+    let in_range = ids.iter().all(|id| (0..128).contains(id));
+    let distinct = ids.iter().collect::<std::collections::HashSet<_>>().len() == ids.len();
+    if !in_range || !distinct || ids.len() != children.len() {
+        let count = children.len();
+        return Err(Error::invalid(format!(
+            "the type ids of a union of {count} children are {count} different numbers from 0 to 127, got {ids:?}"
+        )));
+    }
+    let fields = ids.iter().map(|&id| id as i8).zip(children.iter().map(|child| child.field.clone()));
+    Ok(DataType::Union(fields.collect::<UnionFields>(), mode))
+}
+
+fn run_end_type(children: &[Node]) -> Result<DataType> {
+    let [run_ends, values] = children else {
+        return Err(Error::invalid(format!("run-end encoding has 2 children, got {}", children.len())));
+    };
+    match run_ends.data_type() {
+        DataType::Int16 | DataType::Int32 | DataType::Int64 if run_ends.dictionary.is_none() => {
+            Ok(DataType::RunEndEncoded(run_ends.field.clone(), values.field.clone()))
+        }
+        other => Err(Error::invalid(format!("run ends are int16, int32 or int64, got {other}"))),
+    }
+}
+
+fn entries_of_map(children: &[Node]) -> Result<FieldRef> {
+    let entries = only_child(children)?;
+    match entries.data_type() {
+        DataType::Struct(fields) if fields.len() == 2 && children[0].dictionary.is_none() => Ok(entries),
+        other => Err(Error::invalid(format!("the entries of a map are a struct of key and value, got {other}"))),
+    }
+}
+
+fn only_child(children: &[Node]) -> Result<FieldRef> {
+    match children {
+        [child] => Ok(child.field.clone()),
+        _ => Err(Error::invalid(format!("a list or map has 1 child, got {}", children.len()))),
+    }
+}
+
+fn fields_of(children: &[Node]) -> Fields {
+    children.iter().map(|child| child.field.clone()).collect()
+}
+
+fn not_negative(what: &str, value: i32) -> Result<i32> {
+    if value >= 0 { Ok(value) } else { Err(Error::invalid(format!("a {what} can't be negative, got {value}"))) }
+}
+
+/// Types with a validity buffer before metadata version 5 and not since. Run-end encoding is younger than that, but
+/// Arrow C++ and arrow-rs both write it so.
+pub(in crate::ipc) fn had_validity(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Union(..) | DataType::RunEndEncoded(..))
+}
+
+/// The buffers of a node as its metadata version has them.
+pub(in crate::ipc) fn roles_of(node: &Node, version: i16) -> Vec<Role> {
+    let validity = (version < super::message::V5 && had_validity(node.data_type())).then_some(Role::Validity);
+    validity.into_iter().chain(node.layout.roles()).collect()
+}

@@ -1,0 +1,350 @@
+//! A file taken apart message by message: what stands where, by name. Nothing of any body is read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use super::source::{Ipc, Options};
+use crate::array::Bytes;
+use crate::dataset::Dataset;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::framing::{
+    BatchHeader, Compression, DictionaryHeader, Frame, Header, IpcSchema, Kind, Node, Window, roles_of,
+};
+use crate::map::{Mapping, Mode};
+use crate::types::type_name;
+
+/// One message of an IPC file or stream.
+#[derive(Clone, Debug)]
+pub struct Message {
+    /// What it is.
+    pub kind: Kind,
+    /// Its first byte in the file, at the length prefix.
+    pub offset: u64,
+    /// The first byte of its metadata, a flatbuffer.
+    pub metadata_offset: u64,
+    /// Bytes of metadata, padding included.
+    pub metadata_length: u64,
+    /// The first byte of its body.
+    pub body_offset: u64,
+    /// Bytes of the body.
+    pub body_length: u64,
+    /// The metadata version, 4 or 5.
+    pub version: u8,
+    /// Fields of a Schema message; empty else.
+    pub fields: Vec<FieldInfo>,
+    /// Rows of a record batch, values of a dictionary batch.
+    pub rows: Option<u64>,
+    /// The id of a dictionary batch, and whether it extends the one before.
+    pub dictionary: Option<(i64, bool)>,
+    /// The codec of the body.
+    pub compression: Option<Compression>,
+    /// Field nodes, in the order of the format.
+    pub nodes: Vec<NodeInfo>,
+    /// Buffers, in the order of the format.
+    pub buffers: Vec<BufferInfo>,
+    /// Key-value metadata of the message, or of the schema it holds.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// A field of a schema.
+#[derive(Clone, Debug)]
+pub struct FieldInfo {
+    /// The name.
+    pub name: String,
+    /// The type, in words.
+    pub data_type: String,
+    /// Whether it may hold nulls.
+    pub nullable: bool,
+    /// The dictionary id, the type of the keys, and whether the values are ordered.
+    pub dictionary: Option<(i64, String, bool)>,
+    /// Key-value metadata.
+    pub metadata: BTreeMap<String, String>,
+    /// Fields inside.
+    pub children: Vec<FieldInfo>,
+}
+
+/// A field node: the rows and nulls of one array.
+#[derive(Clone, Debug)]
+pub struct NodeInfo {
+    /// The field, children behind a dot; one text for all nodes and buffers of the field.
+    pub field: Arc<str>,
+    /// Rows.
+    pub length: i64,
+    /// Nulls among them.
+    pub null_count: i64,
+}
+
+/// A buffer of a body.
+#[derive(Clone, Debug)]
+pub struct BufferInfo {
+    /// The field it belongs to, children behind a dot.
+    pub field: Arc<str>,
+    /// What it holds: validity, offsets, values, data …
+    pub name: &'static str,
+    /// Its first byte, counted from the body's.
+    pub offset: i64,
+    /// Its bytes.
+    pub length: i64,
+}
+
+impl Dataset {
+    /// The messages of the file or stream, in the order in which they stand there. All files of a dataset of several; of
+    /// a table those that its files show to any Arrow reader at this moment.
+    ///
+    /// # Errors
+    /// `Unsupported` for data that is in memory and so has no messages; `InvalidData` for a damaged file.
+    pub fn messages(&self) -> Result<Vec<Message>> {
+        let mut messages = Vec::new();
+        for source in self.sources() {
+            let files = source.files();
+            match source.as_any().downcast_ref::<Ipc>() {
+                Some(ipc) => messages.extend(messages_of(ipc)?),
+                None if files.is_empty() => {
+                    return Err(Error::new(ErrorKind::Unsupported, "arrays in memory have no messages"));
+                }
+                None => {
+                    for file in files {
+                        let bytes = Bytes::of_mapping(Mapping::open(&file, Mode::Read)?)?;
+                        messages.extend(messages_of(&Ipc::open(bytes, Some(&file), Options::default())?)?);
+                    }
+                }
+            }
+        }
+        Ok(messages)
+    }
+}
+
+fn messages_of(ipc: &Ipc) -> Result<Vec<Message>> {
+    let (mut window, mut names) = (Window::new(), Names::new());
+    ipc.frames()?.into_iter().map(|frame| message(ipc, frame, &mut window, &mut names)).collect()
+}
+
+/// The full names of fields, each made once: a file of many batches, or of long names, would repeat them without end.
+type Names = HashMap<*const Node, Arc<str>>;
+
+/// A parent's name beyond this many bytes is left out: thousands of children would each repeat it.
+const LONGEST_PARENT: usize = 1 << 10;
+
+fn message(ipc: &Ipc, frame: Frame, window: &mut Window, names: &mut Names) -> Result<Message> {
+    let metadata = window.get(&ipc.bytes, frame.metadata, frame.metadata_len)?;
+    let header = Header::parse(metadata)?;
+    let mut message = Message {
+        kind: header.kind,
+        offset: frame.offset as u64,
+        metadata_offset: frame.metadata as u64,
+        metadata_length: frame.metadata_len as u64,
+        body_offset: frame.body() as u64,
+        body_length: header.body_len as u64,
+        version: u8::try_from(header.version + 1).unwrap_or_default(),
+        fields: Vec::new(),
+        rows: None,
+        dictionary: None,
+        compression: None,
+        nodes: Vec::new(),
+        buffers: Vec::new(),
+        metadata: header.custom_metadata()?.into_iter().collect(),
+    };
+    match header.kind {
+        Kind::Schema => {
+            let schema = IpcSchema::parse(header.table, metadata.len())?;
+            message.fields = schema.columns.iter().map(field_info).collect();
+            message.metadata.extend(schema.schema.metadata().clone());
+        }
+        Kind::RecordBatch => {
+            message.lay_out(BatchHeader::parse(header.table)?, &ipc.schema.columns, header.version, names);
+        }
+        Kind::DictionaryBatch => {
+            let dictionary = DictionaryHeader::parse(header.table)?;
+            message.dictionary = Some((dictionary.id, dictionary.is_delta));
+            let node = ipc.dictionaries.get(&dictionary.id).map(|values| values.node());
+            let nodes = node.map_or(&[][..], std::slice::from_ref);
+            message.lay_out(BatchHeader::parse(dictionary.data)?, nodes, header.version, names);
+        }
+        Kind::Tensor | Kind::SparseTensor => {}
+    }
+    Ok(message)
+}
+
+fn field_info(node: &Node) -> FieldInfo {
+    let inner = node.dictionary.as_ref().map_or(node, |(_, values)| values);
+    let dictionary = node.dictionary.as_ref().map(|(id, _)| {
+        let keys = match node.data_type() {
+            arrow_schema::DataType::Dictionary(keys, _) => type_name(keys),
+            _ => String::new(),
+        };
+        (*id, keys, node.field.dict_is_ordered().unwrap_or(false))
+    });
+    FieldInfo {
+        name: node.field.name().clone(),
+        data_type: type_name(inner.data_type()),
+        nullable: node.field.is_nullable(),
+        dictionary,
+        metadata: node.field.metadata().clone().into_iter().collect(),
+        children: inner.children.iter().map(field_info).collect(),
+    }
+}
+
+impl Message {
+    /// Names the nodes and buffers of a record batch.
+    fn lay_out(&mut self, header: BatchHeader, nodes: &[Node], version: i16, names: &mut Names) {
+        self.rows = Some(header.rows as u64);
+        self.compression = header.compression;
+        let mut lists = Lists {
+            nodes: header.nodes.iter(),
+            buffers: header.buffers.iter(),
+            variadics: header.variadics.iter(),
+            version,
+            names,
+            message: self,
+        };
+        nodes.iter().for_each(|node| lists.name(node, ""));
+        lists.name_rest();
+    }
+
+    /// The message as JSON, every number and name of it.
+    pub fn to_json(&self) -> Json {
+        let mut all = json!({
+            "kind": self.kind.name(),
+            "offset": self.offset,
+            "metadata_offset": self.metadata_offset,
+            "metadata_length": self.metadata_length,
+            "body_offset": self.body_offset,
+            "body_length": self.body_length,
+            "version": self.version,
+            "metadata": self.metadata,
+        });
+        if self.kind == Kind::Schema {
+            all["fields"] = self.fields.iter().map(FieldInfo::to_json).collect();
+        }
+        if let Some((id, is_delta)) = self.dictionary {
+            all["dictionary"] = json!({ "id": id, "is_delta": is_delta });
+        }
+        if let Some(rows) = self.rows {
+            all["rows"] = rows.into();
+            all["compression"] = self.compression.map(|codec| codec.name()).into();
+            all["nodes"] = self.nodes.iter().map(NodeInfo::to_json).collect();
+            all["buffers"] = self.buffers.iter().map(BufferInfo::to_json).collect();
+        }
+        all
+    }
+}
+
+/// The lists of a record batch, taken from one by one.
+struct Lists<'a> {
+    nodes: std::slice::Iter<'a, (i64, i64)>,
+    buffers: std::slice::Iter<'a, (i64, i64)>,
+    variadics: std::slice::Iter<'a, i64>,
+    version: i16,
+    names: &'a mut Names,
+    message: &'a mut Message,
+}
+
+impl Lists<'_> {
+    fn name(&mut self, node: &Node, parent: &str) {
+        let own = node.field.name();
+        let name = || match parent {
+            "" => own.as_str().into(),
+            parent if parent.len() > LONGEST_PARENT => format!("….{own}").into(),
+            parent => format!("{parent}.{own}").into(),
+        };
+        let field = self.names.entry(std::ptr::from_ref(node)).or_insert_with(name).clone();
+        if let Some(&(length, null_count)) = self.nodes.next() {
+            self.message.nodes.push(NodeInfo { field: field.clone(), length, null_count });
+        }
+        for role in roles_of(node, self.version) {
+            let name = if node.dictionary.is_some() && role.name() == "values" { "keys" } else { role.name() };
+            self.buffer(&field, name);
+        }
+        let variadics = if node.layout.variadic { self.variadics.next().copied().unwrap_or(0) } else { 0 };
+        // As many as there are: a damaged count may be anything.
+        for _ in 0..variadics.clamp(0, self.buffers.len() as i64) {
+            self.buffer(&field, "data");
+        }
+        node.children.iter().for_each(|child| self.name(child, &field));
+    }
+
+    fn buffer(&mut self, field: &Arc<str>, name: &'static str) {
+        if let Some(&(offset, length)) = self.buffers.next() {
+            self.message.buffers.push(BufferInfo { field: field.clone(), name, offset, length });
+        }
+    }
+
+    /// What a damaged file has too many of.
+    fn name_rest(&mut self) {
+        let nameless = Arc::from("");
+        while self.buffers.len() > 0 {
+            self.buffer(&nameless, "?");
+        }
+    }
+}
+
+impl FieldInfo {
+    fn to_json(&self) -> Json {
+        json!({
+            "name": self.name,
+            "type": self.data_type,
+            "nullable": self.nullable,
+            "dictionary": self.dictionary.as_ref().map(|(id, keys, ordered)| {
+                json!({ "id": id, "index_type": keys, "is_ordered": ordered })
+            }),
+            "metadata": self.metadata,
+            "children": self.children.iter().map(FieldInfo::to_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl NodeInfo {
+    fn to_json(&self) -> Json {
+        json!({ "field": &*self.field, "length": self.length, "null_count": self.null_count })
+    }
+}
+
+impl BufferInfo {
+    fn to_json(&self) -> Json {
+        json!({ "field": &*self.field, "name": self.name, "offset": self.offset, "length": self.length })
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, offset, metadata) = (self.kind.name(), self.offset, self.metadata_length);
+        write!(f, "{kind} at {offset}, metadata {metadata} bytes")?;
+        if self.body_length > 0 {
+            write!(f, ", body at {}, {} bytes", self.body_offset, self.body_length)?;
+        }
+        if let Some((id, is_delta)) = self.dictionary {
+            write!(f, ", dictionary {id}{}", if is_delta { " (delta)" } else { "" })?;
+        }
+        if let Some(rows) = self.rows {
+            write!(f, ", {rows} rows")?;
+        }
+        if let Some(codec) = self.compression {
+            write!(f, ", {}", codec.name())?;
+        }
+        for field in &self.fields {
+            field.print(f, 1)?;
+        }
+        for node in &self.nodes {
+            write!(f, "\n  node   {:24} length {}, nulls {}", node.field, node.length, node.null_count)?;
+        }
+        for buffer in &self.buffers {
+            let name = format!("{} {}", buffer.field, buffer.name);
+            write!(f, "\n  buffer {name:24} offset {}, length {}", buffer.offset, buffer.length)?;
+        }
+        Ok(())
+    }
+}
+
+impl FieldInfo {
+    fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        let (indent, null) = ("  ".repeat(depth), if self.nullable { "" } else { " not null" });
+        write!(f, "\n{indent}field  {}: {}{null}", self.name, self.data_type)?;
+        if let Some((id, keys, _)) = &self.dictionary {
+            write!(f, ", dictionary {id} with {keys} keys")?;
+        }
+        self.children.iter().try_for_each(|child| child.print(f, depth + 1))
+    }
+}

@@ -1,0 +1,85 @@
+//! A list that only grows, by `&self`, and whose items never move: readers hold references while a walker pushes.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// 2³² − 1 items are more than any address space has room for batches.
+const SHELVES: usize = 32;
+
+/// Items in shelves of 1, 2, 4, 8 … places.
+#[derive(Debug)]
+pub(super) struct Shelf<T> {
+    shelves: [OnceLock<Box<[OnceLock<T>]>>; SHELVES],
+    len: AtomicUsize,
+}
+
+impl<T> Shelf<T> {
+    pub(in crate::ipc) fn new() -> Shelf<T> {
+        Shelf { shelves: [const { OnceLock::new() }; SHELVES], len: AtomicUsize::new(0) }
+    }
+
+    pub(in crate::ipc) fn len(&self) -> usize {
+        // Acquire: whoever sees the length sees the items below it.
+        self.len.load(Ordering::Acquire)
+    }
+
+    pub(super) fn get(&self, i: usize) -> Option<&T> {
+        if i >= self.len() {
+            return None;
+        }
+        let (shelf, place) = Self::locate(i);
+        self.shelves.get(shelf)?.get()?.get(place)?.get()
+    }
+
+    /// Adds an item; false when there is no place left. Only one thread may push at a time; the walker holds a mutex
+    /// for that.
+    pub(super) fn push(&self, item: T) -> bool {
+        let len = self.len.load(Ordering::Relaxed);
+        let (shelf, place) = Self::locate(len);
+        let Some(places) = self.shelves.get(shelf) else { return false };
+        let places = places.get_or_init(|| (0..1usize << shelf).map(|_| OnceLock::new()).collect());
+        let stored = places.get(place).is_some_and(|empty| empty.set(item).is_ok());
+        if stored {
+            self.len.store(len + 1, Ordering::Release);
+        }
+        stored
+    }
+
+    /// The first item for which `before` is false, by binary search, or `len()`.
+    pub(super) fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.get(middle) {
+                Some(item) if before(item) => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
+
+    fn locate(i: usize) -> (usize, usize) {
+        let shelf = (i + 1).ilog2() as usize;
+        (shelf, i + 1 - (1 << shelf))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::append_vec::Shelf;
+
+    #[test]
+    fn items_stay_where_they_are() {
+        let shelf = Shelf::new();
+        shelf.push(0usize);
+        let first = shelf.get(0).map(std::ptr::from_ref);
+        for i in 1..1000 {
+            shelf.push(i);
+        }
+        assert_eq!(shelf.get(0).map(std::ptr::from_ref), first);
+        assert!((0..1000).all(|i| shelf.get(i) == Some(&i)));
+        assert_eq!((shelf.len(), shelf.get(1000)), (1000, None));
+        assert_eq!(shelf.partition_point(|&i| i < 617), 617);
+        assert_eq!(shelf.partition_point(|_| true), 1000);
+    }
+}

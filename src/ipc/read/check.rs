@@ -1,0 +1,302 @@
+//! All of a file or stream: footer against messages, every message, every value; what is wrong, with its byte.
+//!
+//! A reader looks at as little as it can, and at each thing in one place. Here what stands in two places is compared: the
+//! schema in front and in the footer, the lengths in a block and in its message, the null counts and the bitmaps, the end
+//! of one message and the start of the next.
+
+use std::ops::Range;
+
+use arrow_data::ArrayData;
+
+use super::source::Ipc;
+use crate::array::check_null_counts;
+use crate::dataset::Source;
+use crate::error::{Error, Findings, Result};
+use crate::ipc::framing::{
+    BatchHeader, Blocks, DictionaryHeader, Footer, Found, Frame, Header, IpcSchema, Kind, Node, Table, Window,
+    behind_magic, find,
+};
+use crate::parallel;
+
+/// Messages begin at multiples of at most this many bytes.
+const ALIGNMENT: usize = 64;
+/// Batches that are looked at before progress is told.
+const STEP: usize = 64;
+
+/// What is good of a file or stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sound {
+    /// Rows of all batches that say how many they have.
+    pub rows: u64,
+    pub batches: usize,
+    /// How many batches come before the first bad one.
+    pub good: usize,
+    /// Whether the schemas in front and in the footer can both be read, and differ: nobody knows which is right.
+    pub is_disputed: bool,
+}
+
+impl Ipc {
+    /// Looks at everything. The dataset should have been opened as `thorough`.
+    pub(crate) fn check_all(&self, found: &mut Findings, progress: &mut dyn FnMut(u64, u64)) -> Sound {
+        let mut sound = match &self.footer {
+            Some(footer) => self.check_footer(footer, found),
+            None => {
+                if let Err(e) = self.walk(u64::MAX) {
+                    found.damage(None, e.message());
+                }
+                let batches = self.entries.len();
+                Sound { rows: 0, batches, good: batches, is_disputed: false }
+            }
+        };
+        let batches = sound.batches;
+        for start in (0..batches).step_by(STEP) {
+            progress(start as u64, batches as u64);
+            self.check_batches(start..(start + STEP).min(batches), found, &mut sound);
+        }
+        progress(batches as u64, batches as u64);
+        sound
+    }
+
+    fn check_batches(&self, batches: Range<usize>, found: &mut Findings, sound: &mut Sound) {
+        let columns = self.schema.columns.len();
+        let headers: Vec<_> = batches.clone().map(|batch| self.check_header(batch)).collect();
+        let rows: usize = headers.iter().flatten().sum();
+        // What the columns of a bad header hold nobody knows.
+        let check = |job: usize| match headers[job / columns] {
+            Ok(_) => self.check(batches.start + job / columns, job % columns),
+            Err(_) => Ok(()),
+        };
+        let checked = parallel::map(columns * headers.len(), rows.saturating_mul(4 * columns), check);
+        for (number, header) in headers.iter().enumerate() {
+            let (batch, mut is_good) = (batches.start + number, header.is_ok());
+            let at = self.frame_of(batch).map(|frame| frame.offset as u64).ok();
+            match header {
+                Ok(rows) => sound.rows = sound.rows.saturating_add(*rows as u64),
+                Err(e) => found.damage(at, e.message()),
+            }
+            for e in checked[columns * number..columns * (number + 1)].iter().filter_map(|done| done.as_ref().err()) {
+                is_good = false;
+                found.damage(at, e.message());
+            }
+            if !is_good {
+                sound.good = sound.good.min(batch);
+            }
+        }
+    }
+
+    /// The rows of a batch whose header is good.
+    fn check_header(&self, batch: usize) -> Result<usize> {
+        let decoded = self.decoded(batch)?;
+        check_places(&decoded.batch.header).map_err(|e| e.context(format_args!("batch {batch}")))?;
+        Ok(decoded.batch.header.rows)
+    }
+
+    pub(super) fn frame_of(&self, batch: usize) -> Result<Frame> {
+        match &self.footer {
+            Some(footer) => footer.batches.frame(batch, &self.bytes, &mut Window::new()),
+            None => {
+                let missing = || Error::argument(format!("there is no batch {batch}"));
+                Ok(self.entry(batch)?.ok_or_else(missing)?.frame)
+            }
+        }
+    }
+
+    fn check_footer(&self, footer: &Footer, found: &mut Findings) -> Sound {
+        let mut window = Window::new();
+        let is_disputed = self.check_front(&mut window, found);
+        let (mut messages, mut ends, mut dictionaries_are_good) = (Vec::new(), Vec::new(), true);
+        for (blocks, kind) in [(&footer.dictionaries, Kind::DictionaryBatch), (&footer.batches, Kind::RecordBatch)] {
+            for number in 0..blocks.len() {
+                let at = u64::try_from(blocks.place(number)[0]).ok();
+                match self.check_block(blocks, number, kind, &mut window) {
+                    Ok(range) => {
+                        ends.extend((kind == Kind::RecordBatch).then_some(range.end));
+                        messages.push(range);
+                    }
+                    // A record batch that can't be found is told of with its values.
+                    Err(_) if kind == Kind::RecordBatch && self.decoded(number).is_err() => ends.push(usize::MAX),
+                    Err(e) => {
+                        dictionaries_are_good &= kind == Kind::RecordBatch;
+                        ends.extend((kind == Kind::RecordBatch).then_some(usize::MAX));
+                        found.damage(at, format!("block {number} of the footer: {}", e.message()));
+                    }
+                }
+            }
+        }
+        messages.sort_by_key(|range| range.start);
+        let ordered = self.check_order(&messages, &mut window, found);
+        let good = ends.iter().take_while(|&&end| end <= ordered).count();
+        let good = if dictionaries_are_good && !is_disputed { good } else { 0 };
+        Sound { rows: 0, batches: footer.batches.len(), good, is_disputed }
+    }
+
+    /// Whether the schema in front can be read, and is not that of the footer.
+    fn check_front(&self, window: &mut Window, found: &mut Findings) -> bool {
+        let in_front = || -> Result<(u64, bool)> {
+            let frame = behind_magic(&self.bytes, window)?.ok_or_else(|| Error::invalid("no message"))?;
+            let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+            Ok((frame.offset as u64, same_schema(&IpcSchema::of_metadata(metadata)?, &self.schema)))
+        };
+        match { in_front }() {
+            Ok((_, true)) => return false,
+            Ok((at, false)) => found.damage(at, "the schema in front of the file is not the one in its footer"),
+            Err(_) if self.has_bare_schema() => return false,
+            Err(e) => {
+                found.damage(8, format!("the schema in front of the file: {}", e.message()));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the message with the footer's schema stands behind the magic without its length, as Polars writes it.
+    fn has_bare_schema(&self) -> bool {
+        let mut bytes = vec![0; self.bytes.len().saturating_sub(8).min(1 << 20)];
+        let read = self.bytes.read_at(8, &mut bytes);
+        let schema = read.and_then(|()| IpcSchema::of_metadata(&bytes));
+        schema.is_ok_and(|schema| same_schema(&schema, &self.schema))
+    }
+
+    /// The bytes of the message that a block is of, which says the same lengths as the block.
+    fn check_block(&self, blocks: &Blocks, number: usize, kind: Kind, window: &mut Window) -> Result<Range<usize>> {
+        let frame = blocks.frame(number, &self.bytes, window)?;
+        let [_, metadata_len, body_len] = blocks.place(number);
+        let seen = self.look(frame, window)?;
+        if seen.kind != kind {
+            let (expected, got) = (kind.name(), seen.kind.name());
+            return Err(Error::invalid(format!("expected a {expected}, got a {got}")));
+        }
+        let got = (seen.end - frame.body()) as i64;
+        if got != body_len {
+            return Err(Error::invalid(format!("a body of {body_len} bytes, the message says {got}")));
+        }
+        if kind == Kind::DictionaryBatch {
+            let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+            check_places(&BatchHeader::parse(DictionaryHeader::parse(Header::parse(metadata)?.table)?.data)?)?;
+        }
+        // Some writers leave the padding in front of the body out of the message's own prefix.
+        let body = match find(&self.bytes, window, frame.offset)? {
+            Found::Message(own) => own.body(),
+            _ => frame.body(),
+        };
+        if frame.body() != body && frame.body() != body.next_multiple_of(8) && frame.body() != body.next_multiple_of(64)
+        {
+            let own = body - frame.offset;
+            return Err(Error::invalid(format!("metadata of {metadata_len} bytes, the message says {own}")));
+        }
+        Ok(frame.offset..seen.end)
+    }
+
+    /// Messages follow one another, and the footer lists all of them. The byte up to which that is so.
+    fn check_order(&self, messages: &[Range<usize>], window: &mut Window, found: &mut Findings) -> usize {
+        let front = behind_magic(&self.bytes, window).ok().flatten();
+        let (mut next, mut ordered) = (front.map_or(8, |frame| frame.body()), self.bytes.len());
+        let end = self.bytes.len()..self.bytes.len();
+        for range in messages.iter().cloned().chain(std::iter::once(end)) {
+            if range.start < next {
+                let message = format!("a message that the footer lists begins before byte {next}, where another ends");
+                found.damage(range.start as u64, message);
+                ordered = ordered.min(range.start);
+            }
+            if let Some(at) = self.unlisted(next, range.start, window) {
+                found.damage(at as u64, "a message that the footer doesn't list");
+                ordered = ordered.min(at);
+            }
+            next = next.max(range.end);
+        }
+        ordered
+    }
+
+    /// The columns of a batch of which everything is good but, perhaps, the values of some rows.
+    pub(crate) fn columns_of(&self, batch: usize) -> Result<Vec<ArrayData>> {
+        self.check_header(batch)?;
+        let epoch = self.epoch_of_batch(batch)?;
+        let column = |(number, node): (usize, &Node)| {
+            self.check_dictionaries(node, epoch)?;
+            let array = self.column(batch, number)?;
+            check_null_counts(array)?;
+            Ok(array.clone())
+        };
+        self.schema.columns.iter().enumerate().map(column).collect()
+    }
+
+    /// A message between two others, or behind the last.
+    fn unlisted(&self, from: usize, to: usize, window: &mut Window) -> Option<usize> {
+        let places = (from.next_multiple_of(8)..to).step_by(8).take_while(|&at| at <= from.next_multiple_of(ALIGNMENT));
+        places.filter(|&at| at + 8 < to).find(|&at| match find(&self.bytes, window, at) {
+            Ok(Found::Message(frame)) if !frame.is_legacy() => {
+                self.look(frame, window).is_ok_and(|seen| seen.kind != Kind::Schema && seen.end <= to)
+            }
+            _ => false,
+        })
+    }
+}
+
+/// Buffers stand one behind the other in the order of the columns, each at the next multiple of some number. Nothing in
+/// a column of numbers tells that a buffer's place was changed, but this does. Where most buffers are elsewhere somebody
+/// has laid them out in another way, which the format allows.
+fn check_places(header: &BatchHeader) -> Result<()> {
+    let places = || header.buffers.iter().enumerate().filter(|(_, (_, len))| *len > 0);
+    let odd = |alignment: i64| {
+        let mut next = 0i64;
+        let odd = places().filter(|&(_, &(at, len))| {
+            let expected = next.checked_add(alignment - 1).map_or(next, |last| last - last % alignment);
+            next = at.saturating_add(len);
+            at != expected
+        });
+        odd.map(|(number, _)| number).collect::<Vec<_>>()
+    };
+    let best = (3..=16).map(|bits| odd(1 << bits)).min_by_key(Vec::len).unwrap_or_default();
+    match best[..] {
+        [] => Ok(()),
+        [first, ..] if best.len() <= 2 => {
+            let at = header.buffers[first].0;
+            Err(Error::invalid(format!("buffer {first} is at byte {at} of the body, not behind the one before it")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether two schemas say the same, numbers of dictionaries included.
+pub(crate) fn same_schema(a: &IpcSchema, b: &IpcSchema) -> bool {
+    let ids = |schema: &IpcSchema| {
+        let mut ids = Vec::new();
+        schema.columns.iter().for_each(|column| column.dictionaries(&mut |id, _| ids.push(id)));
+        ids
+    };
+    a.schema == b.schema && a.big_endian == b.big_endian && ids(a) == ids(b)
+}
+
+/// A record batch or dictionary batch message as plain numbers, the length of its body, and the dictionary's number.
+pub(crate) fn read_batch(metadata: &[u8]) -> Result<(BatchHeader, usize, Option<i64>)> {
+    let header = Header::parse(metadata)?;
+    match header.kind {
+        Kind::RecordBatch => Ok((BatchHeader::parse(header.table)?, header.body_len, None)),
+        Kind::DictionaryBatch => {
+            let dictionary = DictionaryHeader::parse(header.table)?;
+            match dictionary.is_delta {
+                false => Ok((BatchHeader::parse(dictionary.data)?, header.body_len, Some(dictionary.id))),
+                true => Err(Error::invalid("expected a whole dictionary, got a delta")),
+            }
+        }
+        other => Err(Error::invalid(format!("expected a batch, got a {}", other.name()))),
+    }
+}
+
+/// A footer as plain numbers: of each block offset, length of prefix and metadata, and length of the body.
+pub(crate) struct ReadFooter {
+    pub schema: IpcSchema,
+    pub dictionaries: Vec<[i64; 3]>,
+    pub batches: Vec<[i64; 3]>,
+}
+
+/// Reads a footer's flatbuffer.
+pub(crate) fn read_footer(metadata: &[u8]) -> Result<ReadFooter> {
+    let table = Table::root(metadata)?;
+    let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
+    let places = |field: usize| -> Result<Vec<[i64; 3]>> {
+        let blocks = Blocks::parse(table, field)?;
+        Ok((0..blocks.len()).map(|number| blocks.place(number)).collect())
+    };
+    Ok(ReadFooter { schema: IpcSchema::parse(schema, metadata.len())?, dictionaries: places(2)?, batches: places(3)? })
+}

@@ -1,0 +1,326 @@
+//! One column of one record batch, in place: structural checks, then an array over the body's own bytes.
+//!
+//! Everything checked here costs O(metadata): counts, lengths, and that each buffer lies in the body and is long
+//! enough. What stands *in* the buffers is `validate`'s business, and any load from them is bounded again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, UnionMode};
+
+use crate::array::{Bytes, Parts};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::framing::{
+    BatchHeader, Compression, Extent, IpcSchema, Node, Opened, V5, body, had_validity, length, roles_of,
+};
+use crate::types::Role;
+
+/// Where a column's share of a record batch's lists begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cursor {
+    node: usize,
+    buffer: usize,
+    variadic: usize,
+}
+
+/// A record batch whose header has been checked against the schema.
+#[derive(Clone, Debug)]
+pub(super) struct Batch {
+    pub header: BatchHeader,
+    pub version: i16,
+    /// The body's first byte in the file, and its length.
+    pub body: (usize, usize),
+    starts: Vec<Cursor>,
+}
+
+impl Batch {
+    /// Checks the numbers of nodes, buffers and variadic counts, and finds where each of `columns` begins.
+    pub(in crate::ipc) fn new(
+        header: BatchHeader,
+        version: i16,
+        body: (usize, usize),
+        columns: &[Node],
+    ) -> Result<Batch> {
+        let mut at = Cursor::default();
+        let mut starts = Vec::with_capacity(columns.len());
+        for column in columns {
+            starts.push(at);
+            at = skip(at, column.extent, version, &header)?;
+        }
+        expect_count("field nodes", at.node, header.nodes.len())?;
+        expect_count("buffers", at.buffer, header.buffers.len())?;
+        expect_count("variadic buffer counts", at.variadic, header.variadics.len())?;
+        expect_no_overlap(&header, body.1)?;
+        Ok(Batch { header, version, body, starts })
+    }
+
+    /// The numbers of a column's first field node and buffer.
+    pub(super) fn start_of(&self, column: usize) -> Option<(usize, usize)> {
+        self.starts.get(column).map(|start| (start.node, start.buffer))
+    }
+}
+
+fn skip(at: Cursor, extent: Extent, version: i16, header: &BatchHeader) -> Result<Cursor> {
+    let end = at.variadic + extent.variadics;
+    let counts = header.variadics.get(at.variadic..end);
+    let counts = counts.ok_or_else(|| count_error("variadic buffer counts", end, header.variadics.len()))?;
+    let legacy = if version < V5 { extent.legacy_validities } else { 0 };
+    let mut buffers = at.buffer.saturating_add(extent.buffers + legacy);
+    for &count in counts {
+        buffers = buffers.saturating_add(length("variadic buffer count", count)?);
+    }
+    Ok(Cursor { node: at.node + extent.nodes, buffer: buffers, variadic: end })
+}
+
+/// Compressed buffers share no bytes: else a small file could ask for one large frame many times over.
+fn expect_no_overlap(header: &BatchHeader, body_len: usize) -> Result<()> {
+    let stored = header.buffers.iter().fold(0i64, |sum, &(_, len)| sum.saturating_add(len.max(0)));
+    if header.compression.is_some() && usize::try_from(stored).map_or(true, |stored| stored > body_len) {
+        return Err(Error::invalid(format!("compressed buffers of {stored} bytes overlap in a body of {body_len}")));
+    }
+    Ok(())
+}
+
+fn expect_count(what: &str, expected: usize, got: usize) -> Result<()> {
+    if expected == got { Ok(()) } else { Err(count_error(what, expected, got)) }
+}
+
+fn count_error(what: &str, expected: usize, got: usize) -> Error {
+    Error::invalid(format!("record batch: the schema asks for {expected} {what}, got {got}"))
+}
+
+/// Finds the values of dictionaries.
+pub(super) trait Dictionaries {
+    /// The values of dictionary `id` as they are for the batch being decoded, `None` when none came yet.
+    fn values(&self, id: i64) -> Result<Option<ArrayData>>;
+}
+
+/// What decoding needs beside the batch.
+pub(super) struct Decoder<'a> {
+    pub bytes: &'a Bytes,
+    pub schema: &'a IpcSchema,
+    pub dictionaries: &'a dyn Dictionaries,
+    /// Bytes that had to be copied: decompressed, or converted from big-endian.
+    pub copied: &'a AtomicU64,
+    /// Whether to refuse copies.
+    pub strict: bool,
+    /// Whether to look at bitmaps of columns that say they have no nulls.
+    pub thorough: bool,
+}
+
+impl Decoder<'_> {
+    /// Column `number` of `batch`, whose node is `column`.
+    pub(in crate::ipc) fn column(&self, batch: &Batch, column: &Node, number: usize) -> Result<ArrayData> {
+        let start = batch.starts.get(number).copied().unwrap_or_default();
+        let mut walk = Walk { decoder: self, batch, at: start };
+        let array = walk.node(column)?;
+        if array.len() != batch.header.rows {
+            let (rows, got) = (batch.header.rows, array.len());
+            return Err(Error::invalid(format!("the batch has {rows} rows, the column's field node {got}")));
+        }
+        Ok(array)
+    }
+}
+
+struct Walk<'a> {
+    decoder: &'a Decoder<'a>,
+    batch: &'a Batch,
+    at: Cursor,
+}
+
+impl Walk<'_> {
+    fn node(&mut self, node: &Node) -> Result<ArrayData> {
+        let (len, nulls) = self.field_node()?;
+        let mut validity = None;
+        let mut buffers = Vec::with_capacity(3);
+        for role in roles_of(node, self.batch.version) {
+            let enough = match (role, buffers.last()) {
+                (Role::Data, Some(offsets)) => last_offset(offsets, len, node),
+                _ => role.bytes_for(len),
+            };
+            let buffer = self.buffer(role, len, node, enough)?;
+            match role {
+                Role::Validity => validity = self.validity(buffer, len, nulls, node)?,
+                _ => buffers.push(buffer),
+            }
+        }
+        if node.layout.variadic {
+            self.variadic(&mut buffers, node)?;
+        }
+        let children = self.children(node, len)?;
+        Ok(Parts { data_type: node.data_type().clone(), len, validity, buffers, children }.assemble())
+    }
+
+    fn field_node(&mut self) -> Result<(usize, usize)> {
+        let nodes = &self.batch.header.nodes;
+        let &(len, nulls) =
+            nodes.get(self.at.node).ok_or_else(|| count_error("field nodes", self.at.node + 1, nodes.len()))?;
+        self.at.node += 1;
+        let (len, nulls) = (length("field node's length", len)?, length("null count", nulls)?);
+        if nulls > len {
+            return Err(Error::invalid(format!("a field node of {len} rows can't have {nulls} nulls")));
+        }
+        Ok((len, nulls))
+    }
+
+    fn validity(&self, bits: Buffer, len: usize, nulls: usize, node: &Node) -> Result<Option<(Buffer, usize)>> {
+        if nulls == 0 {
+            let found = if self.decoder.thorough { zeros(&bits, len) } else { 0 };
+            return match found {
+                0 => Ok(None),
+                _ => Err(Error::invalid(format!("0 nulls are declared, the validity bitmap has {found}"))),
+            };
+        }
+        if had_validity(node.data_type()) {
+            return Err(Error::unsupported("a union or run-end encoding of metadata version 4 with nulls of its own"));
+        }
+        let needed = len.div_ceil(8);
+        if bits.len() < needed {
+            return Err(short(Role::Validity, needed, bits.len()));
+        }
+        Ok(Some((bits, nulls)))
+    }
+
+    /// The next buffer, in place where it can be; of a compressed one no more than `enough` bytes, where that is known.
+    fn buffer(&mut self, role: Role, rows: usize, node: &Node, enough: Option<usize>) -> Result<Buffer> {
+        let buffers = &self.batch.header.buffers;
+        let &place =
+            buffers.get(self.at.buffer).ok_or_else(|| count_error("buffers", self.at.buffer + 1, buffers.len()))?;
+        let number = self.at.buffer;
+        self.at.buffer += 1;
+        let stored = self.stored(place).map_err(|e| e.context(format_args!("buffer {number} ({})", role.name())))?;
+        let ready = self.ready(stored, role, node, enough).map_err(|e| e.context(format_args!("buffer {number}")))?;
+        // A bitmap may be left out where nothing is null; `validity` looks at its length where something is.
+        let needed = if role == Role::Validity { Some(0) } else { role.bytes_for(rows) };
+        match needed {
+            // No rows need no offset, but readers elsewhere look at the first one, whatever it may be here.
+            Some(0) if matches!(role, Role::Offsets { .. }) => Ok(Buffer::from_vec(vec![0u8; 8])),
+            Some(needed) if needed <= ready.len() => Ok(ready),
+            Some(needed) => Err(short(role, needed, ready.len())),
+            None => Err(Error::invalid(format!("{rows} rows of {} can't be addressed", role.name()))),
+        }
+    }
+
+    /// The bytes of a buffer as the body holds them.
+    fn stored(&self, (offset, len): (i64, i64)) -> Result<Buffer> {
+        let (offset, len) = (length("buffer offset", offset)?, length("buffer length", len)?);
+        let (body, body_len) = self.batch.body;
+        let inside = offset.checked_add(len).is_some_and(|end| end <= body_len);
+        let slice = if inside { self.decoder.bytes.slice(body.saturating_add(offset), len) } else { None };
+        slice.ok_or_else(|| {
+            Error::invalid(format!("offset {offset} and length {len} do not fit the body of {body_len} bytes"))
+        })
+    }
+
+    /// Decompressed, and in the byte order of this machine.
+    fn ready(&self, stored: Buffer, role: Role, node: &Node, enough: Option<usize>) -> Result<Buffer> {
+        let plain = match self.batch.header.compression {
+            Some(codec) if !stored.is_empty() => self.decompressed(stored, codec, enough, role, node)?,
+            _ => stored,
+        };
+        if self.decoder.schema.big_endian && !plain.is_empty() && role.has_byte_order() {
+            self.note_copy(plain.len(), role, node, || "it is big-endian".into())?;
+            return Ok(body::little_endian(&plain, role));
+        }
+        Ok(plain)
+    }
+
+    fn decompressed(
+        &self,
+        stored: Buffer,
+        codec: Compression,
+        enough: Option<usize>,
+        role: Role,
+        node: &Node,
+    ) -> Result<Buffer> {
+        match body::decompress(&stored, codec, enough)? {
+            Opened::Stored => Ok(stored.slice(8)),
+            Opened::Copied(opened) => {
+                self.note_copy(opened.len(), role, node, || format!("it is compressed with {codec:?}"))?;
+                Ok(opened)
+            }
+        }
+    }
+
+    fn note_copy(&self, bytes: usize, role: Role, node: &Node, why: impl Fn() -> String) -> Result<()> {
+        if self.decoder.strict {
+            let (name, role) = (node.field.name(), role.name());
+            let message =
+                format!("strict: the {role} buffer of field '{name}' can't be mapped without a copy: {}", why());
+            return Err(Error::new(ErrorKind::CopyNeeded, message));
+        }
+        self.decoder.copied.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn variadic(&mut self, buffers: &mut Vec<Buffer>, node: &Node) -> Result<()> {
+        let counts = &self.batch.header.variadics;
+        let &count = counts
+            .get(self.at.variadic)
+            .ok_or_else(|| count_error("variadic buffer counts", self.at.variadic + 1, counts.len()))?;
+        self.at.variadic += 1;
+        for _ in 0..length("variadic buffer count", count)? {
+            buffers.push(self.buffer(Role::Data, 0, node, None)?);
+        }
+        Ok(())
+    }
+
+    fn children(&mut self, node: &Node, len: usize) -> Result<Vec<ArrayData>> {
+        if let Some((id, values)) = &node.dictionary {
+            let found = self.decoder.dictionaries.values(*id)?;
+            // A column of nulls needs no dictionary, and some writers send none.
+            return Ok(vec![found.unwrap_or_else(|| ArrayData::new_empty(values.data_type()))]);
+        }
+        let children = node.children.iter().map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;
+        check_child_lengths(node.data_type(), len, &children)?;
+        Ok(children)
+    }
+}
+
+/// The zeros among the first `len` bits; none where there is no bitmap.
+pub(crate) fn zeros(bits: &Buffer, len: usize) -> usize {
+    match len.div_ceil(8) <= bits.len() {
+        true if !bits.is_empty() => len - bits.count_set_bits_offset(0, len),
+        _ => 0,
+    }
+}
+
+/// What the last of `rows + 1` offsets says of the data's length.
+fn last_offset(offsets: &Buffer, rows: usize, node: &Node) -> Option<usize> {
+    if rows == 0 {
+        return Some(0);
+    }
+    match node.data_type() {
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            let raw = offsets.get(rows.checked_mul(8)?..)?.first_chunk()?;
+            usize::try_from(i64::from_le_bytes(*raw)).ok()
+        }
+        _ => {
+            let raw = offsets.get(rows.checked_mul(4)?..)?.first_chunk()?;
+            usize::try_from(i32::from_le_bytes(*raw)).ok()
+        }
+    }
+}
+
+/// The lengths of children that follow from the parent's; those of lists follow from offsets, which are values.
+fn check_child_lengths(data_type: &DataType, len: usize, children: &[ArrayData]) -> Result<()> {
+    let expected = match data_type {
+        DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(len),
+        DataType::FixedSizeList(_, size) => usize::try_from(*size).ok().and_then(|size| len.checked_mul(size)),
+        DataType::RunEndEncoded(..) => children.first().map(ArrayData::len),
+        _ => return Ok(()),
+    };
+    match children.iter().find(|child| Some(child.len()) != expected) {
+        Some(child) => Err(Error::invalid(format!(
+            "a {data_type} of {len} rows has a child of {} rows, expected {}",
+            child.len(),
+            expected.map_or("fewer than 2^64".into(), |n| n.to_string())
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn short(role: Role, needed: usize, got: usize) -> Error {
+    Error::invalid(format!("the {} buffer needs {needed} bytes, got {got}", role.name()))
+}

@@ -1,0 +1,677 @@
+//! An IPC stream out of a pipe: message by message, each batch as soon as it has come.
+//!
+//! What comes is held in memory of its own, one message at a time, and decoded by the code that reads in place. No
+//! length is trusted: memory is taken for bytes that have come, and at most as much again.
+
+use std::collections::HashMap;
+use std::io::{self, BufReader, Chain, Cursor, IoSliceMut, Read};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+
+use super::decode::{Batch, Decoder, Dictionaries, zeros};
+use super::dictionary::concat;
+use super::source::{at_message, never_written, unexpected};
+use crate::array::{Bytes, aligned, to_array, validate};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::framing::{
+    BatchHeader, CONTINUATION, DictionaryHeader, Frame, Header, IpcSchema, Kind, MAGIC, Node, length, not_arrow,
+    roles_of,
+};
+use crate::types::Role;
+
+/// Reads an Arrow IPC stream from `input`, which need not be a file: a pipe, say, or a socket. Returns when the schema
+/// has come.
+///
+/// # Errors
+/// `InvalidData` saying what the bytes look like instead, `Unsupported`, `Io`.
+pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
+    let mut head = vec![0; 512];
+    let mut len = 0;
+    while len < 8 {
+        match input.read(head.get_mut(len..).unwrap_or_default()) {
+            Ok(0) => break,
+            Ok(more) => len += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(failed(&e)),
+        }
+    }
+    head.truncate(len);
+    let begun = Cursor::new(head.clone());
+    let (doubt, head) = (doubt(&head), Bytes::from(head));
+    if let Some(cause) = doubt {
+        return Err(not_arrow(&head, cause));
+    }
+    let input = BufReader::with_capacity(64 << 10, input);
+    let mut source = Source { input: begun.chain(input), at: 0, legacy: false };
+    let schema = source.schema().map_err(|e| if e.kind() == ErrorKind::Io { e } else { not_arrow(&head, Some(e)) })?;
+    let dictionaries = Known::of_schema(&schema);
+    Ok(StreamReader { source, schema, dictionaries, batches: 0, ended: false })
+}
+
+/// Why `head` is not how a stream begins, if it is not, and the cause that there is for it.
+///
+/// Text would be the length of a schema that one could wait for a long time.
+fn doubt(head: &[u8]) -> Option<Option<Error>> {
+    const LARGEST: u32 = 16 << 20;
+    let file = "an Arrow IPC file, not a stream: what is in it stands at its end; open it by its path";
+    match head.first_chunk().map(|word| u32::from_le_bytes(*word)) {
+        _ if head.starts_with(MAGIC) => Some(Some(Error::unsupported(file))),
+        Some(CONTINUATION | 1..=LARGEST) => None,
+        _ => Some(None),
+    }
+}
+
+fn failed(e: &io::Error) -> Error {
+    Error::io("reading an Arrow stream", e)
+}
+
+/// The record batches of an IPC stream, each as soon as it has come and its values are checked.
+///
+/// The dictionaries of a batch are those of its place in the stream; where one has come in parts (deltas) that is a copy
+/// of all of them, made anew for the next batch behind a delta. An error is the last item.
+///
+/// ```
+/// # use arrowwood::{Dataset, Format, WriteOptions, read_stream, write_to};
+/// # let dataset = Dataset::from_batches(arrow_schema::Schema::empty().into(), vec![])?;
+/// # let mut bytes = Vec::new();
+/// # write_to(&dataset, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() })?;
+/// let stream = read_stream(&bytes[..])?;
+/// println!("{}", stream.schema());
+/// for batch in stream {
+///     println!("{} rows", batch?.num_rows());
+/// }
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+pub struct StreamReader<R> {
+    source: Source<Chain<Cursor<Vec<u8>>, BufReader<R>>>,
+    schema: IpcSchema,
+    dictionaries: Known,
+    /// Record batches that have come.
+    batches: usize,
+    ended: bool,
+}
+
+impl<R: Read> StreamReader<R> {
+    /// The schema of all batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema.schema
+    }
+
+    /// Reads up to the body of the next record batch; dictionaries before it are taken in.
+    fn advance(&mut self) -> Result<Option<(Frame, Batch)>> {
+        while let Some(message) = self.source.message()? {
+            let header = message.header()?;
+            match header.kind {
+                Kind::RecordBatch => {
+                    let batch = BatchHeader::parse(header.table).and_then(|parsed| {
+                        Batch::new(parsed, header.version, (0, header.body_len), &self.schema.columns)
+                    });
+                    return batch.map(|batch| Some((message.frame, batch))).map_err(|e| self.at_batch(e));
+                }
+                Kind::DictionaryBatch => {
+                    let body = self.source.body(message.frame, header.body_len)?;
+                    self.dictionary(&header, body).map_err(|e| at_message(e, message.frame))?;
+                }
+                other => return Err(unexpected(message.frame, Kind::RecordBatch, other)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn at_batch(&self, e: Error) -> Error {
+        e.context(format_args!("batch {}", self.batches))
+    }
+
+    /// Reads up to the end of the next record batch.
+    fn step(&mut self) -> Result<Option<RecordBatch>> {
+        let Some((frame, batch)) = self.advance()? else { return Ok(None) };
+        let body = self.source.body(frame, batch.body.1)?;
+        let made = self.batch(&batch, &body).map_err(|e| self.at_batch(e))?;
+        self.batches += 1;
+        Ok(Some(made))
+    }
+
+    fn batch(&self, batch: &Batch, body: &Bytes) -> Result<RecordBatch> {
+        let columns = (0..self.schema.columns.len()).map(|number| self.numbered(body, batch, number).map(to_array));
+        let columns = columns.collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.header.rows));
+        let made = RecordBatch::try_new_with_options(self.schema().clone(), columns, &options);
+        made.map_err(|e| Error::invalid(e.to_string()))
+    }
+
+    fn numbered(&self, body: &Bytes, batch: &Batch, number: usize) -> Result<ArrayData> {
+        let node = &self.schema.columns[number];
+        let array = self.column(body, batch, node, number);
+        array.map_err(|e| e.context(format_args!("column '{}'", node.field.name())))
+    }
+
+    /// A column whose values are good.
+    fn column(&self, body: &Bytes, batch: &Batch, node: &Node, number: usize) -> Result<ArrayData> {
+        let decoder = Decoder {
+            bytes: body,
+            schema: &self.schema,
+            dictionaries: &self.dictionaries,
+            copied: &AtomicU64::new(0),
+            strict: false,
+            thorough: false,
+        };
+        let array = decoder.column(batch, node, number)?;
+        validate::check(&array)?;
+        Ok(array)
+    }
+
+    fn dictionary(&mut self, header: &Header<'_>, body: Bytes) -> Result<()> {
+        let DictionaryHeader { id, is_delta, data } = DictionaryHeader::parse(header.table)?;
+        let wrong = |what: &str| Error::invalid(format!("the batch of dictionary {id} {what}"));
+        let node = self.dictionaries.0.get(&id).ok_or_else(|| wrong("is of no field of the schema"))?.node.clone();
+        let nodes = std::slice::from_ref(node.as_ref());
+        let values = Batch::new(BatchHeader::parse(data)?, header.version, (0, body.len()), nodes)
+            .and_then(|batch| self.column(&body, &batch, &node, 0))
+            .map_err(|e| e.context(format_args!("dictionary {id}")))?;
+        let known = self.dictionaries.0.get_mut(&id).ok_or_else(|| wrong("is of no field of the schema"))?;
+        match (is_delta, known.parts.is_empty()) {
+            (true, true) => return Err(wrong("is a delta to nothing")),
+            (true, false) => known.extend(values),
+            (false, _) => *known = Dictionary { node, parts: vec![values], whole: OnceLock::new() },
+        }
+        Ok(())
+    }
+}
+
+/// Where values of fixed width go as they come.
+pub(crate) trait Places {
+    /// For each column, memory for the values of `rows` rows more, if they are to go there.
+    fn places(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>>;
+}
+
+/// A record batch that has come in part to its places: for each column, what else there is to it.
+pub(crate) struct Arrived {
+    pub rows: usize,
+    /// An array with its values, or the validity bitmap, and how many nulls it has, of values that are in their place.
+    pub columns: Vec<std::result::Result<ArrayData, Option<(Buffer, usize)>>>,
+}
+
+impl<R: Read> StreamReader<R> {
+    /// Reads the next record batch, values straight to their places where the body has them as they are.
+    pub(crate) fn step_into(&mut self, into: &mut impl Places) -> Result<Option<Arrived>> {
+        let Some((frame, mut batch)) = self.advance()? else { return Ok(None) };
+        let as_they_are = batch.header.compression.is_none() && !self.schema.big_endian && is_in_order(&batch);
+        let places = if as_they_are { into.places(batch.header.rows)? } else { Vec::new() };
+        let placed: Vec<bool> = places.iter().map(Option::is_some).collect();
+        let body = self.scatter(frame, &mut batch, places).map_err(|e| self.at_batch(e))?;
+        let column = |number: usize| match placed.get(number) {
+            Some(true) => self.validity(&body, &batch, number).map(Err),
+            _ => self.numbered(&body, &batch, number).map(Ok),
+        };
+        let columns = (0..self.schema.columns.len()).map(column).collect::<Result<_>>();
+        let columns = columns.map_err(|e| self.at_batch(e))?;
+        self.batches += 1;
+        Ok(Some(Arrived { rows: batch.header.rows, columns }))
+    }
+
+    /// Reads a body: values to their places, all else into what is returned. There the buffers lie as the batch's header
+    /// says from then on.
+    fn scatter(&mut self, frame: Frame, batch: &mut Batch, places: Vec<Option<&mut [u8]>>) -> Result<Bytes> {
+        let mut direct: Vec<Option<&mut [u8]>> = batch.header.buffers.iter().map(|_| None).collect();
+        for ((number, place), node) in places.into_iter().enumerate().zip(&self.schema.columns) {
+            let first = batch.start_of(number).map_or(usize::MAX, |(_, buffer)| buffer);
+            let values = first.saturating_add(usize::from(had_own_validity(node, batch.version)));
+            if let (Some(place), Some(direct)) = (place, direct.get_mut(values)) {
+                *direct = Some(place);
+            }
+        }
+        if direct.iter().all(Option::is_none) {
+            return self.source.body(frame, batch.body.1);
+        }
+        let pieces = cut_body(batch, &direct)?;
+        let rest = pieces.iter().filter(|(_, to)| to.is_none()).map(|(len, _)| len).sum();
+        let (source, body_len) = (&mut self.source, batch.body.1);
+        batch.body = (0, rest);
+        source.filled(frame, rest, |source, mut free| {
+            let mut slices = Vec::with_capacity(pieces.len());
+            for (len, to) in pieces {
+                if let Some(place) = to.and_then(|buffer| direct[buffer].take()) {
+                    slices.push(IoSliceMut::new(place));
+                    continue;
+                }
+                let (front, back) = std::mem::take(&mut free).split_at_mut(len);
+                slices.push(IoSliceMut::new(front));
+                free = back;
+            }
+            source.scatter(frame, body_len, &mut slices)
+        })
+    }
+
+    /// The bitmap of a column whose values are in their place.
+    fn validity(&self, body: &Bytes, batch: &Batch, number: usize) -> Result<Option<(Buffer, usize)>> {
+        let node = &self.schema.columns[number];
+        let (first_node, first_buffer) = batch.start_of(number).unwrap_or((usize::MAX, usize::MAX));
+        let (rows, nulls) = batch.header.nodes.get(first_node).copied().unwrap_or_default();
+        let failed = |what: String| Err(Error::invalid(format!("column '{}': {what}", node.field.name())));
+        let (rows, nulls) = (length("field node's length", rows)?, length("null count", nulls)?);
+        if rows != batch.header.rows {
+            return failed(format!("the batch has {} rows, the column's field node {rows}", batch.header.rows));
+        }
+        if nulls == 0 {
+            return Ok(None);
+        }
+        let (offset, len) = batch.header.buffers.get(first_buffer).copied().unwrap_or_default();
+        let bits = body.slice(length("buffer offset", offset)?, length("buffer length", len)?);
+        match bits.filter(|bits| bits.len() >= rows.div_ceil(8)) {
+            Some(bits) if zeros(&bits, rows) == nulls => Ok(Some((bits, nulls))),
+            Some(bits) => failed(format!("{nulls} nulls are declared, the validity bitmap has {}", zeros(&bits, rows))),
+            None => failed(format!("a validity bitmap of {len} bytes for {rows} rows")),
+        }
+    }
+}
+
+/// Whether each buffer of the body begins where those before it have ended.
+fn is_in_order(batch: &Batch) -> bool {
+    let mut end = 0;
+    batch.header.buffers.iter().all(|&(offset, len)| {
+        let is_behind = len >= 0 && (offset >= end || len == 0);
+        end = if len == 0 { end } else { offset.saturating_add(len) };
+        is_behind && usize::try_from(end).is_ok_and(|end| end <= batch.body.1)
+    })
+}
+
+/// The body as pieces, each with its length and, where it goes to its place, the number of its buffer. Buffers of the
+/// header are moved to where they are when the others lie one behind the other.
+fn cut_body(batch: &mut Batch, direct: &[Option<&mut [u8]>]) -> Result<Vec<(usize, Option<usize>)>> {
+    let (mut pieces, mut at, mut rest) = (Vec::new(), 0, 0);
+    for (number, buffer) in batch.header.buffers.iter_mut().enumerate() {
+        let (offset, len) = (length("buffer offset", buffer.0)?, length("buffer length", buffer.1)?);
+        let Some(place) = &direct[number] else {
+            // With what lies between it and the one before, so that it is aligned as it was.
+            let start = if len == 0 { at } else { offset };
+            pieces.push((start - at + len, None));
+            buffer.0 = (rest + start - at) as i64;
+            rest += start - at + len;
+            at = start + len;
+            continue;
+        };
+        if len < place.len() {
+            let (needed, got) = (place.len(), len);
+            return Err(Error::invalid(format!("buffer {number}: the values need {needed} bytes, got {got}")));
+        }
+        let start = if len == 0 { at } else { offset };
+        let behind = len - place.len();
+        pieces.extend([(start - at, None), (place.len(), Some(number)), (behind, None)]);
+        rest += start - at + behind;
+        *buffer = (0, 0);
+        at = start + len;
+    }
+    pieces.push((batch.body.1 - at, None));
+    Ok(pieces)
+}
+
+/// Whether the first of the node's buffers is a validity bitmap.
+fn had_own_validity(node: &Node, version: i16) -> bool {
+    roles_of(node, version).first() == Some(&Role::Validity)
+}
+
+impl<R: Read> Iterator for StreamReader<R> {
+    type Item = Result<RecordBatch>;
+
+    /// The next batch: waits until it has come.
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        if self.ended {
+            return None;
+        }
+        let next = self.step().transpose();
+        self.ended = !matches!(next, Some(Ok(_)));
+        next
+    }
+}
+
+impl<R> std::fmt::Debug for StreamReader<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let schema = &self.schema.schema;
+        f.debug_struct("StreamReader").field("schema", schema).field("batches", &self.batches).finish_non_exhaustive()
+    }
+}
+
+/// The dictionaries as they are now, by id.
+struct Known(HashMap<i64, Dictionary>);
+
+struct Dictionary {
+    /// The node of the values.
+    node: Arc<Node>,
+    /// Empty before the first batch.
+    parts: Vec<ArrayData>,
+    /// All parts put together, where somebody needs them and there is more than one.
+    whole: OnceLock<ArrayData>,
+}
+
+impl Known {
+    fn of_schema(schema: &IpcSchema) -> Known {
+        let mut known = HashMap::new();
+        for column in &schema.columns {
+            column.dictionaries(&mut |id, node| {
+                known.insert(id, Dictionary { node: node.clone(), parts: Vec::new(), whole: OnceLock::new() });
+            });
+        }
+        Known(known)
+    }
+}
+
+impl Dictionary {
+    fn extend(&mut self, values: ArrayData) {
+        if let Some(whole) = self.whole.take() {
+            self.parts = vec![whole];
+        }
+        self.parts.push(values);
+    }
+
+    fn whole(&self) -> Result<Option<ArrayData>> {
+        if let [] | [_] = &self.parts[..] {
+            return Ok(self.parts.first().cloned());
+        }
+        if let Some(whole) = self.whole.get() {
+            return Ok(Some(whole.clone()));
+        }
+        let parts: Vec<_> = self.parts.iter().cloned().map(aligned).collect();
+        let whole = concat(&parts)?;
+        Ok(Some(self.whole.get_or_init(|| whole).clone()))
+    }
+}
+
+impl Dictionaries for Known {
+    fn values(&self, id: i64) -> Result<Option<ArrayData>> {
+        let whole = self.0.get(&id).map_or(Ok(None), Dictionary::whole);
+        whole.map_err(|e| e.context(format_args!("dictionary {id}")))
+    }
+}
+
+// ---- bytes ----
+
+/// Where messages come from.
+struct Source<R> {
+    input: R,
+    /// Bytes that have come.
+    at: usize,
+    /// Whether the framing is that of formats before 0.15.
+    legacy: bool,
+}
+
+/// A message but for its body.
+struct Message {
+    frame: Frame,
+    metadata: Vec<u8>,
+}
+
+impl Message {
+    fn header(&self) -> Result<Header<'_>> {
+        Header::parse(&self.metadata).map_err(|e| at_message(e, self.frame))
+    }
+}
+
+impl<R: Read> Source<R> {
+    fn schema(&mut self) -> Result<IpcSchema> {
+        let message = self.message()?.ok_or_else(|| Error::invalid("an Arrow stream without a schema"))?;
+        self.legacy = message.frame.is_legacy();
+        let header = message.header()?;
+        match header.kind {
+            Kind::Schema => IpcSchema::parse(header.table, message.metadata.len()),
+            other => Err(unexpected(message.frame, Kind::Schema, other)),
+        }
+    }
+
+    /// The next message; `None` at the end of the stream.
+    fn message(&mut self) -> Result<Option<Message>> {
+        let offset = self.at;
+        let Some(first) = self.word(offset)? else { return Ok(None) };
+        let len = match first {
+            CONTINUATION => self.word(offset)?.ok_or_else(|| cut(offset, "4 bytes of length", 0))?,
+            legacy => legacy,
+        };
+        if len == 0 {
+            // As in a file: a zero word alone is the end in old framing, or with no more than padding behind it.
+            let zeros = first == 0 && !self.legacy && self.fill(5)?.len() > 4;
+            return if zeros { Err(never_written(offset)) } else { Ok(None) };
+        }
+        let metadata_len = i32::try_from(len)
+            .ok()
+            .and_then(|len| usize::try_from(len).ok())
+            .ok_or_else(|| Error::invalid(format!("the message at byte {offset} has a negative length of metadata")))?;
+        let frame = Frame { offset, metadata: self.at, metadata_len };
+        let metadata = self.fill(metadata_len)?;
+        if metadata.len() < metadata_len {
+            return Err(cut(offset, &format!("{metadata_len} bytes of metadata"), metadata.len()));
+        }
+        Ok(Some(Message { frame, metadata }))
+    }
+
+    fn body(&mut self, frame: Frame, len: usize) -> Result<Bytes> {
+        self.filled(frame, len, |source, into| source.scatter(frame, len, &mut [IoSliceMut::new(into)]))
+    }
+
+    /// Memory of `len` bytes, as a body says, that `fill` reads into. None of it is touched before bytes come.
+    fn filled(
+        &mut self,
+        frame: Frame,
+        len: usize,
+        fill: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>,
+    ) -> Result<Bytes> {
+        let mut came = Ok(());
+        let filled = Bytes::filled(len, |into| {
+            came = fill(self, into);
+            Ok(())
+        });
+        let none = |e| at_message(Error::io(&format!("taking memory for a body of {len} bytes"), &e), frame);
+        let body = filled.map_err(none)?;
+        came.map(|()| Bytes::from(body))
+    }
+
+    /// Fills the slices, which together have the `len` bytes of a body.
+    fn scatter(&mut self, frame: Frame, len: usize, mut slices: &mut [IoSliceMut<'_>]) -> Result<()> {
+        /// Linux and macOS take no more at once (readv(2), `IOV_MAX`).
+        const MOST: usize = 1024;
+        let start = self.at;
+        IoSliceMut::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            let most = slices.len().min(MOST);
+            match self.input.read_vectored(&mut slices[..most]) {
+                Ok(0) => return Err(cut(frame.offset, &format!("a body of {len} bytes"), self.at - start)),
+                Ok(came) => {
+                    self.at += came;
+                    IoSliceMut::advance_slices(&mut slices, came);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
+                Err(e) => return Err(failed(&e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Four bytes as a number; `None` at the end of the input.
+    fn word(&mut self, offset: usize) -> Result<Option<u32>> {
+        match self.fill(4)?[..] {
+            [] => Ok(None),
+            [a, b, c, d] => Ok(Some(u32::from_le_bytes([a, b, c, d]))),
+            ref some => Err(cut(offset, "4 bytes of length", some.len())),
+        }
+    }
+
+    /// `len` bytes, or what comes before the end of the input. Memory is taken as they come.
+    fn fill(&mut self, len: usize) -> Result<Vec<u8>> {
+        const FIRST: usize = 64 << 10;
+        let mut bytes = Vec::new();
+        while bytes.len() < len {
+            let step = (len - bytes.len()).min(bytes.len().max(FIRST));
+            let none = |_| Error::new(ErrorKind::Io, format!("no memory for a message of {len} bytes"));
+            bytes.try_reserve_exact(step).map_err(none)?;
+            let came = (&mut self.input).take(step as u64).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
+            self.at += came;
+            if came < step {
+                break;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+fn cut(offset: usize, what: &str, got: usize) -> Error {
+    Error::invalid(format!("truncated: the message at byte {offset} has {what}, but the input ends after {got}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, Open, WriteOptions, write_to};
+    use arrow_array::builder::StringDictionaryBuilder;
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, Int64Array};
+    use arrow_ipc::MetadataVersion;
+    use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+    use std::io::Write;
+
+    /// Rows with a dictionary of `words`, the first being `number`.
+    fn batch(number: i64, words: &[&str]) -> RecordBatch {
+        let mut symbols = StringDictionaryBuilder::<Int32Type>::new();
+        words.iter().for_each(|word| symbols.append_value(word));
+        let numbers = Int64Array::from_iter_values((0..words.len() as i64).map(|i| number + i));
+        let columns: [(&str, ArrayRef); 2] = [("symbol", Arc::new(symbols.finish())), ("number", Arc::new(numbers))];
+        RecordBatch::try_from_iter(columns).unwrap()
+    }
+
+    fn batches() -> Vec<RecordBatch> {
+        let words: [&[&str]; 5] = [&["a", "b"], &["a", "b", "c"], &["a", "b", "c", "b", "d"], &[], &["z", "a"]];
+        words.iter().enumerate().map(|(i, words)| batch(10 * i as i64, words)).collect()
+    }
+
+    /// As arrow-rs writes it, with dictionaries that replace each other; also in the framing before format 0.15.
+    fn replacing(legacy: bool) -> Vec<u8> {
+        let version = if legacy { MetadataVersion::V4 } else { MetadataVersion::V5 };
+        let options = IpcWriteOptions::try_new(8, legacy, version).unwrap();
+        let batches = batches();
+        let mut writer = StreamWriter::try_new_with_options(Vec::new(), &batches[0].schema(), options).unwrap();
+        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        writer.into_inner().unwrap()
+    }
+
+    /// As the crate writes it, with dictionaries that grow before they are replaced.
+    fn growing() -> Vec<u8> {
+        let dataset = crate::Dataset::try_from(batches()).unwrap();
+        let mut bytes = Vec::new();
+        write_to(&dataset, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
+        bytes
+    }
+
+    fn symbols(batch: &RecordBatch) -> Vec<String> {
+        let dataset = crate::Dataset::try_from(vec![batch.clone()]).unwrap();
+        dataset.rows().map(|row| row.unwrap().get(0).unwrap().to_string()).collect()
+    }
+
+    fn in_place(bytes: &[u8]) -> Result<Vec<RecordBatch>> {
+        Open::new().bytes(Bytes::from(bytes.to_vec()))?.to_record_batches().collect()
+    }
+
+    #[test]
+    fn dictionaries_grow_and_are_replaced() {
+        for (bytes, deltas) in [(replacing(false), 0), (replacing(true), 0), (growing(), 2)] {
+            let messages = Open::new().bytes(Bytes::from(bytes.clone())).unwrap().messages().unwrap();
+            let is_delta = |message: &&crate::Message| message.dictionary.is_some_and(|(_, is_delta)| is_delta);
+            assert_eq!(messages.iter().filter(is_delta).count(), deltas);
+            let got = read_stream(&bytes[..]).unwrap().collect::<Result<Vec<_>>>().unwrap();
+            assert_eq!(got.iter().map(symbols).collect::<Vec<_>>(), batches().iter().map(symbols).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn each_batch_comes_as_soon_as_its_last_byte() {
+        let bytes = growing();
+        let (input, mut output) = std::io::pipe().unwrap();
+        let messages = Open::new().bytes(Bytes::from(bytes.clone())).unwrap().messages().unwrap();
+        let mut written = 0;
+        let mut write_to = |end: usize| {
+            output.write_all(&bytes[written..end]).unwrap();
+            written = end;
+        };
+        write_to(messages[0].body_offset as usize);
+        let mut stream = read_stream(input).unwrap();
+        assert_eq!(stream.schema().field(1).name(), "number");
+        for batch in messages.iter().filter(|message| message.kind == Kind::RecordBatch) {
+            write_to((batch.body_offset + batch.body_length) as usize);
+            assert!(stream.next().unwrap().is_ok());
+        }
+        drop(output);
+        assert!(stream.next().is_none() && stream.next().is_none());
+    }
+
+    #[test]
+    fn cut_off_anywhere_it_ends_where_it_does_in_place() {
+        for bytes in [growing(), replacing(true)] {
+            for len in 0..bytes.len() {
+                let cut = &bytes[..len];
+                let stream = read_stream(cut);
+                let read = stream.and_then(|stream| stream.collect::<Result<Vec<_>>>());
+                assert_eq!(read.is_ok(), in_place(cut).is_ok(), "cut to {len} bytes: {read:?}");
+                match read {
+                    Ok(read) => assert_eq!(read, in_place(cut).unwrap()),
+                    Err(e) if len < 4 => assert!(e.message().starts_with("not Arrow"), "{e}"),
+                    // In old framing nothing but the schema's own bytes tell that it is one.
+                    Err(e) => assert!(e.message().contains("truncated"), "cut to {len} bytes: {e}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_is_the_last_item() {
+        let bytes = growing();
+        let mut stream = read_stream(&bytes[..bytes.len() - 20]).unwrap();
+        let items: Vec<_> = stream.by_ref().collect();
+        assert!(items.len() > 1 && items.iter().filter(|item| item.is_err()).count() == 1);
+        assert!(items.last().unwrap().is_err() && stream.next().is_none());
+    }
+
+    #[test]
+    fn zeros_are_no_end() {
+        let bytes = growing();
+        let whole = &bytes[..bytes.len() - 8];
+        for (zeros, good) in [(0, true), (4, true), (8, true), (9, false), (4096, false)] {
+            let read = read_stream(whole.chain(&vec![0; zeros][..])).unwrap().collect::<Result<Vec<_>>>();
+            assert_eq!(read.is_ok(), good, "{zeros}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn memory_is_taken_as_bytes_come() {
+        let mut source = Source { input: std::io::repeat(7).take(10), at: 0, legacy: false };
+        let bytes = source.fill(i32::MAX as usize).unwrap();
+        assert!(bytes.len() == 10 && bytes.capacity() <= 64 << 10);
+        let mut source = Source { input: std::io::repeat(7).take(1_000_000), at: 0, legacy: false };
+        let bytes = source.fill(usize::MAX / 2).unwrap();
+        assert!(bytes.len() == 1_000_000 && bytes.capacity() <= 2_000_000 && source.at == 1_000_000);
+        let claims = [&[0xff; 4][..], &i32::MAX.to_le_bytes(), &[0; 22]].concat();
+        assert!(read_stream(&claims[..]).unwrap_err().message().contains("22"));
+    }
+
+    #[test]
+    fn what_is_no_stream_is_named() {
+        let mut file = Vec::new();
+        write_to(&crate::Dataset::try_from(batches()).unwrap(), &mut file, &WriteOptions::default()).unwrap();
+        let cases: [(&[u8], &str); 6] = [
+            (&file, "IPC file"),
+            (b"a,b\n1,2\n", "CSV"),
+            (b"{\"a\": 1}\n", "JSON"),
+            (b"", "empty"),
+            (&[0; 64], "zeros"),
+            (b"PAR1....", "Parquet"),
+        ];
+        for (bytes, what) in cases {
+            let error = read_stream(bytes).unwrap_err();
+            assert!(error.message().contains(what), "{what}: {error}");
+        }
+        // Text on a terminal does not have to end before that is said.
+        let (input, mut output) = std::io::pipe().unwrap();
+        output.write_all(b"a,b\n1,2\n").unwrap();
+        assert!(read_stream(input).unwrap_err().message().contains("CSV"));
+    }
+}

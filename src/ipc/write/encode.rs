@@ -1,0 +1,412 @@
+//! Arrays as the buffers of a record batch: cut to their rows, rebased, in the order of the layout table.
+//!
+//! Buffers that can go out as they are do; copies are made of bitmaps that begin inside a byte, of offsets that do
+//! not begin at 0, and of views of which most point at rows that are not sent. The values may be unchecked, where the
+//! caller of `open` vouched for them, so every number that places something is bounded here.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use arrow_buffer::{BooleanBuffer, Buffer};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, UnionMode};
+
+use crate::array::slice;
+use crate::error::{Error, Result};
+use crate::ipc::framing::Node;
+use crate::types::Role;
+
+/// The lists of a record batch, and the buffers they describe.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    /// Length and null count of each field node.
+    pub nodes: Vec<(i64, i64)>,
+    pub buffers: Vec<Buffer>,
+    pub variadics: Vec<i64>,
+}
+
+/// Finds the keys that a dictionary-encoded array gets in the written file.
+pub(super) trait Keys {
+    /// The keys of `array`, `array.len()` of them from the buffer's start on.
+    fn keys(&mut self, id: i64, array: &ArrayData) -> Result<Buffer>;
+}
+
+impl Body {
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.buffers.clear();
+        self.variadics.clear();
+    }
+
+    /// Adds rows of a column of numbers without nulls, which go out as they are; false where it is anything else.
+    pub(super) fn add_plain(&mut self, node: &Node, array: &ArrayData, rows: &Range<usize>) -> bool {
+        let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
+        let (Some(width), false) = (node.plain_width(), has_nulls) else { return false };
+        let (from, len) = ((array.offset() + rows.start) * width, rows.len() * width);
+        let values = array.buffers().first().filter(|values| from + len <= values.len());
+        let Some(values) = values else { return false };
+        self.nodes.push((rows.len() as i64, 0));
+        self.buffers.extend([no_bytes(), values.slice_with_length(from, len)]);
+        true
+    }
+
+    /// Adds `array`, whose place in the schema is `node`.
+    pub(super) fn add(&mut self, node: &Node, array: &ArrayData, keys: &mut impl Keys) -> Result<()> {
+        let nulls = if array.data_type() == &DataType::Null { array.len() } else { array.null_count() };
+        self.nodes.push((array.len() as i64, nulls as i64));
+        if node.layout.has_validity() {
+            self.buffers.push(validity(array)?);
+        }
+        if let Some((id, _)) = &node.dictionary {
+            self.buffers.push(keys.keys(*id, array)?);
+            return Ok(());
+        }
+        let children = match array.data_type() {
+            DataType::RunEndEncoded(..) => return self.add_runs(node, array, keys),
+            DataType::Utf8View | DataType::BinaryView => self.add_views(array)?,
+            DataType::ListView(_) => self.add_list_views(array, 4)?,
+            DataType::LargeListView(_) => self.add_list_views(array, 8)?,
+            DataType::Union(_, UnionMode::Dense) => self.add_dense(array)?,
+            _ => self.add_values(node, array)?,
+        };
+        node.children.iter().zip(&children).try_for_each(|(child, array)| self.add(child, array, keys))
+    }
+
+    /// Adds the buffers, and returns the children that go with them; so do the other functions like this.
+    fn add_values(&mut self, node: &Node, array: &ArrayData) -> Result<Vec<ArrayData>> {
+        for (number, role) in node.layout.value_roles().enumerate() {
+            let buffer = buffer_of(array, number)?;
+            self.buffers.push(match role {
+                Role::Offsets { width } => offsets(array, &buffer, width)?,
+                Role::Data => data_of(array, &buffer)?,
+                Role::Bits => bits(&buffer, array.offset(), array.len())?,
+                role => rows_of(&buffer, role, array)?,
+            });
+        }
+        children_of(array)
+    }
+
+    /// Runs are cut to the array's rows: ends counted from its first row, the last one at its length.
+    fn add_runs(&mut self, node: &Node, array: &ArrayData, keys: &mut impl Keys) -> Result<()> {
+        let ([run_ends, values], [_, values_node]) = (array.child_data(), &node.children[..]) else {
+            return Err(Error::invalid("run-end encoding has 2 children"));
+        };
+        let (from, to) = (array.offset(), array.offset() + array.len());
+        let first = run_at(run_ends, from)?;
+        let last = if array.is_empty() { first } else { run_at(run_ends, to - 1)? + 1 };
+        let width = run_ends.data_type().primitive_width().unwrap_or(8);
+        let mut ends = Vec::new();
+        for run in first..last.min(run_ends.len()) {
+            let end = number(run_ends, 0, width, run_ends.offset() + run)?.min(to).checked_sub(from);
+            let end = end.filter(|&end| end > 0).ok_or_else(|| Error::invalid("run ends are not in order"))?;
+            ends.extend_from_slice(&end.to_le_bytes()[..width]);
+        }
+        self.nodes.push(((ends.len() / width) as i64, 0));
+        self.buffers.push(no_bytes());
+        self.buffers.push(Buffer::from_vec(ends));
+        self.add(values_node, &cut(values, first..last)?, keys)
+    }
+
+    /// Strings or binary views: those of a slice may need little of their data.
+    fn add_views(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
+        let views = rows_of(&buffer_of(array, 0)?, Role::Views, array)?;
+        let data = array.buffers().get(1..).unwrap_or_default();
+        let mut used = Used::of(data.iter().map(|buffer| buffer.len()));
+        for row in 0..array.len() {
+            if let Some((number, range)) = far_view(array, &views, row) {
+                used.add(number, range)?;
+            }
+        }
+        if used.is_most() {
+            self.variadics.push(data.len() as i64);
+            self.buffers.push(views);
+            self.buffers.extend(data.iter().cloned());
+            return Ok(Vec::new());
+        }
+        self.buffers.push(moved_views(array, &views, &used));
+        let parts = data.iter().zip(&used.ranges).filter(|(_, range)| !range.is_empty());
+        let before = self.buffers.len();
+        self.buffers.extend(parts.map(|(buffer, range)| buffer.slice_with_length(range.start, range.len())));
+        self.variadics.push((self.buffers.len() - before) as i64);
+        Ok(Vec::new())
+    }
+
+    fn add_list_views(&mut self, array: &ArrayData, width: usize) -> Result<Vec<ArrayData>> {
+        let starts = rows_of(&buffer_of(array, 0)?, Role::Starts { width }, array)?;
+        let sizes = rows_of(&buffer_of(array, 1)?, Role::Sizes { width }, array)?;
+        let child = child_of(array, 0)?;
+        let mut used = Used::of([child.len()]);
+        for row in 0..array.len() {
+            used.add(0, items(array, row)?)?;
+        }
+        if used.is_most() {
+            self.buffers.extend([starts, sizes]);
+            return Ok(vec![child.clone()]);
+        }
+        let (mut starts, mut sizes) = (Vec::new(), Vec::new());
+        for row in 0..array.len() {
+            let items = items(array, row)?;
+            let start = if items.is_empty() { 0 } else { items.start - used.ranges[0].start };
+            starts.extend_from_slice(&start.to_le_bytes()[..width]);
+            sizes.extend_from_slice(&items.len().to_le_bytes()[..width]);
+        }
+        self.buffers.extend([Buffer::from_vec(starts), Buffer::from_vec(sizes)]);
+        Ok(vec![cut(child, used.ranges[0].clone())?])
+    }
+
+    fn add_dense(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
+        self.buffers.push(rows_of(&buffer_of(array, 0)?, Role::TypeIds, array)?);
+        let starts = rows_of(&buffer_of(array, 1)?, Role::Starts { width: 4 }, array)?;
+        let mut used = Used::of(array.child_data().iter().map(ArrayData::len));
+        let members = (0..array.len()).map(|row| member(array, row)).collect::<Result<Vec<_>>>()?;
+        for member in &members {
+            used.add(member.number, member.row..member.row.saturating_add(1))?;
+        }
+        if used.is_most() {
+            self.buffers.push(starts);
+            return Ok(array.child_data().to_vec());
+        }
+        let moved = members.iter().map(|member| ((member.row - used.ranges[member.number].start) as u32).to_le_bytes());
+        self.buffers.push(Buffer::from_vec(moved.collect::<Vec<_>>().into_flattened()));
+        array.child_data().iter().zip(used.ranges).map(|(child, range)| cut(child, range)).collect()
+    }
+}
+
+/// Which parts of some children or buffers are pointed into.
+struct Used {
+    ranges: Vec<Range<usize>>,
+    lengths: Vec<usize>,
+}
+
+impl Used {
+    fn of(lengths: impl IntoIterator<Item = usize>) -> Used {
+        let lengths: Vec<usize> = lengths.into_iter().collect();
+        Used { ranges: vec![0..0; lengths.len()], lengths }
+    }
+
+    fn add(&mut self, number: usize, range: Range<usize>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (known, length) = self.ranges.get_mut(number).zip(self.lengths.get(number)).ok_or_else(outside)?;
+        if range.end > *length {
+            return Err(outside());
+        }
+        *known = if known.start == known.end { range } else { known.start.min(range.start)..known.end.max(range.end) };
+        Ok(())
+    }
+
+    /// Half of it is worth no copy of what points there.
+    fn is_most(&self) -> bool {
+        let sum = |lengths: &mut dyn Iterator<Item = usize>| lengths.fold(0usize, usize::saturating_add);
+        let used = sum(&mut self.ranges.iter().map(Range::len));
+        used.saturating_mul(2) >= sum(&mut self.lengths.iter().copied())
+    }
+}
+
+fn outside() -> Error {
+    Error::invalid("a value is outside of what its array holds")
+}
+
+/// The buffer and range that the view of row `row` points to; `None` where the view holds the value itself.
+fn far_view(array: &ArrayData, views: &[u8], row: usize) -> Option<(usize, Range<usize>)> {
+    let view = views.as_chunks::<4>().0.get(4 * row..4 * row + 4)?;
+    let word = |i: usize| u32::from_le_bytes(view[i]) as usize;
+    let is_far = word(0) > 12 && array.nulls().is_none_or(|nulls| nulls.is_valid(row));
+    is_far.then(|| (word(2), word(3)..word(3).saturating_add(word(0))))
+}
+
+/// The views with buffers renumbered and offsets moved as `used` says; those of nulls become empty.
+fn moved_views(array: &ArrayData, views: &[u8], used: &Used) -> Buffer {
+    let places = used.ranges.iter().scan(0u32, |next, range| {
+        let place = *next;
+        *next += u32::from(!range.is_empty());
+        Some(place)
+    });
+    let places: Vec<u32> = places.collect();
+    let mut moved = views.to_vec();
+    for (row, view) in moved.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+        if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+            *view = [0; 16];
+        } else if let Some((number, range)) = far_view(array, views, row) {
+            view[8..12].copy_from_slice(&places[number].to_le_bytes());
+            view[12..].copy_from_slice(&((range.start - used.ranges[number].start) as u32).to_le_bytes());
+        }
+    }
+    Buffer::from_vec(moved)
+}
+
+/// The children, cut to what the rows of the array are about.
+fn children_of(array: &ArrayData) -> Result<Vec<ArrayData>> {
+    let all = |range: Range<usize>| array.child_data().iter().map(|child| cut(child, range.clone())).collect();
+    match array.data_type() {
+        DataType::List(_) | DataType::Map(..) => all(span(array, 4)?),
+        DataType::LargeList(_) => all(span(array, 8)?),
+        DataType::FixedSizeList(_, size) => {
+            let size = usize::try_from(*size).unwrap_or(0);
+            let end = (array.offset() + array.len()).checked_mul(size).ok_or_else(outside)?;
+            all(array.offset() * size..end)
+        }
+        DataType::Union(..) => all(array.offset()..array.offset() + array.len()),
+        _ => all(0..array.len()),
+    }
+}
+
+fn cut(array: &ArrayData, rows: Range<usize>) -> Result<ArrayData> {
+    if rows.start > rows.end || rows.end > array.len() {
+        return Err(outside());
+    }
+    Ok(slice(array, rows.start, rows.len()))
+}
+
+fn buffer_of(array: &ArrayData, number: usize) -> Result<Buffer> {
+    let buffer = array.buffers().get(number).cloned();
+    buffer.ok_or_else(|| Error::invalid(format!("{} without buffer {number}", array.data_type())))
+}
+
+/// Child number `number`.
+pub(super) fn child_of(array: &ArrayData, number: usize) -> Result<&ArrayData> {
+    let child = array.child_data().get(number);
+    child.ok_or_else(|| Error::invalid(format!("{} without child {number}", array.data_type())))
+}
+
+/// Number `at` of a buffer of offsets, sizes or run ends.
+pub(super) fn number(array: &ArrayData, buffer: usize, width: usize, at: usize) -> Result<usize> {
+    let bytes = array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice());
+    let raw = at.checked_mul(width).and_then(|start| bytes.get(start..start.checked_add(width)?));
+    let raw = raw.ok_or_else(outside)?;
+    let mut wide = [0; 8];
+    wide[..width].copy_from_slice(raw);
+    let is_negative = raw.last().is_some_and(|&last| last >= 0x80);
+    match usize::try_from(u64::from_le_bytes(wide)) {
+        Ok(number) if !is_negative => Ok(number),
+        _ => Err(Error::invalid("an offset, size or run end is negative")),
+    }
+}
+
+/// The run that row `row` of the whole run-end encoded array lies in: the first that ends behind it.
+pub(super) fn run_at(run_ends: &ArrayData, row: usize) -> Result<usize> {
+    let width = run_ends.data_type().primitive_width().unwrap_or(8);
+    let (mut low, mut high) = (0, run_ends.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match number(run_ends, 0, width, run_ends.offset() + middle)? <= row {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+/// The rows of the child that row `row` of a list of any kind holds; none of a null.
+pub(super) fn items(array: &ArrayData, row: usize) -> Result<Range<usize>> {
+    let at = array.offset() + row;
+    if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+        return Ok(0..0);
+    }
+    let starting = |start: usize, len: usize| start..start.saturating_add(len);
+    let range = match array.data_type() {
+        DataType::ListView(_) => starting(number(array, 0, 4, at)?, number(array, 1, 4, at)?),
+        DataType::LargeListView(_) => starting(number(array, 0, 8, at)?, number(array, 1, 8, at)?),
+        DataType::LargeList(_) => number(array, 0, 8, at)?..number(array, 0, 8, at + 1)?,
+        DataType::FixedSizeList(_, size) => {
+            let size = usize::try_from(*size).unwrap_or(0);
+            starting(at.saturating_mul(size), size)
+        }
+        _ => number(array, 0, 4, at)?..number(array, 0, 4, at + 1)?,
+    };
+    match range.start <= range.end && range.end <= child_of(array, 0)?.len() {
+        true => Ok(range),
+        false => Err(outside()),
+    }
+}
+
+/// Where the value of a union's row is.
+pub(super) struct Member {
+    pub id: i8,
+    /// The number of the child, and the row there.
+    pub number: usize,
+    pub row: usize,
+}
+
+/// Where the value of row `row` of a union is.
+pub(super) fn member(array: &ArrayData, row: usize) -> Result<Member> {
+    let at = array.offset() + row;
+    let DataType::Union(fields, mode) = array.data_type() else { return Err(Error::invalid("not a union")) };
+    let id = array.buffers().first().and_then(|ids| ids.get(at)).ok_or_else(outside)?.cast_signed();
+    let known = fields.iter().position(|(known, _)| known == id);
+    let number_of_child = known.ok_or_else(|| Error::invalid(format!("type id {id} is none of the union's")))?;
+    let row = match mode {
+        UnionMode::Sparse => at,
+        UnionMode::Dense => number(array, 1, 4, at)?,
+    };
+    Ok(Member { id, number: number_of_child, row })
+}
+
+fn validity(array: &ArrayData) -> Result<Buffer> {
+    match array.nulls() {
+        Some(nulls) if nulls.null_count() > 0 => bits(nulls.buffer(), nulls.offset(), nulls.len()),
+        _ => Ok(no_bytes()),
+    }
+}
+
+/// A buffer of no bytes, always the same one.
+fn no_bytes() -> Buffer {
+    static NONE: LazyLock<Buffer> = LazyLock::new(|| Buffer::from_vec(Vec::<u8>::new()));
+    NONE.clone()
+}
+
+fn bits(buffer: &Buffer, offset: usize, len: usize) -> Result<Buffer> {
+    match offset.checked_add(len).is_some_and(|end| end.div_ceil(8) <= buffer.len()) {
+        true => Ok(BooleanBuffer::new(buffer.clone(), offset, len).sliced()),
+        false => Err(Error::invalid("a bitmap is too short")),
+    }
+}
+
+/// The bytes of the array's rows, for roles that hold the same number of bytes for each.
+fn rows_of(buffer: &Buffer, role: Role, array: &ArrayData) -> Result<Buffer> {
+    let place = role.bytes_for(array.offset()).zip(role.bytes_for(array.len()));
+    let fits = place.filter(|(start, len)| start.checked_add(*len).is_some_and(|end| end <= buffer.len()));
+    let (start, len) = fits.ok_or_else(|| Error::invalid(format!("a {} buffer is too short", role.name())))?;
+    Ok(buffer.slice_with_length(start, len))
+}
+
+/// What the offsets of the array's rows enclose.
+fn span(array: &ArrayData, width: usize) -> Result<Range<usize>> {
+    if array.is_empty() {
+        return Ok(0..0);
+    }
+    let at = array.offset();
+    let (start, end) = (number(array, 0, width, at)?, number(array, 0, width, at + array.len())?);
+    if start <= end { Ok(start..end) } else { Err(Error::invalid("offsets are not in order")) }
+}
+
+/// Offsets that begin at 0.
+fn offsets(array: &ArrayData, buffer: &Buffer, width: usize) -> Result<Buffer> {
+    if array.is_empty() {
+        return Ok(Buffer::from_vec(vec![0u8; width]));
+    }
+    let first = span(array, width)?.start;
+    let rows = buffer.slice_with_length(array.offset() * width, (array.len() + 1) * width);
+    Ok(match (first, width) {
+        (0, _) => rows,
+        (_, 8) => moved(&rows, |raw| u64::from_le_bytes(raw).wrapping_sub(first as u64).to_le_bytes()),
+        _ => moved(&rows, |raw| u32::from_le_bytes(raw).wrapping_sub(first as u32).to_le_bytes()),
+    })
+}
+
+fn moved<const N: usize>(numbers: &[u8], by: impl Fn([u8; N]) -> [u8; N]) -> Buffer {
+    let moved: Vec<[u8; N]> = numbers.as_chunks::<N>().0.iter().map(|&raw| by(raw)).collect();
+    Buffer::from_vec(moved.into_flattened())
+}
+
+fn data_of(array: &ArrayData, data: &Buffer) -> Result<Buffer> {
+    let range = match array.data_type() {
+        DataType::LargeUtf8 | DataType::LargeBinary => span(array, 8)?,
+        _ => span(array, 4)?,
+    };
+    match range.end <= data.len() {
+        true => Ok(data.slice_with_length(range.start, range.len())),
+        false => Err(Error::invalid("offsets end behind their data")),
+    }
+}

@@ -1,0 +1,221 @@
+//! Dictionaries on their way out.
+//!
+//! A stream can send a new dictionary before any batch, or more values of one that it sent. A file can hold one per id
+//! only, so when batches bring different ones (files opened together, a stream with replacements) their values are
+//! gathered first, each once, and the keys are rewritten.
+
+mod canonical;
+mod take;
+mod whole;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+
+use self::canonical::{agree, place};
+use self::take::Inner;
+use self::whole::Whole;
+use super::encode::{Body, Keys, child_of};
+use crate::array::{key, slice};
+use crate::dataset::Dataset;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::framing::{Format, IpcSchema, Node};
+
+/// The dictionaries of a file or stream being written.
+pub(super) struct Dictionaries {
+    format: Format,
+    nodes: HashMap<i64, Arc<Node>>,
+    /// What a file holds.
+    wholes: HashMap<i64, Whole>,
+    /// What a reader of the stream has by now.
+    sent: HashMap<i64, ArrayData>,
+    /// What is to be sent next, inner dictionaries first.
+    pending: Vec<Waiting>,
+}
+
+/// Values to send.
+struct Waiting {
+    id: i64,
+    values: ArrayData,
+    is_delta: bool,
+}
+
+/// A dictionary batch to write.
+pub(super) struct Pending {
+    pub id: i64,
+    pub rows: usize,
+    pub is_delta: bool,
+    pub body: Body,
+}
+
+/// What a dictionary is to one that was sent before.
+enum Relation {
+    /// Keys find the same values in what was sent.
+    Covered,
+    /// It goes on where the other ends.
+    Extends,
+    Other,
+}
+
+impl Dictionaries {
+    pub(in crate::ipc) fn new(format: Format, schema: &IpcSchema) -> Dictionaries {
+        let mut nodes = HashMap::new();
+        for column in &schema.columns {
+            column.dictionaries(&mut |id, values| drop(nodes.insert(id, values.clone())));
+        }
+        Dictionaries { format, nodes, wholes: HashMap::new(), sent: HashMap::new(), pending: Vec::new() }
+    }
+
+    /// Looks through the dataset for the dictionaries that a file has to hold. Columns without any are left alone.
+    pub(super) fn gather(&mut self, dataset: &Dataset, columns: &[Node]) -> Result<()> {
+        let numbers: Vec<usize> = (0..columns.len()).filter(|&number| has_dictionary(&columns[number])).collect();
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        for part in dataset.parts() {
+            let part = part?;
+            for &number in &numbers {
+                self.gather_array(&columns[number], &part.column(part.piece.columns[number])?)?;
+            }
+        }
+        // A dictionary stands in front of those inside its values.
+        let mut ids = Vec::new();
+        columns.iter().for_each(|column| column.dictionaries(&mut |id, _| ids.push(id)));
+        ids.into_iter().rev().try_for_each(|id| self.finish(id))
+    }
+
+    fn gather_array(&mut self, node: &Node, array: &ArrayData) -> Result<()> {
+        if let Some((id, values)) = &node.dictionary {
+            let dictionary = child_of(array, 0)?;
+            self.gather_array(values, dictionary)?;
+            let whole = self.wholes.entry(*id).or_insert_with(Whole::new);
+            whole.places(dictionary)?;
+            return check_keys_suffice(array.data_type(), whole.merged_len());
+        }
+        if has_dictionary(node) {
+            let children = node.children.iter().zip(array.child_data());
+            children.into_iter().try_for_each(|(node, child)| self.gather_array(node, child))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, id: i64) -> Result<()> {
+        let (Some(node), Some(mut whole)) = (self.nodes.get(&id).cloned(), self.wholes.remove(&id)) else {
+            return Ok(());
+        };
+        whole.finish(&node, &mut self.wholes)?;
+        self.pending.push(Waiting { id, values: whole.values()?.clone(), is_delta: false });
+        self.wholes.insert(id, whole);
+        Ok(())
+    }
+
+    /// The dictionary batches to write now, encoded.
+    pub(super) fn pending(&mut self) -> Result<Vec<Pending>> {
+        let mut batches = Vec::new();
+        for Waiting { id, values, is_delta } in std::mem::take(&mut self.pending) {
+            let Some(node) = self.nodes.get(&id).cloned() else { continue };
+            let mut body = Body::default();
+            body.add(&node, &values, self)?;
+            // Encoding the values may have asked for dictionaries of their own, which have to come first.
+            batches.extend(self.pending()?);
+            batches.push(Pending { id, rows: values.len(), is_delta, body });
+        }
+        Ok(batches)
+    }
+
+    /// Sends what a reader of the stream lacks of `dictionary`.
+    fn send(&mut self, id: i64, dictionary: &ArrayData) -> Result<()> {
+        let (values, is_delta) = match self.relation(id, dictionary)? {
+            Relation::Covered => return Ok(()),
+            // Arrow C++ takes no delta whose values have dictionaries of their own.
+            Relation::Extends if !self.nodes.get(&id).is_some_and(|values| has_dictionary(values)) => {
+                let known = self.sent.get(&id).map_or(0, ArrayData::len);
+                (slice(dictionary, known, dictionary.len() - known), true)
+            }
+            _ => (dictionary.clone(), false),
+        };
+        self.sent.insert(id, dictionary.clone());
+        self.pending.push(Waiting { id, values, is_delta });
+        Ok(())
+    }
+
+    fn relation(&self, id: i64, dictionary: &ArrayData) -> Result<Relation> {
+        let Some(sent) = self.sent.get(&id) else { return Ok(Relation::Other) };
+        let common = sent.len().min(dictionary.len());
+        let agrees = match place(sent) == place(dictionary) {
+            true => Ok(true),
+            // A delta to nothing is as long as a replacement, and fewer readers know it.
+            false if sent.is_empty() => Ok(dictionary.is_empty()),
+            false => agree(sent, dictionary, common),
+        };
+        match agrees {
+            Ok(true) if dictionary.len() == common => Ok(Relation::Covered),
+            Ok(true) => Ok(Relation::Extends),
+            Ok(false) => Ok(Relation::Other),
+            // Too much to compare: sent again.
+            Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Relation::Other),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl Keys for Dictionaries {
+    fn keys(&mut self, id: i64, array: &ArrayData) -> Result<Buffer> {
+        let dictionary = child_of(array, 0)?;
+        if self.format == Format::Stream {
+            self.send(id, dictionary)?;
+            return rewrite(array, None);
+        }
+        let whole = self.wholes.get_mut(&id).ok_or_else(|| Error::invalid("a dictionary that was not gathered"))?;
+        rewrite(array, whole.places(dictionary)?)
+    }
+}
+
+impl Inner for HashMap<i64, Whole> {
+    fn whole(&mut self, id: i64, part: &ArrayData) -> Result<(ArrayData, Option<&[u64]>)> {
+        let whole = self.get_mut(&id).ok_or_else(|| Error::invalid("an inner dictionary that was not gathered"))?;
+        Ok((whole.values()?.clone(), whole.places(part)?))
+    }
+}
+
+/// The keys of `array` from its first row on, sent through `places` where there are any.
+fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
+    let DataType::Dictionary(index, _) = array.data_type() else { return Err(Error::invalid("not a dictionary")) };
+    let width = index.primitive_width().unwrap_or(8);
+    let (start, len) = (array.offset() * width, array.len() * width);
+    let keys = array.buffers().first().filter(|keys| start + len <= keys.len());
+    let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?.slice_with_length(start, len);
+    let Some(places) = places else { return Ok(keys) };
+    let mut rewritten = vec![0; keys.len()];
+    for (row, into) in rewritten.chunks_exact_mut(width).enumerate() {
+        if array.nulls().is_none_or(|nulls| nulls.is_valid(row)) {
+            let place = places.get(key(array, array.offset() + row)?).copied().unwrap_or(0);
+            into.copy_from_slice(&place.to_le_bytes()[..width]);
+        }
+    }
+    Ok(Buffer::from_vec(rewritten))
+}
+
+fn has_dictionary(node: &Node) -> bool {
+    node.dictionary.is_some() || node.children.iter().any(has_dictionary)
+}
+
+/// Dictionaries that were put together may have more values than the type of the keys can tell apart.
+fn check_keys_suffice(data_type: &DataType, merged: Option<usize>) -> Result<()> {
+    let DataType::Dictionary(index, _) = data_type else { return Ok(()) };
+    let bits = 8 * index.primitive_width().unwrap_or(8) as u32;
+    let most = u64::MAX >> (64 - bits) >> u32::from(index.is_signed_integer());
+    match merged {
+        Some(values) if values as u64 > most.saturating_add(1) => Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!(
+                "the batches' dictionaries have {values} different values together, more than keys of {index} can \
+                 tell apart; write a stream, which can replace its dictionary"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}

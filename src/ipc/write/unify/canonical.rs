@@ -1,0 +1,149 @@
+//! When two dictionaries, or two of their values, are the same.
+//!
+//! A value's *spelling* is made of the array's own bytes, each variable part behind its length, so that two values of
+//! one type have the same spelling exactly where they are the same: a NaN of other bits is another value, as is a
+//! date64 of the same day.
+
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+
+use crate::array::{Value, key, value};
+use crate::error::{Error, Result};
+use crate::ipc::write::encode::{child_of, items, member, run_at};
+use crate::types::{Role, layout};
+
+/// How much work comparing and copying values may be.
+///
+/// Rows without bytes, and lists that share their items, make a small file describe values without end. What real
+/// dictionaries hold is never far larger than their bytes.
+#[derive(Debug)]
+pub(super) struct Budget(usize);
+
+impl Budget {
+    pub(super) fn new() -> Budget {
+        Budget(1 << 24)
+    }
+
+    /// Makes room for the values of `dictionary`.
+    pub(super) fn grant(&mut self, dictionary: &ArrayData) {
+        self.0 = self.0.saturating_add(bytes(dictionary).saturating_mul(256));
+    }
+
+    pub(super) fn spend(&mut self, work: usize) -> Result<()> {
+        let left = self.0.checked_sub(work);
+        self.0 = left.ok_or_else(|| {
+            Error::unsupported("putting dictionaries together whose values are far larger than the bytes they are in")
+        })?;
+        Ok(())
+    }
+}
+
+fn bytes(array: &ArrayData) -> usize {
+    let nulls = array.nulls().map_or(0, |nulls| nulls.buffer().len());
+    let children = array.child_data().iter().map(bytes);
+    array.buffers().iter().map(|buffer| buffer.len()).chain(children).fold(nulls, usize::saturating_add)
+}
+
+/// Where an array is. Of two arrays of one type at the same place the shorter is a prefix of the longer.
+pub(super) fn place(array: &ArrayData) -> Box<[usize]> {
+    fn add(array: &ArrayData, place: &mut Vec<usize>) {
+        let (nulls, offset) = array.nulls().map_or((0, 0), |nulls| (nulls.buffer().as_ptr() as usize, nulls.offset()));
+        place.extend([array.offset(), nulls, offset, array.buffers().len()]);
+        place.extend(array.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
+        array.child_data().iter().for_each(|child| add(child, place));
+    }
+    let mut place_of_all = Vec::new();
+    add(array, &mut place_of_all);
+    place_of_all.into()
+}
+
+/// Whether two arrays of one type have the same bytes: never true of different values, and quickly found.
+pub(super) fn are_copies(a: &ArrayData, b: &ArrayData) -> bool {
+    (a.len(), a.offset()) == (b.len(), b.offset())
+        && a.nulls() == b.nulls()
+        && a.buffers() == b.buffers()
+        && a.child_data().len() == b.child_data().len()
+        && a.child_data().iter().zip(b.child_data()).all(|(a, b)| are_copies(a, b))
+}
+
+/// Whether the first `rows` values of two arrays of one type are the same.
+pub(super) fn agree(a: &ArrayData, b: &ArrayData, rows: usize) -> Result<bool> {
+    if a.len() == b.len() && are_copies(a, b) {
+        return Ok(true);
+    }
+    let mut budget = Budget::new();
+    budget.grant(a);
+    budget.grant(b);
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for row in 0..rows {
+        left.clear();
+        right.clear();
+        spell(a, row, &mut left, &mut budget)?;
+        spell(b, row, &mut right, &mut budget)?;
+        if left != right {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Appends the spelling of row `row`.
+pub(super) fn spell(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &mut Budget) -> Result<()> {
+    use DataType::*;
+    budget.spend(1)?;
+    if is_null(array, row)? {
+        into.push(0);
+        return Ok(());
+    }
+    let at = array.offset() + row;
+    match array.data_type() {
+        Dictionary(..) => return spell(child_of(array, 0)?, key(array, at)?, into, budget),
+        RunEndEncoded(..) => return spell(child_of(array, 1)?, run_at(child_of(array, 0)?, at)?, into, budget),
+        _ => into.push(1),
+    }
+    match array.data_type() {
+        Null => Ok(()),
+        Struct(_) => array.child_data().iter().try_for_each(|child| spell(child, row, into, budget)),
+        Union(..) => {
+            let member = member(array, row)?;
+            into.push(member.id.cast_unsigned());
+            spell(child_of(array, member.number)?, member.row, into, budget)
+        }
+        List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..) | Map(..) => {
+            let (items, child) = (items(array, row)?, child_of(array, 0)?);
+            into.extend_from_slice(&items.len().to_le_bytes());
+            items.into_iter().try_for_each(|item| spell(child, item, into, budget))
+        }
+        _ => {
+            let bytes = cell(array, row)?;
+            budget.spend(bytes.len())?;
+            into.extend_from_slice(&bytes.len().to_le_bytes());
+            into.extend_from_slice(bytes);
+            Ok(())
+        }
+    }
+}
+
+/// Whether row `row` is null by the validity bitmap; an error where there is no such row.
+pub(super) fn is_null(array: &ArrayData, row: usize) -> Result<bool> {
+    if row >= array.len() {
+        return Err(Error::invalid(format!("row {row} of an array of {} rows", array.len())));
+    }
+    Ok(array.nulls().is_some_and(|nulls| nulls.is_null(row)))
+}
+
+/// The bytes of a value that is neither nested nor null.
+pub(super) fn cell(array: &ArrayData, row: usize) -> Result<&[u8]> {
+    if let Some(Role::Values { width, .. }) = layout(array.data_type()).value_roles().next() {
+        let start = (array.offset() + row).checked_mul(width);
+        let buffer = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
+        let bytes = start.and_then(|start| buffer.get(start..start.checked_add(width)?));
+        return bytes.ok_or_else(|| Error::invalid("fewer values than rows"));
+    }
+    Ok(match value(array, row)? {
+        Value::Str(text) => text.as_bytes(),
+        Value::Bytes(bytes) => bytes,
+        Value::Bool(true) => &[1],
+        _ => &[0],
+    })
+}

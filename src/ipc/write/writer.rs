@@ -1,0 +1,411 @@
+//! Writing a dataset as an IPC file or stream: dense, every body and buffer at a multiple of 64 bytes of the file.
+//!
+//! Buffers go from where they are to the sink; no body is put together first. A path is written under another name
+//! beside it and renamed when whole, so nobody ever opens half a file, and a dataset may be written over the very file
+//! it is mapped from.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IoSlice, Write};
+use std::path::{Path, PathBuf};
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::{Schema, SchemaRef};
+
+use super::encode::Body;
+use super::unify::Dictionaries;
+use crate::dataset::{Dataset, Part, schema_difference};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::framing::{BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, compress, metadata};
+use crate::map::Look;
+
+/// Bodies and buffers begin at multiples of this many bytes (Columnar Format, *Buffer Alignment and Padding*).
+const ALIGNMENT: usize = 64;
+const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
+
+/// How to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// File or stream.
+    pub format: Format,
+    /// The codec of the bodies; none keeps them readable in place.
+    pub compression: Option<Compression>,
+    /// The most rows of a record batch; batches stay as they are where they have fewer.
+    pub max_rows: Option<u64>,
+}
+
+/// Writes `dataset` to the file at `path`, replacing what is there in one step.
+///
+/// # Errors
+/// `InvalidData` where a value is damaged, `InvalidArgument` where dictionaries can't be made one, `Io`.
+pub fn write(dataset: &Dataset, path: impl AsRef<Path>, options: &WriteOptions) -> Result<()> {
+    let path = path.as_ref();
+    let done = match std::fs::metadata(path) {
+        Ok(there) if !there.is_file() => write_through(dataset, path, options),
+        _ => write_beside(dataset, path, options),
+    };
+    done.map_err(|e| e.at(path))
+}
+
+/// A pipe or a device can't be replaced.
+fn write_through(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<()> {
+    let mut sink = File::options().write(true).open(path).map_err(|e| Error::io("opening it for writing", &e))?;
+    write_to(dataset, &mut sink, options)
+}
+
+fn write_beside(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<()> {
+    let name = path.file_name().ok_or_else(|| Error::argument("not the name of a file"))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}.part", std::process::id()));
+    let part = Unfinished(path.with_file_name(hidden));
+    let mut sink = File::create(&part.0).map_err(|e| Error::io("creating the file", &e))?;
+    write_to(dataset, &mut sink, options)?;
+    std::fs::rename(&part.0, path).map_err(|e| Error::io("giving the written file its name", &e))
+}
+
+/// A file that is removed unless it was renamed.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After the rename there is nothing to remove, and a failure to remove can't be mended here.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Writes `dataset` to `sink`.
+///
+/// # Errors
+/// As [`write()`]; what was written before an error stays in the sink.
+pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
+    dataset.watched(Look::Now, || write_all(dataset, sink, options))
+}
+
+fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
+    // A body that is not small goes around this one.
+    let sink = BufWriter::with_capacity(1 << 16, sink);
+    let mut out = Output::new(sink, options.compression);
+    if options.format == Format::File {
+        out.put(MAGIC)?;
+        out.put(&[0; 2])?;
+    }
+    let schema = out.schema(dataset.schema())?;
+    let mut dictionaries = Dictionaries::new(options.format, &schema);
+    if options.format == Format::File {
+        dictionaries.gather(dataset, &schema.columns)?;
+    }
+    let mut blocks = Blocks::default();
+    for batch in dataset.batches() {
+        let batch = batch?;
+        for rows in pieces(&batch, options.max_rows)? {
+            out.batch(&rows?, &schema, &mut dictionaries, &mut blocks)?;
+        }
+    }
+    out.dictionaries(&mut dictionaries, &mut blocks)?;
+    out.end()?;
+    if options.format == Format::File {
+        out.footer(dataset.schema(), &blocks)?;
+    }
+    out.flush()
+}
+
+/// Writes record batches as an Arrow IPC stream: each is sent when it is given, from where it is.
+///
+/// What is behind `sink` may read them as they come: see [`read_stream`](crate::read_stream). A file object that takes
+/// small pieces slowly wants a `BufWriter` around it.
+///
+/// ```
+/// # use arrowwood::{Dataset, GrowableBuffer, StreamWriter};
+/// # let dataset = Dataset::from_batches(arrow_schema::Schema::empty().into(), vec![])?;
+/// let mut writer = StreamWriter::new(GrowableBuffer::new(), dataset.schema().clone(), None)?;
+/// writer.write(&dataset)?;
+/// writer.write(&dataset)?;
+/// let memory = writer.finish()?;
+/// # assert!(memory.len() > 0);
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+pub struct StreamWriter<W: Write> {
+    out: Output<W>,
+    schema: SchemaRef,
+    nodes: IpcSchema,
+    dictionaries: Dictionaries,
+    batches: usize,
+}
+
+impl<W: Write> StreamWriter<W> {
+    /// Sends the schema.
+    ///
+    /// # Errors
+    /// `Io` of the sink.
+    pub fn new(sink: W, schema: SchemaRef, compression: Option<Compression>) -> Result<StreamWriter<W>> {
+        let mut out = Output::new(sink, compression);
+        let nodes = out.schema(&schema)?;
+        out.flush()?;
+        let dictionaries = Dictionaries::new(Format::Stream, &nodes);
+        Ok(StreamWriter { out, schema, nodes, dictionaries, batches: 0 })
+    }
+
+    /// The schema of all batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The sink.
+    pub fn get_ref(&self) -> &W {
+        &self.out.sink
+    }
+
+    /// How many bytes were sent.
+    pub fn nbytes(&self) -> usize {
+        self.out.at
+    }
+
+    /// How many record batches were sent.
+    pub fn batches(&self) -> usize {
+        self.batches
+    }
+
+    /// Sends the rows of a dataset, each of its batches as one.
+    ///
+    /// # Errors
+    /// `SchemaMismatch`, `InvalidData` where a value is damaged: then the batch was not sent. `Io` of the sink: then
+    /// nothing more can be.
+    pub fn write(&mut self, data: &Dataset) -> Result<()> {
+        if let Some(difference) = schema_difference(&self.schema, data.schema()) {
+            let message = format!("the rows have another schema than the stream: {difference}");
+            return Err(Error::new(ErrorKind::SchemaMismatch, message));
+        }
+        let mut blocks = Blocks::default();
+        data.watched(Look::Now, || {
+            for part in data.parts() {
+                self.out.part(&part?, &self.nodes, &mut self.dictionaries, &mut blocks)?;
+                self.batches += 1;
+            }
+            self.out.flush()
+        })
+    }
+
+    /// Says that no more batches come, and gives the sink back.
+    ///
+    /// # Errors
+    /// `Io` of the sink.
+    pub fn finish(mut self) -> Result<W> {
+        self.out.end()?;
+        self.out.flush()?;
+        Ok(self.out.sink)
+    }
+}
+
+impl<W: Write> std::fmt::Debug for StreamWriter<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamWriter").field("schema", &self.schema).field("batches", &self.batches).finish()
+    }
+}
+
+/// The batch in pieces of at most `max_rows`; in one where it has no rows.
+fn pieces(batch: &Dataset, max_rows: Option<u64>) -> Result<impl Iterator<Item = Result<Dataset>>> {
+    let rows = batch.len()?;
+    let step = max_rows.unwrap_or(rows).max(1);
+    Ok((0..rows.div_ceil(step).max(1)).map(move |piece| match rows <= step {
+        true => Ok(batch.clone()),
+        false => batch.slice(piece * step, step),
+    }))
+}
+
+/// What the footer lists.
+#[derive(Default)]
+struct Blocks {
+    dictionaries: Vec<Block>,
+    batches: Vec<Block>,
+}
+
+struct Output<W: Write> {
+    sink: W,
+    at: usize,
+    compression: Option<Compression>,
+    /// The last batch's metadata: most batches of a stream are of one shape.
+    last: Option<(BatchMetadata, Vec<u8>)>,
+    /// Kept to save allocations.
+    body: Body,
+    /// Whether a message was sent in part.
+    is_broken: bool,
+}
+
+impl<W: Write> Output<W> {
+    fn new(sink: W, compression: Option<Compression>) -> Output<W> {
+        Output { sink, at: 0, compression, last: None, body: Body::default(), is_broken: false }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.put_all(&mut [IoSlice::new(bytes)])
+    }
+
+    /// Writes what the slices hold, all with one call where the system takes it.
+    fn put_all(&mut self, mut slices: &mut [IoSlice<'_>]) -> Result<()> {
+        /// Linux and macOS take no more at once (writev(2), `IOV_MAX`).
+        const MOST: usize = 1024;
+        if self.is_broken {
+            return Err(Error::new(ErrorKind::Io, "writing an Arrow stream: it was broken off before"));
+        }
+        self.at += slices.iter().map(|slice| slice.len()).sum::<usize>();
+        self.is_broken = true;
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            let most = slices.len().min(MOST);
+            match self.sink.write_vectored(&slices[..most]) {
+                Ok(0) => return Err(Error::io("writing", &io::ErrorKind::WriteZero.into())),
+                Ok(written) => IoSlice::advance_slices(&mut slices, written),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
+                Err(e) => return Err(Error::io("writing", &e)),
+            }
+        }
+        self.is_broken = false;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.sink.flush().map_err(|e| Error::io("writing", &e))
+    }
+
+    /// Writes the Schema message and reads it back, which gives every node its dictionary id.
+    fn schema(&mut self, schema: &Schema) -> Result<IpcSchema> {
+        let metadata = metadata::schema_metadata(schema);
+        self.message(&metadata, &[])?;
+        IpcSchema::of_metadata(&metadata)
+    }
+
+    /// Writes a dataset of one batch, which may have no rows.
+    fn batch(
+        &mut self,
+        batch: &Dataset,
+        schema: &IpcSchema,
+        dictionaries: &mut Dictionaries,
+        blocks: &mut Blocks,
+    ) -> Result<()> {
+        if let Some(part) = batch.parts().next() {
+            return self.part(&part?, schema, dictionaries, blocks);
+        }
+        let mut body = Body::default();
+        let empty = |node: &Node| ArrayData::new_empty(node.data_type());
+        schema.columns.iter().try_for_each(|node| body.add(node, &empty(node), dictionaries))?;
+        self.send(0, &body, dictionaries, blocks)
+    }
+
+    fn part(
+        &mut self,
+        part: &Part<'_>,
+        schema: &IpcSchema,
+        dictionaries: &mut Dictionaries,
+        blocks: &mut Blocks,
+    ) -> Result<()> {
+        let mut body = std::mem::take(&mut self.body);
+        for (node, &column) in schema.columns.iter().zip(part.piece.columns.iter()) {
+            let array = part.checked(column)?;
+            if !body.add_plain(node, array, &part.rows) {
+                body.add(node, &part.column(column)?, dictionaries)?;
+            }
+        }
+        let sent = self.send(part.rows.len(), &body, dictionaries, blocks);
+        // What was sent is let go.
+        body.clear();
+        self.body = body;
+        sent
+    }
+
+    fn send(&mut self, rows: usize, body: &Body, dictionaries: &mut Dictionaries, blocks: &mut Blocks) -> Result<()> {
+        self.dictionaries(dictionaries, blocks)?;
+        let block = self.record_batch(rows, body, None)?;
+        blocks.batches.push(block);
+        Ok(())
+    }
+
+    /// Writes the dictionary batches that what was encoded last needs.
+    fn dictionaries(&mut self, dictionaries: &mut Dictionaries, blocks: &mut Blocks) -> Result<()> {
+        for pending in dictionaries.pending()? {
+            let block = self.record_batch(pending.rows, &pending.body, Some((pending.id, pending.is_delta)))?;
+            blocks.dictionaries.push(block);
+        }
+        Ok(())
+    }
+
+    fn record_batch(&mut self, rows: usize, body: &Body, dictionary: Option<(i64, bool)>) -> Result<Block> {
+        let compressed = match self.compression {
+            None => None,
+            Some(codec) => Some(body.buffers.iter().map(|buffer| compress(buffer, codec)).collect::<Result<Vec<_>>>()?),
+        };
+        let buffers = compressed.as_ref().unwrap_or(&body.buffers);
+        let describe = || describe(rows, body, buffers);
+        if dictionary.is_some() {
+            return self.message(&metadata::batch_metadata(&describe(), self.compression, dictionary), buffers);
+        }
+        let (batch, encoded) = match self.last.take() {
+            Some(last) if is_shape_of(&last.0, rows, body, buffers) => last,
+            _ => {
+                let batch = describe();
+                let encoded = metadata::batch_metadata(&batch, self.compression, None);
+                (batch, encoded)
+            }
+        };
+        let block = self.message(&encoded, buffers);
+        self.last = Some((batch, encoded));
+        block
+    }
+
+    /// One encapsulated message, padded so that its body begins at a multiple of `ALIGNMENT`.
+    fn message(&mut self, metadata: &[u8], buffers: &[Buffer]) -> Result<Block> {
+        let (offset, prefix) = (self.at, 8);
+        let body = (self.at + prefix + metadata.len()).next_multiple_of(ALIGNMENT);
+        let padded = body - offset - prefix;
+        let too_large = |_| Error::unsupported(format!("metadata of {padded} bytes"));
+        let length = i32::try_from(padded).map_err(too_large)?;
+        let (continuation, len) = (u32::MAX.to_le_bytes(), length.to_le_bytes());
+        let mut slices = Vec::with_capacity(4 + 2 * buffers.len());
+        slices.extend([&continuation, &len, metadata, &ZEROS[..padded - metadata.len()]].map(IoSlice::new));
+        for buffer in buffers.iter().filter(|buffer| !buffer.is_empty()) {
+            slices.push(IoSlice::new(buffer));
+            let padding = buffer.len().next_multiple_of(ALIGNMENT) - buffer.len();
+            if padding > 0 {
+                slices.push(IoSlice::new(&ZEROS[..padding]));
+            }
+        }
+        self.put_all(&mut slices)?;
+        Ok(Block::new(offset as i64, length + prefix as i32, (self.at - body) as i64))
+    }
+
+    /// The end-of-stream marker.
+    fn end(&mut self) -> Result<()> {
+        self.put(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])
+    }
+
+    /// What is behind the marker in a file.
+    fn footer(&mut self, schema: &Schema, blocks: &Blocks) -> Result<()> {
+        let footer = metadata::footer(schema, &blocks.dictionaries, &blocks.batches);
+        let length = i32::try_from(footer.len()).map_err(|_| Error::unsupported("a footer of 2 GiB"))?;
+        self.put(&footer)?;
+        self.put(&length.to_le_bytes())?;
+        self.put(MAGIC)
+    }
+}
+
+/// What a batch's metadata says of its body, whose buffers lie one behind the other.
+fn describe(rows: usize, body: &Body, buffers: &[Buffer]) -> BatchMetadata {
+    let mut end = 0;
+    let place = |buffer: &Buffer| {
+        let start = end;
+        end += buffer.len().next_multiple_of(ALIGNMENT) as i64;
+        (start, buffer.len() as i64)
+    };
+    let buffers = buffers.iter().map(place).collect();
+    let (nodes, variadics) = (body.nodes.clone(), body.variadics.clone());
+    BatchMetadata { rows: rows as i64, nodes, buffers, variadics, body_length: end }
+}
+
+/// Whether that is what the metadata says.
+fn is_shape_of(metadata: &BatchMetadata, rows: usize, body: &Body, buffers: &[Buffer]) -> bool {
+    metadata.rows == rows as i64
+        && metadata.nodes == body.nodes
+        && metadata.variadics == body.variadics
+        && metadata.buffers.len() == buffers.len()
+        && metadata.buffers.iter().zip(buffers).all(|((_, len), buffer)| *len == buffer.len() as i64)
+}

@@ -1,0 +1,587 @@
+//! Arrays into the buffers of a segment.
+//!
+//! First everything that can be wrong with the rows is looked at ([`Incoming::new`]), then how many of them fit
+//! ([`Incoming::room`]), then they are written. What fails on the way, a full disk say, leaves bytes that no commit
+//! speaks of.
+
+use std::ops::Range;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::{NullBuffer, bit_mask};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef};
+
+use super::entries::Entries;
+use super::plan::{Kind, Plan, PlanNode};
+use super::sink::Place;
+use crate::array::{Value, key, value};
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::{field_type_name, type_name};
+
+/// Numbers that are moved while they are copied go through a piece of memory of this size.
+const CHUNK: usize = 64 << 10;
+
+/// Rows on their way into a table: one array for each column, in the table's order.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub arrays: Vec<ArrayData>,
+    pub rows: usize,
+    /// For each dictionary: the first item that is spoken of, and the keys from there on.
+    keys: Vec<(usize, Vec<u32>)>,
+}
+
+impl Incoming {
+    /// Matches columns to the table's by name, and checks types and nulls. New texts are added to the dictionaries.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` naming the column, `InvalidArgument` naming column and row.
+    pub fn new(
+        plan: &Plan,
+        fields: &[FieldRef],
+        arrays: &[ArrayData],
+        rows: usize,
+        entries: &mut [Entries],
+    ) -> Result<Incoming> {
+        let mut matched = Vec::with_capacity(plan.columns.len());
+        for node in &plan.columns {
+            let name = node.field.name();
+            let found = fields.iter().position(|field| field.name() == name);
+            let array = found.and_then(|number| arrays.get(number));
+            let array = array.ok_or_else(|| mismatch(format!("column '{name}' of the table is missing")))?;
+            check_type(node, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            check_nulls(node, array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            matched.push(array.clone());
+        }
+        if let Some(unknown) =
+            fields.iter().find(|field| plan.columns.iter().all(|node| node.field.name() != field.name()))
+        {
+            return Err(mismatch(format!("the table has no column '{}'", unknown.name())));
+        }
+        if fields.len() > plan.columns.len() {
+            return Err(mismatch("a column comes twice"));
+        }
+        let mut incoming = Incoming { arrays: matched, rows, keys: vec![(0, Vec::new()); plan.dictionaries.len()] };
+        for (number, node) in plan.columns.iter().enumerate() {
+            let array = incoming.arrays[number].clone();
+            let name = node.field.name();
+            incoming.gather(node, &array, 0..rows, entries).map_err(|e| e.context(format_args!("column '{name}'")))?;
+        }
+        Ok(incoming)
+    }
+
+    /// Finds the keys of all texts that go into dictionaries.
+    fn gather(
+        &mut self,
+        node: &PlanNode,
+        array: &ArrayData,
+        rows: Range<usize>,
+        entries: &mut [Entries],
+    ) -> Result<()> {
+        if let Kind::Keys { number } = node.kind {
+            let keys = keys_of(array, rows.clone(), &mut entries[number])?;
+            self.keys[number] = (rows.start, keys);
+            return Ok(());
+        }
+        let range = child_range(array, &rows)?;
+        node.children
+            .iter()
+            .zip(array.child_data())
+            .try_for_each(|(child, array)| self.gather(child, array, range.clone(), entries))
+    }
+
+    /// How many rows from `from` on fit into a segment that is filled as `counters` say.
+    pub fn room(
+        &self,
+        plan: &Plan,
+        from: usize,
+        counters: &[u64],
+        limits: &[u64],
+        entries: &[Entries],
+    ) -> Result<usize> {
+        let most = (self.rows - from).min(limits[0].saturating_sub(counters[0]) as usize);
+        let fits = |rows: usize| -> Result<bool> {
+            let needed = self.needs(plan, from..from + rows, counters, entries)?;
+            Ok(needed.iter().zip(limits).all(|(needed, limit)| needed <= limit))
+        };
+        if fits(most)? {
+            return Ok(most);
+        }
+        let (mut low, mut high) = (0, most);
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            *(if fits(middle)? { &mut low } else { &mut high }) = middle;
+        }
+        Ok(low)
+    }
+
+    /// The counters as they would be with these rows behind those that are there.
+    pub fn needs(&self, plan: &Plan, rows: Range<usize>, counters: &[u64], entries: &[Entries]) -> Result<Vec<u64>> {
+        let mut needed = counters.to_vec();
+        needed[0] += rows.len() as u64;
+        for (node, array) in plan.columns.iter().zip(&self.arrays) {
+            self.add_needs(plan, node, array, rows.clone(), &mut needed, entries)?;
+        }
+        Ok(needed)
+    }
+
+    fn add_needs(
+        &self,
+        plan: &Plan,
+        node: &PlanNode,
+        array: &ArrayData,
+        rows: Range<usize>,
+        needed: &mut [u64],
+        entries: &[Entries],
+    ) -> Result<()> {
+        match node.kind {
+            Kind::Bytes { counter, .. } => needed[counter] += text_len(array, rows.clone(), 0)?,
+            Kind::Views { counter } => needed[counter] += text_len(array, rows.clone(), 13)?,
+            Kind::Keys { number } => {
+                let most = self.keys(number, &rows).iter().max().map_or(0, |&key| key as usize + 1);
+                let dictionary = &plan.dictionaries[number];
+                let most = most.min(entries[number].len());
+                needed[dictionary.entries] = needed[dictionary.entries].max(most as u64);
+                needed[dictionary.bytes] = needed[dictionary.bytes].max(entries[number].bytes(most));
+            }
+            _ => (),
+        }
+        let range = child_range(array, &rows)?;
+        if let Kind::List { counter, .. } = node.kind {
+            needed[counter] += range.len() as u64;
+        }
+        node.children
+            .iter()
+            .zip(array.child_data())
+            .try_for_each(|(child, array)| self.add_needs(plan, child, array, range.clone(), needed, entries))
+    }
+
+    fn keys(&self, number: usize, rows: &Range<usize>) -> &[u32] {
+        let (start, keys) = &self.keys[number];
+        keys.get(rows.start - start..rows.end - start).unwrap_or_default()
+    }
+
+    /// Writes rows, which fit, behind those that are there.
+    pub fn write(&self, rows: Range<usize>, into: &mut impl Place, entries: &[Entries]) -> Result<()> {
+        let plan = into.plan().clone();
+        let at = into.now().counters[0];
+        for (node, array) in plan.columns.iter().zip(&self.arrays) {
+            self.write_node(node, at, array, rows.clone(), into, entries)?;
+        }
+        into.now().counters[0] += rows.len() as u64;
+        Ok(())
+    }
+
+    /// Writes rows of one node behind its first `at`.
+    fn write_node(
+        &self,
+        node: &PlanNode,
+        at: u64,
+        array: &ArrayData,
+        rows: Range<usize>,
+        into: &mut impl Place,
+        entries: &[Entries],
+    ) -> Result<()> {
+        if let Some(counter) = node.nulls {
+            into.now().counters[counter] += put_validity(into, node.region, at, array.nulls(), &rows)?;
+        }
+        match node.kind {
+            Kind::Fixed { width } => put_values(into, node.region + 1, at, array, &rows, width)?,
+            Kind::Bits => {
+                let bits = array.buffers().first().map_or(&[][..], |bits| bits.as_slice());
+                put_bits(into, node.region + 1, at, Some((bits, array.offset() + rows.start)), rows.len())?;
+            }
+            Kind::Bytes { width, counter } => put_text(into, node, at, array, &rows, width, counter)?,
+            Kind::Views { counter } => put_views(into, node, at, array, &rows, counter)?,
+            Kind::Keys { number } => {
+                let keys = self.keys(number, &rows);
+                let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
+                into.put_entries(number, &entries[number], most.min(entries[number].len()))?;
+                put_words(into, node.region + 1, 4 * at, keys, |key| key.to_le_bytes())?;
+            }
+            Kind::List { width, counter } => {
+                let (base, range) = (into.now().counters[counter], child_range(array, &rows)?);
+                put_offsets(into, node.region + 1, at, array, &rows, width, base)?;
+                for (child, array) in node.children.iter().zip(array.child_data()) {
+                    self.write_node(child, base, array, range.clone(), into, entries)?;
+                }
+                into.now().counters[counter] = base + range.len() as u64;
+                return Ok(());
+            }
+            Kind::FixedList { .. } | Kind::Struct => (),
+        }
+        let (at, range) = (node.child_rows(at, &[]).unwrap_or(at), child_range(array, &rows)?);
+        node.children
+            .iter()
+            .zip(array.child_data())
+            .try_for_each(|(child, array)| self.write_node(child, at, array, range.clone(), into, entries))
+    }
+}
+
+/// The columns of a batch of arrow-rs.
+pub(crate) fn arrays_of(batch: &RecordBatch) -> Vec<ArrayData> {
+    batch.columns().iter().map(|column| column.to_data()).collect()
+}
+
+fn mismatch(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::SchemaMismatch, message)
+}
+
+/// Whether an array of type `have` can go into the node: the same type, or the same text in another encoding.
+fn check_type(node: &PlanNode, have: &DataType) -> Result<()> {
+    if is_alike(node.field.data_type(), have) {
+        return Ok(());
+    }
+    Err(mismatch(format!("the table has {}, got {}", field_type_name(&node.field), type_name(have))))
+}
+
+fn is_alike(want: &DataType, have: &DataType) -> bool {
+    use DataType::*;
+    match (want, have) {
+        (List(want) | LargeList(want), List(have) | LargeList(have)) => is_alike(want.data_type(), have.data_type()),
+        (FixedSizeList(want, n), FixedSizeList(have, m)) => n == m && is_alike(want.data_type(), have.data_type()),
+        (Struct(want), Struct(have)) => {
+            want.len() == have.len()
+                && want.iter().zip(have).all(|(w, h)| w.name() == h.name() && is_alike(w.data_type(), h.data_type()))
+        }
+        (Timestamp(a, x), Timestamp(b, y)) => a == b && (x == y || is_utc(x) && is_utc(y)),
+        _ => want == have || text_kind(want).is_some_and(|kind| text_kind(have) == Some(kind)),
+    }
+}
+
+fn is_utc(zone: &Option<std::sync::Arc<str>>) -> bool {
+    zone.as_deref().is_some_and(|zone| ["UTC", "Etc/UTC", "+00:00", "Z"].contains(&zone))
+}
+
+/// Text (true) or bytes (false) in any encoding.
+fn text_kind(data_type: &DataType) -> Option<bool> {
+    use DataType::*;
+    match data_type {
+        Utf8 | LargeUtf8 | Utf8View => Some(true),
+        Binary | LargeBinary | BinaryView => Some(false),
+        Dictionary(_, values) => text_kind(values),
+        _ => None,
+    }
+}
+
+fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result<()> {
+    if let DataType::Dictionary(..) = array.data_type()
+        && array.child_data().first().is_some_and(|values| values.null_count() > 0)
+    {
+        return Err(Error::unsupported("a dictionary with null values; decode the column first"));
+    }
+    let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) else {
+        return check_child_nulls(node, array, &rows);
+    };
+    if node.nulls.is_none()
+        && let Some(row) = rows.clone().find(|&row| nulls.is_null(row))
+    {
+        let name = node.field.name();
+        return Err(Error::argument(format!("row {row}: null, and '{name}' is declared without nulls")));
+    }
+    // Below a null anything may stand.
+    let has_child_nulls =
+        array.child_data().iter().any(|child| child.null_count() > 0 || !child.child_data().is_empty());
+    if node.children.is_empty() || !has_child_nulls {
+        return Ok(());
+    }
+    rows.filter(|&row| nulls.is_valid(row)).try_for_each(|row| check_child_nulls(node, array, &(row..row + 1)))
+}
+
+fn check_child_nulls(node: &PlanNode, array: &ArrayData, rows: &Range<usize>) -> Result<()> {
+    if node.children.is_empty() {
+        return Ok(());
+    }
+    let range = child_range(array, rows)?;
+    node.children.iter().zip(array.child_data()).try_for_each(|(child, array)| check_nulls(child, array, range.clone()))
+}
+
+/// The rows of the children that rows of an array speak of.
+fn child_range(array: &ArrayData, rows: &Range<usize>) -> Result<Range<usize>> {
+    let range = match array.data_type() {
+        DataType::List(_) => offset_at(array, rows.start, 4)?..offset_at(array, rows.end, 4)?,
+        DataType::LargeList(_) => offset_at(array, rows.start, 8)?..offset_at(array, rows.end, 8)?,
+        DataType::FixedSizeList(_, size) => {
+            let size = usize::try_from(*size).unwrap_or(0);
+            (array.offset() + rows.start).saturating_mul(size)..(array.offset() + rows.end).saturating_mul(size)
+        }
+        DataType::Struct(_) => rows.clone(),
+        _ => return Ok(0..0),
+    };
+    match range.start <= range.end && array.child_data().iter().all(|child| range.end <= child.len()) {
+        true => Ok(range),
+        false => Err(Error::invalid("a list's offsets are not in order inside its items")),
+    }
+}
+
+/// Offset number `row` of an array; 0 of one without rows.
+fn offset_at(array: &ArrayData, row: usize, width: usize) -> Result<usize> {
+    let bytes = array.buffers().first().map_or(&[][..], |offsets| offsets.as_slice());
+    if array.is_empty() && bytes.is_empty() {
+        return Ok(0);
+    }
+    let at = (array.offset() + row) * width;
+    let offset = bytes.get(at..at + width).map(|raw| match raw.first_chunk::<8>() {
+        Some(raw) => i64::from_le_bytes(*raw),
+        None => raw.first_chunk().map_or(-1, |raw| i32::from_le_bytes(*raw).into()),
+    });
+    let offset = offset.and_then(|offset| usize::try_from(offset).ok());
+    offset.ok_or_else(|| Error::invalid(format!("row {row}: an offset is missing or negative")))
+}
+
+/// The width of the array's offsets where it is text with offsets.
+fn text_width(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::Utf8 | DataType::Binary => Some(4),
+        DataType::LargeUtf8 | DataType::LargeBinary => Some(8),
+        _ => None,
+    }
+}
+
+/// The bytes of all texts that have `least` bytes at least.
+fn text_len(array: &ArrayData, rows: Range<usize>, least: usize) -> Result<u64> {
+    if let (Some(width), 0) = (text_width(array.data_type()), least) {
+        let (from, to) = (offset_at(array, rows.start, width)?, offset_at(array, rows.end, width)?);
+        return to
+            .checked_sub(from)
+            .map(|len| len as u64)
+            .ok_or_else(|| Error::invalid("text offsets are not in order"));
+    }
+    rows.map(|row| Ok(text_at(array, row)?.filter(|text| text.len() >= least).map_or(0, |text| text.len() as u64)))
+        .sum()
+}
+
+fn text_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
+    match value(array, row)? {
+        Value::Str(text) => Ok(Some(text.as_bytes())),
+        Value::Bytes(bytes) => Ok(Some(bytes)),
+        _ => Ok(None),
+    }
+}
+
+/// The keys of rows of texts, however they are encoded; 0 of nulls.
+fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Result<Vec<u32>> {
+    let full = || Error::new(ErrorKind::Unsupported, "a dictionary of more than 2^31 values or bytes");
+    let DataType::Dictionary(..) = array.data_type() else {
+        let key = |row| text_at(array, row)?.map_or(Ok(0), |text| entries.key(text).ok_or_else(full));
+        return rows.map(key).collect();
+    };
+    let values = array.child_data().first().ok_or_else(|| Error::invalid("a dictionary without values"))?;
+    let mut known: Vec<Option<u32>> = vec![None; values.len()];
+    rows.map(|row| {
+        if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+            return Ok(0);
+        }
+        let number = key(array, array.offset() + row)?;
+        if let Some(Some(key)) = known.get(number) {
+            return Ok(*key);
+        }
+        let text = text_at(values, number)?.unwrap_or_default();
+        let key = entries.key(text).ok_or_else(full)?;
+        known[number] = Some(key);
+        Ok(key)
+    })
+    .collect()
+}
+
+/// Appends validity bits; the number of nulls among them.
+fn put_validity(
+    into: &mut impl Place,
+    region: usize,
+    at: u64,
+    nulls: Option<&NullBuffer>,
+    rows: &Range<usize>,
+) -> Result<u64> {
+    let source = nulls.map(|nulls| (nulls.validity(), nulls.offset() + rows.start));
+    let set = put_bits(into, region, at, source, rows.len())?;
+    Ok((rows.len() - set) as u64)
+}
+
+/// Appends `count` bits behind the first `at`, from a bit of `source` on or all set. How many are set.
+fn put_bits(
+    into: &mut impl Place,
+    region: usize,
+    at: u64,
+    source: Option<(&[u8], usize)>,
+    count: usize,
+) -> Result<usize> {
+    if count == 0 {
+        return Ok(0);
+    }
+    let shift = (at % 8) as usize;
+    let mut scratch = std::mem::take(into.scratch());
+    scratch.clear();
+    scratch.resize((shift + count).div_ceil(8), 0);
+    let set = match source {
+        Some((bits, from)) if bits.len() * 8 >= from + count => {
+            count - bit_mask::set_bits(&mut scratch, bits, shift, from, count)
+        }
+        Some(_) => return Err(Error::invalid("a bitmap is shorter than its array")),
+        None => {
+            scratch.fill(0xff);
+            scratch[0] &= 0xff << shift;
+            count
+        }
+    };
+    // The tail may hold bits of rows that were given up.
+    scratch[0] |= into.now().tails[region] & !(0xff << shift);
+    let rest = (shift + count) % 8;
+    let last = scratch.len() - 1;
+    if rest > 0 {
+        scratch[last] &= !(0xff << rest);
+    }
+    into.now().tails[region] = if rest > 0 { scratch[last] } else { 0 };
+    let done = into.put(region, at / 8, &scratch);
+    *into.scratch() = scratch;
+    done.map(|()| set)
+}
+
+fn put_values(
+    into: &mut impl Place,
+    region: usize,
+    at: u64,
+    array: &ArrayData,
+    rows: &Range<usize>,
+    width: usize,
+) -> Result<()> {
+    let (from, to) = ((array.offset() + rows.start) * width, (array.offset() + rows.end) * width);
+    let bytes = array.buffers().first().and_then(|values| values.get(from..to));
+    put_large(into, region, at * width as u64, bytes.ok_or_else(|| Error::invalid("fewer values than rows"))?)
+}
+
+/// Large pieces go in chunks that stay in the cache while the kernel copies them.
+fn put_large(into: &mut impl Place, region: usize, mut at: u64, bytes: &[u8]) -> Result<()> {
+    for chunk in bytes.chunks(4 * CHUNK) {
+        into.put(region, at, chunk)?;
+        at += chunk.len() as u64;
+    }
+    Ok(())
+}
+
+/// Appends numbers of `N` bytes from byte `at` of the region on: `make` of each of `source`.
+fn put_words<T, const N: usize>(
+    into: &mut impl Place,
+    region: usize,
+    mut at: u64,
+    source: &[T],
+    mut make: impl FnMut(&T) -> [u8; N],
+) -> Result<()> {
+    let mut scratch = std::mem::take(into.scratch());
+    let mut done = Ok(());
+    for chunk in source.chunks(CHUNK / N) {
+        scratch.resize(N * chunk.len(), 0);
+        for (word, item) in scratch.as_chunks_mut::<N>().0.iter_mut().zip(chunk) {
+            *word = make(item);
+        }
+        done = done.and_then(|()| into.put(region, at, &scratch));
+        at += scratch.len() as u64;
+    }
+    *into.scratch() = scratch;
+    done
+}
+
+/// Appends the ends of texts or lists, counted from `base`.
+fn put_offsets(
+    into: &mut impl Place,
+    region: usize,
+    at: u64,
+    array: &ArrayData,
+    rows: &Range<usize>,
+    width: usize,
+    base: u64,
+) -> Result<()> {
+    let source =
+        text_width(array.data_type()).unwrap_or(if matches!(array.data_type(), DataType::List(_)) { 4 } else { 8 });
+    let first = offset_at(array, rows.start, source)? as u64;
+    let shift = base.wrapping_sub(first);
+    let offsets = array.buffers().first().map_or(&[][..], |offsets| offsets.as_slice());
+    let range = (array.offset() + rows.start + 1) * source..(array.offset() + rows.end + 1) * source;
+    let offsets = offsets.get(range).unwrap_or_default();
+    let start = (at + 1) * width as u64;
+    let (mut last, mut sorted) = (first, true);
+    let mut next = |offset: u64| {
+        sorted &= offset >= last;
+        last = offset;
+        offset.wrapping_add(shift)
+    };
+    let narrow = |raw: &[u8; 4]| u64::from(u32::from_le_bytes(*raw));
+    let wide = |raw: &[u8; 8]| u64::from_le_bytes(*raw);
+    let (fours, eights) = (offsets.as_chunks().0, offsets.as_chunks().0);
+    match (source, width) {
+        (4, 4) => put_words(into, region, start, fours, |raw| (next(narrow(raw)) as u32).to_le_bytes())?,
+        (4, _) => put_words(into, region, start, fours, |raw| next(narrow(raw)).to_le_bytes())?,
+        (_, 4) => put_words(into, region, start, eights, |raw| (next(wide(raw)) as u32).to_le_bytes())?,
+        _ => put_words(into, region, start, eights, |raw| next(wide(raw)).to_le_bytes())?,
+    }
+    if sorted { Ok(()) } else { Err(Error::invalid("offsets are not in order")) }
+}
+
+fn put_text(
+    into: &mut impl Place,
+    node: &PlanNode,
+    at: u64,
+    array: &ArrayData,
+    rows: &Range<usize>,
+    width: usize,
+    counter: usize,
+) -> Result<()> {
+    let base = into.now().counters[counter];
+    if let Some(source) = text_width(array.data_type()) {
+        put_offsets(into, node.region + 1, at, array, rows, width, base)?;
+        let range = offset_at(array, rows.start, source)?..offset_at(array, rows.end, source)?;
+        let text = array.buffers().get(1).and_then(|text| text.get(range));
+        let text = text.ok_or_else(|| Error::invalid("text ends behind its buffer"))?;
+        put_large(into, node.region + 2, base, text)?;
+        into.now().counters[counter] = base + text.len() as u64;
+        return Ok(());
+    }
+    let (mut ends, mut text) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in rows.clone() {
+        text.extend_from_slice(text_at(array, row)?.unwrap_or_default());
+        ends.push(base + text.len() as u64);
+    }
+    let start = (at + 1) * width as u64;
+    match width {
+        4 => put_words(into, node.region + 1, start, &ends, |&end: &u64| (end as u32).to_le_bytes())?,
+        _ => put_words(into, node.region + 1, start, &ends, |end: &u64| end.to_le_bytes())?,
+    }
+    put_large(into, node.region + 2, base, &text)?;
+    into.now().counters[counter] = base + text.len() as u64;
+    Ok(())
+}
+
+fn put_views(
+    into: &mut impl Place,
+    node: &PlanNode,
+    at: u64,
+    array: &ArrayData,
+    rows: &Range<usize>,
+    counter: usize,
+) -> Result<()> {
+    let base = into.now().counters[counter];
+    let (mut views, mut text) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in rows.clone() {
+        let value = text_at(array, row)?.unwrap_or_default();
+        views.push(view(value, base + text.len() as u64));
+        if value.len() > 12 {
+            text.extend_from_slice(value);
+        }
+    }
+    put_words(into, node.region + 1, 16 * at, &views, |view: &[u8; 16]| *view)?;
+    put_large(into, node.region + 2, base, &text)?;
+    into.now().counters[counter] = base + text.len() as u64;
+    Ok(())
+}
+
+/// The view of a text that, if it is long, stands at `at` of buffer 0.
+pub(super) fn view(text: &[u8], at: u64) -> [u8; 16] {
+    let mut view = [0; 16];
+    view[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
+    match text.len() {
+        0..=12 => view[4..4 + text.len()].copy_from_slice(text),
+        _ => {
+            view[4..8].copy_from_slice(&text[..4]);
+            view[12..].copy_from_slice(&(at as u32).to_le_bytes());
+        }
+    }
+    view
+}

@@ -1,0 +1,49 @@
+//! The buffers of a plan as arrays.
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+
+use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
+use crate::array::Parts;
+use crate::error::{Error, Result};
+
+/// `rows` rows of a node, as far as `counters` say that its buffers are filled; `part` has the first bytes of a region.
+pub(crate) fn column(
+    plan: &Plan,
+    node: &PlanNode,
+    rows: u64,
+    counters: &[u64],
+    part: &impl Fn(usize, u64) -> Option<Buffer>,
+) -> Result<ArrayData> {
+    let past = || Error::invalid("a buffer ends behind its place");
+    let lengths = node.lengths(rows, counters).ok_or_else(past)?;
+    let mut buffers = Vec::with_capacity(3);
+    for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
+        buffers.push(part(node.region + number, length).ok_or_else(past)?);
+    }
+    let validity = buffers.remove(0);
+    let validity = node.nulls.filter(|&counter| counters[counter] > 0).map(|c| (validity, counters[c] as usize));
+    let children = match node.kind {
+        Kind::Keys { number } => vec![dictionary(&plan.dictionaries[number], counters, part)?],
+        _ => {
+            let rows = node.child_rows(rows, counters).ok_or_else(past)?;
+            let children = node.children.iter();
+            children.map(|child| column(plan, child, rows, counters, part)).collect::<Result<_>>()?
+        }
+    };
+    let data_type = node.field.data_type().clone();
+    Ok(Parts { data_type, len: rows as usize, validity, buffers, children }.assemble())
+}
+
+/// The values of a dictionary.
+pub(crate) fn dictionary(
+    dictionary: &PlanDictionary,
+    counters: &[u64],
+    part: &impl Fn(usize, u64) -> Option<Buffer>,
+) -> Result<ArrayData> {
+    let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+    let parts = part(dictionary.region + 1, 4 * (entries + 1)).zip(part(dictionary.region + 2, bytes));
+    let (offsets, text) = parts.ok_or_else(|| Error::invalid("a dictionary ends behind its place"))?;
+    let (data_type, buffers) = (dictionary.value_type.clone(), vec![offsets, text]);
+    Ok(Parts { data_type, len: entries as usize, validity: None, buffers, children: Vec::new() }.assemble())
+}

@@ -1,0 +1,253 @@
+//! Rows gathered in memory: what a segment is, without a file. The buffers are never moved while they grow, and `finish`
+//! makes arrays of them where they are.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_data::ArrayData;
+use arrow_schema::{FieldRef, SchemaRef};
+
+use super::append::{Incoming, arrays_of};
+use super::arrays;
+use super::entries::Entries;
+use super::plan::{Kind, Plan, PlanNode};
+use super::row::{check_values, find_keys, has_room, put_row};
+use super::sink::{Mark, Place};
+use crate::array::{Bytes, Value, to_array};
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::map::{GrowableBuffer, Look, guard};
+
+/// Gathers rows, batches and datasets into one contiguous record batch in memory.
+///
+/// Columns are of the types that [`Writer`](crate::Writer) takes as well. Text of more than 2 GiB in one column begins a
+/// new batch, unless its offsets have 64 bits.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use arrow_schema::{DataType, Field, Schema};
+/// # use arrowwood::{Builder, Value};
+/// let fields = vec![Field::new("n", DataType::Int64, false), Field::new("text", DataType::Utf8, true)];
+/// let mut builder = Builder::new(Arc::new(Schema::new(fields)))?;
+/// builder.append_row(&[Value::Int(5), Value::Str("five")])?;
+/// builder.append_row(&[Value::Int(6), Value::Null])?;
+/// let dataset = builder.finish()?;
+/// assert_eq!((dataset.len()?, dataset.num_batches()?), (2, 1));
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Builder {
+    schema: SchemaRef,
+    live: Gathered,
+    limits: Vec<u64>,
+    entries: Vec<Entries>,
+    /// Batches that are full.
+    done: Vec<RecordBatch>,
+    done_rows: u64,
+    row_keys: Vec<u32>,
+    /// Why nothing can be built any more.
+    broken: Option<Error>,
+}
+
+impl Builder {
+    /// A builder of no rows yet.
+    ///
+    /// # Errors
+    /// `Unsupported`, naming the column, for types that don't grow.
+    pub fn new(schema: SchemaRef) -> Result<Builder> {
+        let plan = Arc::new(Plan::of(&schema)?);
+        let limits = plan.limits(|_| 1 << 40);
+        let entries = plan.dictionaries.iter().map(|_| Entries::default()).collect();
+        let live = Gathered::new(plan)?;
+        Ok(Builder {
+            schema,
+            live,
+            limits,
+            entries,
+            done: Vec::new(),
+            done_rows: 0,
+            row_keys: Vec::new(),
+            broken: None,
+        })
+    }
+
+    /// The schema of what is built.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> u64 {
+        self.done_rows + self.live.now.counters[0]
+    }
+
+    /// Appends the rows of a batch, whose columns are matched by name.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` and `InvalidArgument`, naming column and row; then nothing was appended. `Io` when there is no
+    /// memory.
+    pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let schema = batch.schema();
+        self.append_arrays(schema.fields(), &arrays_of(batch), batch.num_rows())
+    }
+
+    /// Appends all rows of a dataset, batch by batch.
+    ///
+    /// # Errors
+    /// As [`Builder::append`], and what the dataset's own values give; the batches before stay.
+    pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
+        dataset.watched(Look::Now, || {
+            for part in dataset.parts() {
+                let part = part?;
+                self.append_arrays(dataset.schema().fields(), &part.columns()?, part.rows.len())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Appends one row: a value for each column, as for [`Writer::append_row`](crate::Writer::append_row).
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the column, for a value of another type or out of range, or a null where there are none;
+    /// then nothing was appended. `Io` when there is no memory.
+    pub fn append_row(&mut self, row: &[Value<'_>]) -> Result<()> {
+        self.check()?;
+        let plan = self.live.plan.clone();
+        check_values(&plan, row)?;
+        let mut keys = std::mem::take(&mut self.row_keys);
+        let put = find_keys(&plan, &mut self.entries, row, &mut keys).and_then(|()| {
+            if !has_room(&plan, &self.entries, row, &keys, &self.live.now.counters, &self.limits) {
+                self.roll()?;
+            }
+            put_row(&mut self.live, &plan, &self.entries, row, &keys)
+        });
+        self.row_keys = keys;
+        put
+    }
+
+    pub(super) fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
+        self.check()?;
+        let incoming = guard(|| Incoming::new(&self.live.plan, fields, arrays, rows, &mut self.entries))?;
+        let (before, batches) = (self.live.now.clone(), self.done.len());
+        let written = guard(|| self.write(&incoming));
+        if let Err(e) = &written {
+            // What went into a batch that is full can't be taken back.
+            match batches == self.done.len() {
+                true => self.live.now = before,
+                false => self.broken = Some(e.clone()),
+            }
+        }
+        written
+    }
+
+    fn write(&mut self, incoming: &Incoming) -> Result<()> {
+        let plan = self.live.plan.clone();
+        let mut from = 0;
+        while from < incoming.rows {
+            let room = incoming.room(&plan, from, &self.live.now.counters, &self.limits, &self.entries)?;
+            if room == 0 {
+                self.roll()?;
+                continue;
+            }
+            incoming.write(from..from + room, &mut self.live, &self.entries)?;
+            from += room;
+        }
+        Ok(())
+    }
+
+    /// Goes on in a new batch.
+    fn roll(&mut self) -> Result<()> {
+        if self.live.now.counters[0] == 0 {
+            return Err(Error::argument("a single row is larger than its column's type can hold"));
+        }
+        let next = Gathered::new(self.live.plan.clone())?;
+        let full = std::mem::replace(&mut self.live, next);
+        self.done_rows += full.now.counters[0];
+        self.done.push(full.finish(&self.schema)?);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// The rows as a dataset: the memory they are in, without a copy.
+    ///
+    /// # Errors
+    /// What has made the builder fail before.
+    pub fn finish(mut self) -> Result<Dataset> {
+        self.check()?;
+        if self.live.now.counters[0] > 0 || self.done.is_empty() {
+            self.done.push(self.live.finish(&self.schema)?);
+        }
+        Dataset::from_batches(self.schema, self.done)
+    }
+}
+
+/// The buffers of one batch, in memory.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    plan: Arc<Plan>,
+    pub now: Mark,
+    buffers: Vec<GrowableBuffer>,
+    scratch: Vec<u8>,
+}
+
+impl Gathered {
+    pub fn new(plan: Arc<Plan>) -> Result<Gathered> {
+        let now = Mark { counters: vec![0; plan.counters], tails: vec![0; plan.regions] };
+        let buffers = (0..plan.regions).map(|_| GrowableBuffer::new()).collect();
+        let mut gathered = Gathered { plan: plan.clone(), now, buffers, scratch: Vec::new() };
+        // Offsets begin with a 0 that no row writes.
+        let mut starts: Vec<_> = plan.dictionaries.iter().map(|dictionary| (dictionary.region + 1, 4)).collect();
+        let mut visit = |node: &PlanNode| match node.kind {
+            Kind::Bytes { width, .. } | Kind::List { width, .. } => starts.push((node.region + 1, width)),
+            _ => (),
+        };
+        plan.columns.iter().for_each(|column| column.each(&mut visit));
+        starts.into_iter().try_for_each(|(region, width)| gathered.put(region, 0, &[0; 8][..width]))?;
+        Ok(gathered)
+    }
+
+    /// The columns, where they are.
+    pub fn arrays(self) -> Result<Vec<ArrayData>> {
+        let Gathered { plan, now, buffers, .. } = self;
+        let parts: Vec<Bytes> = buffers.into_iter().map(Bytes::from).collect();
+        let part = |region: usize, len: u64| parts[region].slice(0, usize::try_from(len).ok()?);
+        let column = |node| arrays::column(&plan, node, now.counters[0], &now.counters, &part);
+        plan.columns.iter().map(column).collect()
+    }
+
+    pub fn finish(self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let rows = self.now.counters[0] as usize;
+        batch(schema, rows, self.arrays()?)
+    }
+}
+
+impl Place for Gathered {
+    fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    #[inline]
+    fn now(&mut self) -> &mut Mark {
+        &mut self.now
+    }
+
+    fn scratch(&mut self) -> &mut Vec<u8> {
+        &mut self.scratch
+    }
+
+    #[inline]
+    fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        self.buffers[region].put(at as usize, bytes)
+    }
+}
+
+/// A record batch of arrays that are good.
+pub(super) fn batch(schema: &SchemaRef, rows: usize, arrays: Vec<ArrayData>) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let columns = arrays.into_iter().map(to_array).collect();
+    let made = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
+    made.map_err(|e| Error::invalid(e.to_string()))
+}

@@ -1,0 +1,146 @@
+//! A value as the bytes in which its column stores it.
+
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+
+use crate::array::Value;
+
+/// The bytes of the widest fixed-width value.
+pub(super) const WIDEST: usize = 32;
+
+/// Whether a signed integer of 64 bits is what the type stores.
+#[inline]
+pub(super) fn is_signed_word(data_type: &DataType) -> bool {
+    use DataType::{Date64, Duration, Int64, Time64, Timestamp};
+    matches!(data_type, Int64 | Timestamp(..) | Date64 | Time64(_) | Duration(_))
+}
+
+/// The bytes of a fixed-width value, first ones first, and how many they are.
+#[inline]
+pub(super) fn fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WIDEST], usize)> {
+    use DataType::*;
+    let number = match value {
+        Value::Float64(x) => return float(data_type, *x),
+        Value::Float32(x) => return float(data_type, (*x).into()),
+        Value::Int(n) => i128::from(*n),
+        Value::UInt(n) => i128::from(*n),
+        Value::Int128(n) => *n,
+        Value::Date(days) => match data_type {
+            Date32 => i128::from(*days),
+            Date64 => i128::from(*days) * 86_400_000,
+            _ => return None,
+        },
+        Value::Time(n, unit) => match data_type {
+            Time32(own) | Time64(own) => scaled(*n, *unit, *own)?,
+            _ => return None,
+        },
+        Value::Timestamp(n, unit, _) => match data_type {
+            Timestamp(own, _) => scaled(*n, *unit, *own)?,
+            _ => return None,
+        },
+        Value::Duration(n, unit) => match data_type {
+            Duration(own) => scaled(*n, *unit, *own)?,
+            _ => return None,
+        },
+        Value::Decimal { digits, scale } => return decimal(data_type, *digits, *scale),
+        Value::Interval { months, days, nanoseconds, .. } => return interval(data_type, *months, *days, *nanoseconds),
+        _ => return None,
+    };
+    integer(data_type, number)
+}
+
+fn bytes<const N: usize>(raw: [u8; N]) -> Option<([u8; WIDEST], usize)> {
+    let mut wide = [0; WIDEST];
+    wide[..N].copy_from_slice(&raw);
+    Some((wide, N))
+}
+
+#[inline]
+fn integer(data_type: &DataType, n: i128) -> Option<([u8; WIDEST], usize)> {
+    use DataType::*;
+    match data_type {
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) => bytes(i64::try_from(n).ok()?.to_le_bytes()),
+        Int32 | Date32 | Time32(_) => bytes(i32::try_from(n).ok()?.to_le_bytes()),
+        UInt64 => bytes(u64::try_from(n).ok()?.to_le_bytes()),
+        UInt32 => bytes(u32::try_from(n).ok()?.to_le_bytes()),
+        Int16 => bytes(i16::try_from(n).ok()?.to_le_bytes()),
+        UInt16 => bytes(u16::try_from(n).ok()?.to_le_bytes()),
+        Int8 => bytes(i8::try_from(n).ok()?.to_le_bytes()),
+        UInt8 => bytes(u8::try_from(n).ok()?.to_le_bytes()),
+        Float16 | Float32 | Float64 => {
+            // Integers that a double holds exactly.
+            let exact = n as f64;
+            if exact as i128 == n { float(data_type, exact) } else { None }
+        }
+        Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => {
+            decimal(data_type, arrow_buffer::i256::from_i128(n), 0)
+        }
+        _ => None,
+    }
+}
+
+fn float(data_type: &DataType, x: f64) -> Option<([u8; WIDEST], usize)> {
+    match data_type {
+        DataType::Float64 => bytes(x.to_le_bytes()),
+        DataType::Float32 => bytes((x as f32).to_le_bytes()),
+        DataType::Float16 => bytes(half::f16::from_f64(x).to_le_bytes()),
+        _ => None,
+    }
+}
+
+fn decimal(data_type: &DataType, digits: arrow_buffer::i256, scale: i8) -> Option<([u8; WIDEST], usize)> {
+    use DataType::*;
+    let (Decimal32(precision, own)
+    | Decimal64(precision, own)
+    | Decimal128(precision, own)
+    | Decimal256(precision, own)) = data_type
+    else {
+        return None;
+    };
+    let more = u32::try_from(i32::from(*own) - i32::from(scale)).ok()?;
+    let ten = arrow_buffer::i256::from(10i64);
+    let digits = digits.checked_mul(ten.checked_pow(more)?)?;
+    let limit = ten.checked_pow((*precision).into());
+    if limit.is_some_and(|limit| digits >= limit || digits <= -limit) {
+        return None;
+    }
+    let (wide, width) = bytes(digits.to_le_bytes())?;
+    let width = data_type.primitive_width().unwrap_or(width);
+    Some((wide, width))
+}
+
+fn interval(data_type: &DataType, months: i32, days: i32, nanoseconds: i64) -> Option<([u8; WIDEST], usize)> {
+    let DataType::Interval(unit) = data_type else { return None };
+    match unit {
+        IntervalUnit::YearMonth if days == 0 && nanoseconds == 0 => bytes(months.to_le_bytes()),
+        IntervalUnit::DayTime if months == 0 && nanoseconds % 1_000_000 == 0 => {
+            let millis = i32::try_from(nanoseconds / 1_000_000).ok()?;
+            let mut raw = [0; 8];
+            raw[..4].copy_from_slice(&days.to_le_bytes());
+            raw[4..].copy_from_slice(&millis.to_le_bytes());
+            bytes(raw)
+        }
+        IntervalUnit::MonthDayNano => {
+            let mut raw = [0; 16];
+            raw[..4].copy_from_slice(&months.to_le_bytes());
+            raw[4..8].copy_from_slice(&days.to_le_bytes());
+            raw[8..].copy_from_slice(&nanoseconds.to_le_bytes());
+            bytes(raw)
+        }
+        _ => None,
+    }
+}
+
+/// `n` of `unit` in `own` units, where that is a whole number.
+pub(super) fn scaled(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
+    let per_second = |unit| match unit {
+        TimeUnit::Second => 1i128,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    if unit == own {
+        return Some(n.into());
+    }
+    let product = i128::from(n) * per_second(own);
+    (product % per_second(unit) == 0).then(|| product / per_second(unit))
+}

@@ -1,0 +1,318 @@
+//! Many batches as one: each column gathered into memory of its own, by all threads.
+//!
+//! Values of a fixed width have their place before anything is copied, so the rows are cut into blocks and each thread
+//! takes the next one; what such values are made of is touched first by the thread that copies it. Text, lists and the
+//! like are put one behind the other, column by column, by the code that appends to tables.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow_array::Array;
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef, Schema};
+
+use super::append::Incoming;
+use super::builder::{Gathered, batch};
+use super::entries::Entries;
+use super::plan::Plan;
+use crate::array::{Bytes, Parts, to_array};
+use crate::dataset::{Dataset, Index, Part, Piece, Plain};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::{GrowableBuffer, Look, copy_past_caches, settle};
+use crate::parallel;
+use crate::types::layout;
+
+/// Bytes that a thread copies before it asks for more.
+const BLOCK: usize = 1 << 20;
+/// More than this will have left the caches before anybody looks at it.
+const BEYOND_CACHES: usize = 32 << 20;
+
+impl Dataset {
+    /// All rows as one record batch in memory; itself where it is one batch already. Text of more than 2 GiB in one
+    /// column takes several, unless its offsets have 64 bits.
+    ///
+    /// # Errors
+    /// `InvalidData` where a value is damaged, `Io` when there is no memory, `Unsupported` where dictionaries can't be
+    /// made one.
+    pub fn collect(&self) -> Result<Dataset> {
+        self.watched(Look::Now, || collect(self))
+    }
+
+    /// Columns of one fixed width, without nulls, one behind the other in one piece of memory: `None` where a column has
+    /// nulls, or another width than `width`.
+    ///
+    /// # Errors
+    /// As [`Dataset::collect`].
+    pub fn block(&self, width: usize) -> Result<Option<GrowableBuffer>> {
+        self.watched(Look::Now, || block(self, width))
+    }
+}
+
+fn collect(dataset: &Dataset) -> Result<Dataset> {
+    let rows = Rows::of(dataset)?;
+    if rows.index.len() < 2 {
+        return Ok(dataset.clone());
+    }
+    let fields = dataset.schema().fields();
+    let widths = (0..fields.len()).map(|column| rows.width(column, fields[column].data_type()));
+    let widths = widths.collect::<Result<Vec<_>>>()?;
+    let (fixed, rest): (Vec<usize>, Vec<usize>) = (0..fields.len()).partition(|&column| widths[column].is_some());
+    let fixed: Vec<_> = fixed.into_iter().filter_map(|column| Some((column, widths[column]?))).collect();
+    let mut buffers = fixed.iter().map(|&(_, width)| sized(rows.count, width)).collect::<Result<Vec<_>>>()?;
+    let copying = Copying::of(&fixed, fields.len());
+    rows.copy(&copying, buffers.iter_mut().map(GrowableBuffer::as_mut_slice).collect())?;
+    let mut values: Vec<Option<Buffer>> = vec![None; fields.len()];
+    for (&(column, width), buffer) in fixed.iter().zip(buffers) {
+        values[column] = Bytes::from(buffer).slice(0, rows.count * width);
+    }
+    let bytes = usize::try_from(dataset.select_at(&rest)?.nbytes()?).unwrap_or(usize::MAX);
+    let columns = (0..fields.len()).map(Ok::<_, Error>);
+    let weight = bytes / fields.len().max(1);
+    let make = |column: usize| match &values[column] {
+        Some(values) => rows.fixed(column, values.clone(), fields[column].data_type(), copying.met_nulls(column)),
+        None => rows.gathered(column, &fields[column]),
+    };
+    let arrays = parallel::try_map(columns, bytes, |_| weight, make, || ())?;
+    match arrays.into_iter().collect::<Option<Vec<_>>>() {
+        Some(arrays) => {
+            Dataset::from_batches(dataset.schema().clone(), vec![batch(dataset.schema(), rows.count, arrays)?])
+        }
+        // More text than 32 bits can count: two batches.
+        None => {
+            let (all, half) = (rows.count as u64, rows.count as u64 / 2);
+            Dataset::concat(&[collect(&dataset.slice(0, half)?)?, collect(&dataset.slice(half, all - half)?)?])
+        }
+    }
+}
+
+fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
+    let rows = Rows::of(dataset)?;
+    let columns: Vec<(usize, usize)> = (0..dataset.num_columns()).map(|column| (column, width)).collect();
+    if dataset.schema().fields().iter().any(|field| fixed_width(field.data_type()) != Some(width)) {
+        return Ok(None);
+    }
+    let mut buffer = sized(rows.count, width * columns.len())?;
+    let slices = buffer.as_mut_slice().chunks_mut((rows.count * width).max(1)).collect();
+    let copying = Copying { until_nulls: true, ..Copying::of(&columns, columns.len()) };
+    rows.copy(&copying, slices)?;
+    Ok((!copying.is_over()).then_some(buffer))
+}
+
+/// A buffer of that many bytes, whatever they are.
+fn sized(rows: usize, width: usize) -> Result<GrowableBuffer> {
+    let len = rows.checked_mul(width).ok_or_else(|| Error::argument(format!("{rows} rows of {width} bytes")))?;
+    GrowableBuffer::exact(len)
+}
+
+/// The bytes per row of types that have nothing but those.
+pub(super) fn fixed_width(data_type: &DataType) -> Option<usize> {
+    let is_dictionary = matches!(data_type, DataType::Dictionary(..));
+    layout(data_type).plain_width().filter(|_| !is_dictionary)
+}
+
+/// The values of an array of fixed width.
+fn decoded(array: &ArrayData, width: usize) -> Plain<'_> {
+    let values = array.buffers().first().and_then(|values| values.get(array.offset() * width..));
+    Plain { values: values.unwrap_or_default(), has_nulls: array.nulls().is_some() }
+}
+
+/// Rows, batch by batch.
+struct Rows<'a> {
+    pieces: &'a [Piece],
+    index: &'a Index,
+    count: usize,
+}
+
+/// Columns that are copied, with their widths.
+struct Copying<'a> {
+    columns: &'a [(usize, usize)],
+    /// The columns of which a part had nulls.
+    nulls: Vec<AtomicBool>,
+    /// Whether nothing is wanted where there are nulls.
+    until_nulls: bool,
+}
+
+impl Copying<'_> {
+    fn of(columns: &[(usize, usize)], all: usize) -> Copying<'_> {
+        Copying { columns, nulls: (0..all).map(|_| AtomicBool::new(false)).collect(), until_nulls: false }
+    }
+
+    fn met_nulls(&self, column: usize) -> bool {
+        self.nulls[column].load(Ordering::Relaxed)
+    }
+
+    fn is_over(&self) -> bool {
+        self.until_nulls && self.nulls.iter().any(|met| met.load(Ordering::Relaxed))
+    }
+}
+
+/// Rows of a block, and where the values of each column go.
+struct Block<'a> {
+    rows: Range<usize>,
+    into: Vec<&'a mut [u8]>,
+}
+
+impl<'a> Rows<'a> {
+    fn of(dataset: &'a Dataset) -> Result<Rows<'a>> {
+        let index = dataset.index()?;
+        let count =
+            usize::try_from(index.rows()).map_err(|_| Error::unsupported("more rows than there are addresses"))?;
+        Ok(Rows { pieces: dataset.pieces(), index, count })
+    }
+
+    fn part(&self, number: usize) -> Part<'a> {
+        self.index.part(self.pieces, number)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Part<'a>> {
+        (0..self.index.len()).map(|number| self.part(number))
+    }
+
+    fn array(&self, part: usize, column: usize) -> Result<&'a ArrayData> {
+        let part = self.part(part);
+        part.checked(part.piece.columns[column])
+    }
+
+    /// The bytes per row of a column that is copied as it is: dictionary keys too, where all batches have one dictionary.
+    fn width(&self, column: usize, data_type: &DataType) -> Result<Option<usize>> {
+        let DataType::Dictionary(key, _) = data_type else { return Ok(fixed_width(data_type)) };
+        let values = |part| self.array(part, column).map(|array| array.child_data().first());
+        let Some(first) = values(0)? else { return Ok(None) };
+        for part in 1..self.index.len() {
+            if values(part)?.is_none_or(|values| !values.ptr_eq(first)) {
+                return Ok(None);
+            }
+        }
+        Ok(key.primitive_width())
+    }
+
+    /// Copies the values of columns to where they belong.
+    fn copy(&self, copying: &Copying<'_>, into: Vec<&mut [u8]>) -> Result<()> {
+        let per_row: usize = copying.columns.iter().map(|&(_, width)| width).sum();
+        let step = (BLOCK / per_row.max(1)).max(1);
+        let mut rest = into;
+        let blocks = (0..self.count).step_by(step).map(|start| {
+            let rows = start..(start + step).min(self.count);
+            let mut into = Vec::with_capacity(rest.len());
+            for (slice, &(_, width)) in rest.iter_mut().zip(copying.columns) {
+                let (front, back) = std::mem::take(slice).split_at_mut(rows.len() * width);
+                into.push(front);
+                *slice = back;
+            }
+            Ok(Block { rows, into })
+        });
+        let weight = |block: &Block<'_>| block.rows.len() * per_row;
+        let copy = match self.count * per_row > BEYOND_CACHES {
+            true => copy_past_caches,
+            false => <[u8]>::copy_from_slice,
+        };
+        let work = |block| self.copy_block(copying, block, copy).map(|()| settle());
+        parallel::try_map(blocks, self.count * per_row, weight, work, || ()).map(drop)
+    }
+
+    fn copy_block(&self, copying: &Copying<'_>, mut block: Block<'_>, copy: fn(&mut [u8], &[u8])) -> Result<()> {
+        let mut part = self.index.locate(block.rows.start as u64, 0).unwrap_or_default();
+        let mut at = block.rows.start;
+        let mut found = Vec::with_capacity(copying.columns.len());
+        while at < block.rows.end && !copying.is_over() {
+            let (inside, rows) = (at - self.index.start(part) as usize, self.index.rows_of(part));
+            let len = (rows.len() - inside).min(block.rows.end - at);
+            let start = rows.start + inside;
+            self.plain(part, copying.columns, &mut found)?;
+            for ((into, &(column, width)), plain) in
+                block.into.iter_mut().zip(copying.columns).zip(found.iter().flatten())
+            {
+                let values = plain.values.get(start * width..(start + len) * width);
+                let values = values.ok_or_else(|| Error::invalid("fewer values than rows"))?;
+                let (front, back) = std::mem::take(into).split_at_mut(values.len());
+                copy(front, values);
+                *into = back;
+                if plain.has_nulls && (!copying.until_nulls || self.nulls(part, column)?.is_some()) {
+                    copying.nulls[column].store(true, Ordering::Relaxed);
+                }
+            }
+            (at, part) = (at + len, part + 1);
+        }
+        Ok(())
+    }
+
+    /// The values of columns in a part's batch.
+    fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
+        let Part { piece, batch, rows } = self.part(part);
+        found.clear();
+        let mut own = columns.iter().map(|&(column, width)| (piece.columns[column], width));
+        piece.source.plain(batch, rows.end, &mut own, false, found)?;
+        for (plain, &(column, width)) in found.iter_mut().zip(columns) {
+            if plain.is_none() {
+                *plain = Some(decoded(self.array(part, column)?, width));
+            }
+        }
+        Ok(())
+    }
+
+    /// A column whose values have been copied.
+    fn fixed(&self, column: usize, values: Buffer, data_type: &DataType, met_nulls: bool) -> Result<Option<ArrayData>> {
+        let children = match data_type {
+            DataType::Dictionary(..) => self.array(0, column)?.child_data().to_vec(),
+            _ => Vec::new(),
+        };
+        let (data_type, len) = (data_type.clone(), self.count);
+        let validity = if met_nulls { self.validity(column)? } else { None };
+        Ok(Some(Parts { data_type, len, validity, buffers: vec![values], children }.assemble()))
+    }
+
+    /// The bitmap of a part's rows, where there are nulls among them.
+    fn nulls(&self, part: usize, column: usize) -> Result<Option<NullBuffer>> {
+        let Some(nulls) = self.array(part, column)?.nulls() else { return Ok(None) };
+        let rows = self.index.rows_of(part);
+        Ok(Some(nulls.slice(rows.start, rows.len())).filter(|nulls| nulls.null_count() > 0))
+    }
+
+    fn validity(&self, column: usize) -> Result<Option<(Buffer, usize)>> {
+        let mut bits = BooleanBufferBuilder::new(self.count);
+        for (number, part) in self.parts().enumerate() {
+            match self.nulls(number, column)? {
+                Some(nulls) => bits.append_buffer(nulls.inner()),
+                None => bits.append_n(part.rows.len(), true),
+            }
+        }
+        let bits = bits.finish();
+        let nulls = self.count - bits.count_set_bits();
+        Ok((nulls > 0).then(|| (bits.into_inner(), nulls)))
+    }
+
+    /// A column of any type, batch behind batch; `None` where it is too much for one array.
+    fn gathered(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
+        match self.appended(column, field) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column).map(Some),
+            done => done,
+        }
+    }
+
+    fn appended(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
+        let plan = Arc::new(Plan::of(&Schema::new(vec![field.clone()]))?);
+        let limits = plan.limits(|_| 1 << 40);
+        let mut entries: Vec<_> = plan.dictionaries.iter().map(|_| Entries::default()).collect();
+        let mut gathered = Gathered::new(plan.clone())?;
+        for part in self.parts() {
+            let array = part.column(part.piece.columns[column])?;
+            let fields = std::slice::from_ref(field);
+            let incoming = Incoming::new(&plan, fields, &[array], part.rows.len(), &mut entries)?;
+            if incoming.room(&plan, 0, &gathered.now.counters, &limits, &entries)? < part.rows.len() {
+                return Ok(None);
+            }
+            incoming.write(0..part.rows.len(), &mut gathered, &entries)?;
+        }
+        Ok(gathered.arrays()?.pop())
+    }
+
+    fn concatenated(&self, column: usize) -> Result<ArrayData> {
+        let arrays = self.parts().map(|part| part.column(part.piece.columns[column]).map(to_array));
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        let references: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
+        let whole = arrow_select::concat::concat(&references);
+        whole.map(|whole| whole.to_data()).map_err(|e| Error::unsupported(format!("putting batches together: {e}")))
+    }
+}

@@ -1,0 +1,227 @@
+//! The order of values, for columns that a table keeps sorted.
+
+use std::sync::Arc;
+
+use arrow_buffer::i256;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
+
+use crate::array::{Value, value};
+use crate::dataset::{Dataset, Piece};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::Look;
+use crate::types::type_name;
+
+/// A value in a form that can be compared and kept.
+#[derive(Clone, Debug, PartialEq, PartialOrd)]
+pub(crate) enum Key {
+    Int(i128),
+    Float(f64),
+    Decimal(i256),
+    Bytes(Vec<u8>),
+}
+
+impl Key {
+    /// The key of a value; `None` for nulls, NaN and what has no order.
+    pub fn of(value: &Value<'_>) -> Option<Key> {
+        Some(match value {
+            Value::Int(n) | Value::Date(n) | Value::Time(n, _) | Value::Timestamp(n, ..) | Value::Duration(n, _) => {
+                Key::Int((*n).into())
+            }
+            Value::UInt(n) => Key::Int((*n).into()),
+            Value::Bool(b) => Key::Int((*b).into()),
+            Value::Float32(x) if !x.is_nan() => Key::Float((*x).into()),
+            Value::Float64(x) if !x.is_nan() => Key::Float(*x),
+            Value::Decimal { digits, .. } => Key::Decimal(*digits),
+            Value::Str(text) => Key::Bytes(text.as_bytes().to_vec()),
+            Value::Bytes(bytes) => Key::Bytes(bytes.to_vec()),
+            _ => return None,
+        })
+    }
+}
+
+/// Whether columns of the type can be kept in order.
+pub(crate) fn has_order(data_type: &DataType) -> bool {
+    use DataType::*;
+    let is_text = matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
+    is_text || data_type.is_integer() || data_type.is_floating() || data_type.is_decimal() || {
+        matches!(data_type, Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_) | Duration(_) | FixedSizeBinary(_))
+    }
+}
+
+/// The key of the last row, if no row of `array` comes before the one above it or before `last`.
+pub(crate) fn follow(name: &str, array: &ArrayData, last: Option<&Key>) -> Result<Option<Key>> {
+    if array.is_empty() {
+        return Ok(last.cloned());
+    }
+    if let Some((first, end)) = ascending_words(array) {
+        let first = Key::Int(first.into());
+        if last.is_none_or(|last| *last <= first) {
+            return Ok(Some(Key::Int(end.into())));
+        }
+    }
+    let mut before = last.cloned();
+    for row in 0..array.len() {
+        let found = value(array, row)?;
+        let key = Key::of(&found).ok_or_else(|| {
+            let message = format!("column '{name}', row {row}: {found} in the column that the table is sorted by");
+            Error::new(ErrorKind::InvalidArgument, message)
+        })?;
+        if before.as_ref().is_some_and(|before| key < *before) {
+            let message = format!(
+                "column '{name}', row {row}: {found} is less than the row before, and the table is sorted by it"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        before = Some(key);
+    }
+    Ok(before)
+}
+
+/// First and last of 64-bit numbers without nulls that never decrease; `None` where that's not what they are.
+fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
+    use DataType::{Duration, Int64, Time64, Timestamp};
+    // A date64 counts as its day.
+    let is_signed = matches!(array.data_type(), Int64 | Timestamp(..) | Time64(_) | Duration(_));
+    if !is_signed || array.null_count() > 0 {
+        return None;
+    }
+    let bytes = array.buffers().first()?.get(8 * array.offset()..8 * (array.offset() + array.len()))?;
+    let words = bytes.as_chunks::<8>().0;
+    let pairs = words.iter().zip(words.iter().skip(1));
+    let sorted = pairs.fold(true, |so_far, (&a, &b)| so_far & (i64::from_le_bytes(a) <= i64::from_le_bytes(b)));
+    let ends = (i64::from_le_bytes(*words.first()?), i64::from_le_bytes(*words.last()?));
+    sorted.then_some(ends)
+}
+
+impl Dataset {
+    /// The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included,
+    /// found by binary search. Integers stand for times in the column's unit as well.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the dataset is not of one table with `sorted_by`, and for values of another type.
+    pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
+        let column = self.sorted_column()?;
+        if !column.ascends()? {
+            return Err(Error::argument("between works on one table, and these are parts of several"));
+        }
+        let bound = |value: &Value<'_>| {
+            let data_type = column.schema().field(0).data_type();
+            let of_type = || Error::argument(format!("between: {value} is no {}", type_name(data_type)));
+            comparable(data_type, value).ok_or_else(of_type)
+        };
+        let (low, high) = (bound(low)?, bound(high)?);
+        let ends = || Ok((column.partition_point(|key| *key < low)?, column.partition_point(|key| *key <= high)?));
+        let (from, to) = self.watched(Look::Now, ends)?;
+        self.slice(from, to.saturating_sub(from))
+    }
+
+    /// The column that the rows are sorted by, where the dataset is a table that was made so, or a part of one.
+    pub fn sorted_by(&self) -> Option<FieldRef> {
+        let column = self.sorted_column().ok()?;
+        column.schema().fields().first().cloned()
+    }
+
+    /// Whether no part of the rows begins before the last one ends, each being in the order that
+    /// [`sorted_by`](Dataset::sorted_by) says: parts of tables that were made at one path, one after the other, look like
+    /// parts of one.
+    pub(crate) fn is_ascending(&self) -> bool {
+        self.sorted_column().and_then(|column| column.ascends()).unwrap_or(false)
+    }
+
+    /// The same of a dataset of that column alone.
+    fn ascends(&self) -> Result<bool> {
+        if self.pieces().len() < 2 {
+            return Ok(true);
+        }
+        let mut last: Option<Key> = None;
+        for piece in self.pieces() {
+            let part = Dataset::of_pieces(self.schema().clone(), vec![piece.clone()]);
+            let Some(end) = part.len()?.checked_sub(1) else { continue };
+            let [first, end] = [part.row(0)?, part.row(end)?].map(|row| row.get(0).map(|value| Key::of(&value)));
+            let first = first?;
+            if last.is_some_and(|last| first.is_none_or(|first| first < last)) {
+                return Ok(false);
+            }
+            last = end?;
+        }
+        Ok(true)
+    }
+
+    /// The column that the rows are sorted by, all of which must be of one table.
+    fn sorted_column(&self) -> Result<Dataset> {
+        let unsorted = || Error::argument("between works on a table that was made with sorted_by, or a part of one");
+        let first = self.pieces().first().ok_or_else(unsorted)?;
+        let number = first.source.sorted_by().ok_or_else(unsorted)?;
+        let mut next = first.source.first_row() + first.start;
+        for piece in self.pieces() {
+            let here = piece.source.first_row() + piece.start;
+            if piece.source.path() != first.source.path() || piece.source.sorted_by() != Some(number) || here != next {
+                return Err(unsorted());
+            }
+            next = here + piece.rows.map_or_else(|| piece.source.walk(u64::MAX), Ok)?;
+        }
+        let field = first.source.schema().fields()[number].clone();
+        let narrow = |piece: &Piece| Piece { columns: Arc::from([number]), ..piece.clone() };
+        let schema = Arc::new(Schema::new(vec![field]));
+        Ok(Dataset::of_pieces(schema, self.pieces().iter().map(narrow).collect()))
+    }
+
+    /// The first row of a dataset of one column whose key is not `before`.
+    fn partition_point(&self, before: impl Fn(&Key) -> bool) -> Result<u64> {
+        let (mut low, mut high) = (0, self.len()?);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let key = Key::of(&self.row(middle)?.get(0)?);
+            match key.is_some_and(|key| before(&key)) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok(low)
+    }
+}
+
+/// The key of a value that a column of the type may be compared with.
+pub(crate) fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
+    use DataType::*;
+    let number = matches!(value, Value::Int(_) | Value::UInt(_));
+    match (data_type, value) {
+        (Timestamp(own, _), Value::Timestamp(n, unit, _))
+        | (Duration(own), Value::Duration(n, unit))
+        | (Time32(own) | Time64(own), Value::Time(n, unit)) => scaled_down(*n, *unit, *own),
+        (Timestamp(..) | Duration(_) | Time32(_) | Time64(_), _) if number => Key::of(value),
+        (Date32, Value::Date(_)) => Key::of(value),
+        (Date64, Value::Date(days)) => Some(Key::Int(i128::from(*days))),
+        (Date64, Value::Int(millis)) => Some(Key::Int(millis.div_euclid(86_400_000).into())),
+        (Date32, _) if number => Key::of(value),
+        (Float16 | Float32 | Float64, _) => stored_float(data_type, value),
+        (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => Key::of(value),
+        (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => Key::of(value),
+        (own, _) if own.is_decimal() => super::cells::fixed(own, value).map(|(raw, width)| stored_decimal(raw, width)),
+        (own, _) if own.is_integer() && number => Key::of(value),
+        _ => None,
+    }
+}
+
+fn scaled_down(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<Key> {
+    super::cells::scaled(n, unit, own).map(Key::Int)
+}
+
+/// The float as the column stores it.
+fn stored_float(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
+    let (raw, _) = super::cells::fixed(data_type, value)?;
+    let x = match data_type {
+        DataType::Float16 => half::f16::from_le_bytes([raw[0], raw[1]]).to_f64(),
+        DataType::Float32 => f32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]).into(),
+        _ => f64::from_le_bytes(*raw.first_chunk()?),
+    };
+    (!x.is_nan()).then_some(Key::Float(x))
+}
+
+/// The digits of a decimal of `width` bytes.
+fn stored_decimal(mut raw: [u8; 32], width: usize) -> Key {
+    let sign = if raw[width.clamp(1, 32) - 1] >= 0x80 { 0xff } else { 0 };
+    raw[width.min(32)..].fill(sign);
+    Key::Decimal(i256::from_le_bytes(raw))
+}

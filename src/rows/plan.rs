@@ -1,0 +1,316 @@
+//! What a schema needs in a segment: its buffers, and the counters that say how far they are filled.
+//!
+//! ```text
+//! counter 0: rows
+//! then, depth first over the fields:   nulls, where the field is nullable
+//!                                      bytes of text, or items of a list
+//! then for each dictionary in the order of its fields:   entries, bytes of text
+//! ```
+//! Reader, writer and the faces for stock readers all walk the same tree.
+
+use arrow_schema::{DataType, FieldRef, Schema};
+
+use crate::error::{Error, Result};
+use crate::ipc::{IpcSchema, Node, schema_metadata};
+use crate::types::{Role, field_type_name};
+
+/// Buffers begin at multiples of this: whole pages on every system.
+pub(crate) const ALIGNMENT: u64 = 65536;
+
+/// A buffer's place: where it begins and how many bytes it can hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub offset: u64,
+    pub capacity: u64,
+}
+
+/// A field and where its numbers stand.
+#[derive(Debug)]
+pub(crate) struct PlanNode {
+    pub field: FieldRef,
+    pub kind: Kind,
+    /// The counter of nulls, where there may be some.
+    pub nulls: Option<usize>,
+    /// The first of the field's own buffers, which is the validity bitmap.
+    pub region: usize,
+    pub children: Vec<PlanNode>,
+}
+
+/// How a field's values are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `width` bytes per row.
+    Fixed {
+        width: usize,
+    },
+    Bits,
+    /// Offsets of `width` bytes into text, whose bytes `counter` counts.
+    Bytes {
+        width: usize,
+        counter: usize,
+    },
+    /// Views into text, whose bytes `counter` counts.
+    Views {
+        counter: usize,
+    },
+    /// Offsets of `width` bytes into the child, whose rows `counter` counts.
+    List {
+        width: usize,
+        counter: usize,
+    },
+    FixedList {
+        size: u64,
+    },
+    Struct,
+    /// 4-byte keys into dictionary number `number`.
+    Keys {
+        number: usize,
+    },
+}
+
+/// A dictionary of text; it has no nulls.
+#[derive(Debug)]
+pub(crate) struct PlanDictionary {
+    pub id: i64,
+    pub value_type: DataType,
+    pub region: usize,
+    pub entries: usize,
+    pub bytes: usize,
+}
+
+/// The tree of a schema.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub schema: IpcSchema,
+    pub columns: Vec<PlanNode>,
+    pub dictionaries: Vec<PlanDictionary>,
+    pub counters: usize,
+    pub regions: usize,
+    /// The columns that are text, in a dictionary or not.
+    pub texts: Vec<usize>,
+}
+
+/// Text in one buffer has 31 bits of offset.
+const MOST_TEXT: u64 = i32::MAX as u64;
+
+impl Plan {
+    /// The plan of a table that is to be written.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn of(schema: &Schema) -> Result<Plan> {
+        Plan::new(IpcSchema::of_metadata(&schema_metadata(schema))?)
+    }
+
+    /// # Errors
+    /// `Unsupported`, naming the column, for types that don't grow.
+    pub fn new(schema: IpcSchema) -> Result<Plan> {
+        let mut plan =
+            Plan { schema, columns: Vec::new(), dictionaries: Vec::new(), counters: 1, regions: 0, texts: Vec::new() };
+        let nodes = std::mem::take(&mut plan.schema.columns);
+        for node in &nodes {
+            let name = node.field.name();
+            let column = plan.node(node).map_err(|e| e.context(format_args!("column '{name}'")))?;
+            plan.columns.push(column);
+        }
+        plan.schema.columns = nodes;
+        let is_text =
+            |node: &PlanNode| matches!(node.kind, Kind::Bytes { .. } | Kind::Views { .. } | Kind::Keys { .. });
+        plan.texts = (0..plan.columns.len()).filter(|&column| is_text(&plan.columns[column])).collect();
+        for number in 0..plan.dictionaries.len() {
+            let (region, counter) = (plan.take_regions(3), plan.counters);
+            plan.counters += 2;
+            let dictionary = &mut plan.dictionaries[number];
+            (dictionary.region, dictionary.entries, dictionary.bytes) = (region, counter, counter + 1);
+        }
+        Ok(plan)
+    }
+
+    fn take_regions(&mut self, count: usize) -> usize {
+        self.regions += count;
+        self.regions - count
+    }
+
+    fn take_counter(&mut self) -> usize {
+        self.counters += 1;
+        self.counters - 1
+    }
+
+    fn node(&mut self, node: &Node) -> Result<PlanNode> {
+        let nulls = node.field.is_nullable().then(|| self.take_counter());
+        let region = self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic));
+        let kind = self.kind(node)?;
+        let children = node.children.iter().map(|child| self.node(child)).collect::<Result<_>>()?;
+        Ok(PlanNode { field: node.field.clone(), kind, nulls, region, children })
+    }
+
+    fn kind(&mut self, node: &Node) -> Result<Kind> {
+        use DataType::*;
+        Ok(match node.data_type() {
+            Boolean => Kind::Bits,
+            Utf8 | Binary => Kind::Bytes { width: 4, counter: self.take_counter() },
+            LargeUtf8 | LargeBinary => Kind::Bytes { width: 8, counter: self.take_counter() },
+            Utf8View | BinaryView => Kind::Views { counter: self.take_counter() },
+            List(_) => Kind::List { width: 4, counter: self.take_counter() },
+            LargeList(_) => Kind::List { width: 8, counter: self.take_counter() },
+            FixedSizeList(_, size) => Kind::FixedList { size: u64::try_from(*size).unwrap_or(0) },
+            Struct(_) => Kind::Struct,
+            Dictionary(key, values) if **key == Int32 && matches!(**values, Utf8) => {
+                let id = node.dictionary.as_ref().map_or(0, |(id, _)| *id);
+                let value_type = values.as_ref().clone();
+                self.dictionaries.push(PlanDictionary { id, value_type, region: 0, entries: 0, bytes: 0 });
+                Kind::Keys { number: self.dictionaries.len() - 1 }
+            }
+            _ => match node.layout.value_roles().next() {
+                Some(Role::Values { width, .. }) if node.dictionary.is_none() && node.layout.has_validity() => {
+                    Kind::Fixed { width }
+                }
+                _ => return Err(unsupported(node)),
+            },
+        })
+    }
+
+    /// The limit of each counter given a guess, cut to what offsets can say.
+    pub fn limits(&self, guess: impl Fn(usize) -> u64) -> Vec<u64> {
+        let mut limits: Vec<u64> = (0..self.counters).map(&guess).collect();
+        let cut = |node: &PlanNode| match node.kind {
+            Kind::Bytes { width: 4, counter } | Kind::Views { counter } | Kind::List { width: 4, counter } => {
+                Some(counter)
+            }
+            _ => None,
+        };
+        let mut visit = |node: &PlanNode| {
+            if let Some(counter) = cut(node) {
+                limits[counter] = limits[counter].min(MOST_TEXT);
+            }
+        };
+        self.columns.iter().for_each(|column| column.each(&mut visit));
+        for dictionary in &self.dictionaries {
+            limits[dictionary.entries] = limits[dictionary.entries].min(MOST_TEXT);
+            limits[dictionary.bytes] = limits[dictionary.bytes].min(MOST_TEXT);
+        }
+        limits
+    }
+
+    /// The places of all buffers from `start` on, text last, given the limits; and where they end. `None` past 2⁶³.
+    pub fn place(&self, start: u64, limits: &[u64]) -> Option<(Vec<Region>, u64)> {
+        let mut sizes = vec![(0u64, false); self.regions];
+        for column in &self.columns {
+            column.sizes(limits[0], limits, &mut sizes)?;
+        }
+        for dictionary in &self.dictionaries {
+            sizes[dictionary.region + 1] = (limits[dictionary.entries].checked_add(1)?.checked_mul(4)?, false);
+            sizes[dictionary.region + 2] = (limits[dictionary.bytes], true);
+        }
+        let mut regions = vec![Region::default(); self.regions];
+        let mut next = start;
+        // Dictionaries first: who copies the body of one would copy what lies before it as well. Text last: it has the most
+        // room to spare.
+        let columns = self.dictionaries.first().map_or(self.regions, |dictionary| dictionary.region);
+        let sizes = &sizes;
+        let part = |is_text: bool| (0..columns).filter(move |&region| sizes[region].1 == is_text);
+        for region in (columns..self.regions).chain(part(false)).chain(part(true)) {
+            let size = sizes[region].0;
+            if size > 0 {
+                regions[region] = Region { offset: next, capacity: size };
+                next = next.checked_add(size)?.checked_next_multiple_of(ALIGNMENT)?;
+            }
+        }
+        (next < 1 << 62).then_some((regions, next))
+    }
+}
+
+/// How far a buffer is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub region: usize,
+    pub bytes: u64,
+    /// Of bitmaps: the bits that count; what else the last byte holds is nobody's business.
+    pub bits: Option<u64>,
+}
+
+impl Plan {
+    /// How far each buffer is filled given these counters.
+    pub fn extents(&self, counters: &[u64]) -> Vec<Extent> {
+        let mut found = Vec::with_capacity(self.regions);
+        for column in &self.columns {
+            column.extents(counters[0], counters, &mut found);
+        }
+        for dictionary in &self.dictionaries {
+            let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+            found.push(Extent { region: dictionary.region + 1, bytes: 4 * (entries + 1), bits: None });
+            found.push(Extent { region: dictionary.region + 2, bytes, bits: None });
+        }
+        found
+    }
+}
+
+fn unsupported(node: &Node) -> Error {
+    let name = field_type_name(&node.field);
+    Error::unsupported(format!(
+        "{name} can't grow in a table; what can: fixed-width types, bool, text and binary (views too), \
+         dictionary<int32, utf8>, lists, fixed-size lists and structs"
+    ))
+}
+
+impl PlanNode {
+    /// This node and all below, in order.
+    pub fn each(&self, visit: &mut impl FnMut(&PlanNode)) {
+        visit(self);
+        self.children.iter().for_each(|child| child.each(visit));
+    }
+
+    /// The rows of the children of a node of `rows` rows.
+    pub fn child_rows(&self, rows: u64, counters: &[u64]) -> Option<u64> {
+        match self.kind {
+            Kind::List { counter, .. } => counters.get(counter).copied(),
+            Kind::FixedList { size } => rows.checked_mul(size),
+            _ => Some(rows),
+        }
+    }
+
+    /// The bytes of each of the node's own buffers for `rows` rows: what the format wants of them.
+    pub fn lengths(&self, rows: u64, counters: &[u64]) -> Option<[u64; 3]> {
+        let validity = if self.nulls.is_some() { rows.div_ceil(8) } else { 0 };
+        let offsets = |width: usize| rows.checked_add(1)?.checked_mul(width as u64);
+        Some(match self.kind {
+            Kind::Fixed { width } => [validity, rows.checked_mul(width as u64)?, 0],
+            Kind::Keys { .. } => [validity, rows.checked_mul(4)?, 0],
+            Kind::Bits => [validity, rows.div_ceil(8), 0],
+            Kind::Bytes { width, counter } => [validity, offsets(width)?, *counters.get(counter)?],
+            Kind::Views { counter } => [validity, rows.checked_mul(16)?, *counters.get(counter)?],
+            Kind::List { width, .. } => [validity, offsets(width)?, 0],
+            Kind::FixedList { .. } | Kind::Struct => [validity, 0, 0],
+        })
+    }
+
+    /// The number of the node's own buffers.
+    pub fn buffers(&self) -> usize {
+        match self.kind {
+            Kind::Bytes { .. } | Kind::Views { .. } => 3,
+            Kind::FixedList { .. } | Kind::Struct => 1,
+            _ => 2,
+        }
+    }
+
+    fn extents(&self, rows: u64, counters: &[u64], found: &mut Vec<Extent>) {
+        let lengths = self.lengths(rows, counters).unwrap_or_default();
+        for (number, &bytes) in lengths.iter().enumerate().take(self.buffers()) {
+            let is_bitmap = number == 0 || self.kind == Kind::Bits;
+            let bits = is_bitmap.then_some(if bytes == 0 { 0 } else { rows });
+            found.push(Extent { region: self.region + number, bytes, bits });
+        }
+        let rows = self.child_rows(rows, counters).unwrap_or(0);
+        self.children.iter().for_each(|child| child.extents(rows, counters, found));
+    }
+
+    /// Size, and whether it is text, of each buffer of a segment with these limits.
+    fn sizes(&self, rows: u64, limits: &[u64], sizes: &mut [(u64, bool)]) -> Option<()> {
+        let lengths = self.lengths(rows, limits)?;
+        for (number, &length) in lengths.iter().enumerate().take(self.buffers()) {
+            *sizes.get_mut(self.region + number)? = (length, number == 2);
+        }
+        let rows = self.child_rows(rows, limits)?;
+        self.children.iter().try_for_each(|child| child.sizes(rows, limits, sizes))
+    }
+}

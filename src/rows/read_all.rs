@@ -1,0 +1,165 @@
+//! A stream as one contiguous batch: what comes out of a pipe or socket goes to its column at once.
+//!
+//! ```text
+//! body of a message   [ ids ][validity][ prices ][offsets][ text ]
+//!                        │                 │         └──┬──────┘
+//!  readv(2)              ▼                 ▼            ▼ decoded, then appended
+//! columns            ids ······▶      prices ·····▶    text ·····▶
+//! ```
+
+use std::io::Read;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_buffer::{BooleanBufferBuilder, Buffer};
+use arrow_data::ArrayData;
+use arrow_schema::{FieldRef, Schema, SchemaRef};
+
+use super::builder::Builder;
+use super::collect::fixed_width;
+use crate::array::{Bytes, Parts, to_array};
+use crate::dataset::Dataset;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::{Arrived, Places, StreamReader};
+use crate::map::GrowableBuffer;
+
+impl<R: Read> StreamReader<R> {
+    /// All batches that are still to come, as one in memory; text of more than 2 GiB in one column takes several, unless
+    /// its offsets have 64 bits.
+    ///
+    /// # Errors
+    /// Those of the batches. What came before is lost then: who wants it takes batch by batch.
+    pub fn read_all(mut self) -> Result<Dataset> {
+        let schema = self.schema().clone();
+        let mut columns = match Columns::new(&schema) {
+            Ok(columns) => columns,
+            // Types that don't grow: batch by batch, and then together.
+            Err(e) if e.kind() == ErrorKind::Unsupported => {
+                return Dataset::from_batches(schema, self.collect::<Result<_>>()?)?.collect();
+            }
+            Err(e) => return Err(e),
+        };
+        while let Some(arrived) = self.step_into(&mut columns)? {
+            columns.take(arrived)?;
+        }
+        columns.finish(&schema)
+    }
+}
+
+/// The columns of a stream.
+struct Columns {
+    /// For each column, its values, where they are of fixed width.
+    fixed: Vec<Option<Fixed>>,
+    /// All other columns.
+    others: Builder,
+    rows: usize,
+}
+
+/// Values of fixed width.
+struct Fixed {
+    width: usize,
+    values: GrowableBuffer,
+    /// From the first batch with nulls on.
+    validity: Option<BooleanBufferBuilder>,
+}
+
+impl Columns {
+    fn new(schema: &SchemaRef) -> Result<Columns> {
+        let fixed = |field: &FieldRef| {
+            let width = fixed_width(field.data_type())?;
+            Some(Fixed { width, values: GrowableBuffer::new(), validity: None })
+        };
+        let fixed: Vec<_> = schema.fields().iter().map(fixed).collect();
+        let others = schema.fields().iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none());
+        let others: Vec<FieldRef> = others.map(|(field, _)| field.clone()).collect();
+        Ok(Columns { fixed, others: Builder::new(Arc::new(Schema::new(others)))?, rows: 0 })
+    }
+
+    fn take(&mut self, arrived: Arrived) -> Result<()> {
+        let (before, rows) = (self.rows, arrived.rows);
+        let mut others = Vec::new();
+        for (fixed, column) in self.fixed.iter_mut().zip(arrived.columns) {
+            match (fixed, column) {
+                (Some(fixed), Err(validity)) => fixed.note(before, rows, validity.map(|(bits, _)| (bits, 0))),
+                (Some(fixed), Ok(array)) => {
+                    fixed.values.extend_from_slice(values_of(&array, fixed.width)?)?;
+                    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+                    fixed.note(before, rows, nulls.map(|nulls| (nulls.buffer().clone(), nulls.offset())));
+                }
+                (None, Ok(array)) => others.push(array),
+                (None, Err(_)) => return Err(Error::invalid("a column has come without its values")),
+            }
+        }
+        self.rows += rows;
+        let fields = self.others.schema().fields().clone();
+        self.others.append_arrays(&fields, &others, rows)
+    }
+
+    /// One batch, or as many as the other columns have.
+    fn finish(self, schema: &SchemaRef) -> Result<Dataset> {
+        let others = self.others.finish()?.to_record_batches().collect::<Result<Vec<_>>>()?;
+        let fields = schema.fields().iter().zip(self.fixed);
+        let fixed = fields.map(|(field, fixed)| fixed.map(|fixed| fixed.array(field, self.rows)).transpose());
+        let fixed = fixed.collect::<Result<Vec<_>>>()?;
+        let mut start = 0;
+        let mut whole = |others: &RecordBatch| {
+            let (rows, mut rest) = (others.num_rows(), others.columns().iter());
+            let column = |array: &Option<ArrayData>| match array {
+                Some(array) => Some(to_array(crate::array::slice(array, start, rows))),
+                None => rest.next().cloned(),
+            };
+            let columns = fixed.iter().filter_map(column).collect();
+            start += rows;
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+                .map_err(|e| Error::invalid(e.to_string()))
+        };
+        let batches = others.iter().map(&mut whole).collect::<Result<_>>()?;
+        Dataset::from_batches(schema.clone(), batches)
+    }
+}
+
+impl Places for Columns {
+    fn places(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>> {
+        let places = self.fixed.iter_mut().map(|fixed| fixed.as_mut().map(|fixed| fixed.place(rows)));
+        places.map(Option::transpose).collect()
+    }
+}
+
+impl Fixed {
+    fn place(&mut self, rows: usize) -> Result<&mut [u8]> {
+        let len = rows.checked_mul(self.width).ok_or_else(|| Error::invalid(format!("a batch of {rows} rows")))?;
+        self.values.lengthen(len)
+    }
+
+    /// Notes which of `rows` rows behind the first `before` are null: none, or those that a bitmap says, from a bit on.
+    fn note(&mut self, before: usize, rows: usize, bits: Option<(Buffer, usize)>) {
+        let Some((bits, from)) = bits else {
+            return self.validity.iter_mut().for_each(|validity| validity.append_n(rows, true));
+        };
+        let validity = self.validity.get_or_insert_with(|| {
+            let mut validity = BooleanBufferBuilder::new(before + rows);
+            validity.append_n(before, true);
+            validity
+        });
+        validity.append_packed_range(from..from + rows, &bits);
+    }
+
+    fn array(self, field: &FieldRef, rows: usize) -> Result<ArrayData> {
+        let validity = self.validity.map(|mut validity| validity.finish());
+        let validity = validity.map(|bits| {
+            let nulls = rows - bits.count_set_bits();
+            (bits.into_inner(), nulls)
+        });
+        let values = Bytes::from(self.values).slice(0, rows * self.width);
+        let buffers = vec![values.ok_or_else(|| Error::invalid("fewer values than rows"))?];
+        let data_type = field.data_type().clone();
+        Ok(Parts { data_type, len: rows, validity, buffers, children: Vec::new() }.assemble())
+    }
+}
+
+fn values_of(array: &ArrayData, width: usize) -> Result<&[u8]> {
+    let (from, to) = (array.offset() * width, (array.offset() + array.len()) * width);
+    let values = array.buffers().first().and_then(|values| values.get(from..to));
+    values.ok_or_else(|| Error::invalid("fewer values than rows"))
+}

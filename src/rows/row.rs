@@ -1,0 +1,214 @@
+//! One row at a time: values straight into the mapped window of each buffer, without an allocation.
+
+use arrow_schema::DataType;
+
+use super::append::view;
+use super::cells::{WIDEST, fixed, is_signed_word};
+use super::entries::Entries;
+use super::plan::{Kind, Plan, PlanNode};
+use super::sink::Place;
+use crate::array::Value;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Whether there is a value for each column, and fits it.
+pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
+    if row.len() != plan.columns.len() {
+        return Err(Error::argument(format!("a row of {} values for {} columns", row.len(), plan.columns.len())));
+    }
+    let wrong = plan.columns.iter().zip(row).find(|(node, value)| !fits(node, value));
+    wrong.map_or(Ok(()), |(node, value)| Err(unfit(node, value)))
+}
+
+/// The keys of the texts that go into dictionaries, in the order of the columns. New texts are added.
+pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
+    keys.clear();
+    for &column in &plan.texts {
+        if let (Kind::Keys { number }, Some(text)) = (plan.columns[column].kind, text_of(&row[column])) {
+            let full = || Error::new(ErrorKind::Unsupported, "a dictionary of more than 2^31 values or bytes");
+            keys.push(entries[number].key(text).ok_or_else(full)?);
+        }
+    }
+    Ok(())
+}
+
+/// Writes a row that fits its columns, and for which there is room.
+#[inline]
+pub(crate) fn put_row(
+    into: &mut impl Place,
+    plan: &Plan,
+    entries: &[Entries],
+    row: &[Value<'_>],
+    keys: &[u32],
+) -> Result<()> {
+    let at = into.now().counters[0];
+    let mut next_key = keys.iter();
+    for (node, value) in plan.columns.iter().zip(row) {
+        if let (Kind::Keys { number }, Value::Str(_)) = (node.kind, value) {
+            let key = next_key.next().copied().unwrap_or(0);
+            into.put_entries(number, &entries[number], key as usize + 1)?;
+            into.put(node.region + 1, 4 * at, &key.to_le_bytes())?;
+            put_bit(into, node, node.region, at, true)?;
+        } else {
+            put_value(into, node, at, value)?;
+        }
+    }
+    // Only now that nothing can fail any more.
+    let counters = &mut into.now().counters;
+    for &column in &plan.texts {
+        count_text(counters, &plan.columns[column], &row[column]);
+    }
+    for (node, _) in plan.columns.iter().zip(row).filter(|(_, value)| matches!(value, Value::Null)) {
+        counters[node.nulls.unwrap_or(0)] += 1;
+    }
+    counters[0] += 1;
+    Ok(())
+}
+
+/// Whether a row fits behind those that `counters` count.
+pub(crate) fn has_room(
+    plan: &Plan,
+    entries: &[Entries],
+    row: &[Value<'_>],
+    keys: &[u32],
+    counters: &[u64],
+    limits: &[u64],
+) -> bool {
+    if counters[0] >= limits[0] {
+        return false;
+    }
+    let mut keys = keys.iter();
+    plan.texts.iter().all(|&column| match (plan.columns[column].kind, text_of(&row[column])) {
+        (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => {
+            counters[counter] + text.len() as u64 <= limits[counter]
+        }
+        (Kind::Keys { number }, Some(_)) => {
+            let count = keys.next().map_or(0, |&key| key as usize + 1);
+            let dictionary = &plan.dictionaries[number];
+            count as u64 <= limits[dictionary.entries] && entries[number].bytes(count) <= limits[dictionary.bytes]
+        }
+        _ => true,
+    })
+}
+
+/// The counters of a segment that holds this row alone.
+pub(crate) fn row_needs(plan: &Plan, entries: &[Entries], row: &[Value<'_>], keys: &[u32]) -> Vec<u64> {
+    let mut needed = vec![0; plan.counters];
+    needed[0] = 1;
+    let mut keys = keys.iter();
+    for (node, value) in plan.columns.iter().zip(row) {
+        match (node.kind, text_of(value)) {
+            (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => needed[counter] = text.len() as u64,
+            (Kind::Keys { number }, Some(_)) => {
+                let count = keys.next().map_or(0, |&key| key as usize + 1);
+                let dictionary = &plan.dictionaries[number];
+                needed[dictionary.entries] = count as u64;
+                needed[dictionary.bytes] = entries[number].bytes(count);
+            }
+            _ => (),
+        }
+    }
+    needed
+}
+
+fn text_of<'a>(value: &'a Value<'_>) -> Option<&'a [u8]> {
+    match value {
+        Value::Str(text) => Some(text.as_bytes()),
+        Value::Bytes(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary};
+    if let Value::Null = value {
+        return node.nulls.is_some() && node.children.is_empty();
+    }
+    let is_binary = matches!(node.field.data_type(), Binary | LargeBinary | BinaryView);
+    match (node.kind, value) {
+        (Kind::Bits, Value::Bool(_)) => true,
+        (Kind::Bytes { .. } | Kind::Views { .. } | Kind::Keys { .. }, Value::Str(_)) => !is_binary,
+        (Kind::Bytes { .. } | Kind::Views { .. }, Value::Bytes(_)) => is_binary,
+        (Kind::Fixed { width }, Value::Bytes(bytes)) => {
+            bytes.len() == width && matches!(node.field.data_type(), DataType::FixedSizeBinary(_))
+        }
+        (Kind::Fixed { .. }, Value::Int(_)) if is_signed_word(node.field.data_type()) => true,
+        (Kind::Fixed { .. }, Value::Float64(_)) if *node.field.data_type() == DataType::Float64 => true,
+        (Kind::Fixed { .. }, value) => fixed(node.field.data_type(), value).is_some(),
+        _ => false,
+    }
+}
+
+fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
+    let (name, data_type) = (node.field.name(), crate::types::field_type_name(&node.field));
+    let what = match value {
+        Value::Null if !node.children.is_empty() => "null".into(),
+        Value::Null => {
+            return Error::argument(format!("column '{name}': null, and the column is declared without nulls"));
+        }
+        other => format!("{other}"),
+    };
+    if !node.children.is_empty() {
+        return Error::argument(format!("column '{name}' is {data_type}; append it in batches"));
+    }
+    Error::argument(format!("column '{name}': {what} is no {data_type}, or out of its range"))
+}
+
+/// Writes a value, dictionaries apart, as row `at` of its column.
+#[inline]
+fn put_value(live: &mut impl Place, node: &PlanNode, at: u64, value: &Value<'_>) -> Result<()> {
+    if node.nulls.is_some() {
+        put_bit(live, node, node.region, at, !matches!(value, Value::Null))?;
+    }
+    match node.kind {
+        Kind::Fixed { width: 8 } if matches!(value, Value::Int(_)) && is_signed_word(node.field.data_type()) => {
+            let Value::Int(n) = value else { return Ok(()) };
+            live.put(node.region + 1, 8 * at, &n.to_le_bytes())
+        }
+        Kind::Fixed { width } => match (value, fixed(node.field.data_type(), value)) {
+            (Value::Bytes(bytes), _) => live.put(node.region + 1, at * width as u64, bytes),
+            (_, Some((bytes, _))) => live.put(node.region + 1, at * width as u64, &bytes[..width.min(WIDEST)]),
+            _ => live.put(node.region + 1, at * width as u64, &vec![0; width]),
+        },
+        Kind::Bits => put_bit(live, node, node.region + 1, at, matches!(value, Value::Bool(true))),
+        Kind::Bytes { width, counter } => {
+            let text = text_of(value).unwrap_or_default();
+            let base = live.now().counters[counter];
+            live.put(node.region + 2, base, text)?;
+            let end = (base + text.len() as u64).to_le_bytes();
+            live.put(node.region + 1, (at + 1) * width as u64, &end[..width])
+        }
+        Kind::Views { counter } => {
+            let text = text_of(value).unwrap_or_default();
+            let base = live.now().counters[counter];
+            if text.len() > 12 {
+                live.put(node.region + 2, base, text)?;
+            }
+            live.put(node.region + 1, 16 * at, &view(text, base))
+        }
+        // A null key; the values of nested columns come in batches.
+        Kind::Keys { .. } => live.put(node.region + 1, 4 * at, &[0; 4]),
+        _ => Ok(()),
+    }
+}
+
+/// Writes bit `at` of a bitmap: the byte that it is in, of which the bits below are those that are there.
+#[inline]
+fn put_bit(live: &mut impl Place, node: &PlanNode, region: usize, at: u64, bit: bool) -> Result<()> {
+    if region == node.region && node.nulls.is_none() {
+        return Ok(());
+    }
+    let shift = at % 8;
+    let byte = live.now().tails[region] & !(0xff << shift) | u8::from(bit) << shift;
+    live.now().tails[region] = byte;
+    live.put(region, at / 8, &[byte])
+}
+
+/// Counts the text of a row that was written.
+#[inline]
+fn count_text(counters: &mut [u64], node: &PlanNode, value: &Value<'_>) {
+    match (node.kind, text_of(value)) {
+        (Kind::Bytes { counter, .. }, Some(text)) => counters[counter] += text.len() as u64,
+        (Kind::Views { counter }, Some(text)) if text.len() > 12 => counters[counter] += text.len() as u64,
+        _ => (),
+    }
+}

@@ -1,0 +1,51 @@
+//! Where rows are put: the buffers of a segment's file, or of a batch in memory.
+
+use std::sync::Arc;
+
+use super::entries::Entries;
+use super::plan::Plan;
+use crate::error::Result;
+
+/// How far buffers are filled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mark {
+    pub counters: Vec<u64>,
+    /// The last byte of each bitmap, which the next row may share.
+    pub tails: Vec<u8>,
+}
+
+/// One buffer for each region of a plan, each filled from its start on.
+pub(crate) trait Place {
+    fn plan(&self) -> &Arc<Plan>;
+
+    /// How far the buffers are filled.
+    fn now(&mut self) -> &mut Mark;
+
+    /// Memory that is kept to save allocations.
+    fn scratch(&mut self) -> &mut Vec<u8>;
+
+    /// Writes `bytes` at byte `at` of region `region`, where they have room.
+    fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Writes the dictionary's entries up to number `upto`, as far as they aren't there yet.
+    #[inline]
+    fn put_entries(&mut self, number: usize, entries: &Entries, upto: usize) -> Result<()> {
+        let counter = self.plan().dictionaries[number].entries;
+        if self.now().counters[counter] as usize >= upto {
+            return Ok(());
+        }
+        put_new_entries(self, number, entries, upto)
+    }
+}
+
+fn put_new_entries(into: &mut (impl Place + ?Sized), number: usize, entries: &Entries, upto: usize) -> Result<()> {
+    let dictionary = &into.plan().clone().dictionaries[number];
+    let from = into.now().counters[dictionary.entries] as usize;
+    let (text, ends) = entries.part(from..upto);
+    into.put(dictionary.region + 2, entries.bytes(from), text)?;
+    let offsets: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+    into.put(dictionary.region + 1, 4 * (from as u64 + 1), &offsets)?;
+    into.now().counters[dictionary.entries] = upto as u64;
+    into.now().counters[dictionary.bytes] = entries.bytes(upto);
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! The face that stock readers see, read back: what it says, and whether that is what a writer would have written.
+
+use crate::error::Result;
+use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, same_schema};
+use crate::rows::{Kind, Plan, PlanNode};
+use crate::table::format::{Header, TAIL};
+use crate::table::protocol::Sizes;
+use crate::table::protocol::footer::{STAMP, encoded, said};
+use crate::table::reader::Segment;
+
+/// A byte of the file, and what is wrong there.
+pub(super) type Wrong = (u64, String);
+
+/// A face that is sound.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub counters: Vec<u64>,
+    /// Bytes that this version would have written otherwise, which mean the same.
+    pub odd: Option<Wrong>,
+    /// The number of a footer that bears a later time than the one that is shown.
+    pub later: Option<u64>,
+}
+
+/// Reads the face that is shown now.
+pub(super) fn read(segment: &Segment) -> Result<Shown, Wrong> {
+    let header = &segment.header;
+    let tail = bytes(segment, header.tail, 10)?;
+    if tail[4..] != TAIL[..] {
+        let got = tail[4..].escape_ascii();
+        return Err((header.tail + 4, format!("the end of the file: expected 'ARROW1', got '{got}'")));
+    }
+    let word = tail.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
+    let slot = chosen(header, word).ok_or_else(|| {
+        let (each, slots) = (header.footer, header.slots);
+        (
+            header.tail,
+            format!("the footer's length: expected a multiple of {each} up to {slots} times that, got {word}"),
+        )
+    })?;
+    let at = header.tail - (slot + 1) * header.footer;
+    let footer = bytes(segment, at, header.footer)?;
+    let messages = messages_of(segment, slot, at, &footer)?;
+    let counters = counters_of(&segment.plan, &messages).filter(|counters| are_within(counters, &header.limits));
+    let start = header.ring + slot * header.slot;
+    let counters =
+        counters.ok_or((start, "the messages for other readers: counts beyond the segment's limits".into()))?;
+    for (number, message) in messages.iter().enumerate() {
+        let expected = said(&segment.plan, number, &header.regions, message.body, &counters);
+        if let Some(difference) = difference(&expected, message, segment.mapping.len() as u64) {
+            return Err((message.at, format!("message {number} for other readers: {difference}")));
+        }
+    }
+    let odd = odd_byte(segment, slot, &footer, &counters)?;
+    Ok(Shown { odd, later: later(segment, slot)?, counters })
+}
+
+fn bytes(segment: &Segment, at: u64, len: u64) -> Result<Vec<u8>, Wrong> {
+    let mut bytes = vec![0; len as usize];
+    segment.mapping.read_at(at as usize, &mut bytes).map_err(|e| (at, e.message().to_string()))?;
+    Ok(bytes)
+}
+
+/// The slot that the footer's length selects.
+fn chosen(header: &Header, word: u32) -> Option<u64> {
+    let number = u64::from(word).checked_div(header.footer)?;
+    let fits = u64::from(word).is_multiple_of(header.footer) && (1..=u64::from(header.slots)).contains(&number);
+    fits.then(|| number - 1)
+}
+
+fn are_within(counters: &[u64], limits: &[u64]) -> bool {
+    counters.len() == limits.len() && counters.iter().zip(limits).all(|(count, limit)| count <= limit)
+}
+
+/// A message as it stands.
+struct Message {
+    at: u64,
+    body: u64,
+    body_len: u64,
+    batch: BatchHeader,
+}
+
+/// The messages that a footer lists: the record batch, then the dictionaries.
+fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<Vec<Message>, Wrong> {
+    let said = read_footer(footer).map_err(|e| (at, format!("the footer: {}", e.message())))?;
+    if !same_schema(&said.schema, &segment.plan.schema) {
+        return Err((at, "the footer's schema is not the one in front of the file".into()));
+    }
+    let (expected, got) = ((1, segment.plan.dictionaries.len()), (said.batches.len(), said.dictionaries.len()));
+    if expected != got {
+        return Err((at, format!("the footer lists {got:?} record batches and dictionaries, expected {expected:?}")));
+    }
+    let ids = std::iter::once(None).chain(segment.plan.dictionaries.iter().map(|dictionary| Some(dictionary.id)));
+    let places = said.batches.iter().chain(&said.dictionaries);
+    places.zip(ids).map(|(place, id)| message_at(segment, slot, at, *place, id)).collect()
+}
+
+fn message_at(segment: &Segment, slot: u64, footer: u64, place: [i64; 3], id: Option<i64>) -> Result<Message, Wrong> {
+    let (start, len) = (segment.header.ring + slot * segment.header.slot, segment.header.slot);
+    let [at, metadata, body_len] = place.map(|number| u64::try_from(number).unwrap_or(u64::MAX));
+    let is_inside = at >= start && metadata >= 8 && at.checked_add(metadata).is_some_and(|end| end <= start + len);
+    if !is_inside {
+        return Err((
+            footer,
+            format!("the footer: a block {place:?} outside of its slot, bytes {start} to {}", start + len),
+        ));
+    }
+    let framed = bytes(segment, at, metadata)?;
+    let prefix = [u32::MAX.to_le_bytes(), (metadata as u32 - 8).to_le_bytes()].concat();
+    if framed[..8] != prefix {
+        let got = &framed[..8];
+        return Err((at, format!("a message for other readers: expected the prefix {prefix:02x?}, got {got:02x?}")));
+    }
+    let (batch, own, found) =
+        read_batch(&framed[8..]).map_err(|e| (at, format!("a message for other readers: {}", e.message())))?;
+    match found == id && own as u64 == body_len {
+        true => Ok(Message { at, body: at + metadata, body_len, batch }),
+        false => Err((
+            at,
+            format!(
+                "a message for other readers: dictionary {found:?} with {own} bytes, expected {id:?} with {body_len}"
+            ),
+        )),
+    }
+}
+
+/// The counters that the messages were made from.
+fn counters_of(plan: &Plan, messages: &[Message]) -> Option<Vec<u64>> {
+    let mut counters = vec![0; plan.counters];
+    let (rows, dictionaries) = messages.split_first()?;
+    counters[0] = rows.batch.rows as u64;
+    let mut at = (0, 0);
+    for column in &plan.columns {
+        gather(column, &rows.batch, &mut at, &mut counters)?;
+    }
+    for (dictionary, message) in plan.dictionaries.iter().zip(dictionaries) {
+        counters[dictionary.entries] = message.batch.rows as u64;
+        counters[dictionary.bytes] = u64::try_from(message.batch.buffers.get(2)?.1).ok()?;
+    }
+    Some(counters)
+}
+
+fn gather(node: &PlanNode, batch: &BatchHeader, at: &mut (usize, usize), counters: &mut [u64]) -> Option<()> {
+    let (_, nulls) = batch.nodes.get(at.0)?;
+    if let Some(counter) = node.nulls {
+        counters[counter] = u64::try_from(*nulls).ok()?;
+    }
+    at.0 += 1;
+    match node.kind {
+        Kind::Bytes { counter, .. } | Kind::Views { counter } => {
+            counters[counter] = u64::try_from(batch.buffers.get(at.1 + 2)?.1).ok()?;
+        }
+        Kind::List { counter, .. } => counters[counter] = u64::try_from(batch.nodes.get(at.0)?.0).ok()?,
+        _ => (),
+    }
+    at.1 += node.buffers();
+    node.children.iter().try_for_each(|child| gather(child, batch, at, counters))
+}
+
+/// The first number in which a message is not what was expected.
+fn difference(expected: &BatchMetadata, got: &Message, file: u64) -> Option<String> {
+    let batch = &got.batch;
+    if batch.compression.is_some() {
+        return Some("expected no compression".into());
+    }
+    let pair = |what: &str, expected: &[(i64, i64)], got: &[(i64, i64)]| {
+        if expected.len() != got.len() {
+            return Some(format!("expected {} {what}s, got {}", expected.len(), got.len()));
+        }
+        let number = expected.iter().zip(got).position(|(a, b)| a != b)?;
+        Some(format!("{what} {number}: expected {:?}, got {:?}", expected[number], got[number]))
+    };
+    pair("field node", &expected.nodes, &batch.nodes)
+        .or_else(|| pair("buffer", &expected.buffers, &batch.buffers))
+        .or_else(|| (expected.variadics != batch.variadics).then(|| "the numbers of data buffers of views".into()))
+        .or_else(|| {
+            let needed = batch.buffers.iter().map(|(at, len)| at.saturating_add(*len) as u64).max().unwrap_or(0);
+            let (len, room) = (got.body_len, file - got.body);
+            (len < needed || len > room).then(|| format!("a body of {len} bytes, expected {needed} to {room}"))
+        })
+}
+
+/// The first byte that this version of arrowwood would have written otherwise.
+fn odd_byte(segment: &Segment, slot: u64, footer: &[u8], counters: &[u64]) -> Result<Option<Wrong>, Wrong> {
+    let (header, sizes) = (&segment.header, Sizes::of(&segment.plan));
+    if sizes.slot > header.slot || sizes.footer > header.footer {
+        return Ok(None);
+    }
+    let start = header.ring + slot * header.slot;
+    let (messages, mut expected) = encoded(&sizes, &segment.plan, header, counters, slot);
+    expected.resize(header.footer as usize - STAMP, 0);
+    let there = bytes(segment, start, messages.len() as u64)?;
+    let odd = first_difference(start, &messages, &there);
+    Ok(odd.or_else(|| first_difference(header.tail - (slot + 1) * header.footer, &expected, footer)))
+}
+
+/// The first byte in which `got`, which begins at byte `at`, is not `expected`.
+pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<Wrong> {
+    let number = expected.iter().zip(got).position(|(a, b)| a != b)?;
+    let (expected, got) = (expected[number], got[number]);
+    Some((at + number as u64, format!("expected {expected:#04x}, got {got:#04x}; it means the same")))
+}
+
+/// A footer with a later time than that of `slot`: either it was never shown, or not the right one is.
+fn later(segment: &Segment, slot: u64) -> Result<Option<u64>, Wrong> {
+    let header = &segment.header;
+    let stamp = |slot: u64| -> Result<u64, Wrong> {
+        let stamp = bytes(segment, header.tail - slot * header.footer - STAMP as u64, STAMP as u64)?;
+        Ok(stamp.first_chunk().map_or(0, |raw| u64::from_le_bytes(*raw)))
+    };
+    let shown = stamp(slot)?;
+    for other in 0..u64::from(header.slots) {
+        if stamp(other)? > shown {
+            return Ok(Some(other));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a footer, shown or not, has the schema that stands in front of the file; or none can be read.
+pub(super) fn has_witness(segment: &Segment) -> bool {
+    let header = &segment.header;
+    let footers = (1..=u64::from(header.slots)).filter_map(|number| {
+        let footer = bytes(segment, header.tail - number * header.footer, header.footer).ok()?;
+        read_footer(&footer).ok()
+    });
+    let found: Vec<bool> = footers.map(|footer| same_schema(&footer.schema, &segment.plan.schema)).collect();
+    found.is_empty() || found.contains(&true)
+}

@@ -1,0 +1,300 @@
+//! A damaged table made good: what comes before the damage stays, the rest goes to a folder beside the table.
+//!
+//! ```text
+//! ticks/000 ticks/100 ticks/200          ticks/000 ticks/100 (dense, rows 100 to 163)
+//!           damaged              ──▶     ticks.damaged/100 ticks.damaged/200
+//! ```
+//! Nothing is written into a damaged file. The new one is on the disk before anything moves; then the segments move, the
+//! last one first, so that whoever is stopped in between leaves a table with the same damage and a shorter end.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions, make_array};
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+
+use super::footer_check::has_witness;
+use super::segments::{TableCheck, look_at_all, offset_at, schema_of, trusted};
+use crate::array::{Bytes, slice, validate};
+use crate::dataset::{Dataset, Source};
+use crate::error::{Error, Findings, Result};
+use crate::ipc::{Ipc, Options, WriteOptions, zeros};
+use crate::map::{Mapping, Medium, Mode};
+use crate::rows::{Kind, Plan, PlanNode, order};
+use crate::table::format::{Header, Record, SEGMENT_ROWS, SORTED_BY};
+use crate::table::reader::{Segment, chain, segment, setting};
+use crate::table::writer::{Growing, first_segment, take_lock, with_settings, without_settings, write_part};
+
+/// What a repair has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// How many rows there are now.
+    pub kept: u64,
+    /// How many rows were given up; `None` where that is not known.
+    pub given_up: Option<u64>,
+    /// Where the damaged files are now, with those that came behind them.
+    pub moved: Vec<PathBuf>,
+}
+
+/// Repairs the table in `folder`, and says what was found before; `None` where that is no table.
+pub(crate) fn repair_table(
+    folder: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Option<(TableCheck, Option<Repaired>)>> {
+    let lock = take_lock(&Medium::default(), folder).map_err(|e| e.at(folder))?;
+    let Some(checked) = look_at_all(folder, false, progress)? else { return Ok(None) };
+    let Some(first) = checked.segments.iter().position(super::segments::Looked::has_damage) else {
+        return Ok(Some((checked, None)));
+    };
+    let start = checked.segments[first].start;
+    let all = chain::list(folder)?.unwrap_or_default();
+    let moving: Vec<u64> = all.iter().copied().filter(|&other| other >= start).collect();
+    let (prefix, rows) = Prefix::of(folder, &checked, first)?;
+    let place = place_for(folder, &moving)?;
+    for &other in moving.iter().rev().filter(|&&other| other != start) {
+        let from = chain::path(folder, other);
+        fs::rename(&from, place.join(chain::name(other))).map_err(|e| moving_failed(&e, &from))?;
+    }
+    let own = chain::path(folder, start);
+    let kept = keep_aside(&own, &place.join(chain::name(start))).and_then(|()| prefix.put(folder, start));
+    kept.map_err(|e| e.at(&own))?;
+    sync_folder(&place)?;
+    lock.sync().map_err(|e| Error::io("syncing the folder", &e).at(folder))?;
+    folder.parent().map_or(Ok(()), sync_folder)?;
+    let kept = checked.segments[..first].iter().filter_map(|segment| segment.rows).sum::<u64>() + rows;
+    let given_up = given_up(&checked, first).map(|known| known.saturating_sub(rows));
+    let moved = moving.iter().map(|&other| place.join(chain::name(other))).collect();
+    Ok(Some((checked, Some(Repaired { kept, given_up, moved }))))
+}
+
+fn moving_failed(e: &std::io::Error, path: &Path) -> Error {
+    Error::io("moving a damaged file out of the way", e).at(path)
+}
+
+/// The rows from segment `first` on, as far as they are known.
+fn given_up(checked: &TableCheck, first: usize) -> Option<u64> {
+    let rest = &checked.segments[first..];
+    let rows = |number: usize| {
+        let next = rest.get(number + 1).map(|next| next.start - rest[number].start);
+        // Rows that are missing in front of the next segment were given up as well.
+        next.into_iter().chain(rest[number].rows).max()
+    };
+    (0..rest.len()).map(rows).sum()
+}
+
+/// `path` with `.damaged` behind its name, or `.damaged-2` and so on, for which `is_free` says so.
+pub(crate) fn beside(path: &Path, is_free: impl Fn(&Path) -> bool) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".damaged");
+    let names = (1..).map(|number| match number {
+        1 => PathBuf::from(&name),
+        _ => PathBuf::from(format!("{}-{number}", name.to_string_lossy())),
+    });
+    names.into_iter().find(|name| is_free(name)).unwrap_or_default()
+}
+
+/// A folder beside the table that holds none of the segments that are to be moved there.
+fn place_for(folder: &Path, moving: &[u64]) -> Result<PathBuf> {
+    let is_own = |start: u64, there: &Path| is_same(&chain::path(folder, start), &there.join(chain::name(start)));
+    let is_free = |there: &Path| {
+        let is_free = |&start: &u64| !there.join(chain::name(start)).exists() || is_own(start, there);
+        (!there.exists() || there.is_dir()) && moving.iter().all(is_free)
+    };
+    let place = beside(folder, is_free);
+    fs::create_dir_all(&place).map_err(|e| Error::io("making a folder for the damaged files", &e).at(&place))?;
+    Ok(place)
+}
+
+/// Whether two names are of one file.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let number = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    number(a).is_some() && number(a) == number(b)
+}
+
+/// Gives the file at `path` the name `aside` too, so that it stays when `path` is replaced.
+pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
+    if is_same(path, aside) {
+        return Ok(());
+    }
+    // Where a file can't have two names there is a moment without one of its own.
+    let named = fs::hard_link(path, aside).or_else(|_| match aside.exists() {
+        true => Err(std::io::Error::other("there is a file of that name")),
+        false => fs::rename(path, aside),
+    });
+    named.map_err(|e| moving_failed(&e, path))
+}
+
+/// Brings names given and taken in a folder to the disk.
+pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
+    let synced = Medium::default().sync_folder(folder);
+    synced.map_err(|e| Error::io("syncing the folder", &e).at(folder))
+}
+
+/// What takes the damaged segment's place.
+enum Prefix {
+    /// Rows, in a dense file that has no name yet.
+    Dense(PathBuf),
+    /// No rows, and none before: a segment to go on with.
+    Empty(Box<Growing>),
+    Nothing,
+}
+
+impl Prefix {
+    /// The good rows of segment number `first`, on the disk, and how many they are.
+    fn of(folder: &Path, checked: &TableCheck, first: usize) -> Result<(Prefix, u64)> {
+        let path = chain::path(folder, checked.segments[first].start);
+        let segment = segment::open(&path).ok().flatten();
+        let all = checked.segments.iter().map(|segment| chain::path(folder, segment.start));
+        let others: Vec<SchemaRef> = all.filter(|other| *other != path).filter_map(|path| schema_of(&path)).collect();
+        // The segment's own places for its schema may disagree; another segment can tell.
+        let is_known =
+            |schema: &SchemaRef| others.iter().any(|other| without_settings(other) == without_settings(schema));
+        let found = match &segment {
+            Some(segment) if !has_witness(segment) && !is_known(&segment.plan.schema.schema) => None,
+            Some(segment) => rows_of_growing(segment),
+            None => rows_of_dense(&path, is_known),
+        };
+        if let Some(dataset) = found.filter(|dataset| dataset.len().is_ok_and(|rows| rows > 0)) {
+            return Ok((Prefix::Dense(write_part(&dataset, folder, &WriteOptions::default())?), dataset.len()?));
+        }
+        if first > 0 {
+            return Ok((Prefix::Nothing, 0));
+        }
+        let start = checked.segments[first].start;
+        let header = segment.as_ref().map(|segment| &segment.header);
+        let schema = others.into_iter().next().or_else(|| schema_of(&path));
+        // What is left of a damaged schema may be one that can't grow.
+        let empty = schema.and_then(|schema| empty_segment(folder, start, &schema, header).transpose());
+        Ok((empty.transpose()?.map_or(Prefix::Nothing, |empty| Prefix::Empty(Box::new(empty))), 0))
+    }
+
+    fn put(self, folder: &Path, start: u64) -> Result<()> {
+        let place = chain::path(folder, start);
+        let failed = |e: std::io::Error| Error::io("replacing the damaged segment", &e);
+        match self {
+            Prefix::Dense(part) => fs::rename(part, place).map_err(failed),
+            Prefix::Empty(live) => live.shared.store.replace(&place).map_err(failed),
+            Prefix::Nothing if place.exists() => fs::remove_file(place).map_err(failed),
+            Prefix::Nothing => Ok(()),
+        }
+    }
+}
+
+/// A segment without rows, and without a name; `None` where there can't be one of that schema.
+fn empty_segment(folder: &Path, start: u64, schema: &SchemaRef, header: Option<&Header>) -> Result<Option<Growing>> {
+    let Ok(plan) = Plan::of(&without_settings(schema)) else { return Ok(None) };
+    let sorted_by = header.and_then(|header| header.sorted_by).map(u64::from).or(setting(schema, SORTED_BY));
+    let sorted_by = sorted_by.map(|column| column as usize).filter(|&column| column < plan.columns.len());
+    let rows = header.map(|header| header.segment_rows).or(setting(schema, SEGMENT_ROWS));
+    first_segment(&Medium::default(), folder, &Arc::new(plan), start, sorted_by, rows).map(Some)
+}
+
+/// The rows before the first that is damaged.
+fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
+    let mut newest = trusted(segment);
+    cut_dictionaries(segment, &mut newest);
+    let rows = longest(newest.rows(), |rows| is_good(segment, &newest, rows));
+    let record = record_of(segment, &newest, rows)?;
+    let columns = (0..segment.plan.columns.len()).map(|number| segment.column(number, &record));
+    let columns = columns.collect::<Result<Vec<_>>>().ok()?;
+    let dataset = dataset_of(&segment.plan.schema.schema, columns, rows)?;
+    Some(with_settings(dataset, &segment.header))
+}
+
+fn dataset_of(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<Dataset> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+    let columns = columns.into_iter().map(make_array).collect();
+    let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options).ok()?;
+    Dataset::try_from(vec![batch]).ok()
+}
+
+/// The most of `0 ..= most` that is good, if all before a good one are good.
+fn longest(most: u64, is_good: impl Fn(u64) -> bool) -> u64 {
+    if is_good(most) {
+        return most;
+    }
+    let (mut good, mut bad) = (0, most);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        match is_good(middle) {
+            true => good = middle,
+            false => bad = middle,
+        }
+    }
+    good
+}
+
+fn is_good(segment: &Segment, newest: &Record, rows: u64) -> bool {
+    let Some(record) = record_of(segment, newest, rows) else { return false };
+    (0..segment.plan.columns.len()).all(|number| {
+        let Ok(array) = segment.column(number, &record) else { return false };
+        let is_sorted = || order::follow("", &array, None).is_ok();
+        validate::check(&array).is_ok() && (segment.header.sorted_by != Some(number as u32) || is_sorted())
+    })
+}
+
+/// The record that a commit of the first `rows` rows would have had, as the values say; `None` where they make no sense.
+fn record_of(segment: &Segment, newest: &Record, rows: u64) -> Option<Record> {
+    let mut record = newest.clone();
+    record.counters[0] = rows;
+    for column in &segment.plan.columns {
+        count(segment, column, rows, &newest.counters, &mut record.counters)?;
+    }
+    Some(record)
+}
+
+fn count(segment: &Segment, node: &PlanNode, rows: u64, most: &[u64], counters: &mut [u64]) -> Option<()> {
+    if let Some(counter) = node.nulls {
+        counters[counter] = zeros(&segment.part(node.region, 0, rows.div_ceil(8))?, rows as usize) as u64;
+    }
+    if let Kind::Bytes { width, counter } | Kind::List { width, counter } = node.kind {
+        let (_, end) = offset_at(segment, node.region + 1, width, rows)?;
+        counters[counter] = Some(end).filter(|&end| end <= most[counter])?;
+    }
+    let rows = node.child_rows(rows, counters)?;
+    node.children.iter().try_for_each(|child| count(segment, child, rows, most, counters))
+}
+
+/// Dictionaries up to the first text that is damaged.
+fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
+    for dictionary in &segment.plan.dictionaries {
+        let end = |entries: u64| offset_at(segment, dictionary.region + 1, 4, entries).map(|(_, end)| end);
+        let of = |entries: u64| {
+            let mut counters = newest.counters.clone();
+            counters[dictionary.entries] = entries;
+            counters[dictionary.bytes] = end(entries).filter(|end| *end <= counters[dictionary.bytes])?;
+            let array = segment.dictionary(dictionary, &counters).ok()?;
+            validate::check(&array).ok().map(|()| counters)
+        };
+        let entries = longest(newest.counters[dictionary.entries], |entries| of(entries).is_some());
+        if let Some(counters) = of(entries) {
+            newest.counters = counters;
+        }
+    }
+}
+
+/// The same of a dense file: its batch, as far as it is good.
+fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Option<Dataset> {
+    let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;
+    // Without its footer it is read from the front.
+    let options = Options { thorough: true, partial: true, ..Options::default() };
+    let ipc = Ipc::open(bytes, Some(path), options).ok()?;
+    if ipc.check_all(&mut Findings::of(path), &mut |_, _| ()).is_disputed && !is_known(ipc.schema()) {
+        return None;
+    }
+    let arrays = ipc.columns_of(0).ok()?;
+    let sorted_by = setting(ipc.schema(), SORTED_BY);
+    let is_good = |rows: u64| {
+        arrays.iter().enumerate().all(|(number, array)| {
+            let array = slice(array, 0, rows as usize);
+            let is_sorted = || order::follow("", &array, None).is_ok();
+            validate::check(&array).is_ok() && (sorted_by != Some(number as u64) || is_sorted())
+        })
+    };
+    let rows = longest(ipc.span(0).ok().flatten()?.end, is_good);
+    dataset_of(ipc.schema(), arrays.iter().map(|array| slice(array, 0, rows as usize)).collect(), rows)
+}

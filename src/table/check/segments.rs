@@ -1,0 +1,595 @@
+//! All of a table: every segment, every record, every value, the face for stock readers, and how segments hang together.
+//!
+//! What a writer leaves that was killed at any moment is no damage. While one is at work, what is found counts only if it
+//! is found again a little later.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use arrow_schema::SchemaRef;
+
+use super::footer_check::{self, Wrong};
+use crate::array::Bytes;
+use crate::dataset::{Source, schema_difference};
+use crate::error::{Error, ErrorKind, Finding, Findings, Result};
+use crate::ipc::{Ipc, IpcSchema, Options, Sound, zeros};
+use crate::map::{Mapping, Mode, boot_id};
+use crate::parallel;
+use crate::rows::{Entries, Kind, PlanNode, order};
+use crate::table::format::{Record, SEQUENCE, record_len};
+use crate::table::reader::{Chain, Segment, chain, checksum, is_locked, segment};
+use crate::table::writer::front_of;
+
+/// How often damage is looked at again while a writer is at work, and how long that has to change it.
+const LOOKS: usize = 3;
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// What a check has seen of a segment.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    pub start: u64,
+    /// Rows as its newest commit says; `None` where nothing can be read.
+    pub rows: Option<u64>,
+    sealed: bool,
+    schema: Option<SchemaRef>,
+    pub findings: Vec<Finding>,
+}
+
+impl Looked {
+    pub fn has_damage(&self) -> bool {
+        self.findings.iter().any(|finding| finding.is_damage)
+    }
+}
+
+/// What a check has seen of a table.
+#[derive(Debug, Default)]
+pub(crate) struct TableCheck {
+    pub(super) segments: Vec<Looked>,
+    /// What is to be said of the folder as a whole.
+    pub(super) folder: Vec<Finding>,
+}
+
+impl TableCheck {
+    pub(crate) fn rows(&self) -> u64 {
+        self.segments.iter().filter_map(|segment| segment.rows).sum()
+    }
+
+    pub(crate) fn num_segments(&self) -> u64 {
+        self.segments.len() as u64
+    }
+
+    pub(crate) fn into_findings(self) -> Vec<Finding> {
+        self.segments.into_iter().flat_map(|segment| segment.findings).chain(self.folder).collect()
+    }
+
+    pub(super) fn has_damage(&self) -> bool {
+        self.segments.iter().any(Looked::has_damage)
+    }
+
+    /// Forgets damage that `before` had not.
+    fn keep_known(&mut self, before: &TableCheck) {
+        for segment in &mut self.segments {
+            let known = before.segments.iter().find(|other| other.start == segment.start);
+            segment.findings.retain(|finding| {
+                let is_same = |other: &Finding| other.is_damage && other.offset == finding.offset;
+                !finding.is_damage || known.is_some_and(|known| known.findings.iter().any(is_same))
+            });
+        }
+    }
+}
+
+/// Whether a folder holds segments and no other Arrow files.
+pub(crate) fn is_table(folder: &Path) -> Result<bool> {
+    Ok(chain::list(folder)?.is_some())
+}
+
+/// Checks the table in `folder`; `None` where that is no table.
+pub(crate) fn check_table(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Option<TableCheck>> {
+    let is_live = is_locked(folder)?;
+    let Some(mut checked) = look_at_all(folder, is_live, progress)? else { return Ok(None) };
+    for _ in 0..LOOKS {
+        if !checked.has_damage() || !(is_live || is_locked(folder)?) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        let Some(mut again) = look_at_all(folder, true, progress)? else { return Ok(None) };
+        again.keep_known(&checked);
+        checked = again;
+    }
+    Ok(Some(checked))
+}
+
+/// Checks the file at `path` if it is a growable segment: its rows, and what was found.
+pub(crate) fn check_segment(path: &Path) -> Result<Option<(u64, Vec<Finding>)>> {
+    if segment::open(path).is_ok_and(|segment| segment.is_none()) || !is_growable(path)? {
+        return Ok(None);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let looked = look(path, None, is_locked(folder)?)?;
+    Ok(Some((looked.rows.unwrap_or(0), looked.findings)))
+}
+
+fn is_growable(path: &Path) -> Result<bool> {
+    let mapping = Mapping::open(path, Mode::Read)?;
+    Ok(!matches!(segment::front(&mapping), Ok(None)))
+}
+
+/// Looks at everything once.
+pub(super) fn look_at_all(
+    folder: &Path,
+    is_live: bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Option<TableCheck>> {
+    let Some(starts) = chain::list(folder)? else { return Ok(None) };
+    let mut checked = TableCheck::default();
+    for (number, &start) in starts.iter().enumerate() {
+        progress(number as u64, starts.len() as u64);
+        match look(&chain::path(folder, start), Some(start), is_live) {
+            Ok(looked) => checked.segments.push(looked),
+            // Retention may have come in between.
+            Err(e) if is_live && e.kind() == ErrorKind::NotFound => (),
+            Err(e) => return Err(e),
+        }
+    }
+    progress(starts.len() as u64, starts.len() as u64);
+    let orphans = Chain::open(folder).ok().flatten().map_or(Vec::new(), |chain| chain.orphans);
+    check_orphans(folder, &orphans, &mut checked);
+    check_chain(folder, is_live, &mut checked);
+    check_folder(folder, &mut checked)?;
+    Ok(Some(checked))
+}
+
+fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) {
+    let (kept, unfinished) = std::mem::take(&mut checked.segments)
+        .into_iter()
+        .partition(|segment: &Looked| !orphans.contains(&segment.start));
+    checked.segments = kept;
+    for segment in unfinished {
+        let mut found = Findings::of(&chain::path(folder, segment.start));
+        found.note(None, "begun by a commit that never came about; the next writer removes it");
+        checked.folder.append(&mut found.list);
+    }
+}
+
+/// Each segment ends where the next one begins, and all have one schema.
+fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) {
+    let schema = checked.segments.iter().find_map(|segment| segment.schema.clone());
+    for segment in &mut checked.segments {
+        let mut found = Findings::of(&chain::path(folder, segment.start));
+        if let Some((first, own)) = schema.as_ref().zip(segment.schema.as_ref())
+            && let Some(difference) = schema_difference(first, own)
+        {
+            found.damage(8, format!("the schemas of the table and of this segment differ: {difference}"));
+        }
+        segment.findings.append(&mut found.list);
+    }
+    for number in 1..checked.segments.len() {
+        let (next, before) = (checked.segments[number].start, &mut checked.segments[number - 1]);
+        let mut found = Findings::of(&chain::path(folder, before.start));
+        match before.rows {
+            Some(rows) if before.start + rows != next => {
+                let end = before.start + rows;
+                found.damage(None, format!("it ends with row {end}, expected {next}, where the next segment begins"));
+            }
+            Some(_) if !before.sealed => found.add(!is_live, None, "a segment follows, and this one is not sealed"),
+            _ => (),
+        }
+        before.findings.append(&mut found.list);
+    }
+}
+
+fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
+    let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path: PathBuf = entry.map_err(failed)?.path();
+        if path.extension().is_none_or(|extension| extension != "arrow") {
+            let mut found = Findings::of(&path);
+            found.note(None, "no segment; a table's folder should hold nothing else, as many readers take it whole");
+            checked.folder.append(&mut found.list);
+        }
+    }
+    Ok(())
+}
+
+/// Looks at one segment, which should begin with row `start`.
+fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
+    let mapping = Mapping::open(path, Mode::Read)?;
+    let mut looked = Looked { start: start.unwrap_or(0), ..Looked::default() };
+    let mut found = Findings::of(path);
+    match Segment::open(mapping.clone()) {
+        Ok(Some(segment)) => {
+            let first = segment.header.first_row;
+            if let Some(start) = start.filter(|&start| start != first) {
+                let (_, at) = segment::front(&mapping)?.unwrap_or_default();
+                found.damage(
+                    at as u64 + 24,
+                    format!("the segment's first row: expected {start} by its name, got {first}"),
+                );
+            }
+            look_at_growing(&segment, is_live, &mut found, &mut looked);
+        }
+        Ok(None) => look_at_dense(mapping, path, &mut found, &mut looked)?,
+        Err(e) if e.is_about_bytes() => {
+            // Whatever stands behind the schema can be damaged only where the schema is not.
+            let front = segment::front(&mapping).ok().flatten();
+            let schema = front.as_ref().map(|(schema, _)| IpcSchema::of_metadata(schema).is_ok());
+            let at = match (schema, front) {
+                (Some(false), _) => Some(8),
+                (_, front) => front.map(|(_, at)| at as u64),
+            };
+            found.damage(at, e.message());
+        }
+        Err(e) => return Err(e),
+    }
+    looked.findings = found.list;
+    Ok(looked)
+}
+
+/// A dense segment: one batch, and nothing between the schema and what the footer lists.
+fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &mut Looked) -> Result<()> {
+    let options = Options { thorough: true, ..Options::default() };
+    let ipc = match Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options) {
+        Ok(ipc) => ipc,
+        Err(e) if e.is_about_bytes() => {
+            found.damage(None, e.message());
+            return Ok(());
+        }
+        Err(e) => return Err(e),
+    };
+    let Sound { rows, batches, .. } = ipc.check_all(found, &mut |_, _| ());
+    if batches != 1 {
+        found.damage(None, format!("a segment has one record batch, got {batches}"));
+    }
+    if let Ok([schema, first, ..]) = ipc.frames().as_deref()
+        && first.offset > schema.body().next_multiple_of(64)
+    {
+        let (expected, got) = (schema.body(), first.offset);
+        found.damage(
+            expected as u64,
+            format!("expected the first message behind the schema, got it at byte {got}: no dense file, and no header"),
+        );
+    }
+    (looked.rows, looked.sealed, looked.schema) = (Some(rows), true, Some(ipc.schema().clone()));
+    Ok(())
+}
+
+fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looked: &mut Looked) {
+    looked.schema = Some(segment.plan.schema.schema.clone());
+    check_front(segment, found);
+    // Before the records: what is shown was committed before.
+    let face = footer_check::read(segment);
+    let is_of_today = check_records(segment, is_live, found);
+    let record = match segment.newest() {
+        Ok(record) => record,
+        Err(e) => return found.damage(segment.header.live, e.message()),
+    };
+    (looked.rows, looked.sealed) = (Some(record.rows()), record.sealed);
+    check_values(segment, &record, found);
+    recount(segment, &record.counters).into_iter().for_each(|(at, message)| {
+        found.damage(at, format!("{message}, as the commit record of {} rows says", record.rows()));
+    });
+    check_dictionaries(segment, &record, found);
+    match face {
+        Err((at, message)) => found.damage(at, message),
+        Ok(face) => check_face(segment, &record, &face, is_live || !is_of_today, found),
+    }
+}
+
+/// What stands before the header is what this version writes, or means the same.
+fn check_front(segment: &Segment, found: &mut Findings) {
+    let expected = front_of(&segment.plan);
+    let mut there = vec![0; expected.len()];
+    if segment.mapping.read_at(0, &mut there).is_ok()
+        && let Some((at, message)) = footer_check::first_difference(0, &expected, &there)
+    {
+        found.note(at, format!("the front of the file: {message}"));
+    }
+}
+
+/// The four records of a segment, each if it is whole.
+struct Records {
+    word: u64,
+    /// The record of that number, and the other one.
+    visible: [Option<Record>; 2],
+    durable: [Option<Record>; 2],
+}
+
+impl Records {
+    fn of(segment: &Segment) -> Records {
+        let mut looks = 0;
+        loop {
+            let word = segment.sequence();
+            let visible = [word, word ^ 1].map(|number| segment.record_at(segment.header.page().record(number)));
+            let durable = [0, 1].map(|number| segment.durable(number));
+            looks += 1;
+            if segment.sequence() == word || looks > 1000 {
+                return Records { word, visible, durable };
+            }
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Record> {
+        self.visible.iter().chain(&self.durable).flatten()
+    }
+}
+
+/// Whether the newest commits are of this boot: else what a crash of the machine leaves is no damage.
+fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool {
+    let records = Records::of(segment);
+    let is_of_today = records.all().any(|record| record.boot == boot_id());
+    let (header, word) = (&segment.header, records.word);
+    let [current, other] = &records.visible;
+    if current.as_ref().is_none_or(|record| record.sequence != word) {
+        let got = current.as_ref().map_or("none that is whole".into(), |record| format!("that of {}", record.sequence));
+        let back = segment.newest().map_or(0, |record| record.rows());
+        let message = format!(
+            "the newest commit record: expected that of commit {word}, got {got}; readers go back to {back} rows"
+        );
+        found.add(is_of_today, header.page().record(word), message);
+    } else if let Some(e) = current.as_ref().and_then(|record| segment.check_record(record).err()) {
+        found.add(is_of_today, header.page().record(word), e.message());
+    }
+    match other {
+        Some(other) if other.sequence > word && other.boot == boot_id() => {
+            let (number, rows) = (other.sequence, other.rows());
+            let message = format!(
+                "the number of the newest commit: expected {number}, whose record of {rows} rows is whole, got {word}"
+            );
+            found.add(!is_live, header.live + SEQUENCE, message);
+        }
+        None if !is_blank(segment, header.page().record(word ^ 1)) => {
+            found.note(header.page().record(word ^ 1), "the commit record that nobody reads is not whole");
+        }
+        _ => (),
+    }
+    for number in 0..2 {
+        if records.durable[number].is_none() && !is_blank(segment, header.durable(number as u64)) {
+            found.add(is_of_today && !is_live, header.durable(number as u64), "a durable record is not whole");
+        }
+    }
+    check_durable(segment, &records, is_of_today, found);
+    is_of_today
+}
+
+fn is_blank(segment: &Segment, at: u64) -> bool {
+    let mut bytes = vec![0; record_len(segment.header.limits.len())];
+    segment.mapping.read_at(at as usize, &mut bytes).is_ok() && bytes.iter().all(|&byte| byte == 0)
+}
+
+/// Durable records say no more than the newest commit, and what was appended has the checksum that they say.
+fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found: &mut Findings) {
+    let newest = segment.newest().unwrap_or_default();
+    for (number, record) in records.durable.iter().enumerate() {
+        let Some(record) = record.as_ref().filter(|record| segment.check_record(record).is_ok()) else { continue };
+        let at = segment.header.durable(number as u64);
+        let is_newer = !is_up_to(&record.counters, &newest.counters) || record.sealed && !newest.sealed;
+        if is_newer {
+            let (rows, visible) = (record.rows(), newest.rows());
+            // After a crash of the machine the newest may have been given up, which has a smaller number then.
+            let is_damage = is_of_today && record.sequence >= newest.sequence;
+            found.add(is_damage, at, format!("a durable record of {rows} rows, the newest commit has {visible}"));
+            continue;
+        }
+        let Some(before) = before(segment, records, record) else { continue };
+        match checksum(segment, &before, record) {
+            Ok(got) if got == record.delta => (),
+            Ok(got) => {
+                let (from, to, expected) = (before[0], record.rows(), record.delta);
+                let message =
+                    format!("rows {from} to {to} of the segment: expected checksum {expected:08x}, got {got:08x}");
+                found.add(is_of_today, at, message);
+            }
+            Err(e) => found.damage(at, e.message()),
+        }
+    }
+}
+
+/// The counters from which a durable record's checksum counts, where they are still known.
+fn before(segment: &Segment, records: &Records, record: &Record) -> Option<Vec<u64>> {
+    match record.previous {
+        0 => Some(vec![0; segment.header.limits.len()]),
+        sequence => {
+            records.durable.iter().flatten().find(|other| other.sequence == sequence).map(|r| r.counters.clone())
+        }
+    }
+}
+
+fn is_up_to(counters: &[u64], others: &[u64]) -> bool {
+    counters.len() == others.len() && counters.iter().zip(others).all(|(a, b)| a <= b)
+}
+
+/// The rows up to which nothing but the values themselves says that the segment is damaged.
+pub(super) fn trusted(segment: &Segment) -> Record {
+    let records = Records::of(segment);
+    let mut sound: Vec<&Record> = records.all().filter(|record| segment.check_record(record).is_ok()).collect();
+    sound.retain(|record| record.boot == boot_id());
+    sound.sort_by_key(|record| std::cmp::Reverse(record.rows()));
+    let newest = sound.first().map(|record| (*record).clone());
+    let mut newest = newest.or_else(|| segment.newest().ok()).unwrap_or_default();
+    for record in records.durable.iter().flatten().filter(|record| segment.check_record(record).is_ok()) {
+        let Some(before) = before(segment, &records, record) else { continue };
+        if record.rows() <= newest.rows() && checksum(segment, &before, record).is_ok_and(|got| got != record.delta) {
+            newest = Record { counters: before, ..record.clone() };
+        }
+    }
+    // Counts of nulls have no place; an older record that agrees with its bitmaps is the best that is known.
+    let agrees = |record: &Record| nulls_agree(segment, &record.counters);
+    let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
+    match agrees(&newest) {
+        true => newest,
+        false => sound
+            .into_iter()
+            .find(|record| record.rows() <= newest.rows() && agrees(record))
+            .cloned()
+            .unwrap_or_else(zeros),
+    }
+}
+
+fn nulls_agree(segment: &Segment, counters: &[u64]) -> bool {
+    let mut wrong = Vec::new();
+    segment.plan.columns.iter().for_each(|column| count_nulls(segment, column, counters[0], counters, &mut wrong));
+    wrong.is_empty()
+}
+
+fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
+    let columns = &segment.plan.columns;
+    let check =
+        |number: usize| segment.column(number, record).and_then(|array| segment.check(number, &array).map(|()| array));
+    let bytes = usize::try_from(segment.used(record)).unwrap_or(usize::MAX);
+    let checked = parallel::map(columns.len(), bytes, check);
+    for (column, checked) in columns.iter().zip(&checked) {
+        if let Err(e) = checked {
+            let (at, name) = (segment.header.regions[column.region].offset, column.field.name());
+            // A column without a bitmap begins with its second buffer.
+            let at = if at == 0 {
+                segment.header.regions.get(column.region + 1).map(|region| region.offset)
+            } else {
+                Some(at)
+            };
+            found.damage(at, format!("column '{name}': {}", e.message()));
+        }
+    }
+    let sorted = segment.header.sorted_by.map(|column| column as usize);
+    if let Some((column, Some(Ok(array)))) = sorted.map(|number| (columns.get(number), checked.get(number)))
+        && let Some(Err(e)) = column.map(|column| order::follow(column.field.name(), array, None))
+    {
+        let at = column.map(|column| segment.header.regions[column.region + 1].offset);
+        found.damage(at, e.message());
+    }
+}
+
+/// Counts what the counters count in the values themselves: where they say something else.
+fn recount(segment: &Segment, counters: &[u64]) -> Vec<Wrong> {
+    let mut wrong = Vec::new();
+    for column in &segment.plan.columns {
+        count_nulls(segment, column, counters[0], counters, &mut wrong);
+        count_items(segment, column, counters[0], counters, &mut wrong);
+    }
+    for dictionary in &segment.plan.dictionaries {
+        let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+        if let Some((at, got)) = offset_at(segment, dictionary.region + 1, 4, entries).filter(|&(_, got)| got != bytes)
+        {
+            wrong.push((
+                at,
+                format!("a dictionary of {entries} entries ends at byte {got} of its text, expected {bytes}"),
+            ));
+        }
+    }
+    wrong
+}
+
+fn count_nulls(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], wrong: &mut Vec<Wrong>) {
+    if let Some(counter) = node.nulls {
+        let (name, expected) = (node.field.name(), counters[counter]);
+        let at = segment.header.regions[node.region].offset;
+        let got = segment.part(node.region, 0, rows.div_ceil(8)).map(|bits| zeros(&bits, rows as usize) as u64);
+        if got != Some(expected) {
+            let got = got.map_or("no bitmap".into(), |got| format!("{got} nulls"));
+            wrong.push((at, format!("column '{name}': the validity bitmap has {got}, expected {expected}")));
+        }
+    }
+    let rows = node.child_rows(rows, counters).unwrap_or(0);
+    node.children.iter().for_each(|child| count_nulls(segment, child, rows, counters, wrong));
+}
+
+fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], wrong: &mut Vec<Wrong>) {
+    let name = node.field.name();
+    if let Kind::Bytes { width, counter } | Kind::List { width, counter } = node.kind
+        && let Some((at, got)) = offset_at(segment, node.region + 1, width, rows)
+        && got != counters[counter]
+    {
+        wrong.push((at, format!("column '{name}': the last offset is {got}, expected {}", counters[counter])));
+    }
+    if let Kind::Views { counter } = node.kind {
+        let end = end_of_views(segment, node.region + 1, rows);
+        if end > counters[counter] {
+            let at = segment.header.regions[node.region + 1].offset;
+            wrong.push((
+                at,
+                format!("column '{name}': the text of views ends at byte {end}, expected {}", counters[counter]),
+            ));
+        }
+    }
+    let rows = node.child_rows(rows, counters).unwrap_or(0);
+    node.children.iter().for_each(|child| count_items(segment, child, rows, counters, wrong));
+}
+
+/// Where offset number `number` of a region stands, and what it is.
+pub(super) fn offset_at(segment: &Segment, region: usize, width: usize, number: u64) -> Option<(u64, u64)> {
+    let from = number.checked_mul(width as u64)?;
+    let raw = segment.part(region, from, from.checked_add(width as u64)?)?;
+    let mut wide = [0; 8];
+    wide[..width].copy_from_slice(&raw);
+    Some((segment.header.regions.get(region)?.offset + from, u64::from_le_bytes(wide)))
+}
+
+/// Where the text of the first `rows` views ends.
+pub(super) fn end_of_views(segment: &Segment, region: usize, rows: u64) -> u64 {
+    let views = rows.checked_mul(16).and_then(|len| segment.part(region, 0, len));
+    let word =
+        |view: &[u8; 16], at: usize| view[at..].first_chunk().map_or(0, |raw| u64::from(u32::from_le_bytes(*raw)));
+    let ends = |view: &[u8; 16]| if word(view, 0) > 12 { word(view, 12) + word(view, 0) } else { 0 };
+    views.map_or(0, |views| views.as_chunks().0.iter().map(ends).max().unwrap_or(0))
+}
+
+/// The texts of a dictionary are all different: else keys of equal texts would not be equal.
+fn check_dictionaries(segment: &Segment, record: &Record, found: &mut Findings) {
+    for dictionary in &segment.plan.dictionaries {
+        let entries = record.counters[dictionary.entries];
+        let parts = segment.part(dictionary.region + 1, 0, 4 * (entries + 1)).zip(segment.part(
+            dictionary.region + 2,
+            0,
+            record.counters[dictionary.bytes],
+        ));
+        let Some((offsets, text)) = parts else { continue };
+        let ends: Vec<usize> = offsets.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw) as usize).collect();
+        let mut known = Entries::default();
+        let twice = ends
+            .windows(2)
+            .filter_map(|pair| text.get(pair[0]..pair[1]))
+            .enumerate()
+            .find(|(number, text)| known.key(text).is_none_or(|key| key as usize != *number));
+        if let Some((number, _)) = twice {
+            let at = segment.header.regions[dictionary.region + 1].offset + 4 * number as u64;
+            found.damage(at, format!("entry {number} of a dictionary is there twice"));
+        }
+    }
+}
+
+/// What stock readers see is true, and is the newest commit where nobody can be about to publish one.
+fn check_face(segment: &Segment, record: &Record, face: &footer_check::Shown, is_open: bool, found: &mut Findings) {
+    let tail = segment.header.tail;
+    if let Some((at, message)) = &face.odd {
+        found.note(*at, format!("what other readers see: {message}"));
+    }
+    let (rows, newest) = (face.counters[0], record.rows());
+    if !is_up_to(&face.counters, &record.counters) {
+        let message = format!("other readers see {rows} rows, committed are {newest}; the next writer puts that right");
+        return found.add(!is_open && record.sealed, tail, message);
+    }
+    if face.counters != record.counters {
+        for (at, message) in recount(segment, &face.counters) {
+            found.damage(at, format!("{message}, as other readers see it with {rows} rows"));
+        }
+        let is_closed = (0..2).all(|n| segment.durable(n).is_some_and(|durable| durable.counters == record.counters));
+        if !is_open && (record.sealed || is_closed) {
+            return found.damage(tail, format!("other readers see {rows} rows, expected {newest}"));
+        }
+    }
+    if let Some(later) = face.later.filter(|_| !is_open) {
+        let message = format!("other readers see {rows} rows of {newest}, and footer {later} was written later");
+        found.note(tail, message);
+    }
+}
+
+/// The schema of a segment that can be read, growable or not.
+pub(super) fn schema_of(path: &Path) -> Option<SchemaRef> {
+    match segment::open(path).ok()? {
+        Some(segment) => Some(segment.plan.schema.schema.clone()),
+        None => {
+            let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;
+            let options = Options { partial: true, ..Options::default() };
+            Some(Ipc::open(bytes, Some(path), options).ok()?.schema().clone())
+        }
+    }
+}

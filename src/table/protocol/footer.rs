@@ -1,0 +1,267 @@
+//! The face that stock readers see: a record batch message, dictionary messages and a footer, in a ring of slots.
+//!
+//! To publish, the messages go into a slot that nobody can be looking at, the footer into its own, and then the footer's
+//! *length*, one aligned word, is stored: footers lie one behind the other before it, so another length is another
+//! footer (a flatbuffer ignores what follows it). A slot rests for a second before it is used again, which is the time
+//! a stock reader has between reading the footer and decoding what it points to.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::publish;
+use crate::ipc::{BatchMetadata, Block, batch_metadata, footer};
+use crate::map::Store;
+use crate::rows::{Kind, Plan, PlanNode, Region};
+use crate::table::format::{Header, LINE, SLOTS};
+
+/// How long a slot rests.
+pub(in crate::table) const REST: Duration = Duration::from_secs(1);
+/// When half of the slots are taken, faces come no faster than this, so that there is always one to take.
+const PACE: Duration = Duration::from_millis(2 * 1000 / SLOTS);
+/// How often the end of a body moves while a buffer is filled.
+const STEPS: u64 = 16;
+/// Bytes behind each footer for the time when it was published.
+pub(in crate::table) const STAMP: usize = 8;
+
+/// The sizes of a slot's parts, which depend on the schema alone.
+#[derive(Clone, Debug)]
+pub(in crate::table) struct Sizes {
+    /// The record batch message, then those of the dictionaries.
+    pub messages: Vec<u64>,
+    pub slot: u64,
+    pub footer: u64,
+}
+
+impl Sizes {
+    pub fn of(plan: &Plan) -> Sizes {
+        // Zeros are left out of a flatbuffer, so the largest message is one without any.
+        let region = Region { offset: 1 << 40, capacity: 1 << 40 };
+        let (regions, counters) = (vec![region; plan.regions], vec![1 << 30; plan.counters]);
+        let messages = (0..1 + plan.dictionaries.len()).map(|number| message(plan, number, &regions, 1, &counters));
+        let messages: Vec<u64> = messages.map(|(metadata, _)| framed_len(&metadata)).collect();
+        let blocks = vec![Block::new(1 << 40, 1, 1 << 40); messages.len()];
+        let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1]);
+        let footer = (footer.len() + STAMP) as u64;
+        Sizes { slot: messages.iter().sum(), messages, footer: footer.next_multiple_of(LINE) }
+    }
+}
+
+fn framed_len(metadata: &[u8]) -> u64 {
+    (8 + metadata.len() as u64).next_multiple_of(LINE)
+}
+
+/// A message padded to `len` bytes.
+fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len as usize);
+    bytes.extend(u32::MAX.to_le_bytes());
+    bytes.extend((len as u32 - 8).to_le_bytes());
+    bytes.extend(metadata);
+    bytes.resize(len as usize, 0);
+    bytes
+}
+
+/// What message number `number` of a face says, whose body begins at byte `base` of the file: the record batch, then the
+/// dictionaries.
+pub(in crate::table) fn said(
+    plan: &Plan,
+    number: usize,
+    regions: &[Region],
+    base: u64,
+    counters: &[u64],
+) -> BatchMetadata {
+    let Some(number) = number.checked_sub(1) else {
+        let mut said = BatchMetadata { rows: counters[0] as i64, ..BatchMetadata::default() };
+        for column in &plan.columns {
+            describe(column, counters[0], regions, base, counters, &mut said);
+        }
+        return said;
+    };
+    let dictionary = &plan.dictionaries[number];
+    let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+    let mut said = BatchMetadata { rows: entries as i64, nodes: vec![(entries as i64, 0)], ..BatchMetadata::default() };
+    add_buffer(&mut said, Region::default(), base, 0);
+    add_buffer(&mut said, regions[dictionary.region + 1], base, 4 * (entries + 1));
+    add_buffer(&mut said, regions[dictionary.region + 2], base, bytes);
+    said
+}
+
+/// The metadata of message number `number`, and the length of its body.
+fn message(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> (Vec<u8>, i64) {
+    let said = said(plan, number, regions, base, counters);
+    let dictionary = number.checked_sub(1).map(|number| (plan.dictionaries[number].id, false));
+    (batch_metadata(&said, None, dictionary), said.body_length)
+}
+
+fn describe(node: &PlanNode, rows: u64, regions: &[Region], base: u64, counters: &[u64], said: &mut BatchMetadata) {
+    said.nodes.push((rows as i64, node.nulls.map_or(0, |counter| counters[counter] as i64)));
+    let lengths = node.lengths(rows, counters).unwrap_or_default();
+    for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
+        add_buffer(said, regions[node.region + number], base, length);
+    }
+    if let Kind::Views { .. } = node.kind {
+        said.variadics.push(1);
+    }
+    let rows = node.child_rows(rows, counters).unwrap_or(0);
+    node.children.iter().for_each(|child| describe(child, rows, regions, base, counters, said));
+}
+
+fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) {
+    if length == 0 {
+        return said.buffers.push((0, 0));
+    }
+    said.buffers.push(((region.offset - base) as i64, length as i64));
+    // The body's end moves in steps: some readers take it from the footer and the buffers from the message, which may be
+    // a newer one when they were slow.
+    let step = (region.capacity / STEPS).next_multiple_of(LINE).max(LINE);
+    let end = length.next_multiple_of(step).min(region.capacity.next_multiple_of(LINE));
+    said.body_length = said.body_length.max((region.offset - base + end) as i64);
+}
+
+/// The bytes of a face in slot `slot`: its messages, and its footer without what follows that.
+pub(in crate::table) fn encoded(
+    sizes: &Sizes,
+    plan: &Plan,
+    header: &Header,
+    counters: &[u64],
+    slot: u64,
+) -> (Vec<u8>, Vec<u8>) {
+    let start = header.ring + slot * header.slot;
+    let (mut bytes, mut blocks) = (Vec::with_capacity(header.slot as usize), Vec::new());
+    for (number, &len) in sizes.messages.iter().enumerate() {
+        let at = start + bytes.len() as u64;
+        let (metadata, body_length) = message(plan, number, &header.regions, at + len, counters);
+        blocks.push(Block::new(at as i64, len as i32, body_length));
+        bytes.extend(framed(&metadata, len));
+    }
+    (bytes, footer(&plan.schema.schema, &blocks[1..], &blocks[..1]))
+}
+
+/// Which slots are free, and what is published.
+#[derive(Debug)]
+pub(in crate::table) struct Face {
+    sizes: Sizes,
+    free: Vec<u64>,
+    /// Slots and when they were retired, oldest first.
+    resting: VecDeque<(u64, Instant)>,
+    current: Option<u64>,
+    last: Option<Instant>,
+    /// The sequence of the commit that the face shows.
+    pub shown: u64,
+}
+
+impl Face {
+    /// The face of a new segment; nothing is published yet.
+    pub fn new(sizes: Sizes, header: &Header) -> Face {
+        let free = (0..header.slots.into()).rev().collect();
+        Face { sizes, free, resting: VecDeque::new(), current: None, last: None, shown: 0 }
+    }
+
+    /// The face of a segment that another process may have published a moment ago.
+    pub fn reopen(sizes: Sizes, header: &Header, store: &Store) -> io::Result<Face> {
+        let mut face = Face::new(sizes, header);
+        face.current = Some(u64::from(store.load32(header.tail)) / header.footer.max(1)).and_then(|n| n.checked_sub(1));
+        let mut stamps = Vec::new();
+        for slot in 0..u64::from(header.slots) {
+            let mut stamp = [0; STAMP];
+            store.read(header.tail - slot * header.footer - STAMP as u64, &mut stamp)?;
+            stamps.push((u64::from_le_bytes(stamp), slot));
+        }
+        stamps.sort_unstable();
+        let now = (Instant::now(), unix_micros());
+        // A face was retired when the next one came; clocks that went back count as now.
+        let retired = |next: u64| now.0.checked_sub(Duration::from_micros(now.1.saturating_sub(next)));
+        face.free.clear();
+        for (number, &(stamp, slot)) in stamps.iter().enumerate() {
+            let next = stamps.get(number + 1).map_or(now.1, |next| next.0);
+            match retired(next).filter(|_| stamp > 0 && Some(slot) != face.current) {
+                Some(at) if at.elapsed() < REST => face.resting.push_back((slot, at)),
+                _ if Some(slot) == face.current => (),
+                _ => face.free.push(slot),
+            }
+        }
+        Ok(face)
+    }
+
+    /// How long until the next face may be published, so that there are slots left for those that can't wait.
+    pub fn wait(&mut self) -> Duration {
+        let slot = self.wait_for_slot();
+        if self.free.len() as u64 > SLOTS / 2 {
+            return Duration::ZERO;
+        }
+        slot.max(self.last.map_or(Duration::ZERO, |last| PACE.saturating_sub(last.elapsed())))
+    }
+
+    /// How long until there is any slot that has rested.
+    pub fn wait_for_slot(&mut self) -> Duration {
+        self.rested();
+        let first = self.resting.front().filter(|_| self.free.is_empty());
+        first.map_or(Duration::ZERO, |(_, since)| REST.saturating_sub(since.elapsed()))
+    }
+
+    fn rested(&mut self) {
+        while self.resting.front().is_some_and(|(_, since)| since.elapsed() >= REST) {
+            self.free.extend(self.resting.pop_front().map(|(slot, _)| slot));
+        }
+    }
+
+    /// Publishes `counters`, which commit `sequence` made visible. Only after `wait` has said zero, or when the caller
+    /// accepts that a reader may lose a slot it has been looking at for long.
+    pub fn publish(
+        &mut self,
+        store: &Store,
+        plan: &Plan,
+        header: &Header,
+        counters: &[u64],
+        sequence: u64,
+    ) -> io::Result<()> {
+        self.rested();
+        let taken = self.take().or_else(|| self.resting.pop_front().map(|(slot, _)| slot));
+        let slot = taken.ok_or_else(|| io::Error::other("the ring of faces has no slots"))?;
+        let (messages, footer) = self.encode(plan, header, counters, slot);
+        let length = (slot + 1) * header.footer;
+        let (slot_at, footer_at) = (header.ring + slot * header.slot, header.tail - length);
+        let flip = (header.tail, length as u32);
+        if let Err(e) = publish::flip(store, (slot_at, &messages), (footer_at, &footer), flip) {
+            self.free.push(slot);
+            return Err(e);
+        }
+        let now = Instant::now();
+        self.resting.extend(self.current.replace(slot).map(|before| (before, now)));
+        (self.last, self.shown) = (Some(now), sequence);
+        Ok(())
+    }
+
+    /// The free slot below the current one, or the last of all when there is none: Polars reads the footer's length twice,
+    /// and refuses the file if the second is greater, so lengths seldom grow.
+    fn take(&mut self) -> Option<u64> {
+        let below = |slot: u64| self.current.is_none_or(|current| slot < current);
+        let (number, _) = self.free.iter().enumerate().max_by_key(|&(_, &slot)| (below(slot), slot))?;
+        Some(self.free.swap_remove(number))
+    }
+
+    /// What goes into a slot and into the footer of the same number.
+    fn encode(&self, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> (Vec<u8>, Vec<u8>) {
+        let (bytes, mut footer) = encoded(&self.sizes, plan, header, counters, slot);
+        footer.resize(header.footer as usize - STAMP, 0);
+        footer.extend(unix_micros().to_le_bytes());
+        (bytes, footer)
+    }
+
+    /// The parts of the file that only faces other than the current one use.
+    pub fn unused(&self, header: &Header) -> [(u64, u64); 4] {
+        let current = self.current.unwrap_or(0);
+        let (slot, footer) = (header.ring + current * header.slot, header.tail - (current + 1) * header.footer);
+        let footers = header.tail - u64::from(header.slots) * header.footer;
+        [
+            (header.ring, slot),
+            (slot + header.slot, header.ring + u64::from(header.slots) * header.slot),
+            (footers, footer),
+            (footer + header.footer, header.tail),
+        ]
+    }
+}
+
+fn unix_micros() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+}

@@ -1,0 +1,101 @@
+//! How a commit gets from the writer to its readers: the three protocols over shared words, and nothing else.
+//!
+//! ```text
+//! writer                                            reader
+//! waiting = 0, if it was not                        load sequence (acquire)
+//! record[next & 1].sequence = next                  copy record[sequence & 1]
+//! ── release fence ──                               ── acquire fence ──
+//! the record's other bytes                          is its sequence still that one? else again
+//! sequence = next (release)
+//! ── full fence ──                                  waiting = 1
+//! waiting was or is not 0: wake                     ── full fence ──
+//!                                                   sequence still the known one: sleep on it
+//! ```
+//! The record of parity `next` is the one that was newest two commits ago: a slow reader may be copying it. It finds that
+//! out because the record's own sequence changes before anything else of it does.
+//!
+//! `waiting` is cleared *before* the store that sleepers look at. Cleared behind it, it could be the flag of a reader
+//! that has seen this commit already and goes to sleep until the next one, which would then not wake it.
+//!
+//! The crate `model` runs these functions under a model checker, in all orders that the memory model allows.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+#[doc(hidden)]
+pub use crate::map::Words;
+#[doc(hidden)]
+pub use crate::table::format::{Page, Record, record_len};
+
+/// How often a reader looks again at a record that is not whole although no other commit comes: the writer may be in the
+/// middle of one. While others come it goes on looking.
+pub const PATIENCE: usize = 10_000;
+
+/// Makes commit `sequence` the newest, with the bytes of its record, which begin with that number.
+#[inline]
+pub fn commit(words: &impl Words, page: Page, sequence: u64, record: &[u8]) {
+    let was_asked = words.load32(page.waiting()) != 0;
+    if was_asked {
+        words.publish32(page.waiting(), 0);
+    }
+    let at = page.record(sequence);
+    words.put(at, &record[..8]);
+    words.fence(Ordering::Release);
+    words.put(at + 8, &record[8..]);
+    words.publish64(page.sequence(), sequence);
+    // Between the store of what is waited for and the look at the flag; the sleeper does the same the other way.
+    words.fence(Ordering::SeqCst);
+    if was_asked || words.load32(page.waiting()) != 0 {
+        words.wake(page.sequence());
+    }
+}
+
+/// The newest commit: what `decode` makes of the bytes of its record, which `bytes` has room for. `None` where its record
+/// is damaged, or was not whole for `patience` looks.
+pub fn newest<R>(
+    words: &impl Words,
+    page: Page,
+    bytes: &mut [u8],
+    decode: impl Fn(&[u8], u64) -> Option<R>,
+    patience: usize,
+) -> Option<R> {
+    let (mut last, mut looks) = (0, 0);
+    while looks < patience {
+        let sequence = words.load64(page.sequence());
+        looks = if sequence == last { looks + 1 } else { 0 };
+        last = sequence;
+        words.copy_out(page.record(sequence), bytes);
+        words.fence(Ordering::Acquire);
+        let is_whole = words.load64(page.record(sequence)) == sequence;
+        if let Some(record) = decode(bytes, sequence).filter(|_| is_whole) {
+            return Some(record);
+        }
+        words.pause();
+    }
+    None
+}
+
+/// Sleeps until there is a newer commit than `sequence`, for `timeout` at most; may return early. Who may not write to the
+/// file can't say that it sleeps, and is woken by chance only.
+pub fn sleep(words: &impl Words, page: Page, sequence: u64, timeout: Duration) {
+    words.publish32(page.waiting(), 1);
+    words.fence(Ordering::SeqCst);
+    if words.load64(page.sequence()) == sequence {
+        words.wait(page.sequence(), sequence as u32, timeout);
+    }
+}
+
+/// Makes what stands in `slot` and `footer`, bytes and where they go, the face that stock readers see: `length`, stored at
+/// `tail`, chooses the footer. Nobody may be looking at either.
+pub fn flip(
+    words: &impl Words,
+    slot: (u64, &[u8]),
+    footer: (u64, &[u8]),
+    (tail, length): (u64, u32),
+) -> io::Result<()> {
+    words.write(slot.0, slot.1)?;
+    words.write(footer.0, footer.1)?;
+    words.publish32(tail, length);
+    Ok(())
+}

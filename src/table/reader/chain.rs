@@ -1,0 +1,170 @@
+//! The folder of a table: its segments by name, and which of them count.
+
+use std::path::{Path, PathBuf};
+
+use super::segment;
+use super::segment::Segment;
+use crate::array::Bytes;
+use crate::dataset::Source;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::{Ipc, Options};
+use crate::map::{Mapping, Medium, Mode, boot_id};
+use crate::table::format::Record;
+
+/// The name of the segment whose first row is `first_row`.
+pub(in crate::table) fn name(first_row: u64) -> String {
+    format!("{first_row:020}.arrow")
+}
+
+/// The first row of a segment called `name`; `None` where that is not the name of one.
+fn first_row(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".arrow")?;
+    (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
+}
+
+/// First rows of the segments in `folder`, in order. `None` where it is no folder of a table: it holds other Arrow
+/// files, or no segment.
+pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
+    let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
+    let mut rows = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let Some(name) = name.to_str().filter(|name| name.ends_with(".arrow")) else { continue };
+        match first_row(name) {
+            Some(row) => rows.push(row),
+            None => return Ok(None),
+        }
+    }
+    rows.sort_unstable();
+    Ok(Some(rows).filter(|rows| !rows.is_empty()))
+}
+
+/// As [`list`], of a moment: a listing that goes on while names are given may show a later one and not an earlier one.
+fn list_twice(folder: &Path) -> Result<Option<Vec<u64>>> {
+    let mut found = list(folder)?;
+    for _ in 0..16 {
+        let again = list(folder)?;
+        if again == found {
+            break;
+        }
+        found = again;
+    }
+    Ok(found)
+}
+
+/// The end of a table: its segments, and the last of them opened.
+#[derive(Debug)]
+pub(in crate::table) struct Chain {
+    /// The first rows of the segments that count.
+    pub starts: Vec<u64>,
+    /// Segments that were begun by a commit that never came about.
+    pub orphans: Vec<u64>,
+    /// The row behind the last one that was committed in an orphan, and lost in a crash of the machine.
+    pub lost_end: u64,
+    /// The last segment and its newest commit; `None` where it is an Arrow file that doesn't grow.
+    pub last: Option<(Segment, Record)>,
+}
+
+/// How often a folder is looked at anew while a commit that goes over the end of a segment comes about.
+const LOOKS: usize = 64;
+
+impl Chain {
+    /// Finds the last segment that counts. One that is marked provisional, or that was written before the machine last
+    /// started, counts only if the one before it reaches up to it.
+    pub fn open(folder: &Path) -> Result<Option<Chain>> {
+        let mut chain = Chain::look(folder)?;
+        for _ in 1..LOOKS {
+            if !chain.as_ref().is_some_and(|chain| chain.is_passed(folder)) {
+                break;
+            }
+            chain = Chain::look(folder)?;
+        }
+        Ok(chain)
+    }
+
+    /// Whether the commit that sealed the last segment goes on in another one, which was not there, or did not count, when
+    /// it was looked for: segments get their names before the one before them is sealed.
+    fn is_passed(&self, folder: &Path) -> bool {
+        let sealed = self.last.as_ref().filter(|(_, record)| record.sealed);
+        sealed.is_some_and(|(segment, record)| {
+            let end = segment.header.first_row.checked_add(record.rows());
+            end.is_some_and(|end| path(folder, end).exists())
+        })
+    }
+
+    fn look(folder: &Path) -> Result<Option<Chain>> {
+        let Some(starts) = list_twice(folder)? else { return Ok(None) };
+        let (mut kept, mut lost_end) = (starts.len(), 0);
+        let last = loop {
+            let Some((segment, record)) = open_last(&path(folder, starts[kept - 1]))? else { break None };
+            let is_doubtful = record.provisional || record.boot != boot_id();
+            if kept == 1 || !is_doubtful || is_reached(folder, &starts[..kept])? {
+                break Some((segment, record));
+            }
+            kept -= 1;
+            if record.boot != boot_id() {
+                lost_end = lost_end.max(starts[kept] + segment.visible().map_or(0, |visible| visible.rows()));
+            }
+        };
+        let orphans = starts[kept..].to_vec();
+        Ok(Some(Chain { starts: starts[..kept].to_vec(), orphans, lost_end, last }))
+    }
+
+    /// Removes the segments that don't count; for the writer alone.
+    pub fn remove_orphans(&self, medium: &Medium, folder: &Path) -> Result<()> {
+        let remove = |row: &u64| medium.remove(&path(folder, *row));
+        let done = self.orphans.iter().try_for_each(remove).and_then(|()| match self.orphans.is_empty() {
+            // One that came back after a power cut could begin where rows end that were written since.
+            false => medium.sync_folder(folder),
+            true => Ok(()),
+        });
+        done.map_err(|e| Error::io("removing an unfinished segment", &e))
+    }
+}
+
+/// Whether the segments before the last of `starts` are sealed and end where the next one begins, back to one that does
+/// not hang on others itself. Segments become durable in order, so one that is, and is sealed, needs no look behind it.
+fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
+    for pair in starts.windows(2).rev() {
+        let file = path(folder, pair[0]);
+        let Some((_, before)) = open_last(&file)? else {
+            // Nothing is made dense before it and all before it are on the disk.
+            return Ok(pair[0] + open_dense(&file, Options::default())?.walk(u64::MAX)? == pair[1]);
+        };
+        if !before.sealed || pair[0] + before.rows() != pair[1] {
+            return Ok(false);
+        }
+        if !before.provisional {
+            return Ok(true);
+        }
+    }
+    Ok(true)
+}
+
+/// A segment's file opened through its footer, as any Arrow file.
+pub(super) fn open_dense(path: &Path, options: Options) -> Result<Ipc> {
+    let mapping = Mapping::open(path, Mode::Read)?;
+    Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options).map_err(|e| e.at(path))
+}
+
+fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {
+    let Some(segment) = segment::open(path)? else { return Ok(None) };
+    if Some(segment.header.first_row) != path.file_name().and_then(|name| first_row(name.to_str()?)) {
+        let message = format!("the segment begins with row {}, which is not its name", segment.header.first_row);
+        return Err(Error::invalid(message).at(path));
+    }
+    let record = segment.newest()?;
+    Ok(Some((segment, record)))
+}
+
+/// The path of a segment.
+pub(in crate::table) fn path(folder: &Path, first_row: u64) -> PathBuf {
+    folder.join(name(first_row))
+}
+
+/// The error of a folder that holds something else than segments.
+pub(in crate::table) fn foreign(folder: &Path) -> Error {
+    let message = "the folder holds other files than a table's segments, and many readers take a folder as a whole; \
+                   choose an empty one, or a new name";
+    Error::new(ErrorKind::InvalidArgument, message).at(folder)
+}

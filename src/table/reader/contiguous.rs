@@ -1,0 +1,87 @@
+//! A column over several segments as one array: their buffers mapped side by side.
+//!
+//! ```text
+//! segment 0   [ ts ][ price ]…        full: `price` ends where its last page does
+//! segment 1   [ ts ][ price ]…        full
+//! segment 2   [ ts ][ pri… ]…         live
+//! mapping     [ price 0 ][ price 1 ][ pri… ]
+//! ```
+
+use arrow_data::ArrayData;
+
+use super::segment::Segment;
+use super::table::segment_of;
+use crate::array::{Bytes, Parts, slice};
+use crate::dataset::{Column, Part};
+use crate::error::Result;
+use crate::map::Mapping;
+use crate::rows::Kind;
+
+impl Column {
+    /// The whole column as one array, without copying: where it is of one batch, or fixed-width without nulls and over
+    /// full segments of a table, the last of which may be live. `None` where it is not; then there are
+    /// [`chunks`](Column::chunks).
+    pub fn contiguous(&self) -> Result<Option<ArrayData>> {
+        self.watched(|| self.join())
+    }
+
+    fn join(&self) -> Result<Option<ArrayData>> {
+        let parts = self.as_dataset().parts().collect::<Result<Vec<_>>>()?;
+        if let [part] = &parts[..] {
+            return part.column(part.piece.columns[0]).map(Some);
+        }
+        let Some(places) = places(&parts)? else { return Ok(None) };
+        let joined: Vec<_> = places.iter().map(|place| (&place.segment.mapping, place.offset, place.len)).collect();
+        let Ok(mapping) = Mapping::joined(&joined) else { return Ok(None) };
+        let (first, last) = (&parts[0], &parts[parts.len() - 1]);
+        let rows = mapping.len() / places[0].width;
+        let Some(values) = Bytes::of_mapping(mapping)?.slice(0, rows * places[0].width) else { return Ok(None) };
+        let data_type = self.data_type().clone();
+        let whole =
+            Parts { data_type, len: rows, validity: None, buffers: vec![values], children: Vec::new() }.assemble();
+        debug_assert_eq!(last.rows.start, 0);
+        let len = parts.iter().map(|part| part.rows.len()).sum();
+        Ok(Some(slice(&whole, first.rows.start, len)))
+    }
+}
+
+/// The values of a segment's column.
+struct Place<'a> {
+    segment: &'a Segment,
+    offset: usize,
+    len: usize,
+    width: usize,
+}
+
+/// Where the parts' values lie, if they can be mapped side by side.
+fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<Place<'a>>>> {
+    let mut places = Vec::with_capacity(parts.len());
+    for (number, part) in parts.iter().enumerate() {
+        let Some(place) = place(part)? else { return Ok(None) };
+        let is_last = number + 1 == parts.len();
+        let (starts, ends) = (part.rows.start == 0 || number == 0, place.1 == part.rows.end as u64 || is_last);
+        let rows = if is_last { part.rows.end } else { place.1 as usize };
+        let place = Place { len: rows * place.0.width, ..place.0 };
+        let is_whole = place.len.is_multiple_of(PAGE) || is_last;
+        if !(starts && ends && is_whole && place.len > 0) {
+            return Ok(None);
+        }
+        places.push(place);
+    }
+    Ok((!places.is_empty()).then_some(places))
+}
+
+/// Pages of every system that has them of 64 KiB or less.
+const PAGE: usize = 64 << 10;
+
+/// The values of the part's segment, and its rows; `None` where they are not fixed-width, or have nulls.
+fn place<'a>(part: &Part<'a>) -> Result<Option<(Place<'a>, u64)>> {
+    let Some((segment, rows)) = segment_of(part.piece.source.as_ref(), part.batch)? else { return Ok(None) };
+    let number = part.piece.columns[0];
+    let array = part.checked(number)?;
+    let Some(node) = segment.plan.columns.get(number) else { return Ok(None) };
+    let Kind::Fixed { width } = node.kind else { return Ok(None) };
+    let offset = segment.header.regions[node.region + 1].offset as usize;
+    let is_plain = array.null_count() == 0 && width > 0;
+    Ok(is_plain.then_some((Place { segment, offset, len: 0, width }, rows)))
+}

@@ -1,0 +1,22 @@
+//! A table as its readers see it.
+//!
+//! In reading order: `segment` (one file), `durable` (what survives a crash), `chain` (the segments of a table),
+//! `table` (as a source), `contiguous` (columns over several segments), `stat`, `follow`. Uses `format` and `protocol`
+//! of the table's rooms.
+
+pub(super) mod chain;
+mod contiguous;
+mod durable;
+mod follow;
+pub(super) mod segment;
+mod stat;
+pub(super) mod table;
+
+pub(super) use chain::Chain;
+pub(super) use durable::{checksum, delta, doubt, dropped};
+pub use follow::{Follow, follow};
+pub(super) use segment::{Segment, visible};
+pub(super) use stat::is_locked;
+pub use stat::{TableStat, table_stat};
+pub(crate) use table::open as open_table;
+pub(super) use table::{first_row, one_segment, setting};

@@ -1,0 +1,193 @@
+//! A growable segment as its readers hold it: mapped once, and arrays over what a commit says is there.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+
+use crate::array::{Bytes, slice, validate};
+use crate::error::{Error, Result};
+use crate::ipc::{Front, IpcSchema, front as find_front};
+use crate::map::{Look, Mapping, Mode, Watch, Words};
+use crate::rows::{Extent, Kind, Plan, PlanDictionary, arrays};
+use crate::table::format::{HEADER, Header, Record, SEQUENCE, WRITER, record_len};
+use crate::table::protocol::publish;
+
+/// A segment in place.
+#[derive(Debug)]
+pub(in crate::table) struct Segment {
+    bytes: Bytes,
+    pub mapping: Mapping,
+    pub header: Header,
+    pub plan: Plan,
+    /// Rows of each column, and entries of each dictionary, whose values have been checked.
+    checked: Box<[AtomicU64]>,
+}
+
+/// The newest commit of a segment.
+pub(in crate::table) fn visible(header: &Header, words: &impl Words, patience: usize) -> Result<Record> {
+    let mut bytes = vec![0; record_len(header.limits.len())];
+    let damaged = || Error::invalid("the segment's commit record is damaged; `arrowwood check` says more");
+    publish::newest(words, header.page(), &mut bytes, Record::decode_as, patience).ok_or_else(damaged)
+}
+
+impl Segment {
+    /// Opens the segment in `mapping`; `None` where it is an Arrow file that doesn't grow.
+    pub fn open(mapping: Mapping) -> Result<Option<Segment>> {
+        let Some((schema, start)) = front(&mapping)? else { return Ok(None) };
+        let mut fixed = [0; HEADER];
+        mapping.read_at(start, &mut fixed)?;
+        let mut bytes = vec![0; Header::len_of(&fixed)?];
+        mapping.read_at(start, &mut bytes)?;
+        let header = Header::decode(&bytes)?;
+        let plan = Plan::new(IpcSchema::of_metadata(&schema)?)?;
+        let (counts, expected) = ((header.regions.len(), header.limits.len()), (plan.regions, plan.counters));
+        if counts != expected {
+            let message = format!("the header lists {counts:?} buffers and counters, the schema has {expected:?}");
+            return Err(Error::invalid(message));
+        }
+        if header.file_len() != mapping.len() as u64 {
+            let (expected, got) = (header.file_len(), mapping.len());
+            return Err(Error::invalid(format!("the segment has {got} bytes, expected {expected}; it was cut off")));
+        }
+        mapping.watch(Watch::InPlace(header.marks(start as u64, &fixed)));
+        let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| AtomicU64::new(0)).collect();
+        Ok(Some(Segment { bytes: Bytes::of_mapping(mapping.clone())?, mapping, header, plan, checked }))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.mapping.path().unwrap_or(Path::new(""))
+    }
+
+    /// Whether the file still is the segment that was opened.
+    ///
+    /// # Errors
+    /// `FileChanged`.
+    #[inline]
+    pub fn look(&self, when: Look) -> Result<()> {
+        self.mapping.look(when)
+    }
+
+    /// The sequence of the newest commit.
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        self.mapping.load64((self.header.live + SEQUENCE) as usize)
+    }
+
+    /// The process that last opened the segment for writing.
+    pub fn writer(&self) -> u32 {
+        self.mapping.load64((self.header.live + WRITER) as usize) as u32
+    }
+
+    /// The newest commit, whatever boot it is of.
+    pub fn visible(&self) -> Result<Record> {
+        self.visible_within(publish::PATIENCE)
+    }
+
+    /// As [`Segment::visible`], for so many looks.
+    pub fn visible_within(&self, patience: usize) -> Result<Record> {
+        let record = visible(&self.header, &self.mapping, patience).map_err(|e| e.at(self.path()))?;
+        self.check_record(&record)?;
+        Ok(record)
+    }
+
+    /// Whether the record stays within the segment's limits, so that what it says can be looked at.
+    pub fn check_record(&self, record: &Record) -> Result<()> {
+        let within = record.counters.len() == self.header.limits.len()
+            && record.counters.iter().zip(&self.header.limits).all(|(count, limit)| count <= limit);
+        let fits = |used: &Extent| used.bytes <= self.header.regions[used.region].capacity;
+        match within && self.plan.extents(&record.counters).iter().filter(|used| used.bytes > 8).all(fits) {
+            true => Ok(()),
+            false => Err(Error::invalid("the commit record goes beyond the segment's capacity").at(self.path())),
+        }
+    }
+
+    /// A durable record, as it stands.
+    pub fn durable(&self, number: u64) -> Option<Record> {
+        self.record_at(self.header.durable(number))
+    }
+
+    /// The record at `offset`, if it is whole.
+    pub fn record_at(&self, offset: u64) -> Option<Record> {
+        let mut bytes = vec![0; record_len(self.header.limits.len())];
+        self.mapping.read_at(offset as usize, &mut bytes).ok()?;
+        Record::decode(&bytes)
+    }
+
+    /// Bytes `from .. to` of region `region`, in place.
+    pub fn part(&self, region: usize, from: u64, to: u64) -> Option<Buffer> {
+        let place = self.header.regions.get(region)?;
+        if to > place.capacity {
+            return None;
+        }
+        self.bytes.slice((place.offset + from) as usize, to.checked_sub(from)? as usize)
+    }
+
+    /// Column `number` as the record has it.
+    pub fn column(&self, number: usize, record: &Record) -> Result<ArrayData> {
+        let column = self.plan.columns.get(number).ok_or_else(|| Error::argument(format!("column {number}")))?;
+        let part = |region, len| self.part(region, 0, len);
+        arrays::column(&self.plan, column, record.rows(), &record.counters, &part).map_err(|e| e.at(self.path()))
+    }
+
+    pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<ArrayData> {
+        let part = |region, len| self.part(region, 0, len);
+        arrays::dictionary(dictionary, counters, &part).map_err(|e| e.at(self.path()))
+    }
+
+    /// Checks the values of a column up to the array's end, from where the last check ended: committed rows don't
+    /// change.
+    pub fn check(&self, number: usize, array: &ArrayData) -> Result<()> {
+        let (mut numbers, mut dictionaries) = (Vec::new(), Vec::new());
+        self.plan.columns[number].each(&mut |node| {
+            if let Kind::Keys { number } = node.kind {
+                numbers.push(number);
+            }
+        });
+        dictionaries_of(array, &mut dictionaries);
+        for (number, values) in numbers.into_iter().zip(dictionaries) {
+            let place = &self.checked[self.plan.columns.len() + number];
+            advance(place, values).map_err(|e| e.context("its dictionary"))?;
+        }
+        advance(&self.checked[number], array)
+    }
+
+    /// Bytes of the file that hold something.
+    pub fn used(&self, record: &Record) -> u64 {
+        self.plan.extents(&record.counters).iter().map(|used| used.bytes).sum()
+    }
+}
+
+/// The dictionaries of an array and its children, in the order of the fields.
+fn dictionaries_of<'a>(array: &'a ArrayData, found: &mut Vec<&'a ArrayData>) {
+    match array.data_type() {
+        DataType::Dictionary(..) => found.extend(array.child_data().first()),
+        _ => array.child_data().iter().for_each(|child| dictionaries_of(child, found)),
+    }
+}
+
+fn advance(place: &AtomicU64, array: &ArrayData) -> Result<()> {
+    let (from, to) = (place.load(Ordering::Acquire) as usize, array.len());
+    if from < to {
+        validate::check(&slice(array, from, to - from))?;
+        place.fetch_max(to as u64, Ordering::AcqRel);
+    }
+    Ok(())
+}
+
+/// The Schema message's metadata, and where the header begins; `None` where nothing of ours follows the schema.
+pub(in crate::table) fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
+    let found = find_front(mapping.len(), |at, into| mapping.read_at(at, into))?;
+    let Some(Front { schema: place, header }) = found else { return Ok(None) };
+    let mut schema = vec![0; place.len()];
+    mapping.read_at(place.start, &mut schema)?;
+    Ok(Some((schema, header)))
+}
+
+/// Opens the segment at `path`.
+pub(in crate::table) fn open(path: &Path) -> Result<Option<Segment>> {
+    let mapping = Mapping::open(path, Mode::Read)?;
+    Segment::open(mapping).map_err(|e| e.at(path))
+}

@@ -1,0 +1,98 @@
+//! What can be said of a table from outside: its segments, their bytes, its commits, and who writes it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::chain::Chain;
+use super::segment::Segment;
+use super::{chain, segment};
+use crate::error::{Error, Result};
+use crate::map::{Lock, Medium, guard};
+
+/// A table at one moment: see [`table_stat`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableStat {
+    /// How many files the table consists of.
+    pub segments: u64,
+    /// How many of them are dense: ordinary Arrow files, as compacting leaves them.
+    pub dense: u64,
+    /// Whether the last one grows.
+    pub live: bool,
+    /// The number of the first row that the table still has.
+    pub first_row: u64,
+    /// The number of the row behind the last one that was committed.
+    pub end: u64,
+    /// The number of the row behind the last one that would survive a power cut, as far as the files tell.
+    pub durable_end: u64,
+    /// How often the live segment was committed to, more or less: a number that grows with each commit.
+    pub sequence: u64,
+    /// The process that writes the table now.
+    pub writer: Option<u32>,
+    /// Bytes that the files take on the disk.
+    pub disk: u64,
+    /// Bytes of the files as they are listed, with the holes that are kept for rows to come.
+    pub apparent: u64,
+    /// The column that the table is sorted by.
+    pub sorted_by: Option<String>,
+    /// The most rows of a segment.
+    pub segment_rows: Option<u64>,
+}
+
+/// What is to be said of the table in `folder`; `None` where that is no table.
+///
+/// # Errors
+/// `InvalidData` for damaged segments, `Io`.
+pub fn table_stat(folder: impl AsRef<Path>) -> Result<Option<TableStat>> {
+    guard(|| stat_of(folder.as_ref()))
+}
+
+fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
+    let Some(chain) = folder.is_dir().then(|| Chain::open(folder)).transpose()?.flatten() else { return Ok(None) };
+    let (first_row, segments) = (chain.starts.first().copied().unwrap_or(0), chain.starts.len() as u64);
+    let mut stat = TableStat { first_row, segments, ..TableStat::default() };
+    for &start in &chain.starts {
+        stat.add_file(&chain::path(folder, start))?;
+    }
+    match &chain.last {
+        Some((segment, record)) => {
+            (stat.live, stat.sequence) = (!record.sealed, record.sequence);
+            stat.end = segment.header.first_row + record.rows();
+            stat.describe(segment);
+        }
+        None => {
+            let dataset = super::table::open(folder, Default::default())?;
+            stat.end = first_row + dataset.map_or(Ok(0), |dataset| dataset.len())?;
+            stat.durable_end = stat.end;
+        }
+    }
+    if stat.live && is_locked(folder)? {
+        stat.writer = chain.last.map(|(segment, _)| segment.writer());
+    }
+    Ok(Some(stat))
+}
+
+impl TableStat {
+    fn add_file(&mut self, path: &Path) -> Result<()> {
+        let data = std::fs::metadata(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
+        self.dense += u64::from(segment::open(path)?.is_none());
+        self.disk += 512 * data.blocks();
+        self.apparent += data.len();
+        Ok(())
+    }
+
+    fn describe(&mut self, segment: &Segment) {
+        let durable = (0..2).filter_map(|number| segment.durable(number)).map(|record| record.rows()).max();
+        self.durable_end = segment.header.first_row + durable.unwrap_or(0);
+        self.segment_rows = Some(segment.header.segment_rows);
+        let column = segment.header.sorted_by.and_then(|column| segment.plan.columns.get(column as usize));
+        self.sorted_by = column.map(|node| node.field.name().clone());
+    }
+}
+
+/// Whether some process holds the lock. To find out, it is taken for an instant.
+pub(in crate::table) fn is_locked(folder: &Path) -> Result<bool> {
+    let lock =
+        Lock::take(&Medium::default(), folder).map_err(|e| Error::io("asking for the folder's lock", &e).at(folder))?;
+    Ok(lock.is_none())
+}

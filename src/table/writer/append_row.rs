@@ -1,0 +1,76 @@
+//! One row at a time, into the table's newest segment.
+
+use super::growing::Growing;
+use super::writer::Writer;
+use crate::array::Value;
+use crate::error::{Error, Result};
+use crate::map::guard;
+use crate::rows::order::comparable;
+use crate::rows::{Key, check_values, find_keys, has_room, put_row, row_needs};
+
+impl Writer {
+    /// Appends one row: a value for each column, in the table's order. Integers stand for dates, times and timestamps in
+    /// the column's unit as well. Lists and structs come in batches: [`Writer::append`].
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema};
+    /// # use arrowwood::{Value, Writer, WriterOptions};
+    /// # let folder = std::env::temp_dir().join(format!("row-{}", std::process::id()));
+    /// # let fields = vec![Field::new("n", DataType::Int64, false), Field::new("text", DataType::Utf8, true)];
+    /// let mut writer = Writer::open(&folder, Some(Arc::new(Schema::new(fields))), &WriterOptions::default())?;
+    /// writer.append_row(&[Value::Int(5), Value::Str("five")])?;
+    /// writer.append_row(&[Value::Int(6), Value::Null])?;
+    /// writer.commit()?;
+    /// # writer.close()?;
+    /// # assert_eq!(arrowwood::open(&folder)?.len()?, 2);
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), arrowwood::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, naming the column, for a value of another type or out of range, a null where there are none, or
+    /// one that comes before the last row in the column the table is sorted by; `Io` for a full disk. Then nothing was
+    /// appended.
+    pub fn append_row(&mut self, row: &[Value<'_>]) -> Result<()> {
+        self.check()?;
+        let key = self.check_row(row).map_err(|e| e.at(self.path()))?;
+        let mut keys = std::mem::take(&mut self.row_keys);
+        let written = guard(|| self.write_row(row, &mut keys));
+        self.row_keys = keys;
+        written.map_err(|e| e.at(self.path()))?;
+        if key.is_some() {
+            self.last.0 = key;
+        }
+        Ok(())
+    }
+
+    /// Whether the values fit their columns; the key of the one that the table is sorted by.
+    fn check_row(&self, row: &[Value<'_>]) -> Result<Option<Key>> {
+        check_values(&self.plan, row)?;
+        let Some(column) = self.sorted_by else { return Ok(None) };
+        let key = comparable(self.plan.columns[column].field.data_type(), &row[column]);
+        match &key {
+            Some(key) if self.last.0.as_ref().is_none_or(|last| last <= key) => Ok(Some(key.clone())),
+            _ => Err(Error::argument(format!(
+                "column '{}': {} comes before the last row, or has no order, and the table is sorted by it",
+                self.plan.columns[column].field.name(),
+                row[column]
+            ))),
+        }
+    }
+
+    /// Writes a row that fits its columns.
+    fn write_row(&mut self, row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
+        find_keys(&self.plan, &mut self.entries, row, keys)?;
+        let live = self.segments.last();
+        let has_room =
+            |live: &Growing| has_room(&self.plan, &self.entries, row, keys, &live.now.counters, live.limits());
+        if !live.is_some_and(has_room) {
+            let needed = row_needs(&self.plan, &self.entries, row, keys);
+            self.roll(&needed)?;
+        }
+        let Writer { plan, segments, entries, .. } = self;
+        segments.last_mut().map_or(Ok(()), |live| put_row(live, plan, entries, row, keys))
+    }
+}

@@ -1,0 +1,270 @@
+//! The writer's companion thread: publishes faces that came faster than the ring has room for, and syncs now and then.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::growing::Shared;
+use crate::error::{Error, Result};
+use crate::map::{Lock, guard};
+use crate::table::format::SEQUENCE;
+use crate::table::protocol::REST;
+
+/// Sealed segments that are not on the disk yet: when there are more, they are brought there, whatever the writer's policy,
+/// since each takes a descriptor. The thread does it, and the writer when the thread does not keep up.
+const PENDING: (usize, usize) = (16, 64);
+
+/// The most sealed segments whose faces wait for their second to pass, since each takes a descriptor too.
+const RESTING: usize = 128;
+
+/// What writer and thread share.
+#[derive(Debug)]
+struct Inner {
+    lock: Lock,
+    /// Segments whose newest commit is not on the disk yet, the live one last.
+    segments: Mutex<Vec<Arc<Shared>>>,
+    /// Held by the one that syncs: the writer, or the thread.
+    syncing: Mutex<()>,
+    /// Whether the writer publishes its next commit itself; else the thread does when it's time.
+    may_publish: AtomicBool,
+    idle: AtomicBool,
+    stop: AtomicBool,
+    every: Option<Duration>,
+    durable_rows: AtomicU64,
+    /// Whether names were given that are not on the disk yet.
+    names: AtomicBool,
+    failure: Mutex<Option<Error>>,
+    has_failed: AtomicBool,
+    /// Segments whose faces readers may still be looking at, and since when nobody begins to.
+    sealed: Mutex<Vec<(Instant, Arc<Shared>)>>,
+}
+
+/// The thread, and what it works on.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    inner: Arc<Inner>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Keeper {
+    /// Starts the thread, which keeps the lock of the folder as well.
+    pub fn start(lock: Lock, segments: Vec<Arc<Shared>>, every: Option<Duration>) -> Result<Keeper> {
+        let durable_rows = segments.first().map_or(0, |first| first.header.first_row + first.durable_rows());
+        let inner = Arc::new(Inner {
+            lock,
+            segments: Mutex::new(segments),
+            syncing: Mutex::new(()),
+            may_publish: AtomicBool::new(true),
+            idle: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            every,
+            durable_rows: AtomicU64::new(durable_rows),
+            names: AtomicBool::new(true),
+            failure: Mutex::new(None),
+            has_failed: AtomicBool::new(false),
+            sealed: Mutex::default(),
+        });
+        let own = inner.clone();
+        let thread = std::thread::Builder::new().name("arrowwood-keeper".into()).spawn(move || own.run());
+        let thread = thread.map_err(|e| Error::io("starting the writer's thread", &e))?;
+        Ok(Keeper { inner, thread: Some(thread) })
+    }
+
+    /// Whether this process is the one that opened the writer.
+    #[inline]
+    pub fn is_ours(&self) -> bool {
+        self.inner.lock.is_ours()
+    }
+
+    pub fn durable_rows(&self) -> u64 {
+        self.inner.durable_rows.load(Ordering::Acquire)
+    }
+
+    /// Sees to it that the newest commit is published, now or a little later.
+    #[inline]
+    pub fn committed(&self, live: &Shared) {
+        if self.inner.may_publish.load(Ordering::Relaxed) {
+            self.inner.publish(live);
+        } else if self.inner.idle.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        self.inner.idle.store(false, Ordering::SeqCst);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Publishes the newest commit, waiting for a slot if need be.
+    pub fn publish_now(&self, live: &Shared) {
+        let wait = live.face().wait_for_slot();
+        std::thread::sleep(wait);
+        self.inner.publish(live);
+    }
+
+    /// The live segment, which was empty, made room for another one.
+    pub fn replaced(&self, live: Arc<Shared>) {
+        let mut segments = locked(&self.inner.segments);
+        segments.pop();
+        segments.push(live);
+        self.inner.names.store(true, Ordering::Release);
+    }
+
+    /// From now on `live` is the segment that grows.
+    pub fn rolled(&self, mut fresh: Vec<Arc<Shared>>) {
+        let pending = {
+            let mut segments = locked(&self.inner.segments);
+            segments.append(&mut fresh);
+            segments.len()
+        };
+        self.inner.names.store(true, Ordering::Release);
+        self.inner.may_publish.store(true, Ordering::Relaxed);
+        if pending > PENDING.1
+            && let Err(e) = self.inner.sync()
+        {
+            self.inner.fail(e);
+        } else if pending > PENDING.0 {
+            self.wake();
+        }
+    }
+
+    /// Brings all that is committed to the disk.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    /// What went wrong in the thread, if anything did.
+    #[inline]
+    pub fn failure(&self) -> Option<Error> {
+        match self.inner.has_failed.load(Ordering::Relaxed) {
+            true => locked(&self.inner.failure).clone(),
+            false => None,
+        }
+    }
+
+    /// Gives back, a second from now, what the faces of a sealed segment take.
+    pub fn sealed(&self, segment: Arc<Shared>) {
+        let mut sealed = locked(&self.inner.sealed);
+        sealed.push((Instant::now(), segment));
+        if sealed.len() > RESTING {
+            // Blocks that stay taken cost space and nothing else; `compact` gives them back.
+            sealed.remove(0);
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let thread = self.thread.take();
+        if !self.is_ours() {
+            // After a fork the thread is not here.
+            return std::mem::forget(thread);
+        }
+        self.inner.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            // It doesn't panic, and if it did nothing could be done here.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Inner {
+    fn run(&self) {
+        let mut synced = Instant::now();
+        while !self.stop.load(Ordering::SeqCst) && !self.has_failed.load(Ordering::Acquire) {
+            let (live, pending) = {
+                let segments = locked(&self.segments);
+                (segments.last().cloned(), segments.len())
+            };
+            let Some(live) = live else { return };
+            if pending > PENDING.0 || self.every.is_some_and(|every| synced.elapsed() >= every) {
+                if let Err(e) = self.sync() {
+                    self.fail(e);
+                    return;
+                }
+                synced = Instant::now();
+            }
+            let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(synced.elapsed()));
+            let rest = rest.min(self.trim());
+            let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
+            let newest = || newest().unwrap_or_else(|e| self.fail(e));
+            let shown = || live.face().shown >= newest();
+            if !shown() {
+                let wait = live.face().wait();
+                match wait.is_zero() {
+                    true => self.publish(&live),
+                    false => std::thread::park_timeout(wait.max(Duration::from_millis(1)).min(rest)),
+                }
+                continue;
+            }
+            let wait = live.face().wait();
+            if !wait.is_zero() {
+                std::thread::park_timeout(wait.min(rest));
+                continue;
+            }
+            self.may_publish.store(true, Ordering::Relaxed);
+            self.idle.store(true, Ordering::SeqCst);
+            // A commit between the look and the flag would go unnoticed.
+            let is_live = locked(&self.segments).last().is_some_and(|last| Arc::ptr_eq(last, &live));
+            if shown() && is_live && !self.stop.load(Ordering::SeqCst) {
+                std::thread::park_timeout(rest.min(Duration::from_secs(3600)));
+            }
+            self.idle.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Notes that the writer can't go on. No commit comes any more: 0 is as good a number as any for the newest.
+    fn fail(&self, e: Error) -> u64 {
+        locked(&self.failure).get_or_insert(e);
+        self.has_failed.store(true, Ordering::Release);
+        0
+    }
+
+    /// Gives back the old faces of segments that were sealed a second ago; how long until the next one's turn.
+    fn trim(&self) -> Duration {
+        let mut sealed = locked(&self.sealed);
+        while sealed.first().is_some_and(|(since, _)| since.elapsed() >= REST) {
+            let (_, segment) = sealed.remove(0);
+            // Blocks that stay taken cost space and nothing else.
+            let _ = segment.trim_faces();
+        }
+        sealed.first().map_or(Duration::MAX, |(since, _)| REST.saturating_sub(since.elapsed()))
+    }
+
+    fn publish(&self, live: &Shared) {
+        if let Err(e) = guard(|| live.publish()) {
+            self.fail(e);
+        }
+        let wait = live.face().wait();
+        self.may_publish.store(wait.is_zero(), Ordering::Relaxed);
+    }
+
+    fn sync(&self) -> Result<()> {
+        guard(|| self.sync_all())
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        let _alone = locked(&self.syncing);
+        let pending = locked(&self.segments).clone();
+        // Names first: a durable segment says that all before it are there.
+        if self.names.swap(false, Ordering::AcqRel) {
+            self.lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
+        }
+        let mut rows = self.durable_rows.load(Ordering::Acquire);
+        for segment in &pending {
+            rows = rows.max(segment.header.first_row + segment.make_durable()?);
+        }
+        self.durable_rows.fetch_max(rows, Ordering::AcqRel);
+        let done = pending.len() - 1;
+        locked(&self.segments).drain(..done);
+        Ok(())
+    }
+}

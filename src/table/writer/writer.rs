@@ -1,0 +1,714 @@
+//! [`Writer`]: the one that appends to a table.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
+
+use super::background::Keeper;
+use super::growing::{Growing, Shape, Shared};
+use crate::dataset::{Dataset, schema_difference};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::{Lock, Look, Medium, boot_id, guard, remote, remove_parts};
+use crate::rows::{Entries, Incoming, Key, Mark, Place, Plan, PlanDictionary, arrays_of, order};
+use crate::table::format::{SEGMENT_ROWS, SORTED_BY};
+use crate::table::reader::{Chain, chain, dropped, first_row, segment, setting, table};
+
+/// Rows of a table's first segment; each next one has room for twice as many.
+const FIRST_ROWS: u64 = 64 << 10;
+/// The most rows of a segment, unless the caller says otherwise.
+const MOST_ROWS: u64 = 4 << 20;
+
+/// When commits are brought to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// When [`Writer::sync`] or [`Writer::close`] is called.
+    Never,
+    /// With every commit.
+    Commit,
+    /// So often, by a thread of the writer's.
+    Every(Duration),
+}
+
+/// How a table is opened for writing.
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// When commits are brought to the disk; every second by default.
+    pub sync: Sync,
+    /// The most rows of a segment; 4,194,304 by default, or what the table was made with.
+    pub segment_rows: Option<u64>,
+    /// Text columns to be stored as `dictionary<int32, utf8>`.
+    pub dictionary: Vec<String>,
+    /// A column whose values never decrease, which [`Dataset::between`] can search.
+    pub sorted_by: Option<String>,
+    /// Whether to write on file systems on which mappings of several machines don't agree, such as NFS.
+    pub force: bool,
+    /// The disk, which a test may watch.
+    #[doc(hidden)]
+    pub medium: Medium,
+}
+
+impl Default for WriterOptions {
+    fn default() -> WriterOptions {
+        let sync = Sync::Every(Duration::from_secs(1));
+        let medium = Medium::default();
+        WriterOptions { sync, segment_rows: None, dictionary: Vec::new(), sorted_by: None, force: false, medium }
+    }
+}
+
+/// The single writer of a growing table.
+///
+/// Rows are appended, and seen by others when they are committed: all of them or none. What was appended and not
+/// committed is gone when the writer is dropped.
+#[derive(Debug)]
+pub struct Writer {
+    folder: PathBuf,
+    pub(super) plan: Arc<Plan>,
+    /// The segment that grows and has a name, then those of rows that are not committed yet.
+    pub(super) segments: Vec<Growing>,
+    pub(super) entries: Vec<Entries>,
+    /// The keys of the row that is appended, kept to save allocations.
+    pub(super) row_keys: Vec<u32>,
+    /// The newest value of the column that the table is sorted by: appended, and committed.
+    pub(super) last: (Option<Key>, Option<Key>),
+    pub(super) sorted_by: Option<usize>,
+    segment_rows: u64,
+    medium: Medium,
+    keeper: Keeper,
+    sync: Sync,
+    /// Why nothing can be written any more.
+    broken: Option<String>,
+    dropped: u64,
+}
+
+impl Writer {
+    /// Opens the table at `path` for writing, or makes it when there is none and a schema is given.
+    ///
+    /// # Errors
+    /// `Busy` while another process writes, naming it; `SchemaMismatch` with the first difference; `NotFound` where there
+    /// is neither a table nor a schema; `Unsupported` for types that don't grow, and on network file systems.
+    pub fn open(path: impl AsRef<Path>, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
+        let path = path.as_ref();
+        guard(|| Writer::open_at(path, schema, options)).map_err(|e| e.at(path))
+    }
+
+    fn open_at(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
+        let schema = schema.map(|schema| with_dictionaries(&schema, &options.dictionary)).transpose()?;
+        if let Some(schema) = &schema {
+            refuse_twins(schema)?;
+            // What can't grow leaves no folder behind.
+            Plan::of(schema)?;
+        }
+        if !path.exists() {
+            if schema.is_none() {
+                return Err(no_table());
+            }
+            options.medium.make_folder(path).map_err(|e| Error::io("making the table's folder", &e))?;
+        }
+        if !path.is_dir() {
+            return Err(Error::argument("a table is a folder, and this is a file; choose another path"));
+        }
+        // The process may go to another folder, and the path may be a link.
+        let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
+        refuse_remote(path, options.force)?;
+        let lock = take_lock(&options.medium, path)?;
+        remove_parts(path);
+        match Chain::open(path)? {
+            Some(chain) => Writer::reopen(path, chain, schema, options, lock),
+            None if std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()) => Err(chain::foreign(path)),
+            None => Writer::create(path, schema, options, lock),
+        }
+    }
+
+    fn create(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions, lock: Lock) -> Result<Writer> {
+        let schema = without_settings(&schema.ok_or_else(no_table)?);
+        let plan = Arc::new(Plan::of(&schema)?);
+        let sorted_by = options.sorted_by.as_deref().map(|name| sorted_column(&schema, name)).transpose()?;
+        let live = first_segment(&options.medium, path, &plan, 0, sorted_by, options.segment_rows)?;
+        give_name(&live, path)?;
+        // Whoever has made a table has one after a power cut.
+        lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
+        let entries = plan.dictionaries.iter().map(|_| Entries::default()).collect();
+        Writer::start(path, plan, (Vec::new(), live), entries, options, lock)
+    }
+
+    fn start(
+        path: &Path,
+        plan: Arc<Plan>,
+        (pending, live): (Vec<Arc<Shared>>, Growing),
+        entries: Vec<Entries>,
+        options: &WriterOptions,
+        lock: Lock,
+    ) -> Result<Writer> {
+        let every = match options.sync {
+            Sync::Every(every) => Some(every.max(Duration::from_millis(1))),
+            _ => None,
+        };
+        let header = &live.shared.header;
+        let (sorted_by, segment_rows) = (header.sorted_by.map(|column| column as usize), header.segment_rows);
+        let pending = pending.into_iter().chain([live.shared.clone()]).collect();
+        let keeper = Keeper::start(lock, pending, every)?;
+        let segments = vec![live];
+        let (folder, sync) = (path.to_path_buf(), options.sync);
+        let last = (None, None);
+        let (row_keys, broken) = (Vec::new(), None);
+        Ok(Writer {
+            folder,
+            plan,
+            segments,
+            entries,
+            row_keys,
+            last,
+            sorted_by,
+            segment_rows,
+            medium: options.medium.clone(),
+            keeper,
+            sync,
+            broken,
+            dropped: 0,
+        })
+    }
+
+    fn reopen(
+        path: &Path,
+        chain: Chain,
+        schema: Option<SchemaRef>,
+        options: &WriterOptions,
+        lock: Lock,
+    ) -> Result<Writer> {
+        chain.remove_orphans(&options.medium, path)?;
+        let dataset = table::open(path, Default::default())?
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
+        let there = without_settings(dataset.schema());
+        if let Some(difference) = schema.as_deref().and_then(|schema| difference(&there, schema)) {
+            let message = format!("the table's schema and the given one differ: {difference}");
+            return Err(Error::new(ErrorKind::SchemaMismatch, message));
+        }
+        let plan = Arc::new(Plan::of(&there)?);
+        let (live, dropped) = live_segment(path, &chain, &plan, &dataset, options)?;
+        if let Some(name) = &options.sorted_by
+            && live.shared.header.sorted_by != Some(sorted_column(&there, name)? as u32)
+        {
+            return Err(Error::argument(format!("the table was not made to be sorted by '{name}'")));
+        }
+        let entries = read_entries(&live)?;
+        let pending = not_durable(&options.medium, path, &chain, &plan)?;
+        let mut writer = Writer::start(path, plan, (pending, live), entries, options, lock)?;
+        writer.dropped = dropped;
+        if let Some(column) = writer.sorted_by.filter(|_| dataset.len().is_ok_and(|rows| rows > 0)) {
+            let key = Key::of(&dataset.row_from_end(1)?.get(column)?);
+            writer.last = (key.clone(), key);
+        }
+        Ok(writer)
+    }
+
+    /// The table's schema.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.plan.schema.schema
+    }
+
+    pub(super) fn medium(&self) -> &Medium {
+        &self.medium
+    }
+
+    /// The table's folder.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The number of the row behind the last one appended. Rows keep their numbers when earlier ones are dropped.
+    pub fn rows(&self) -> u64 {
+        self.segments.last().map_or(0, Growing::end)
+    }
+
+    /// The number of the row behind the last one that others can see.
+    pub fn committed_rows(&self) -> u64 {
+        self.segments.first().map_or(0, |live| live.first_row() + live.committed.counters[0])
+    }
+
+    /// The number of the row behind the last one that would survive a power cut.
+    pub fn durable_rows(&self) -> u64 {
+        self.keeper.durable_rows()
+    }
+
+    /// How many rows, committed but never synced, a crash of the machine has cost before this writer was opened.
+    pub fn dropped_rows(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Appends the rows of a batch, whose columns are matched by name.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` and `InvalidArgument`, naming column and row; `Io` for a full disk. Then nothing was appended.
+    pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let schema = batch.schema();
+        self.append_arrays(schema.fields(), &arrays_of(batch), batch.num_rows())
+    }
+
+    /// Appends all rows of a dataset.
+    ///
+    /// # Errors
+    /// As [`Writer::append`]; then nothing was appended.
+    pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
+        let before = self.position();
+        let appended = dataset.watched(Look::Now, || self.append_parts(dataset));
+        if appended.is_err() {
+            self.restore(before);
+        }
+        appended
+    }
+
+    fn append_parts(&mut self, dataset: &Dataset) -> Result<()> {
+        for part in dataset.parts() {
+            let part = part?;
+            self.append_arrays(dataset.schema().fields(), &part.columns()?, part.rows.len())?;
+        }
+        Ok(())
+    }
+
+    fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
+        self.check()?;
+        let before = self.position();
+        let appended = guard(|| {
+            let incoming = Incoming::new(&self.plan, fields, arrays, rows, &mut self.entries)?;
+            if let Some(column) = self.sorted_by {
+                let name = self.plan.columns[column].field.name();
+                self.last.0 = order::follow(name, &incoming.arrays[column], self.last.0.as_ref())?;
+            }
+            self.write(&incoming)
+        });
+        if appended.is_err() {
+            self.restore(before);
+        }
+        appended.map_err(|e| e.at(&self.folder))
+    }
+
+    fn write(&mut self, incoming: &Incoming) -> Result<()> {
+        let mut from = 0;
+        while from < incoming.rows {
+            let live = self.live();
+            let (counters, limits) = (&live.now.counters, live.limits());
+            let room = incoming.room(&self.plan, from, counters, limits, &self.entries)?;
+            if room == 0 {
+                let zeros = vec![0; self.plan.counters];
+                let needed = incoming.needs(&self.plan, from..from + 1, &zeros, &self.entries)?;
+                self.roll(&needed)?;
+                continue;
+            }
+            let entries = std::mem::take(&mut self.entries);
+            let written = self.live_mut().map_or(Ok(()), |live| incoming.write(from..from + room, live, &entries));
+            self.entries = entries;
+            written?;
+            from += room;
+        }
+        Ok(())
+    }
+
+    fn live(&self) -> &Growing {
+        &self.segments[self.segments.len() - 1]
+    }
+
+    #[inline]
+    fn live_mut(&mut self) -> Option<&mut Growing> {
+        self.segments.last_mut()
+    }
+
+    /// Goes on in a new segment, with room for a row that needs `needed`.
+    pub(super) fn roll(&mut self, needed: &[u64]) -> Result<()> {
+        let full = self.live();
+        let rows = (2 * full.limits()[0]).min(self.segment_rows).max(1);
+        let observed = |counter: usize| {
+            let per_row = full.now.counters[counter] as f64 / full.rows().max(1) as f64;
+            ((per_row * rows as f64 * 1.25) as u64).min(1 << 34) + (64 << 10)
+        };
+        let guess = |counter: usize| match dictionary_counter(&self.plan, counter) {
+            _ if counter == 0 => rows,
+            Some(_) => (2 * needed[counter].max(full.now.counters[counter])).max(first_guess(
+                &self.plan,
+                counter,
+                rows.min(FIRST_ROWS),
+            )),
+            None => observed(counter).max(needed[counter]),
+        };
+        let limits = self.plan.limits(guess);
+        if limits.iter().zip(needed).any(|(limit, needed)| limit < needed) {
+            return Err(Error::argument("a single row is larger than its column's type can hold in one segment"));
+        }
+        let (sorted_by, segment_rows) = (full.shared.header.sorted_by, self.segment_rows);
+        let shape = Shape { first_row: full.end(), limits, sorted_by, segment_rows };
+        if full.rows() == 0 {
+            return self.replace_empty(shape);
+        }
+        let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, true)?;
+        // Keys mean the same in all segments.
+        for (number, entries) in self.entries.iter().enumerate() {
+            let dictionary = &self.plan.dictionaries[number];
+            let there = full.now.counters[dictionary.entries] as usize;
+            next.put_entries(number, entries, there)?;
+        }
+        next.committed = next.now.clone();
+        self.segments.push(next);
+        Ok(())
+    }
+
+    /// A segment that holds nothing makes room for a larger one, which begins with the same row and so has its name.
+    fn replace_empty(&mut self, shape: Shape) -> Result<()> {
+        let is_named = self.segments.len() == 1;
+        let next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
+        if is_named {
+            let path = chain::path(&self.folder, next.first_row());
+            let named = next.shared.store.replace(&path);
+            named.map_err(|e| Error::io("replacing an empty segment", &e).at(&path))?;
+            self.keeper.replaced(next.shared.clone());
+        }
+        if let Some(mut empty) = self.segments.pop().filter(|_| is_named) {
+            // Who watches it learns that it has ended.
+            empty.rollback();
+            empty.show(true, false);
+        }
+        self.segments.push(next);
+        Ok(())
+    }
+
+    /// Makes all appended rows visible to others, in one step.
+    ///
+    /// # Errors
+    /// `Io`; then none of them is visible. `FileChanged` where somebody else has truncated or overwritten the live segment,
+    /// which is noticed at the latest when the rows are next shown to other readers or synced: after that nothing more can
+    /// be written.
+    #[inline]
+    pub fn commit(&mut self) -> Result<()> {
+        self.check()?;
+        match guard(|| self.commit_rows()) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.note(e)),
+        }
+    }
+
+    /// Notes what ends the writer.
+    #[cold]
+    fn note(&mut self, e: Error) -> Error {
+        if e.kind() == ErrorKind::FileChanged {
+            self.broken.get_or_insert_with(|| e.message().into());
+        }
+        e.at(&self.folder)
+    }
+
+    #[inline]
+    fn commit_rows(&mut self) -> Result<()> {
+        match &mut self.segments[..] {
+            [live] if live.now.counters[0] == live.committed.counters[0] => (),
+            [live] => {
+                live.show(false, false);
+                self.keeper.committed(&live.shared);
+            }
+            _ => self.commit_all()?,
+        }
+        if self.sorted_by.is_some() {
+            self.last.1.clone_from(&self.last.0);
+        }
+        if self.sync == Sync::Commit { self.sync() } else { Ok(()) }
+    }
+
+    /// Whether a commit takes less than a microsecond or a few: no segment is full, and nothing is synced.
+    pub fn is_quick(&self) -> bool {
+        self.segments.len() == 1 && self.sync != Sync::Commit
+    }
+
+    /// Commits rows that go over the end of a segment. What makes them visible is the sealing of the first segment: those
+    /// behind it are marked as counting only then.
+    fn commit_all(&mut self) -> Result<()> {
+        let last = self.segments.len() - 1;
+        for (number, segment) in self.segments.iter_mut().enumerate().skip(1) {
+            segment.show(number < last, true);
+            segment.shared.publish()?;
+        }
+        let first = &self.segments[0];
+        // Whoever lists the folder and finds the next segment must find this one's last face.
+        first.shared.publish_ahead(&first.now.counters, first.sequence + 1)?;
+        let named = self.name_all();
+        if let Err(e) = named {
+            self.broken = Some(format!("a segment could not be given its name ({})", e.message()));
+            // Other readers must not keep seeing what was not committed. If that fails too, the first error says enough.
+            let first = &self.segments[0];
+            let _ = first.shared.publish_ahead(&first.committed.counters, first.sequence);
+            return Err(e);
+        }
+        self.segments[0].show(true, false);
+        for (number, segment) in self.segments.iter_mut().enumerate().skip(1).rev() {
+            segment.show(number < last, false);
+        }
+        self.keeper.rolled(self.segments[1..].iter().map(|segment| segment.shared.clone()).collect());
+        for done in self.segments.drain(..last) {
+            // Blocks that stay taken cost space and nothing else.
+            let _ = done.trim();
+            self.keeper.sealed(done.shared);
+        }
+        self.keeper.committed(&self.segments[0].shared);
+        Ok(())
+    }
+
+    fn name_all(&self) -> Result<()> {
+        self.segments[1..].iter().try_for_each(|segment| give_name(segment, &self.folder))
+    }
+
+    /// Forgets what was appended since the last commit.
+    pub fn rollback(&mut self) {
+        self.segments.truncate(1);
+        if let Some(live) = self.segments.first_mut() {
+            live.rollback();
+            for (entries, dictionary) in self.entries.iter_mut().zip(&self.plan.dictionaries) {
+                entries.truncate(live.committed.counters[dictionary.entries] as usize);
+            }
+        }
+        self.last.0.clone_from(&self.last.1);
+    }
+
+    fn position(&self) -> (usize, Mark, Option<Key>, Vec<usize>) {
+        let known = self.entries.iter().map(Entries::len).collect();
+        (self.segments.len(), self.live().now.clone(), self.last.0.clone(), known)
+    }
+
+    fn restore(&mut self, (segments, mark, last, known): (usize, Mark, Option<Key>, Vec<usize>)) {
+        self.segments.truncate(segments);
+        if let Some(live) = self.live_mut() {
+            live.now = mark;
+        }
+        self.last.0 = last;
+        self.entries.iter_mut().zip(known).for_each(|(entries, known)| entries.truncate(known));
+    }
+
+    /// Brings all committed rows to the disk: they survive a power cut when this returns.
+    ///
+    /// # Errors
+    /// `Io`. After that nothing more can be written: what the disk holds is unknown. Open the table anew.
+    pub fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        self.keeper.sync().map_err(|e| {
+            self.broken = Some(format!("syncing failed ({})", e.message()));
+            e.at(&self.folder)
+        })
+    }
+
+    /// Commits, syncs, and publishes the last rows to stock readers.
+    pub fn close(mut self) -> Result<()> {
+        self.commit()?;
+        self.keeper.publish_now(&self.segments[0].shared);
+        self.sync()?;
+        guard(|| self.segments[0].shared.settle()).map_err(|e| e.at(&self.folder))
+    }
+
+    #[inline]
+    pub(super) fn check(&self) -> Result<()> {
+        if !self.keeper.is_ours() {
+            let message = "the writer belongs to the process that opened it, and this is a fork; open another table";
+            return Err(Error::new(ErrorKind::Busy, message).at(&self.folder));
+        }
+        let why = match (&self.broken, self.keeper.failure()) {
+            (None, None) => return Ok(()),
+            (Some(why), _) => why.clone(),
+            (None, Some(e)) => e.message().into(),
+        };
+        let message = format!("the writer can't go on: {why}; open the table anew");
+        // What the thread has found nobody was told yet.
+        let found = self.keeper.failure().filter(|_| self.broken.is_none()).map(|e| e.kind());
+        let kind = found.filter(|kind| *kind == ErrorKind::FileChanged).unwrap_or(ErrorKind::Closed);
+        Err(Error::new(kind, message).at(&self.folder))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.keeper.is_ours() && self.broken.is_none() {
+            self.keeper.publish_now(&self.segments[0].shared);
+        }
+    }
+}
+
+fn no_table() -> Error {
+    Error::new(ErrorKind::NotFound, "there is no table, and no schema to make one; give a schema")
+}
+
+fn refuse_remote(path: &Path, force: bool) -> Result<()> {
+    let found = remote(path).map_err(|e| Error::io("asking for the kind of file system", &e))?;
+    match found.filter(|_| !force) {
+        None => Ok(()),
+        Some(kind) => Err(Error::unsupported(format!(
+            "the folder is on {kind}, where mappings of other machines don't see what is written; \
+             write to a local disk, or force it if all readers are on this machine"
+        ))),
+    }
+}
+
+pub(in crate::table) fn take_lock(medium: &Medium, path: &Path) -> Result<Lock> {
+    let take = || Lock::take(medium, path).map_err(|e| Error::io("locking the folder", &e));
+    let mut lock = take()?;
+    for _ in 0..20 {
+        // `table_stat` holds it for an instant.
+        if lock.is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+            lock = take()?;
+        }
+    }
+    lock.ok_or_else(|| {
+        let writer = Chain::open(path).ok().flatten().and_then(|chain| chain.last).map(|(segment, _)| segment.writer());
+        let who = writer.map_or("another process".into(), |pid| format!("process {pid}"));
+        Error::new(ErrorKind::Busy, format!("the table is being written by {who}; a table has one writer at a time"))
+    })
+}
+
+fn refuse_twins(schema: &Schema) -> Result<()> {
+    let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
+    match names.iter().enumerate().find(|(number, name)| names[..*number].contains(name)) {
+        Some((_, name)) => {
+            Err(Error::argument(format!("two columns are called '{name}', and rows are matched by name")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn with_dictionaries(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
+    let mut fields: Vec<FieldRef> = schema.fields().to_vec();
+    for name in names {
+        let missing = || Error::new(ErrorKind::ColumnNotFound, format!("dictionary: there is no column '{name}'"));
+        let field = fields.iter_mut().find(|field| field.name() == name).ok_or_else(missing)?;
+        let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        *field = Arc::new(field.as_ref().clone().with_data_type(encoded));
+    }
+    Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+}
+
+fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
+    let found = schema.fields().iter().position(|field| field.name() == name);
+    let missing = || Error::new(ErrorKind::ColumnNotFound, format!("sorted_by: there is no column '{name}'"));
+    let column = found.ok_or_else(missing)?;
+    let data_type = schema.field(column).data_type();
+    match order::has_order(data_type) {
+        true => Ok(column),
+        false => Err(Error::argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here"))),
+    }
+}
+
+fn difference(there: &Schema, given: &Schema) -> Option<String> {
+    schema_difference(there, given).or_else(|| {
+        let differs = |(a, b): &(&FieldRef, &FieldRef)| a.is_nullable() != b.is_nullable();
+        let pair = there.fields().iter().zip(given.fields()).find(differs)?;
+        Some(format!("column '{}' {} nulls", pair.0.name(), if pair.0.is_nullable() { "has" } else { "has no" }))
+    })
+}
+
+/// The dictionary whose entries or bytes `counter` counts.
+fn dictionary_counter(plan: &Plan, counter: usize) -> Option<usize> {
+    plan.dictionaries.iter().position(|dictionary| dictionary.entries == counter || dictionary.bytes == counter)
+}
+
+/// The limit of a counter of which nothing is known.
+fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
+    match plan.dictionaries.iter().find(|dictionary| dictionary.entries == counter) {
+        Some(_) => rows.max(1 << 16),
+        None => (64 * rows).max(1 << 20),
+    }
+}
+
+fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
+    let name = chain::path(folder, segment.first_row());
+    segment.shared.store.name(&name).map_err(|e| Error::io("naming a segment", &e).at(&name))
+}
+
+/// A segment of which nothing is known from one before it, without a name.
+pub(in crate::table) fn first_segment(
+    medium: &Medium,
+    path: &Path,
+    plan: &Arc<Plan>,
+    first_row: u64,
+    sorted_by: Option<usize>,
+    segment_rows: Option<u64>,
+) -> Result<Growing> {
+    let segment_rows = segment_rows.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
+    let rows = FIRST_ROWS.min(segment_rows);
+    let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
+    let shape = Shape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };
+    Growing::create(medium, path, plan, shape, false)
+}
+
+/// The segment to go on with, and how many rows were lost.
+fn live_segment(
+    path: &Path,
+    chain: &Chain,
+    plan: &Arc<Plan>,
+    dataset: &Dataset,
+    options: &WriterOptions,
+) -> Result<(Growing, u64)> {
+    if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
+        let end = segment.header.first_row + record.rows();
+        let dropped = dropped(segment, record).max(chain.lost_end.saturating_sub(end));
+        let mut live = Growing::open(&options.medium, segment.path(), plan, segment.header.clone(), record)?;
+        // From now on this is the newest commit, of this boot, whatever stood there.
+        live.show(false, false);
+        // A writer that died in a commit over the end of a segment may have shown stock readers more.
+        live.shared.publish_ahead(&live.now.counters, live.sequence)?;
+        return Ok((live, dropped));
+    }
+    let first_row = first_row(dataset) + dataset.len()?;
+    let header = chain.last.as_ref().map(|(segment, _)| &segment.header);
+    let kept = setting(dataset.schema(), SEGMENT_ROWS);
+    let given = options.segment_rows.or(header.map(|header| header.segment_rows)).or(kept);
+    let known = dataset.sorted_by();
+    let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;
+    let live = first_segment(&options.medium, path, plan, first_row, sorted_by, given)?;
+    give_name(&live, path)?;
+    Ok((live, chain.lost_end.saturating_sub(first_row)))
+}
+
+/// The schema as it was given when the table was made.
+pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
+    let mut metadata = schema.metadata().clone();
+    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS);
+    Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
+}
+
+/// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.
+pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
+    let mut found = Vec::new();
+    let sealed = &chain.starts[..chain.starts.len().saturating_sub(1)];
+    for &start in sealed.iter().rev() {
+        let path = chain::path(path, start);
+        let Some(segment) = segment::open(&path)? else { break };
+        let record = segment.newest()?;
+        if record.boot != boot_id() {
+            break;
+        }
+        if segment.is_durable(&record) {
+            break;
+        }
+        found.insert(0, Growing::open(medium, &path, plan, segment.header, &record)?.shared);
+    }
+    Ok(found)
+}
+
+/// The dictionaries of a segment, into memory.
+fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
+    let shared = &live.shared;
+    let read = |dictionary: &PlanDictionary| {
+        let (count, bytes) = (live.now.counters[dictionary.entries], live.now.counters[dictionary.bytes]);
+        let (mut offsets, mut text) = (vec![0; 4 * (count as usize + 1)], vec![0; bytes as usize]);
+        let place = |number: usize| shared.header.regions[dictionary.region + number].offset;
+        let done = shared.store.read(place(1), &mut offsets).and_then(|()| shared.store.read(place(2), &mut text));
+        done.map_err(|e| Error::io("reading a dictionary", &e))?;
+        let mut entries = Entries::default();
+        let offsets: Vec<usize> = offsets.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw) as usize).collect();
+        for pair in offsets.windows(2) {
+            let text =
+                text.get(pair[0]..pair[1]).ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))?;
+            entries.key(text);
+        }
+        match entries.len() as u64 == count {
+            true => Ok(entries),
+            false => Err(Error::invalid("a dictionary holds a text twice")),
+        }
+    };
+    shared.plan.dictionaries.iter().map(read).collect()
+}

@@ -1,0 +1,416 @@
+//! Columns out of text: values that are collected into arrays of a given type.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::builder::*;
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, RecordBatch, RecordBatchOptions, downcast_integer,
+};
+use arrow_buffer::ArrowNativeType;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+
+use super::scalar::*;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Collects the values of a column, from text.
+pub(crate) trait Sink: Finish + Send {
+    /// Appends a value, or a null for `None`; refuses with `None` what the type does not have.
+    fn push(&mut self, value: Option<&str>) -> Option<()>;
+}
+
+/// Makes arrays of the values of a column.
+pub(crate) trait Finish {
+    /// The values since the last call.
+    fn finish(&mut self) -> Result<ArrayRef>;
+
+    /// The final type and arrays, from all arrays there are.
+    fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
+        Ok((field, chunks))
+    }
+}
+
+impl<F: Finish + ?Sized> Finish for Box<F> {
+    fn finish(&mut self) -> Result<ArrayRef> {
+        (**self).finish()
+    }
+
+    fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
+        (**self).seal(field, chunks)
+    }
+}
+
+/// A column being filled.
+pub(crate) struct Column<S> {
+    pub(crate) field: Field,
+    pub(crate) sink: S,
+    /// Values since the last cut.
+    pub(crate) rows: usize,
+    chunks: Vec<ArrayRef>,
+}
+
+impl<S: Finish> Column<S> {
+    pub(crate) fn new(field: Field, sink: S) -> Column<S> {
+        Column { field, sink, rows: 0, chunks: Vec::new() }
+    }
+
+    /// The first `rows` values since the last cut, and a cut behind all there are.
+    fn cut(&mut self, rows: usize) -> Result<ArrayRef> {
+        self.rows = 0;
+        Ok(self.sink.finish()?.slice(0, rows))
+    }
+
+    /// As `cut`, with a dictionary that is all the array's own.
+    pub(crate) fn array(&mut self, rows: usize) -> Result<ArrayRef> {
+        let chunk = self.cut(rows)?;
+        let (_, mut sealed) = self.sink.seal(self.field.clone(), vec![chunk])?;
+        sealed.pop().ok_or_else(|| self.named(Error::invalid("no values")))
+    }
+
+    fn named(&self, e: Error) -> Error {
+        e.context(format_args!("column `{}`", shorten(self.field.name())))
+    }
+
+    fn sealed(mut self) -> Result<(Field, Vec<ArrayRef>)> {
+        let chunks = std::mem::take(&mut self.chunks);
+        self.sink.seal(self.field.clone(), chunks).map_err(|e| self.named(e))
+    }
+}
+
+/// Rows being filled in, column by column, and cut into batches.
+pub(crate) struct Filling<S> {
+    schema: SchemaRef,
+    pub(crate) columns: Vec<Column<S>>,
+    /// Whole rows since the last cut.
+    pub(crate) rows: usize,
+    batch_rows: usize,
+    lengths: Vec<usize>,
+}
+
+impl<S: Finish> Filling<S> {
+    pub(crate) fn new(schema: SchemaRef, columns: Vec<Column<S>>, batch_rows: usize) -> Filling<S> {
+        Filling { schema, columns, rows: 0, batch_rows, lengths: Vec::new() }
+    }
+
+    /// Counts a row of which every column has its value; true when a batch is full.
+    pub(crate) fn count(&mut self) -> bool {
+        self.rows += 1;
+        self.rows >= self.batch_rows
+    }
+
+    /// Keeps what there is as a batch, if there is anything.
+    pub(crate) fn cut(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        if rows > 0 {
+            for column in &mut self.columns {
+                let chunk = column.cut(rows).map_err(|e| column.named(e))?;
+                column.chunks.push(chunk);
+            }
+            self.lengths.push(rows);
+        }
+        Ok(())
+    }
+
+    /// All batches that were cut, with one dictionary for all of them where a column has one.
+    pub(crate) fn assemble(self) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        let columns = self.columns.into_iter().map(Column::sealed).collect::<Result<Vec<_>>>()?;
+        let (fields, chunks): (Vec<Field>, Vec<_>) = columns.into_iter().unzip();
+        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        let arrays = |i: usize| chunks.iter().map(|chunks: &Vec<ArrayRef>| chunks[i].clone()).collect();
+        let batches = self.lengths.iter().enumerate().map(|(i, &rows)| batch(&schema, arrays(i), rows));
+        let batches = batches.collect::<Result<_>>()?;
+        Ok((schema, batches))
+    }
+
+    /// What there is as a batch of its own, if there is anything.
+    pub(crate) fn take(&mut self) -> Result<Option<RecordBatch>> {
+        let rows = std::mem::take(&mut self.rows);
+        let array = |column: &mut Column<S>| column.array(rows).map_err(|e| column.named(e));
+        let arrays = self.columns.iter_mut().map(array).collect::<Result<_>>()?;
+        (rows > 0).then(|| batch(&self.schema, arrays, rows)).transpose()
+    }
+}
+
+fn batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(|e| Error::invalid(e.to_string()))
+}
+
+/// That `batch_rows` make sense.
+pub(crate) fn check_batch_rows(batch_rows: usize) -> Result<()> {
+    if batch_rows == 0 {
+        return Err(Error::argument("expected batch_rows of 1 or more, got 0"));
+    }
+    Ok(())
+}
+
+/// The schema that rows are to have, which says itself which columns are dictionaries.
+pub(crate) fn given_schema(schema: &Option<SchemaRef>, dictionary: &[String]) -> Result<SchemaRef> {
+    if let Some(name) = dictionary.first() {
+        return Err(Error::argument(format!("expected dictionaries in the schema, got the option for `{name}`")));
+    }
+    schema.clone().ok_or_else(|| Error::argument("expected a schema for rows as they come, got none"))
+}
+
+/// The error for a column `name` that is not among `names`.
+pub(crate) fn missing<'a>(name: &str, wanted_by: &str, names: impl Iterator<Item = &'a str>) -> Error {
+    let names: Vec<_> = names.take(20).map(|name| format!("`{}`", shorten(name))).collect();
+    let message = format!(
+        "expected a column `{}`, as {wanted_by} names it, got the columns {}; correct {wanted_by}",
+        shorten(name),
+        names.join(", ")
+    );
+    Error::new(ErrorKind::ColumnNotFound, message)
+}
+
+/// That `options.dictionary` names columns of `schema`.
+pub(crate) fn check_dictionary(dictionary: &[String], schema: &Schema) -> Result<()> {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    match dictionary.iter().find(|&wanted| names.clone().all(|name| name != wanted)) {
+        Some(name) => Err(missing(name, "the option dictionary", names)),
+        None => Ok(()),
+    }
+}
+
+/// The sink of a column that `dictionary` may name.
+pub(crate) fn sink_of(field: &Field, dictionary: &[String]) -> Result<Box<dyn Sink>> {
+    if dictionary.contains(field.name()) { encoding_sink(field) } else { sink(field) }
+}
+
+fn sink(field: &Field) -> Result<Box<dyn Sink>> {
+    use DataType::*;
+    Ok(match field.data_type() {
+        Boolean => parsed(BooleanBuilder::new(), |builder, value| {
+            builder.append_option(optionally(value, boolean)?);
+            Some(())
+        }),
+        Int8 => primitives(Int8Builder::new(), parse),
+        Int16 => primitives(Int16Builder::new(), parse),
+        Int32 => primitives(Int32Builder::new(), parse),
+        Int64 => primitives(Int64Builder::new(), parse),
+        UInt8 => primitives(UInt8Builder::new(), parse),
+        UInt16 => primitives(UInt16Builder::new(), parse),
+        UInt32 => primitives(UInt32Builder::new(), parse),
+        UInt64 => primitives(UInt64Builder::new(), parse),
+        Float16 => primitives(Float16Builder::new(), float),
+        Float32 => primitives(Float32Builder::new(), float),
+        Float64 => primitives(Float64Builder::new(), float),
+        Date32 => primitives(Date32Builder::new(), date),
+        Date64 => primitives(Date64Builder::new(), |value| Some(i64::from(date(value)?) * 86_400_000)),
+        Timestamp(TimeUnit::Second, zone) => moments(TimestampSecondBuilder::new(), 1, zone),
+        Timestamp(TimeUnit::Millisecond, zone) => moments(TimestampMillisecondBuilder::new(), 1_000, zone),
+        Timestamp(TimeUnit::Microsecond, zone) => moments(TimestampMicrosecondBuilder::new(), 1_000_000, zone),
+        Timestamp(TimeUnit::Nanosecond, zone) => moments(TimestampNanosecondBuilder::new(), 1_000_000_000, zone),
+        Time32(TimeUnit::Second) => primitives(Time32SecondBuilder::new(), |value| time32(value, 1)),
+        Time32(TimeUnit::Millisecond) => primitives(Time32MillisecondBuilder::new(), |value| time32(value, 1_000)),
+        Time64(TimeUnit::Microsecond) => primitives(Time64MicrosecondBuilder::new(), |value| time64(value, 1_000_000)),
+        Time64(TimeUnit::Nanosecond) => {
+            primitives(Time64NanosecondBuilder::new(), |value| time64(value, 1_000_000_000))
+        }
+        Decimal32(precision, scale) => decimals::<Decimal32Type>(*precision, *scale),
+        Decimal64(precision, scale) => decimals::<Decimal64Type>(*precision, *scale),
+        Decimal128(precision, scale) => decimals::<Decimal128Type>(*precision, *scale),
+        Utf8 => parsed(StringBuilder::new(), append),
+        LargeUtf8 => parsed(LargeStringBuilder::new(), append),
+        Utf8View => parsed(StringViewBuilder::new(), append_view),
+        Binary => parsed(BinaryBuilder::new(), |builder, value| append(builder, optionally(value, bytes)?.as_deref())),
+        LargeBinary => {
+            parsed(LargeBinaryBuilder::new(), |builder, value| append(builder, optionally(value, bytes)?.as_deref()))
+        }
+        Null => parsed(NullBuilder::new(), |builder, value| value.is_none().then(|| builder.append_null())),
+        Dictionary(key, value) if key.is_integer() && **value == Utf8 => Encoder::sink(Some(key.as_ref().clone())),
+        _ => return Err(unsupported(field)),
+    })
+}
+
+fn unsupported(field: &Field) -> Error {
+    Error::unsupported(format!(
+        "expected a type that text can be read as, got {} for column `{}`; read it as Utf8",
+        field.data_type(),
+        shorten(field.name())
+    ))
+}
+
+/// The sink of a field that the options list as dictionary-encoded; a schema's own choice of keys holds.
+fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
+    match field.data_type() {
+        DataType::Utf8 => Ok(Encoder::sink(None)),
+        DataType::Dictionary(..) => sink(field),
+        other => Err(Error::argument(format!(
+            "expected Utf8 for column `{}`, as the option dictionary names it, got {other} in the schema; correct either",
+            shorten(field.name())
+        ))),
+    }
+}
+
+/// A builder, and how to append a value to it.
+struct Parsed<B, F> {
+    builder: B,
+    append: F,
+}
+
+impl<B: ArrayBuilder, F: Fn(&mut B, Option<&str>) -> Option<()> + Send> Sink for Parsed<B, F> {
+    fn push(&mut self, value: Option<&str>) -> Option<()> {
+        (self.append)(&mut self.builder, value)
+    }
+}
+
+impl<B: ArrayBuilder, F> Finish for Parsed<B, F> {
+    fn finish(&mut self) -> Result<ArrayRef> {
+        Ok(self.builder.finish())
+    }
+}
+
+fn parsed<B: ArrayBuilder>(
+    builder: B,
+    append: impl Fn(&mut B, Option<&str>) -> Option<()> + Send + 'static,
+) -> Box<dyn Sink> {
+    Box::new(Parsed { builder, append })
+}
+
+/// `None` when there is a value and it does not parse.
+fn optionally<T>(value: Option<&str>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    value.map_or(Some(None), |value| parse(value).map(Some))
+}
+
+fn primitives<T: ArrowPrimitiveType>(
+    builder: PrimitiveBuilder<T>,
+    parse: impl Fn(&str) -> Option<T::Native> + Send + 'static,
+) -> Box<dyn Sink> {
+    parsed(builder, move |builder, value| {
+        builder.append_option(optionally(value, &parse)?);
+        Some(())
+    })
+}
+
+fn moments<T: ArrowTimestampType>(
+    builder: PrimitiveBuilder<T>,
+    per_second: i64,
+    zone: &Option<Arc<str>>,
+) -> Box<dyn Sink> {
+    let zoned = zone.is_some();
+    let utc = matches!(zone.as_deref(), Some("UTC" | "Z" | "+00:00"));
+    let parse = move |value: &str| {
+        let Some(moment) = Moment::parse_or_midnight(value) else { return parse(value) };
+        // An offset means nothing to a clock of no place, and without one a local time may be two moments or none.
+        let sound = if moment.offset { zoned } else { utc || !zoned };
+        if sound { moment.count(per_second) } else { None }
+    };
+    primitives(builder.with_timezone_opt(zone.clone()), parse)
+}
+
+fn time64(value: &str, per_second: i64) -> Option<i64> {
+    let counted = || parse(value).filter(|count| (0..86_400 * per_second).contains(count));
+    time(value, per_second).or_else(counted)
+}
+
+fn time32(value: &str, per_second: i64) -> Option<i32> {
+    time64(value, per_second)?.try_into().ok()
+}
+
+fn decimals<T: DecimalType<Native: TryFrom<i128>>>(precision: u8, scale: i8) -> Box<dyn Sink> {
+    let builder = PrimitiveBuilder::<T>::new().with_data_type(T::TYPE_CONSTRUCTOR(precision, scale));
+    primitives(builder, move |value| decimal(value, precision, scale)?.try_into().ok())
+}
+
+fn append_view(builder: &mut StringViewBuilder, value: Option<&str>) -> Option<()> {
+    match value {
+        Some(value) => builder.try_append_value(value).ok()?,
+        None => builder.append_null(),
+    }
+    Some(())
+}
+
+fn append<T: ByteArrayType>(builder: &mut GenericByteBuilder<T>, value: Option<&T::Native>) -> Option<()> {
+    let added: &[u8] = value.map_or(&[], AsRef::as_ref);
+    // The builder panics when its offsets overflow.
+    T::Offset::from_usize(builder.values_slice().len() + added.len())?;
+    builder.append_option(value);
+    Some(())
+}
+
+/// Numbers the distinct values in order of first appearance. Only the end tells how wide keys must be and what
+/// the dictionary is, so until it is sealed its arrays are just the numbers.
+struct Encoder {
+    key: Option<DataType>,
+    numbers: HashMap<Box<str>, i32>,
+    values: StringBuilder,
+    keys: PrimitiveBuilder<Int32Type>,
+}
+
+impl Encoder {
+    /// With keys of the type given, or the smallest that will do.
+    fn sink(key: Option<DataType>) -> Box<dyn Sink> {
+        let (values, keys) = (StringBuilder::new(), PrimitiveBuilder::new());
+        Box::new(Encoder { key, numbers: HashMap::new(), values, keys })
+    }
+
+    fn number(&mut self, value: &str) -> Option<i32> {
+        if let Some(&number) = self.numbers.get(value) {
+            return Some(number);
+        }
+        let number = i32::try_from(self.numbers.len()).ok()?;
+        append(&mut self.values, Some(value))?;
+        self.numbers.insert(value.into(), number);
+        Some(number)
+    }
+
+    fn smallest_key(&self) -> DataType {
+        match self.numbers.len() {
+            0..=0x80 => DataType::Int8,
+            0x81..=0x8000 => DataType::Int16,
+            _ => DataType::Int32,
+        }
+    }
+}
+
+impl Sink for Encoder {
+    fn push(&mut self, value: Option<&str>) -> Option<()> {
+        let number = value.map_or(Some(None), |value| self.number(value).map(Some))?;
+        self.keys.append_option(number);
+        Some(())
+    }
+}
+
+impl Finish for Encoder {
+    fn finish(&mut self) -> Result<ArrayRef> {
+        Ok(Arc::new(self.keys.finish()))
+    }
+
+    fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
+        let key = self.key.clone().unwrap_or_else(|| self.smallest_key());
+        self.numbers.clear();
+        let values: ArrayRef = Arc::new(self.values.finish());
+        let encode = |keys: &ArrayRef| with_dictionary(&key, keys.as_primitive(), &values);
+        let chunks = chunks.iter().map(encode).collect::<Result<_>>()?;
+        let data_type = DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
+        Ok((field.with_data_type(data_type), chunks))
+    }
+}
+
+fn with_dictionary(key: &DataType, keys: &Int32Array, values: &ArrayRef) -> Result<ArrayRef> {
+    macro_rules! with_keys {
+        ($key:ty) => {
+            with_keys::<$key>(keys, values)
+        };
+    }
+    downcast_integer! {
+        key => (with_keys),
+        other => Err(Error::unsupported(format!("expected a dictionary with integer keys, got {other}; use Int32")))
+    }
+}
+
+fn with_keys<K: ArrowDictionaryKeyType>(keys: &Int32Array, values: &ArrayRef) -> Result<ArrayRef> {
+    let count = values.len();
+    K::Native::from_usize(count.saturating_sub(1)).ok_or_else(|| {
+        let key = K::DATA_TYPE;
+        Error::invalid(format!(
+            "expected as many distinct values as {key} keys can number, got {count}; use Int32 keys"
+        ))
+    })?;
+    let keys: PrimitiveArray<K> = keys.unary(|key| K::Native::usize_as(key as usize));
+    let array = DictionaryArray::try_new(keys, values.clone());
+    array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::invalid(e.to_string()))
+}

@@ -1,0 +1,808 @@
+//! Reads CSV text into record batches.
+//!
+//! Types are inferred from all values of a column, so they hold to the end of the file. Tried in this order: `Boolean`
+//! (`true`, `True`, `TRUE` and the three of false), `Int64`, `UInt64`, `Float64` (also `nan`, `inf`, `1e5`), `Date32`
+//! (`2000-01-31`, `Jan 31 2000`, `January 31, 2000`, `31 Jan 2000`), `Timestamp` (`2000-01-31T12:34:56.789`, or with a
+//! space; in microseconds, or nanoseconds where a value needs them; in UTC when all values end in `Z` or an offset),
+//! and `Utf8`. Nothing may be lost by it, so `Utf8` it is for numbers with leading zeros (zip codes) or a plus (phone
+//! numbers), for whole numbers of more than 64 bits, and for those no float holds exactly where the column has floats.
+//!
+//! An empty field is a null; in columns that are not text, so are `NA`, `N/A`, `null` and `NULL`. Blank lines are
+//! skipped, spaces are kept.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt::Display;
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use csv::{Position, ReaderBuilder, StringRecord};
+
+use super::columns::*;
+use super::lines::{Incoming, Parser};
+use super::scalar::*;
+use crate::error::{Error, Result};
+
+/// How to read a CSV file.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CsvOptions {
+    /// The columns to read, found by name in the header, and their types; `None`: all, inferred from all values.
+    pub schema: Option<SchemaRef>,
+    /// The names of text columns to dictionary-encode, with the smallest of `Int8`, `Int16` and `Int32` keys that will
+    /// do, and one dictionary for all batches.
+    pub dictionary: Vec<String>,
+    /// The byte between fields.
+    pub delimiter: u8,
+    /// Rows per record batch; the last has what is left.
+    pub batch_rows: usize,
+}
+
+impl Default for CsvOptions {
+    fn default() -> Self {
+        CsvOptions { schema: None, dictionary: Vec::new(), delimiter: b',', batch_rows: 1 << 20 }
+    }
+}
+
+impl CsvOptions {
+    fn check(&self) -> Result<()> {
+        check_batch_rows(self.batch_rows).map_err(reading)?;
+        if !self.delimiter.is_ascii() || b"\"\r\n".contains(&self.delimiter) {
+            let got = self.delimiter.escape_ascii();
+            return Err(Error::argument(format!(
+                "reading CSV: expected a delimiter in ASCII other than a quote or line break, got {got}; use a comma, \
+                 semicolon or tab"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Reads all of `input` into record batches.
+///
+/// # Errors
+/// As [`stream_csv`], but a schema may have been left out, and the header may name other columns.
+pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    options.check()?;
+    let text = Text::read(input, options.delimiter)?;
+    let header = text.header()?;
+    let schema = match &options.schema {
+        Some(schema) => schema.clone(),
+        None => Arc::new(infer(&text, &header, options)?),
+    };
+    let mut table = Table::new(&schema, &header, options)?;
+    let mut rows = text.rows()?;
+    while rows.next()? {
+        table.push(&rows, &mut Filling::cut)?;
+    }
+    table.columns.cut().and_then(|()| table.columns.assemble()).map_err(reading)
+}
+
+/// Reads rows of [`CsvOptions::schema`] from `input` as they come, in batches of at most [`CsvOptions::batch_rows`]
+/// rows. Rows are handed on when the batch is full, at the end, and when nothing more comes and the first of them has
+/// waited for `patience`, so that `input` may be the other end of `tail -f`.
+///
+/// The header must name the schema's columns and no others, in any order. In addition to what inference finds, values
+/// of type `Time32` and `Time64` are like `12:34:56.789`, of `Decimal32`, `Decimal64` and `Decimal128` like `-12.50` or
+/// `1e3`, of `Binary` hexadecimal digits; timestamps and times may also be whole numbers in the column's unit.
+///
+/// # Errors
+/// `InvalidArgument` without a schema, or with columns to dictionary-encode, which the schema is to tell; `Unsupported`
+/// for types that text can't be read as. Other errors are items: the last one.
+pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patience: Duration) -> Result<Incoming> {
+    options.check()?;
+    let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
+    let rows = Rows { options: options.clone(), schema: schema.clone(), table: None, lines: 0, place: Place::Mark };
+    Incoming::new(input, schema, Box::new(rows), "reading CSV", patience)
+}
+
+fn reading(e: Error) -> Error {
+    e.context("reading CSV")
+}
+
+// ---- rows ----
+
+/// The text, and behind its `end` one more record. That record is lost exactly when a quote is left open, which the
+/// parser does not tell otherwise: it would make the rest of the file one field.
+struct Text {
+    bytes: Vec<u8>,
+    end: usize,
+    delimiter: u8,
+    /// The number of lines before the text.
+    lines: usize,
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+impl Text {
+    fn read(input: impl Read, delimiter: u8) -> Result<Text> {
+        let mut bytes = Vec::new();
+        input.chain(&b"\nx"[..]).read_to_end(&mut bytes).map_err(|e| Error::io("reading CSV", &e))?;
+        without_marks(&mut bytes);
+        Ok(Text { end: bytes.len() - 1, bytes, delimiter, lines: 0 })
+    }
+
+    /// Whole records, of which each but the last of all ends its line.
+    fn after(lines: usize, mut bytes: Vec<u8>, delimiter: u8) -> Text {
+        if lines == 0 {
+            without_marks(&mut bytes);
+        }
+        if !matches!(bytes.last(), Some(b'\n' | b'\r')) {
+            bytes.push(b'\n');
+        }
+        bytes.push(b'x');
+        Text { end: bytes.len() - 1, bytes, delimiter, lines }
+    }
+
+    fn records(&self) -> Records<'_> {
+        let mut builder = ReaderBuilder::new();
+        let builder = builder.has_headers(false).flexible(true).delimiter(self.delimiter);
+        let reader = builder.from_reader(&self.bytes[..]);
+        Records { text: self, reader, record: StringRecord::new(), start: 0, width: None }
+    }
+
+    fn header(&self) -> Result<StringRecord> {
+        let mut records = self.records();
+        if !records.next()? {
+            return Err(no_header());
+        }
+        let mut names = HashSet::new();
+        for (i, name) in records.record.iter().enumerate() {
+            check_name(i + 1, name, names.insert(name))?;
+        }
+        Ok(records.record)
+    }
+
+    /// The records below the header.
+    fn rows(&self) -> Result<Records<'_>> {
+        let mut records = self.records();
+        records.next()?;
+        Ok(records)
+    }
+
+    /// Where the record begins that the parser found from `at` on: it leaves line breaks for the next record.
+    fn record_start(&self, at: Option<&Position>) -> usize {
+        let at = at.map_or(0, |at| self.end.min(at.byte() as usize));
+        at + self.bytes[at..].iter().take_while(|byte| b"\r\n".contains(byte)).count()
+    }
+
+    /// The number of the line with the byte at `at`, from 1. The parser's own is that of blank lines before a record.
+    fn line(&self, at: usize) -> usize {
+        let before = &self.bytes[..at];
+        let ends_line = |&i: &usize| before[i] == b'\n' || (before[i] == b'\r' && self.bytes[i + 1] != b'\n');
+        self.lines + 1 + (0..at).filter(ends_line).count()
+    }
+}
+
+fn without_marks(bytes: &mut Vec<u8>) {
+    let marks = bytes.chunks(3).take_while(|&chunk| chunk == BYTE_ORDER_MARK).count();
+    bytes.drain(..3 * marks);
+}
+
+fn no_header() -> Error {
+    Error::invalid("reading CSV: expected a header with the names of the columns, got no text; add it")
+}
+
+fn check_name(number: usize, name: &str, new: bool) -> Result<()> {
+    let fault = match (name, new) {
+        ("", _) => "no name".to_string(),
+        (_, true) => return Ok(()),
+        (_, false) => format!("`{}` again", shorten(name)),
+    };
+    Err(Error::invalid(format!(
+        "reading CSV: expected a header with a name of its own for each column, got {fault} for column {number}; \
+         correct the header"
+    )))
+}
+
+struct Records<'a> {
+    text: &'a Text,
+    reader: csv::Reader<&'a [u8]>,
+    record: StringRecord,
+    start: usize,
+    width: Option<usize>,
+}
+
+impl Records<'_> {
+    /// Reads the next record; false when there is none.
+    fn next(&mut self) -> Result<bool> {
+        self.reader.read_record(&mut self.record).map_err(|e| self.unreadable(&e))?;
+        self.start = self.text.record_start(self.record.position());
+        let more = self.start < self.text.end;
+        if more {
+            self.check()?;
+        }
+        Ok(more)
+    }
+
+    fn check(&mut self) -> Result<()> {
+        if self.reader.position().byte() > self.text.end as u64 {
+            return Err(self.error("expected a closing quote, got the end of the text; add it"));
+        }
+        let got = self.record.len();
+        let width = *self.width.get_or_insert(got);
+        if got != width {
+            let message = format!(
+                "expected as many fields as the header has, {width}, got {got}; quote fields that contain delimiters"
+            );
+            return Err(self.error(message));
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, error: &csv::Error) -> Error {
+        let line = self.text.line(self.text.record_start(error.position()));
+        Error::invalid(format!("reading CSV, line {line}: expected UTF-8, got other bytes; save the file as UTF-8"))
+    }
+
+    fn error(&self, message: impl Display) -> Error {
+        Error::invalid(format!("reading CSV, line {}: {message}", self.text.line(self.start)))
+    }
+}
+
+// ---- inference ----
+
+fn infer(text: &Text, header: &StringRecord, options: &CsvOptions) -> Result<Schema> {
+    let encoded = |name: &str| options.dictionary.iter().any(|listed| listed == name);
+    let mut kinds: Vec<Kinds> = header.iter().map(|name| if encoded(name) { TEXT } else { UNSEEN }).collect();
+    let mut rows = text.rows()?;
+    while rows.next()? {
+        for (kinds, value) in kinds.iter_mut().zip(&rows.record) {
+            narrow(kinds, value);
+        }
+    }
+    let fields = header.iter().zip(kinds).map(|(name, kinds)| Field::new(name, candidate(kinds), true));
+    Ok(Schema::new(fields.collect::<Fields>()))
+}
+
+// ---- columns ----
+
+/// A header, and the columns that are read of the records below it.
+struct Table {
+    /// The number of fields.
+    width: usize,
+    /// Which field each column is.
+    sources: Vec<usize>,
+    columns: Filling<Box<dyn Sink>>,
+}
+
+impl Table {
+    fn new(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<Table> {
+        check_dictionary(&options.dictionary, schema).map_err(reading)?;
+        let source = |field: &FieldRef| {
+            let found = header.iter().position(|name| name == field.name());
+            found.ok_or_else(|| reading(missing(field.name(), "the schema", header.iter())))
+        };
+        let column = |field: &FieldRef| {
+            let sink = sink_of(field, &options.dictionary).map_err(reading)?;
+            Ok(Column::new(field.as_ref().clone(), sink))
+        };
+        let sources = schema.fields().iter().map(source).collect::<Result<_>>()?;
+        let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
+        Ok(Table { width: header.len(), sources, columns: Filling::new(schema.clone(), columns, options.batch_rows) })
+    }
+
+    /// As `new`, for a header that names no other columns.
+    fn for_all(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<Table> {
+        let names = || schema.fields().iter().map(|field| field.name().as_str());
+        match header.iter().find(|&name| names().all(|known| known != name)) {
+            Some(name) => Err(reading(missing(name, "the header", names()))),
+            None => Table::new(schema, header, options),
+        }
+    }
+
+    /// Takes the next row in, and hands the columns to `full` when there are enough.
+    fn push(&mut self, rows: &Records, full: &mut impl FnMut(&mut Filling<Box<dyn Sink>>) -> Result<()>) -> Result<()> {
+        for (column, &source) in self.columns.columns.iter_mut().zip(&self.sources) {
+            push(column, rows.record.get(source).unwrap_or_default()).map_err(|refusal| rows.error(refusal))?;
+        }
+        if self.columns.count() { full(&mut self.columns).map_err(reading) } else { Ok(()) }
+    }
+}
+
+fn push(column: &mut Column<Box<dyn Sink>>, value: &str) -> Result<(), String> {
+    let is_text = is_text(column.field.data_type());
+    let null = if is_text { value.is_empty() } else { is_null(value) };
+    let allowed = !null || column.field.is_nullable();
+    let pushed = allowed.then(|| column.sink.push((!null).then_some(value)));
+    pushed.flatten().ok_or_else(|| {
+        let (expected, way_out) = refusal(&column.field, null);
+        let name = shorten(column.field.name());
+        format!("expected {expected} in column `{name}`, got {:?}; {way_out}", shorten(value))
+    })
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Dictionary(..))
+}
+
+/// What was expected instead, and the way out.
+fn refusal(field: &Field, null: bool) -> (String, &'static str) {
+    let data_type = field.data_type();
+    match null {
+        false if is_text(data_type) => {
+            ("at most 2 GiB of text".to_string(), "read it as LargeUtf8 or use a smaller batch_rows")
+        }
+        true => (format!("{data_type} without nulls"), "correct the value or make the field nullable"),
+        false => (data_type.to_string(), "correct the value or read the column as Utf8"),
+    }
+}
+
+// ---- rows as they come ----
+
+/// The records of a text that comes in blocks.
+struct Rows {
+    options: CsvOptions,
+    schema: SchemaRef,
+    /// `None` before the header.
+    table: Option<Table>,
+    /// The lines that were parsed.
+    lines: usize,
+    place: Place,
+}
+
+/// Where the last byte of a block stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Before the header, in byte order marks.
+    Mark,
+    FieldStart,
+    Field,
+    Quoted,
+    /// Behind a quote in a quoted field, which ends it or begins another.
+    Quote,
+    /// Behind a carriage return, which a line feed may follow.
+    Return,
+}
+
+impl Place {
+    /// The place of `byte`, the next one.
+    fn next(self, byte: u8, delimiter: u8) -> Place {
+        use Place::*;
+        match (self, byte) {
+            (Quoted, b'"') => Quote,
+            (Quoted, _) | (Mark | FieldStart | Return | Quote, b'"') => Quoted,
+            (Mark, byte) if BYTE_ORDER_MARK.contains(&byte) => Mark,
+            (_, b'\n') => FieldStart,
+            (_, b'\r') => Return,
+            (_, byte) if byte == delimiter => FieldStart,
+            _ => Field,
+        }
+    }
+}
+
+impl Parser for Rows {
+    fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
+        let mut end = None;
+        for (i, &byte) in fresh.iter().enumerate() {
+            let place = self.place.next(byte, self.options.delimiter);
+            match (self.place, byte) {
+                (Place::Quoted, _) => {}
+                (_, b'\n') => end = Some(i + 1),
+                (Place::Return, _) => end = Some(i),
+                _ => {}
+            }
+            self.place = place;
+        }
+        end
+    }
+
+    fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
+        let text = Text::after(self.lines, records, self.options.delimiter);
+        let mut rows = text.records();
+        if self.table.is_none() && rows.next()? {
+            self.table = Some(Table::for_all(&self.schema, &text.header()?, &self.options)?);
+        }
+        if let Some(table) = &mut self.table {
+            rows.width = Some(table.width);
+            let mut full = |columns: &mut Filling<_>| columns.take().map(|batch| ready.extend(batch));
+            while rows.next()? {
+                table.push(&rows, &mut full)?;
+            }
+        }
+        self.lines = text.line(text.end) - 1;
+        Ok(())
+    }
+
+    fn is_open(&self) -> bool {
+        self.table.as_ref().is_some_and(|table| table.columns.rows > 0)
+    }
+
+    fn take(&mut self) -> Result<Option<RecordBatch>> {
+        self.table.as_mut().map_or(Ok(None), |table| table.columns.take()).map_err(reading)
+    }
+
+    fn end(&self) -> Result<()> {
+        self.table.as_ref().map(|_| ()).ok_or_else(no_header)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use DataType::*;
+    use TimeUnit::*;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::*;
+    use arrow_array::{Array, ArrayRef};
+    use arrow_schema::TimeUnit;
+    use chrono::NaiveDate;
+    use std::collections::HashMap;
+
+    fn options() -> CsvOptions {
+        CsvOptions::default()
+    }
+
+    fn with_type(data_type: DataType) -> CsvOptions {
+        with_field(Field::new("a", data_type, true))
+    }
+
+    fn with_field(field: Field) -> CsvOptions {
+        CsvOptions { schema: Some(Arc::new(Schema::new(vec![field]))), ..options() }
+    }
+
+    fn encoding(name: &str) -> CsvOptions {
+        CsvOptions { dictionary: vec![name.to_string()], ..options() }
+    }
+
+    fn read(text: &str, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        read_csv_from(text.as_bytes(), options)
+    }
+
+    /// The type and the array of a single column `a` with these values.
+    fn column(values: &[&str], options: &CsvOptions) -> Result<(DataType, ArrayRef)> {
+        let mut writer = csv::Writer::from_writer(vec![]);
+        ["a"].iter().chain(values).for_each(|value| writer.write_record([value]).unwrap());
+        let (schema, batches) = read_csv_from(&writer.into_inner().unwrap()[..], options)?;
+        Ok((schema.field(0).data_type().clone(), batches[0].column(0).clone()))
+    }
+
+    fn inferred(values: &[&str]) -> DataType {
+        column(values, &options()).unwrap().0
+    }
+
+    fn typed<T: ArrowPrimitiveType>(values: &[&str], data_type: DataType) -> Result<Vec<Option<T::Native>>> {
+        let (got, array) = column(values, &with_type(data_type.clone()))?;
+        assert_eq!((got, array.data_type()), (data_type.clone(), &data_type));
+        Ok(array.as_primitive::<T>().iter().collect())
+    }
+
+    #[track_caller]
+    fn fails(text: impl AsRef<[u8]>, options: &CsvOptions, kind: ErrorKind, parts: &[&str]) {
+        let error = read_csv_from(text.as_ref(), options).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        parts.iter().for_each(|part| assert!(error.message().contains(part), "{part:?} not in: {error}"));
+    }
+
+    fn invalid(text: impl AsRef<[u8]>, parts: &[&str]) {
+        fails(text, &options(), ErrorKind::InvalidData, parts);
+    }
+
+    /// xorshift
+    fn random(state: &mut u64, below: u64) -> u64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state % below
+    }
+
+    #[test]
+    fn stocks() {
+        let text = "symbol,date,price\nMSFT,Jan 1 2000,39.81\nMSFT,Feb 1 2000,36.35\nAMZN,Mar 1 2010,128.82\n";
+        let (schema, batches) = read(text, &encoding("symbol")).unwrap();
+        let symbol = Dictionary(Box::new(Int8), Box::new(Utf8));
+        let expected = [("symbol", symbol), ("date", Date32), ("price", Float64)];
+        assert_eq!(*schema, Schema::new(expected.map(|(name, kind)| Field::new(name, kind, true)).to_vec()));
+        assert_eq!(batches[0].column(1).as_primitive::<Date32Type>().values(), &[10957, 10988, 14669]);
+        assert_eq!(batches[0].column(2).as_primitive::<Float64Type>().values(), &[39.81, 36.35, 128.82]);
+        assert_eq!(read(text, &options()).unwrap().0.field(0).data_type(), &Utf8);
+    }
+
+    #[test]
+    fn infers_the_first_type_that_holds_all_values() {
+        let zoned = |unit| Timestamp(unit, Some("UTC".into()));
+        let cases: &[(&[&str], DataType)] = &[
+            (&["", ""], Utf8),
+            (&["NA", "null"], Utf8),
+            (&["true", "False", "TRUE", "NULL"], Boolean),
+            (&["true", "1"], Utf8),
+            (&["1", "", "-9223372036854775808", "N/A"], Int64),
+            (&["1", "9223372036854775808"], UInt64),
+            (&["-1", "9223372036854775808"], Utf8),
+            (&["1", "18446744073709551616"], Utf8),
+            (&["1", "2.5", "-0", "NaN", "-inf", "1e-5", ".5", "1."], Float64),
+            (&["2.5", "100000000000000000"], Float64),
+            (&["2.5", "9007199254740993"], Utf8),
+            (&["1.5", "1e999"], Utf8),
+            (&["10", "00123"], Utf8),
+            (&["10", "-01"], Utf8),
+            (&["1.5", "+49"], Utf8),
+            (&["1", " 2"], Utf8),
+            (&["-"], Utf8),
+            (&["NA", "1", "x"], Utf8),
+            (&["2000-02-29", "Jan 1 2000", "january 01, 2000", "1 Jan 2000", "31 December 1999"], Date32),
+            (&["2001-02-29"], Utf8),
+            (&["May 2024"], Utf8),
+            (&["0000-01-01"], Utf8),
+            (&["2000-1-1"], Utf8),
+            (&["2000-01-01T12:34:56", "1969-12-31 23:59:59.999999"], Timestamp(Microsecond, None)),
+            (&["2000-01-01T12:34:56.000000000"], Timestamp(Microsecond, None)),
+            (&["2000-01-01T12:34:56.123456789", "2000-01-01 00:00:00"], Timestamp(Nanosecond, None)),
+            (&["2000-01-01T12:34:56.123456789", "1600-01-01 00:00:00"], Utf8),
+            (&["2000-01-01T12:34:56Z", "2000-01-01 12:34:56.5+05:30", "2000-01-01 12:34:56-08"], zoned(Microsecond)),
+            (&["2000-01-01T12:34:56.000000001Z"], zoned(Nanosecond)),
+            (&["2000-01-01T12:34:56Z", "2000-01-01T12:34:56"], Utf8),
+            (&["2000-01-01T12:34:56", "2000-01-01"], Utf8),
+            (&["2000-01-01T24:00:00"], Utf8),
+            (&["2000-01-01T12:34:56."], Utf8),
+            (&["2000-01-01T12:34:56ZZ"], Utf8),
+            (&["2000-01-01T12:34:56+é"], Utf8),
+        ];
+        for (values, expected) in cases {
+            assert_eq!(&inferred(values), expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_value_counts() {
+        let text = format!("a\n{}x\n", "1\n".repeat(100_000));
+        assert_eq!(read(&text, &options()).unwrap().0.field(0).data_type(), &Utf8);
+    }
+
+    #[test]
+    fn words_for_null_are_text_in_text() {
+        let (_, array) = column(&["NA", "", "null", "x"], &options()).unwrap();
+        assert_eq!(array.as_string::<i32>().iter().collect::<Vec<_>>(), [Some("NA"), None, Some("null"), Some("x")]);
+        let (_, array) = column(&["NA", "", "null", "NULL", "N/A", "7"], &options()).unwrap();
+        assert_eq!((array.null_count(), array.as_primitive::<Int64Type>().value(5)), (5, 7));
+    }
+
+    #[test]
+    fn parses_what_the_schema_says() {
+        assert_eq!(typed::<Int8Type>(&["-128", "+5", "007", ""], Int8).unwrap(), [Some(-128), Some(5), Some(7), None]);
+        assert_eq!(typed::<UInt64Type>(&["18446744073709551615"], UInt64).unwrap(), [Some(u64::MAX)]);
+        assert_eq!(
+            typed::<Float32Type>(&["16777217", "inf"], Float32).unwrap(),
+            [Some(16777216.), Some(f32::INFINITY)]
+        );
+        assert_eq!(typed::<Date64Type>(&["1969-12-31"], Date64).unwrap(), [Some(-86_400_000)]);
+        let (_, array) = column(&["001", "é"], &with_type(LargeUtf8)).unwrap();
+        assert_eq!(array.as_string::<i64>().iter().flatten().collect::<Vec<_>>(), ["001", "é"]);
+        let (_, array) = column(&["true", "FALSE"], &with_type(Boolean)).unwrap();
+        assert_eq!(array.as_boolean().iter().collect::<Vec<_>>(), [Some(true), Some(false)]);
+    }
+
+    #[test]
+    fn parses_moments_in_any_unit() {
+        let values = ["1969-12-31T23:59:59.5Z", "2000-01-01 05:30:00+0530", "2000-01-01"];
+        let zone = || Some("UTC".into());
+        let millis = [Some(-500), Some(946_684_800_000), Some(946_684_800_000)];
+        assert_eq!(typed::<TimestampMillisecondType>(&values, Timestamp(Millisecond, zone())).unwrap(), millis);
+        let nanos = millis.map(|count| count.map(|count| count * 1_000_000));
+        assert_eq!(typed::<TimestampNanosecondType>(&values, Timestamp(Nanosecond, zone())).unwrap(), nanos);
+        assert_eq!(typed::<TimestampSecondType>(&values[2..], Timestamp(Second, None)).unwrap(), [Some(946_684_800)]);
+        typed::<TimestampSecondType>(&values, Timestamp(Second, zone())).unwrap_err();
+        typed::<TimestampSecondType>(&values[1..], Timestamp(Second, None)).unwrap_err();
+        let berlin = Timestamp(Second, Some("Europe/Berlin".into()));
+        assert_eq!(typed::<TimestampSecondType>(&values[1..2], berlin.clone()).unwrap(), [Some(946_684_800)]);
+        typed::<TimestampSecondType>(&values[2..], berlin).unwrap_err();
+        typed::<TimestampNanosecondType>(&["9999-01-01"], Timestamp(Nanosecond, None)).unwrap_err();
+    }
+
+    #[test]
+    fn a_value_or_null_that_does_not_fit_is_named() {
+        let (data, text) = (ErrorKind::InvalidData, "a,b\n1,x\n\n,y\n300,z\n");
+        fails(text, &with_type(Int8), data, &["line 5", "`a`", "\"300\"", "Int8"]);
+        fails(
+            text,
+            &with_field(Field::new("a", Int64, false)),
+            data,
+            &["line 4", "`a`", "Int64 without nulls", "\"\""],
+        );
+        fails("a\n1e39\n", &with_type(Float32), data, &["Float32", "1e39"]);
+        let (long, shown) = ("é".repeat(1000), "é".repeat(60) + "…\"");
+        fails(format!("a\n{long}\n"), &with_type(Int8), data, &[&shown]);
+        let list = List(Arc::new(Field::new("item", Int8, true)));
+        fails(text, &with_type(list), ErrorKind::Unsupported, &["List", "`a`"]);
+        let odd = Dictionary(Box::new(Utf8), Box::new(Utf8));
+        fails("a\n", &with_type(odd), ErrorKind::Unsupported, &["`a`"]);
+    }
+
+    #[test]
+    fn a_schema_chooses_columns_and_keeps_its_metadata() {
+        let fields = vec![Field::new("c", Int16, false), Field::new("a", Utf8, true)];
+        let metadata = HashMap::from([("k".to_string(), "v".to_string())]);
+        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
+        let options = CsvOptions { schema: Some(schema.clone()), ..options() };
+        let (got, batches) = read("a,b,c\n1,?,3\n", &options).unwrap();
+        assert_eq!((&got, batches[0].schema()), (&schema, schema.clone()));
+        assert_eq!(batches[0].column(0).as_primitive::<Int16Type>().values(), &[3]);
+        fails("a,b\n1,2\n", &options, ErrorKind::ColumnNotFound, &["`c`", "`a`, `b`"]);
+        let none = CsvOptions { schema: Some(Arc::new(Schema::empty())), ..options };
+        assert_eq!(read("a\n1\n2\n", &none).unwrap().1[0].num_rows(), 2);
+    }
+
+    #[test]
+    fn one_dictionary_with_the_smallest_keys_for_all_batches() {
+        for (distinct, key) in [(0, Int8), (128, Int8), (129, Int16), (32_768, Int16), (32_769, Int32)] {
+            let values: Vec<_> = (0..distinct).rev().map(|i| i.to_string()).collect();
+            let text =
+                format!("a,b\n,\n{}\n", values.iter().map(|value| format!("{value},{value}\n")).collect::<String>());
+            let (schema, batches) = read(&text, &CsvOptions { batch_rows: 10_000, ..encoding("a") }).unwrap();
+            assert_eq!(schema.field(0).data_type(), &Dictionary(Box::new(key), Box::new(Utf8)));
+            for batch in &batches {
+                assert_eq!(batch.column(0).data_type(), schema.field(0).data_type());
+                let dictionary = batch.column(0).as_any_dictionary();
+                assert!(Arc::ptr_eq(dictionary.values(), batches[0].column(0).as_any_dictionary().values()));
+                assert!(dictionary.values().as_string::<i32>().iter().flatten().eq(&values));
+            }
+            assert!(batches[0].column(0).is_null(0));
+        }
+    }
+
+    #[test]
+    fn a_schema_may_choose_the_keys() {
+        let options = with_type(Dictionary(Box::new(UInt8), Box::new(Utf8)));
+        for dictionary in [vec![], vec!["a".to_string()]] {
+            let (_, array) = column(&["x", "", "y", "x"], &CsvOptions { dictionary, ..options.clone() }).unwrap();
+            let keys = array.as_dictionary::<UInt8Type>().keys();
+            assert_eq!(keys.iter().collect::<Vec<_>>(), [Some(0), None, Some(1), Some(0)]);
+        }
+        let text = |distinct: u32| (0..distinct).fold("a".to_string(), |text, i| format!("{text}\n{i}"));
+        assert!(read(&text(256), &options).is_ok());
+        fails(text(257), &options, ErrorKind::InvalidData, &["`a`", "UInt8", "257"]);
+    }
+
+    #[test]
+    fn a_dictionary_needs_a_text_column() {
+        fails("a,b\n1,2\n", &encoding("c"), ErrorKind::ColumnNotFound, &["`c`", "`a`, `b`"]);
+        let options = CsvOptions { dictionary: vec!["a".to_string()], ..with_type(Int8) };
+        fails("a\n1\n", &options, ErrorKind::InvalidArgument, &["`a`", "Int8"]);
+    }
+
+    #[test]
+    fn faulty_text_is_refused_with_its_line() {
+        for empty in ["", "\n\r\n", "\u{feff}", "\u{feff}\u{feff}\u{feff}\n"] {
+            invalid(empty, &["header"]);
+        }
+        invalid("a,,c\n", &["no name", "column 2"]);
+        invalid("a,b,a\n", &["`a` again", "column 3"]);
+        invalid("a,b\n1,2\n3\n", &["line 3", "has, 2,", "got 1"]);
+        invalid("a,b\r\n\"1\r\n\",2\r\n\r\n1,2,3", &["line 5", "got 3"]);
+        invalid("a,b\r1,2\r\r1\r", &["line 4", "got 1"]);
+        invalid(b"a,b\n1,2\n\n3,\xff\n", &["line 4", "UTF-8"]);
+        invalid(b"\xff\xfea\0", &["line 1", "UTF-8"]);
+        invalid("a,b\n1,2\n3,\"4\n5,6\n", &["line 3", "closing quote"]);
+        invalid("a\n\"\"\"", &["line 2", "closing quote"]);
+        invalid("\"", &["line 1", "closing quote"]);
+    }
+
+    #[test]
+    fn faulty_options_are_refused() {
+        for delimiter in [b'"', b'\n', b'\r', 0xe9] {
+            fails("a\n", &CsvOptions { delimiter, ..options() }, ErrorKind::InvalidArgument, &["delimiter"]);
+        }
+        fails("a\n", &CsvOptions { batch_rows: 0, ..options() }, ErrorKind::InvalidArgument, &["batch_rows"]);
+    }
+
+    #[test]
+    fn marks_line_ends_quotes_and_delimiters() {
+        let expected = column(&["x", "é\"q\"\r\n", "z"], &options()).unwrap().1;
+        for text in ["a\nx\n\"é\"\"q\"\"\r\n\"\nz", "\u{feff}\"a\"\r\nx\r\n\n\"é\"\"q\"\"\r\n\"\r\nz\r\n\r\n"] {
+            assert_eq!(read(text, &options()).unwrap().1[0].column(0), &expected);
+        }
+        for delimiter in [b'\t', b';', b'x', b'|', b' '] {
+            let text = "a,b\n1,2\n3,4".replace(',', std::str::from_utf8(&[delimiter]).unwrap());
+            let (_, batches) = read(&text, &CsvOptions { delimiter, ..options() }).unwrap();
+            assert_eq!(batches[0].column(1).as_primitive::<Int64Type>().values(), &[2, 4]);
+        }
+    }
+
+    #[test]
+    fn batches_have_the_rows_asked_for() {
+        for (rows, batch_rows, expected) in
+            [(0, 2, vec![]), (4, 2, vec![2, 2]), (5, 2, vec![2, 2, 1]), (5, usize::MAX, vec![5])]
+        {
+            let text = format!("a\n{}", "1\n".repeat(rows));
+            let (schema, batches) = read(&text, &CsvOptions { batch_rows, ..options() }).unwrap();
+            assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), expected);
+            assert_eq!(schema.field(0).data_type() == &Utf8, rows == 0);
+        }
+    }
+
+    #[test]
+    fn a_failing_reader_is_an_io_error() {
+        struct Failing;
+        impl Read for Failing {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::other("unplugged"))
+            }
+        }
+        let error = read_csv_from(Failing, &options()).unwrap_err();
+        assert!(error.kind() == ErrorKind::Io && error.message().contains("unplugged"));
+    }
+
+    #[test]
+    fn every_day_has_its_number() {
+        let first = NaiveDate::from_ymd_opt(1, 1, 1).unwrap();
+        let last = NaiveDate::from_ymd_opt(9999, 12, 31).unwrap();
+        for (number, day) in (-719_162..).zip(first.iter_days().take_while(|day| day <= &last)) {
+            let text = day.format("%Y-%m-%d").to_string();
+            assert_eq!(date(&text), Some(number), "{text}");
+            let moment = Moment::parse(&format!("{text}T23:59:59.000001")).unwrap();
+            assert_eq!(moment.count(1_000_000), Some((i64::from(number) + 1) * 86_400_000_000 - 999_999), "{text}");
+        }
+        assert_eq!(date("9999-12-31"), Some(2_932_896));
+    }
+
+    #[test]
+    fn times_are_those_of_chrono() {
+        let state = &mut 1;
+        for _ in 0..20_000 {
+            let nanos = random(state, 1 << 62) as i64 * 2 - (1 << 62);
+            let time = chrono::DateTime::from_timestamp_nanos(nanos);
+            let minutes = random(state, 2 * 1439) as i32 - 1439;
+            let zone = chrono::FixedOffset::east_opt(minutes * 60).unwrap();
+            let text = time.with_timezone(&zone).format("%Y-%m-%d %H:%M:%S%.f%:z").to_string();
+            assert_eq!(Moment::parse(&text).unwrap().count(1_000_000_000), Some(nanos), "{text}");
+        }
+    }
+
+    /// The twin keeps the fields as written, and reads them with the standard library.
+    #[test]
+    fn random_tables_come_back() {
+        let state = &mut 7;
+        for _ in 0..300 {
+            let rows: Vec<[String; 3]> = (0..1 + random(state, 40)).map(|_| random_row(state)).collect();
+            let mut writer = csv::Writer::from_writer(vec![]);
+            writer.write_record(["int", "float", "te,xt"]).unwrap();
+            rows.iter().for_each(|row| writer.write_record(row).unwrap());
+            let batch_rows = 1 + random(state, 20) as usize;
+            let options =
+                CsvOptions { batch_rows, ..if batch_rows.is_multiple_of(2) { encoding("te,xt") } else { options() } };
+            let (_, batches) = read_csv_from(&writer.into_inner().unwrap()[..], &options).unwrap();
+            let got = batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |i| written(batch, i)));
+            assert!(got.eq(rows.iter().cloned()), "{rows:?}");
+        }
+    }
+
+    fn random_row(state: &mut u64) -> [String; 3] {
+        let pieces = ["", "a", "é", ",", "\"", "\n", "\r\n", " ", "1"];
+        let int = random(state, u64::MAX) as i64 >> random(state, 64);
+        let float = f64::from_bits(random(state, 1 << 62)) + 0.5;
+        let text: String = (0..random(state, 5)).map(|_| pieces[random(state, 9) as usize]).collect();
+        [int.to_string(), format!("{float:?}"), format!("x{text}")]
+    }
+
+    fn written(batch: &RecordBatch, i: usize) -> [String; 3] {
+        let text = match batch.column(2).as_dictionary_opt::<Int8Type>() {
+            Some(array) => {
+                array.downcast_dict::<arrow_array::StringArray>().unwrap().into_iter().nth(i).unwrap().unwrap()
+            }
+            None => batch.column(2).as_string::<i32>().value(i),
+        };
+        let (int, float) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_primitive::<Float64Type>());
+        [int.value(i).to_string(), format!("{:?}", float.value(i)), text.to_string()]
+    }
+
+    #[test]
+    fn no_text_panics() {
+        let pieces =
+            ["a", ",", "\"", "\n", "\r", "\u{feff}", "é", "1", "-", "+", "T", "Z", ":", ".", " ", "2000-01-01"];
+        let state = &mut 3;
+        for _ in 0..20_000 {
+            let text: String = (0..random(state, 24)).map(|_| pieces[random(state, 16) as usize]).collect();
+            let bytes = &text.as_bytes()[..text.len().saturating_sub(random(state, 2) as usize)];
+            let header = text.split([',', '\n']).next().unwrap_or_default().to_string();
+            for options in [options(), encoding(&header), with_type(Timestamp(Second, None)), with_type(Boolean)] {
+                if let Err(error) = read_csv_from(bytes, &options) {
+                    assert!(error.message().starts_with("reading CSV"), "{error}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Types: which buffers each has (`layout`), and types out of text (`parse`). Uses `error` only.
+
+pub mod layout;
+mod parse;
+
+pub(crate) use layout::{Layout, Role, layout, unit_name};
+pub use layout::{field_type_name, type_name};
+pub use parse::{parse_schema, parse_type};
