@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::{Shell, generate};
 
 use crate::shell::{Outcome, Stdout};
@@ -20,10 +20,11 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+    /// Prints the script for `command`, which is this one.
+    pub(crate) fn run(&self, out: &mut Stdout, command: &mut clap::Command) -> Outcome {
         // Printed from memory: the generator panics where its sink fails, as a pipe does whose reader has left.
         let mut script = Vec::new();
-        generate(self.shell, &mut crate::Command::command(), "arrowwood", &mut script);
+        generate(self.shell, command, "arrowwood", &mut script);
         Ok(out.write_all(&script)?)
     }
 }

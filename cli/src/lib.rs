@@ -22,7 +22,7 @@ mod tail;
 use std::ffi::OsString;
 use std::io::Write;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use shell::{Outcome, Stdout};
 pub use sql::Engine;
@@ -72,7 +72,7 @@ impl Verb {
             Verb::Create(create) => create.run(),
             Verb::Append(append) => append.run(out),
             Verb::Compact(compact) => compact.run(out),
-            Verb::Completions(completions) => completions.run(out),
+            Verb::Completions(completions) => completions.run(out, &mut Command::command()),
             Verb::Demo(demo) => demo.run(out),
         }?;
         Ok(0)

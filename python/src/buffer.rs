@@ -6,9 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use arrowwood::{Error, ErrorKind, GrowableBuffer};
 use pyo3::prelude::*;
 
-use crate::errors::{Failure, Result, argument};
-use crate::export::{self, Memory};
-use crate::sink::Problem;
+use crate::errors::{Failure, Problem, Result, argument, wrong_type};
+use crate::memory::{self, Memory};
 
 /// Memory that grows at its end without being moved, and can be opened in place.
 ///
@@ -102,11 +101,11 @@ impl Buffer {
     /// Raises:
     ///     Busy: the memory would have to move, which it cannot while a view of it is in use.
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<usize> {
-        if !export::has_buffer(data) {
+        if !memory::has_buffer(data) {
             let got = data.get_type().name()?;
-            return Err(crate::errors::wrong_type(format!("expected an object with the buffer protocol, got {got}")));
+            return Err(wrong_type(format!("expected an object with the buffer protocol, got {got}")));
         }
-        let bytes = export::bytes_of(data)?;
+        let bytes = memory::bytes_of(data)?;
         let whole = bytes.slice(0, bytes.len()).unwrap_or_default();
         py.detach(|| self.lock().append(&whole))?;
         Ok(whole.len())

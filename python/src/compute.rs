@@ -11,10 +11,10 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
-use crate::export::bytes_of;
 use crate::incoming::{plain, read};
 use crate::index::{count, out_of_range};
-use crate::open::recipe;
+use crate::memory::bytes_of;
+use crate::recipe::recipe;
 
 /// A column in a predicate, made by :func:`col`: compared with a value it is a :class:`Predicate`.
 #[pyclass(frozen, module = "arrowwood", name = "Col")]
@@ -129,11 +129,6 @@ fn literal(name: &str, given: &Bound<'_, PyAny>) -> Result<Literal> {
     let other = plain(given)?.ok_or_else(unfit)?;
     let value = read(&DataType::Null, &other).map_err(|problem| problem.at(name, 0))?;
     value.map(Literal::from).ok_or_else(unfit)
-}
-
-/// Whether `key` is several indices, and not one.
-pub fn is_indices(key: &Bound<'_, PyAny>) -> bool {
-    key.is_instance_of::<PyList>() || (!key.is_instance_of::<PyTuple>() && key.hasattr("__len__").unwrap_or(false))
 }
 
 /// Row numbers: a list, or anything that NumPy makes an array of integers of.

@@ -10,13 +10,12 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
 use crate::column::{Column, Plain};
-use crate::compute::is_indices;
 use crate::errors::{Result, argument, import, wrong_type};
 use crate::exchange;
 use crate::export::Block;
-use crate::incoming;
-use crate::index::{Index, bounds, count, from_end, index, position, stop_on_signal};
-use crate::open::How;
+use crate::incoming::read;
+use crate::index::{Index, bounds, count, from_end, index, is_indices, position, stop_on_signal};
+use crate::recipe::How;
 use crate::schema::Schema;
 use crate::value::object;
 
@@ -122,7 +121,7 @@ fn plain(data_type: &DataType) -> Option<Plain> {
 
 /// A bound of `between`, of the column `field`.
 fn bound<'a>(field: &FieldRef, given: &'a Bound<'_, PyAny>) -> Result<Value<'a>> {
-    let found = incoming::read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))?;
+    let found = read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))?;
     found.ok_or_else(|| argument(format!("between: {given} is no value of column '{}'", field.name())))
 }
 
@@ -491,15 +490,4 @@ impl RowIterator {
             Err(e) => Err(e),
         }
     }
-}
-
-/// The rows of all `datasets`, one after the other, without copying.
-///
-/// Raises:
-///     SchemaMismatch: names or types of columns differ; the message has the first difference.
-///     InvalidArgument: there is none.
-#[pyfunction]
-pub fn concat(datasets: Vec<Bound<'_, PyAny>>) -> Result<Dataset> {
-    let parts = datasets.iter().map(exchange::dataset_of).collect::<Result<Vec<_>>>()?;
-    Ok(Dataset::new(arrowwood::Dataset::concat(&parts)?))
 }

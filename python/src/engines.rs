@@ -5,7 +5,7 @@ use pyo3::types::PyDict;
 
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
-use crate::open::{Place, recipe};
+use crate::recipe::{Place, recipe};
 
 #[pymethods]
 impl Dataset {

@@ -1,5 +1,8 @@
 //! Errors of the library as Python's exceptions (`arrowwood/_errors.py` has one class for each kind).
 
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 
@@ -52,6 +55,37 @@ impl From<Failure> for PyErr {
         match failure {
             Failure::Python(error) => error,
             Failure::Library(error) => Python::attach(|py| exception(py, &error).unwrap_or_else(|problem| problem)),
+        }
+    }
+}
+
+/// What Python raised while a file object was used, which says more than that using it failed.
+#[derive(Clone, Default)]
+pub struct Problem(Arc<Mutex<Option<PyErr>>>);
+
+impl Problem {
+    /// Keeps what was raised, and returns what to fail with until it is asked for.
+    pub fn keep(&self, error: PyErr) -> io::Error {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        io::Error::other("the file object raised an exception")
+    }
+
+    /// What was raised, if anything was; else what was done.
+    pub fn or<T>(&self, done: Result<T, Error>) -> Result<T> {
+        match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error.into()),
+            None => Ok(done?),
+        }
+    }
+
+    /// `done`, unless a signal has come that Python raises an exception for.
+    pub fn unless_interrupted<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        match &done {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {
+                Python::attach(|py| py.check_signals()).map_err(|e| self.keep(e))?;
+                done
+            }
+            _ => done,
         }
     }
 }

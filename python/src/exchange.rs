@@ -14,30 +14,17 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::dataset::Dataset;
-use crate::errors::{Failure, Result, argument, wrong_type};
+use crate::errors::{Failure, Result, argument};
 
 const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
-///
-/// A stream is taken to its end. An array that is no struct becomes a dataset with the one column ``values``. The
-/// producer vouches for the values.
-#[pyfunction]
-pub fn from_arrow(data: &Bound<'_, PyAny>) -> Result<Dataset> {
-    dataset_of(data).map(Dataset::new)
-}
-
-/// The dataset that `data` is, or exports.
-pub fn dataset_of(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
-    if let Ok(dataset) = data.cast::<Dataset>() {
-        return Ok(dataset.get().inner().clone());
-    }
+/// The dataset that `data` exports; `None` where it has neither ``__arrow_c_stream__`` nor ``__arrow_c_array__``.
+pub fn imported(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_stream__"))? {
         let stream = take_stream(&export.call0()?)?;
-        return Ok(data.py().detach(|| arrowwood::Dataset::import_stream(stream))?);
+        return Ok(Some(data.py().detach(|| arrowwood::Dataset::import_stream(stream))?));
     }
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_array__"))? {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
@@ -45,18 +32,9 @@ pub fn dataset_of(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
         // SAFETY: `__arrow_c_array__` gives a schema and an array that belong together (Arrow PyCapsule interface); both
         // were just moved out of its capsules.
         let imported = unsafe { arrowwood::Dataset::import_array(array, &schema) };
-        return Ok(imported?);
+        return Ok(Some(imported?));
     }
-    let got = data.get_type().name()?;
-    Err(wrong_type(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}")))
-}
-
-/// Whether [`dataset_of`] takes `data`.
-pub fn exports(data: &Bound<'_, PyAny>) -> Result<bool> {
-    let py = data.py();
-    Ok(data.is_instance_of::<Dataset>()
-        || data.getattr_opt(intern!(py, "__arrow_c_stream__"))?.is_some()
-        || data.getattr_opt(intern!(py, "__arrow_c_array__"))?.is_some())
+    Ok(None)
 }
 
 /// The arrays that `data`, one column, exports, and their field.

@@ -4,7 +4,7 @@
 use arrowwood::{Error, ErrorKind};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::PySlice;
+use pyo3::types::{PyList, PySlice, PyTuple};
 
 use crate::errors::{Failure, Result, argument};
 
@@ -20,6 +20,11 @@ pub fn index(key: &Bound<'_, PyAny>, what: &str, len: impl FnOnce() -> Result<u6
         Ok(slice) => span(slice, len).map(|(start, count)| Index::Span(start, count)),
         Err(_) => position(number(key, what)?, what, len).map(Index::At),
     }
+}
+
+/// Whether `key` is several indices, and not one.
+pub fn is_indices(key: &Bound<'_, PyAny>) -> bool {
+    key.is_instance_of::<PyList>() || (!key.is_instance_of::<PyTuple>() && key.hasattr("__len__").unwrap_or(false))
 }
 
 /// How far before the end a negative number means, 1 being the last.

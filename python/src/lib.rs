@@ -1,11 +1,14 @@
 //! `arrowwood._arrowwood`: the Python face of arrowwood. One noun or verb, one file; `_arrowwood.pyi` documents them
 //! for users, so comments here say only what concerns this side.
 //!
-//! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `mapping`, `export` (the buffer
-//! protocol), `buffer` (memory that grows), `value` (one cell), `schema`, `dataset`, `column`, `compute`, `exchange` (Arrow
-//! capsules), `incoming` (Python's own tables), `open`, `engines` (SQL and splits), `sink` (what bytes go to and come from), `write`, `stream`, `csv`,
-//! `rows` (what is appended), `builder`, `writer` (growing tables), `follow`, `check`.
+//! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `memory` (that of others, by the buffer
+//! protocol), `mapping`, `buffer` (memory that grows), `export` (ours, by the buffer protocol), `value` (one cell),
+//! `exchange` (Arrow capsules), `schema`, `recipe` (how a dataset was opened), `column`, `dataset`, `open`, `arrow`
+//! (datasets out of other libraries' tables), `incoming` (Python's own tables), `compute`, `engines` (SQL and splits),
+//! `sink` (what bytes go to and come from), `write`, `stream`, `csv`, `rows` (what is appended), `builder`, `writer`
+//! (growing tables), `follow`, `check`.
 
+mod arrow;
 mod buffer;
 mod builder;
 mod check;
@@ -22,8 +25,10 @@ mod follow;
 mod incoming;
 mod index;
 mod mapping;
+mod memory;
 mod open;
 mod progress;
+mod recipe;
 mod rows;
 mod schema;
 mod sink;
@@ -42,6 +47,8 @@ mod _arrowwood {
     use crate::dataset;
 
     #[pymodule_export]
+    use crate::arrow::{concat, from_arrow};
+    #[pymodule_export]
     use crate::buffer::Buffer;
     #[pymodule_export]
     use crate::builder::Builder;
@@ -54,9 +61,7 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::csv::read_csv;
     #[pymodule_export]
-    use crate::dataset::{Dataset, concat};
-    #[pymodule_export]
-    use crate::exchange::from_arrow;
+    use crate::dataset::Dataset;
     #[pymodule_export]
     use crate::export::{Block, Values};
     #[pymodule_export]

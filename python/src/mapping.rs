@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyList, PyMemoryView};
 use crate::dtype::{Dtype, Item, element, with_type};
 use crate::errors::{Failure, Result, argument};
 use crate::index::{Index, count, index, out_of_range};
+use crate::memory::Memory;
 
 /// Map a file into memory, of any size, without reading it.
 ///
@@ -119,10 +120,10 @@ pub struct Mapping {
 
 impl Mapping {
     /// Counts a buffer as exported, and says where it is.
-    pub fn export(&self) -> Result<crate::export::Memory> {
+    pub fn export(&self) -> Result<Memory> {
         let mut state = self.owner.state();
         let mapping = state.mapping.as_ref().ok_or_else(|| self.owner.closed())?;
-        let memory = crate::export::Memory {
+        let memory = Memory {
             address: mapping.address() + self.offset,
             len: self.len,
             width: self.dtype.width(),

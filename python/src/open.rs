@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use arrowwood::{Bytes, ErrorKind, Open, Validate};
+use arrowwood::{Bytes, Open};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument, wrong_type};
-use crate::export;
+use crate::errors::{Result, wrong_type};
+use crate::memory;
+use crate::recipe::{How, Place};
 
 /// Open Arrow IPC data in place: metadata is read, no value is touched.
 ///
@@ -35,62 +36,17 @@ use crate::export;
 #[pyfunction]
 #[pyo3(signature = (source, *, validate = "lazy", copy = false, strict = false, partial = false))]
 pub fn open(source: &Bound<'_, PyAny>, validate: &str, copy: bool, strict: bool, partial: bool) -> Result<Dataset> {
-    let how = How { validate: policy(validate)?, copy, strict, partial };
+    let how = How::new(validate, copy, strict, partial)?;
     Ok(Dataset::opened(any(source, how.open(), copy)?, how))
-}
-
-/// How a dataset was opened.
-#[derive(Clone, Copy, Default)]
-pub struct How {
-    validate: Validate,
-    copy: bool,
-    strict: bool,
-    partial: bool,
-}
-
-impl How {
-    fn open(self) -> Open {
-        Open::new().validate(self.validate).copy(self.copy).strict(self.strict).partial(self.partial)
-    }
-}
-
-/// A place as Python has it: path, first row, number of rows, columns.
-pub type Place = (PathBuf, u64, u64, Vec<usize>);
-/// The arguments of `open` as Python has them.
-pub type Arguments = (&'static str, bool, bool, bool);
-
-/// What it takes to open the rows of a dataset elsewhere; `None` where they are in memory.
-pub fn recipe(dataset: &arrowwood::Dataset, how: How) -> Result<Option<(Vec<Place>, Arguments)>> {
-    let places = match dataset.places() {
-        Ok(places) => places,
-        Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(None),
-        Err(e) => return Err(e.into()),
-    };
-    let places = places.into_iter().map(|place| (place.path, place.start, place.rows, place.columns));
-    let validate = match how.validate {
-        Validate::Full => "full",
-        Validate::None => "none",
-        Validate::Lazy => "lazy",
-    };
-    Ok(Some((places.collect(), (validate, how.copy, how.strict, how.partial))))
 }
 
 /// The rows that a recipe names.
 #[pyfunction]
 pub fn _open_places(py: Python<'_>, places: Vec<Place>, how: (String, bool, bool, bool)) -> Result<Dataset> {
-    let how = How { validate: policy(&how.0)?, copy: how.1, strict: how.2, partial: how.3 };
+    let how = How::new(&how.0, how.1, how.2, how.3)?;
     let place = |(path, start, rows, columns)| arrowwood::Place { path, start, rows, columns };
     let places: Vec<_> = places.into_iter().map(place).collect();
     Ok(Dataset::opened(py.detach(|| how.open().places(&places))?, how))
-}
-
-fn policy(name: &str) -> Result<Validate> {
-    match name {
-        "lazy" => Ok(Validate::Lazy),
-        "full" => Ok(Validate::Full),
-        "none" => Ok(Validate::None),
-        other => Err(argument(format!("validate must be 'lazy', 'full' or 'none', got '{other}'"))),
-    }
 }
 
 fn any(source: &Bound<'_, PyAny>, how: Open, copy: bool) -> Result<arrowwood::Dataset> {
@@ -102,7 +58,7 @@ fn any(source: &Bound<'_, PyAny>, how: Open, copy: bool) -> Result<arrowwood::Da
         let parts = source.try_iter()?.map(|part| any(&part?, how, copy)).collect::<Result<Vec<_>>>()?;
         return Ok(arrowwood::Dataset::concat(&parts)?);
     }
-    let bytes = export::bytes_of(source)?;
+    let bytes = memory::bytes_of(source)?;
     Ok(py.detach(|| how.bytes(if copy { Bytes::from(copied(&bytes)?) } else { bytes }))?)
 }
 
@@ -119,7 +75,7 @@ pub fn path_of(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
     {
         return Ok(Some(text.into()));
     }
-    if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() || export::has_buffer(source) {
+    if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() || memory::has_buffer(source) {
         return Ok(None);
     }
     source.extract().map(Some).map_err(|_| {

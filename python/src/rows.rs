@@ -6,9 +6,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
+use crate::arrow::{dataset_of, exports};
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
-use crate::exchange::{dataset_of, exports, no_column};
+use crate::exchange::no_column;
 use crate::incoming::{dataset_from, read};
 
 /// The columns that rows are appended to.

@@ -3,46 +3,15 @@
 use std::fs::File;
 use std::io::{self, BufWriter, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arrowwood::Error;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
 use crate::buffer::{Buffer, BufferSink};
-use crate::errors::{Result, wrong_type};
-use crate::export::{Room, owned};
+use crate::errors::{Problem, Result, wrong_type};
+use crate::memory::{Room, owned};
 use crate::open::path_of;
-
-/// What Python raised while a file object was used, which says more than that using it failed.
-#[derive(Clone, Default)]
-pub struct Problem(Arc<Mutex<Option<PyErr>>>);
-
-impl Problem {
-    pub fn keep(&self, error: PyErr) -> io::Error {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        io::Error::other("the file object raised an exception")
-    }
-
-    /// What was raised, if anything was; else what was done.
-    pub fn or<T>(&self, done: Result<T, Error>) -> Result<T> {
-        match self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(error) => Err(error.into()),
-            None => Ok(done?),
-        }
-    }
-
-    /// `done`, unless a signal has come that Python raises an exception for.
-    fn unless_interrupted<T>(&self, done: io::Result<T>) -> io::Result<T> {
-        match &done {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {
-                Python::attach(|py| py.check_signals()).map_err(|e| self.keep(e))?;
-                done
-            }
-            _ => done,
-        }
-    }
-}
 
 /// A method of a Python object: one that takes bytes and says how many, or one that is asked for some.
 pub struct Object {

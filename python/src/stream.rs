@@ -9,13 +9,13 @@ use arrowwood::{Compression, Error, ErrorKind, Open, guard};
 use pyo3::prelude::*;
 
 use crate::dataset::Dataset;
-use crate::errors::{Failure, Result};
+use crate::errors::{Failure, Problem, Result};
 use crate::exchange::schema_of;
-use crate::export::bytes_of;
 use crate::incoming::dataset_from;
+use crate::memory::bytes_of;
 use crate::open::path_of;
 use crate::schema::Schema;
-use crate::sink::{Problem, Sink, Source};
+use crate::sink::{Sink, Source};
 use crate::write::codec;
 
 /// Writes an Arrow stream, made by :func:`stream_writer`. Used with ``with``, it ends the stream, unless there was an

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrowwood::{Compression, Format, WriteOptions, guard};
 use pyo3::prelude::*;
 
-use crate::errors::{Result, argument};
+use crate::errors::{Problem, Result, argument};
 use crate::exchange::schema_of;
 use crate::incoming::dataset_from;
 use crate::index::count;
 use crate::open::path_of;
-use crate::sink::{Problem, Sink};
+use crate::sink::Sink;
 
 /// Write a table as an Arrow IPC file or stream.
 ///

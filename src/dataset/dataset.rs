@@ -18,7 +18,7 @@ use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 use super::column::Column;
 use super::index::Index;
 use super::row::Row;
-use super::source::{Footprint, Part, Piece, Source};
+use super::source::{Footprint, Location, Part, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Look, guard, watched};
 use crate::parallel;
@@ -256,15 +256,23 @@ impl Dataset {
 
     fn find_row(&self, row: u64) -> Result<Row<'_>> {
         let (piece, within) = self.piece_of(row)?;
-        let inside = piece.rows.is_none_or(|rows| within < rows);
-        if inside && let Some(found) = piece.source.behind(piece.start.saturating_add(within))? {
-            return Ok(found.seen_by(&self.schema, &piece.columns));
+        if let Some(location) = behind(piece, within)? {
+            return Ok(Row::of_view(&self.schema, location, &piece.columns));
         }
-        let (batch, index) = match piece.locate(within)? {
-            Some(found) => found,
-            None => return Err(self.no_row(row)),
+        let location = piece.locate(within)?.ok_or_else(|| self.no_row(row))?;
+        Ok(Row::new(&self.schema, location))
+    }
+
+    /// Where row `row` lies; `None` for a row that is seen through a view.
+    pub(crate) fn location(&self, row: u64) -> Result<Option<Location<'_>>> {
+        let find = || {
+            let (piece, within) = self.piece_of(row)?;
+            match behind(piece, within)? {
+                Some(_) => Ok(None),
+                None => piece.locate(within)?.map(Some).ok_or_else(|| self.no_row(row)),
+            }
         };
-        Ok(Row::new(&self.schema, piece, batch, index))
+        guard(find).or_else(|e| self.watched(Look::Now, || Err(e)))
     }
 
     /// The row that is `back` rows before the end, 1 being the last. Of an IPC file only the last batches are looked at,
@@ -280,7 +288,7 @@ impl Dataset {
         let whole = self.pieces.last().filter(|piece| back > 0 && piece.start == 0 && piece.rows.is_none());
         let found = whole.map(|piece| Ok::<_, Error>((piece, piece.source.locate_from_end(back)?))).transpose()?;
         if let Some((piece, Some((batch, index)))) = found {
-            return Ok(Row::new(&self.schema, piece, batch, index));
+            return Ok(Row::new(&self.schema, Location { piece, batch, index }));
         }
         match self.len()?.checked_sub(back).filter(|_| back > 0) {
             Some(row) => self.find_row(row),
@@ -296,9 +304,9 @@ impl Dataset {
                 Ok(part) => (Some(part), None),
                 Err(e) => (None, Some(Err(e))),
             };
-            let rows = part
-                .into_iter()
-                .flat_map(move |part| part.rows.map(move |index| Ok(Row::new(schema, part.piece, part.batch, index))));
+            let rows = part.into_iter().flat_map(move |Part { piece, batch, rows }| {
+                rows.map(move |index| Ok(Row::new(schema, Location { piece, batch, index })))
+            });
             error.into_iter().chain(rows)
         })
     }
@@ -401,6 +409,14 @@ impl Dataset {
         let path = self.pieces.first().and_then(|piece| piece.source.path());
         path.map_or_else(|| "a dataset in memory".into(), |path| path.display().to_string())
     }
+}
+
+/// Where the row lies that a piece's row `within` stands for, where the piece is of a view.
+fn behind(piece: &Piece, within: u64) -> Result<Option<Location<'_>>> {
+    if piece.rows.is_some_and(|rows| within >= rows) {
+        return Ok(None);
+    }
+    piece.source.behind(piece.start.saturating_add(within))
 }
 
 /// The first dataset's schema, with those columns nullable that are nullable in any.

@@ -18,4 +18,4 @@ pub(crate) use dataset::schema_difference;
 pub(crate) use index::Index;
 pub use row::Row;
 pub use source::Footprint;
-pub(crate) use source::{Part, Piece, Plain, Source, Widths};
+pub(crate) use source::{Location, Part, Piece, Plain, Source, Widths};

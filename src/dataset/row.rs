@@ -2,7 +2,7 @@
 
 use arrow_schema::Schema;
 
-use super::source::Piece;
+use super::source::Location;
 use crate::array::{Value, field_value};
 use crate::error::{Error, Result};
 use crate::map::{Look, watched};
@@ -11,29 +11,19 @@ use crate::map::{Look, watched};
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
     schema: &'a Schema,
-    piece: &'a Piece,
-    batch: usize,
-    index: usize,
-    /// Which of the piece's columns, where the row is seen through a view.
+    at: Location<'a>,
+    /// Which of the location's columns, where the row is seen through a view.
     seen: Option<&'a [usize]>,
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn new(schema: &'a Schema, piece: &'a Piece, batch: usize, index: usize) -> Row<'a> {
-        Row { schema, piece, batch, index, seen: None }
+    pub(crate) fn new(schema: &'a Schema, at: Location<'a>) -> Row<'a> {
+        Row { schema, at, seen: None }
     }
 
-    /// The same row with columns `columns` only, and their schema. It is not seen through a view itself.
-    pub(crate) fn seen_by<'b>(self, schema: &'b Schema, columns: &'b [usize]) -> Row<'b>
-    where
-        'a: 'b,
-    {
-        Row { schema, seen: Some(columns), ..self }
-    }
-
-    /// Whether the row is seen through a view.
-    pub(crate) fn is_seen(&self) -> bool {
-        self.seen.is_some()
+    /// A row of a view, which has columns `columns` of what lies `at` the location.
+    pub(super) fn of_view(schema: &'a Schema, at: Location<'a>, columns: &'a [usize]) -> Row<'a> {
+        Row { schema, at, seen: Some(columns) }
     }
 
     /// The number of values.
@@ -52,18 +42,19 @@ impl<'a> Row<'a> {
     /// `InvalidData` where it is damaged, `FileChanged` where somebody has written to the file. Text and what is nested
     /// lies in place: see [`guard`](crate::guard).
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
-        let look = |when| self.piece.source.look(self.batch..self.batch + 1, when);
+        let look = |when| self.at.piece.source.look(self.at.batch..self.at.batch + 1, when);
         watched(Look::Seldom, look, || self.read(column))
     }
 
     fn read(&self, column: usize) -> Result<Value<'a>> {
+        let Location { piece, batch, index } = self.at;
         let inside = match self.seen {
-            None => self.piece.columns.get(column),
-            Some(seen) => seen.get(column).and_then(|&column| self.piece.columns.get(column)),
+            None => piece.columns.get(column),
+            Some(seen) => seen.get(column).and_then(|&column| piece.columns.get(column)),
         };
         let &number = inside.ok_or_else(|| Error::argument(format!("column {column} of {}", self.len())))?;
-        field_value(self.schema.field(column), self.piece.source.column(self.batch, number)?, self.index)
-            .map_err(|e| e.context(format_args!("batch {}, column '{}'", self.batch, self.schema.field(column).name())))
+        field_value(self.schema.field(column), piece.source.column(batch, number)?, index)
+            .map_err(|e| e.context(format_args!("batch {batch}, column '{}'", self.schema.field(column).name())))
     }
 
     /// Name and value of each column.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::row::Row;
 use crate::error::Result;
 use crate::map::{Look, guard, watched};
 
@@ -104,8 +103,8 @@ pub(crate) trait Source: Debug + Send + Sync {
         0
     }
 
-    /// The row that row `row` stands for in another dataset, where the source is a view of one.
-    fn behind(&self, _row: u64) -> Result<Option<Row<'_>>> {
+    /// Where the row lies that row `row` stands for, where the source is a view of another dataset.
+    fn behind(&self, _row: u64) -> Result<Option<Location<'_>>> {
         Ok(None)
     }
 
@@ -115,6 +114,14 @@ pub(crate) trait Source: Debug + Send + Sync {
     }
 
     fn as_any(&self) -> &dyn Any;
+}
+
+/// Where a row lies: in which batch of a piece's source, and its number there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location<'a> {
+    pub piece: &'a Piece,
+    pub batch: usize,
+    pub index: usize,
 }
 
 /// Numbers of columns, and their widths in bytes.
@@ -176,15 +183,15 @@ impl Piece {
         }
     }
 
-    /// Batch and row inside it of the piece's row `row`; `None` past the end.
-    pub(super) fn locate(&self, row: u64) -> Result<Option<(usize, usize)>> {
+    /// Where the piece's row `row` lies; `None` past the end.
+    pub(super) fn locate(&self, row: u64) -> Result<Option<Location<'_>>> {
         if self.rows.is_some_and(|rows| row >= rows) {
             return Ok(None);
         }
         let row = self.start.saturating_add(row);
         let Some(batch) = self.source.locate(row)? else { return Ok(None) };
         let span = self.source.span(batch)?.unwrap_or(row..row);
-        Ok(Some((batch, (row - span.start) as usize)))
+        Ok(Some(Location { piece: self, batch, index: (row - span.start) as usize }))
     }
 
     /// The part of batch `batch` that lies in the piece; `None` when the piece has ended before.

@@ -16,8 +16,9 @@ use arrowwood::{Dataset, Error, ErrorKind, type_name};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
+use crate::arrow::{dataset_of, exports};
 use crate::errors::{Failure, Result, argument, wrong_type};
-use crate::exchange::{arrays_of, dataset_of, exports, no_column};
+use crate::exchange::{arrays_of, no_column};
 use build::Builder;
 use cell::Problem;
 pub use cell::{plain, read};

@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use pyo3::prelude::*;
 
 use crate::errors::{Result, argument, wrong_type};
-use crate::export::bytes_of;
+use crate::memory::bytes_of;
 
 /// Kind, values, which of them are null, and the width of a row of two dimensions (`arrowwood/_incoming.py`).
 pub type Parts<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<usize>);

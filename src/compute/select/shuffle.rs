@@ -13,7 +13,7 @@ use super::take::Picked;
 use super::unify;
 use crate::array::validate;
 use crate::compute::frame::{BLOCK, Frame};
-use crate::dataset::{Dataset, Footprint, Row, Source};
+use crate::dataset::{Dataset, Footprint, Location, Source};
 use crate::error::{Error, Result};
 use crate::map::Look;
 
@@ -143,9 +143,9 @@ impl Source for View {
         validate::check(self.column(batch, column)?)
     }
 
-    fn behind(&self, row: u64) -> Result<Option<Row<'_>>> {
+    fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {
         let Some(row) = self.order.get(row) else { return Ok(None) };
-        Ok(Some(self.dataset.row(row)?).filter(|row| !row.is_seen()))
+        self.dataset.location(row)
     }
 
     fn footprint(&self) -> Footprint {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::source::{Ipc, Options};
+use super::data::Options;
+use super::source::Ipc;
 use crate::array::Bytes;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -129,7 +130,7 @@ type Names = HashMap<*const Node, Arc<str>>;
 const LONGEST_PARENT: usize = 1 << 10;
 
 fn message(ipc: &Ipc, frame: Frame, window: &mut Window, names: &mut Names) -> Result<Message> {
-    let metadata = window.get(&ipc.bytes, frame.metadata, frame.metadata_len)?;
+    let metadata = window.get(&ipc.data.bytes, frame.metadata, frame.metadata_len)?;
     let header = Header::parse(metadata)?;
     let mut message = Message {
         kind: header.kind,
@@ -154,12 +155,12 @@ fn message(ipc: &Ipc, frame: Frame, window: &mut Window, names: &mut Names) -> R
             message.metadata.extend(schema.schema.metadata().clone());
         }
         Kind::RecordBatch => {
-            message.lay_out(BatchHeader::parse(header.table)?, &ipc.schema.columns, header.version, names);
+            message.lay_out(BatchHeader::parse(header.table)?, &ipc.data.schema.columns, header.version, names);
         }
         Kind::DictionaryBatch => {
             let dictionary = DictionaryHeader::parse(header.table)?;
             message.dictionary = Some((dictionary.id, dictionary.is_delta));
-            let node = ipc.dictionaries.get(&dictionary.id).map(|values| values.node());
+            let node = ipc.dictionaries.node(dictionary.id);
             let nodes = node.map_or(&[][..], std::slice::from_ref);
             message.lay_out(BatchHeader::parse(dictionary.data)?, nodes, header.version, names);
         }

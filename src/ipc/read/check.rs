@@ -13,8 +13,8 @@ use crate::array::check_null_counts;
 use crate::dataset::Source;
 use crate::error::{Error, Findings, Result};
 use crate::ipc::framing::{
-    BatchHeader, Blocks, DictionaryHeader, Footer, Found, Frame, Header, IpcSchema, Kind, Node, Table, Window,
-    behind_magic, find,
+    BatchHeader, Blocks, DictionaryHeader, Footer, Found, Header, IpcSchema, Kind, Node, Table, Window, behind_magic,
+    find,
 };
 use crate::parallel;
 
@@ -38,7 +38,7 @@ pub(crate) struct Sound {
 impl Ipc {
     /// Looks at everything. The dataset should have been opened as `thorough`.
     pub(crate) fn check_all(&self, found: &mut Findings, progress: &mut dyn FnMut(u64, u64)) -> Sound {
-        let mut sound = match &self.footer {
+        let mut sound = match &self.data.footer {
             Some(footer) => self.check_footer(footer, found),
             None => {
                 if let Err(e) = self.walk(u64::MAX) {
@@ -58,7 +58,7 @@ impl Ipc {
     }
 
     fn check_batches(&self, batches: Range<usize>, found: &mut Findings, sound: &mut Sound) {
-        let columns = self.schema.columns.len();
+        let columns = self.data.schema.columns.len();
         let headers: Vec<_> = batches.clone().map(|batch| self.check_header(batch)).collect();
         let rows: usize = headers.iter().flatten().sum();
         // What the columns of a bad header hold nobody knows.
@@ -89,16 +89,6 @@ impl Ipc {
         let decoded = self.decoded(batch)?;
         check_places(&decoded.batch.header).map_err(|e| e.context(format_args!("batch {batch}")))?;
         Ok(decoded.batch.header.rows)
-    }
-
-    pub(super) fn frame_of(&self, batch: usize) -> Result<Frame> {
-        match &self.footer {
-            Some(footer) => footer.batches.frame(batch, &self.bytes, &mut Window::new()),
-            None => {
-                let missing = || Error::argument(format!("there is no batch {batch}"));
-                Ok(self.entry(batch)?.ok_or_else(missing)?.frame)
-            }
-        }
     }
 
     fn check_footer(&self, footer: &Footer, found: &mut Findings) -> Sound {
@@ -133,9 +123,9 @@ impl Ipc {
     /// Whether the schema in front can be read, and is not that of the footer.
     fn check_front(&self, window: &mut Window, found: &mut Findings) -> bool {
         let in_front = || -> Result<(u64, bool)> {
-            let frame = behind_magic(&self.bytes, window)?.ok_or_else(|| Error::invalid("no message"))?;
-            let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
-            Ok((frame.offset as u64, same_schema(&IpcSchema::of_metadata(metadata)?, &self.schema)))
+            let frame = behind_magic(&self.data.bytes, window)?.ok_or_else(|| Error::invalid("no message"))?;
+            let metadata = window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
+            Ok((frame.offset as u64, same_schema(&IpcSchema::of_metadata(metadata)?, &self.data.schema)))
         };
         match { in_front }() {
             Ok((_, true)) => return false,
@@ -151,17 +141,17 @@ impl Ipc {
 
     /// Whether the message with the footer's schema stands behind the magic without its length, as Polars writes it.
     fn has_bare_schema(&self) -> bool {
-        let mut bytes = vec![0; self.bytes.len().saturating_sub(8).min(1 << 20)];
-        let read = self.bytes.read_at(8, &mut bytes);
+        let mut bytes = vec![0; self.data.bytes.len().saturating_sub(8).min(1 << 20)];
+        let read = self.data.bytes.read_at(8, &mut bytes);
         let schema = read.and_then(|()| IpcSchema::of_metadata(&bytes));
-        schema.is_ok_and(|schema| same_schema(&schema, &self.schema))
+        schema.is_ok_and(|schema| same_schema(&schema, &self.data.schema))
     }
 
     /// The bytes of the message that a block is of, which says the same lengths as the block.
     fn check_block(&self, blocks: &Blocks, number: usize, kind: Kind, window: &mut Window) -> Result<Range<usize>> {
-        let frame = blocks.frame(number, &self.bytes, window)?;
+        let frame = blocks.frame(number, &self.data.bytes, window)?;
         let [_, metadata_len, body_len] = blocks.place(number);
-        let seen = self.look(frame, window)?;
+        let seen = self.data.look(frame, window)?;
         if seen.kind != kind {
             let (expected, got) = (kind.name(), seen.kind.name());
             return Err(Error::invalid(format!("expected a {expected}, got a {got}")));
@@ -171,11 +161,11 @@ impl Ipc {
             return Err(Error::invalid(format!("a body of {body_len} bytes, the message says {got}")));
         }
         if kind == Kind::DictionaryBatch {
-            let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+            let metadata = window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
             check_places(&BatchHeader::parse(DictionaryHeader::parse(Header::parse(metadata)?.table)?.data)?)?;
         }
         // Some writers leave the padding in front of the body out of the message's own prefix.
-        let body = match find(&self.bytes, window, frame.offset)? {
+        let body = match find(&self.data.bytes, window, frame.offset)? {
             Found::Message(own) => own.body(),
             _ => frame.body(),
         };
@@ -189,9 +179,9 @@ impl Ipc {
 
     /// Messages follow one another, and the footer lists all of them. The byte up to which that is so.
     fn check_order(&self, messages: &[Range<usize>], window: &mut Window, found: &mut Findings) -> usize {
-        let front = behind_magic(&self.bytes, window).ok().flatten();
-        let (mut next, mut ordered) = (front.map_or(8, |frame| frame.body()), self.bytes.len());
-        let end = self.bytes.len()..self.bytes.len();
+        let front = behind_magic(&self.data.bytes, window).ok().flatten();
+        let (mut next, mut ordered) = (front.map_or(8, |frame| frame.body()), self.data.bytes.len());
+        let end = self.data.bytes.len()..self.data.bytes.len();
         for range in messages.iter().cloned().chain(std::iter::once(end)) {
             if range.start < next {
                 let message = format!("a message that the footer lists begins before byte {next}, where another ends");
@@ -210,22 +200,21 @@ impl Ipc {
     /// The columns of a batch of which everything is good but, perhaps, the values of some rows.
     pub(crate) fn columns_of(&self, batch: usize) -> Result<Vec<ArrayData>> {
         self.check_header(batch)?;
-        let epoch = self.epoch_of_batch(batch)?;
         let column = |(number, node): (usize, &Node)| {
-            self.check_dictionaries(node, epoch)?;
+            self.resolver(batch, node)?.check(node)?;
             let array = self.column(batch, number)?;
             check_null_counts(array)?;
             Ok(array.clone())
         };
-        self.schema.columns.iter().enumerate().map(column).collect()
+        self.data.schema.columns.iter().enumerate().map(column).collect()
     }
 
     /// A message between two others, or behind the last.
     fn unlisted(&self, from: usize, to: usize, window: &mut Window) -> Option<usize> {
         let places = (from.next_multiple_of(8)..to).step_by(8).take_while(|&at| at <= from.next_multiple_of(ALIGNMENT));
-        places.filter(|&at| at + 8 < to).find(|&at| match find(&self.bytes, window, at) {
+        places.filter(|&at| at + 8 < to).find(|&at| match find(&self.data.bytes, window, at) {
             Ok(Found::Message(frame)) if !frame.is_legacy() => {
-                self.look(frame, window).is_ok_and(|seen| seen.kind != Kind::Schema && seen.end <= to)
+                self.data.look(frame, window).is_ok_and(|seen| seen.kind != Kind::Schema && seen.end <= to)
             }
             _ => false,
         })

@@ -6,8 +6,9 @@
 //!                                                 ▼                                   ▼
 //!                                             [ first ] [ delta ] …  ── put together once ──▶ whole, cut to a prefix
 //! ```
-//! A record batch knows its epoch, and so which version it means. One link stays in place. More than one are copied together *once*, when the whole chain is known, so that any
-//! number of deltas costs linear time in total; an earlier version is a prefix of the same array.
+//! A record batch knows its epoch, and so which version it means. One link stays in place. More than one are copied
+//! together *once*, when the whole chain is known (whoever walks sees to that), so that any number of deltas costs linear
+//! time in total; an earlier version is a prefix of the same array.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,8 +17,8 @@ use arrow_data::ArrayData;
 use arrow_data::transform::MutableArrayData;
 
 use super::append_vec::Shelf;
-use super::decode::Batch;
-use super::source::{Ipc, Resolver};
+use super::data::IpcData;
+use super::decode::{Batch, Dictionaries};
 use crate::array::{buffer, validate};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, Frame, Header, IpcSchema, Node};
@@ -27,42 +28,21 @@ pub(super) type Epoch = usize;
 
 /// A dictionary of the schema, and its versions in the order in which they came.
 #[derive(Debug)]
-pub(in crate::ipc) struct Dictionary {
+struct Dictionary {
     node: Arc<Node>,
     versions: Shelf<(Epoch, Version)>,
 }
 
 impl Dictionary {
-    /// The dictionaries of `schema` by id.
-    pub(super) fn of_schema(schema: &IpcSchema) -> HashMap<i64, Dictionary> {
-        let mut found = HashMap::new();
-        for column in &schema.columns {
-            column.dictionaries(&mut |id, node| {
-                found.insert(id, Dictionary { node: node.clone(), versions: Shelf::new() });
-            });
-        }
-        found
-    }
-
-    /// The node of the values.
-    pub(super) fn node(&self) -> &Node {
-        &self.node
-    }
-
     /// The dictionary as it was at `epoch`; `None` before its first batch.
-    pub(super) fn at(&self, epoch: Epoch) -> Option<&Version> {
+    fn at(&self, epoch: Epoch) -> Option<&Version> {
         let later = self.versions.partition_point(|(number, _)| *number < epoch);
         Some(&self.versions.get(later.checked_sub(1)?)?.1)
     }
 
-    /// The dictionary that all batches from `epoch` on have, where there is one such.
-    pub(super) fn only(&self, epoch: Epoch) -> Option<&Version> {
-        let is_all = epoch == Epoch::MAX || self.versions.len() == 1;
-        self.at(epoch).filter(|_| is_all)
-    }
-
     /// Takes the dictionary batch that is number `epoch` of all. What is wrong with it, if anything, in words.
-    pub(super) fn add(&self, epoch: Epoch, link: Link, is_delta: bool, is_file: bool) -> Result<(), &'static str> {
+    fn add(&self, epoch: Epoch, batch: DictionaryBatch) -> Result<(), &'static str> {
+        let DictionaryBatch { link, is_delta, is_file } = batch;
         let latest = self.versions.len().checked_sub(1).and_then(|last| self.versions.get(last));
         let version = match latest {
             Some((_, version)) if is_delta => version.extended(link)?,
@@ -74,17 +54,81 @@ impl Dictionary {
     }
 }
 
-impl Ipc {
+/// A dictionary batch that the walk has met.
+pub(super) struct DictionaryBatch {
+    pub link: Link,
+    pub is_delta: bool,
+    pub is_file: bool,
+}
+
+/// The dictionaries of a schema by id.
+#[derive(Debug)]
+pub(super) struct DictionarySet(HashMap<i64, Dictionary>);
+
+impl DictionarySet {
+    pub(super) fn of_schema(schema: &IpcSchema) -> DictionarySet {
+        let mut found = HashMap::new();
+        for column in &schema.columns {
+            column.dictionaries(&mut |id, node| {
+                found.insert(id, Dictionary { node: node.clone(), versions: Shelf::new() });
+            });
+        }
+        DictionarySet(found)
+    }
+
+    /// The node of the values of dictionary `id`.
+    pub(super) fn node(&self, id: i64) -> Option<&Node> {
+        self.0.get(&id).map(|dictionary| dictionary.node.as_ref())
+    }
+
+    /// Takes a batch of dictionary `id` that is number `epoch` of all dictionary batches. What is wrong with it, if
+    /// anything, in words.
+    pub(super) fn add(&self, id: i64, epoch: Epoch, batch: DictionaryBatch) -> Result<(), &'static str> {
+        self.0.get(&id).map_or(Err("is of no field of the schema"), |dictionary| dictionary.add(epoch, batch))
+    }
+}
+
+/// The dictionaries as they are for one batch.
+#[derive(Clone, Copy)]
+pub(super) struct Resolver<'a> {
+    pub data: &'a IpcData,
+    pub dictionaries: &'a DictionarySet,
+    pub epoch: Epoch,
+}
+
+impl<'a> Resolver<'a> {
+    fn version(&self, id: i64) -> Option<&'a Version> {
+        self.dictionaries.0.get(&id)?.at(self.epoch)
+    }
+
+    /// The dictionary that all batches from this one on have, where there is one such.
+    pub(super) fn only(&self, id: i64) -> Option<&'a Version> {
+        let is_all = self.epoch == Epoch::MAX || self.dictionaries.0.get(&id)?.versions.len() == 1;
+        self.version(id).filter(|_| is_all)
+    }
+
+    /// Whether `node` or its children use a dictionary that came in parts.
+    pub(super) fn has_deltas(&self, node: &Node) -> bool {
+        let mut found = false;
+        node.dictionaries(&mut |id, _| found |= self.version(id).is_some_and(|version| version.links > 1));
+        found
+    }
+
     /// Checks the values of the dictionaries that `node` and its children use.
-    pub(super) fn check_dictionaries(&self, node: &Node, epoch: Epoch) -> Result<()> {
+    pub(super) fn check(self, node: &Node) -> Result<()> {
         let mut outcome = Ok(());
         node.dictionaries(&mut |id, _| {
-            let version = self.dictionaries.get(&id).and_then(|dictionary| dictionary.at(epoch));
-            if let (Ok(()), Some(version)) = (&outcome, version) {
+            if let (Ok(()), Some(version)) = (&outcome, self.version(id)) {
                 outcome = version.check(self, id);
             }
         });
         outcome
+    }
+}
+
+impl Dictionaries for Resolver<'_> {
+    fn values(&self, id: i64) -> Result<Option<ArrayData>> {
+        self.version(id).map(|version| version.values(*self, id)).transpose()
     }
 }
 
@@ -116,22 +160,22 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(in crate::ipc) fn new(frame: Frame, rows: usize, epoch: Epoch) -> Link {
+    pub(super) fn new(frame: Frame, rows: usize, epoch: Epoch) -> Link {
         Link { frame, rows, epoch, values: OnceLock::new(), checked: OnceLock::new() }
     }
 
-    fn values(&self, ipc: &Ipc, id: i64) -> Result<&ArrayData> {
+    fn values(&self, known: Resolver<'_>, id: i64) -> Result<&ArrayData> {
         if let Some(values) = self.values.get() {
             return Ok(values);
         }
-        let values = self.decode(ipc, id).map_err(|e| e.context(format_args!("dictionary {id}")))?;
+        let values = self.decode(known, id).map_err(|e| e.context(format_args!("dictionary {id}")))?;
         Ok(self.values.get_or_init(|| values))
     }
 
-    fn decode(&self, ipc: &Ipc, id: i64) -> Result<ArrayData> {
-        let node = &ipc.dictionaries.get(&id).ok_or_else(|| Error::invalid("no field has it"))?.node;
+    fn decode(&self, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
+        let node = &known.dictionaries.0.get(&id).ok_or_else(|| Error::invalid("no field has it"))?.node;
         let mut metadata = vec![0; self.frame.metadata_len];
-        ipc.bytes.read_at(self.frame.metadata, &mut metadata)?;
+        known.data.bytes.read_at(self.frame.metadata, &mut metadata)?;
         let header = Header::parse(&metadata)?;
         let data = DictionaryHeader::parse(header.table)?.data;
         let body = (self.frame.body(), header.body_len);
@@ -139,16 +183,16 @@ impl Link {
         if batch.header.rows != self.rows {
             return Err(Error::new(ErrorKind::FileChanged, "its number of values has changed since it was opened"));
         }
-        ipc.decoder(&Resolver { ipc, epoch: self.epoch }).column(&batch, node, 0)
+        known.data.decoder(&Resolver { epoch: self.epoch, ..known }).column(&batch, node, 0)
     }
 
     /// Checks the values, and those of the dictionaries they use, once.
-    fn check(&self, ipc: &Ipc, id: i64) -> Result<()> {
+    fn check(&self, known: Resolver<'_>, id: i64) -> Result<()> {
         if self.checked.get().is_none() {
-            if let Some(dictionary) = ipc.dictionaries.get(&id) {
-                ipc.check_dictionaries(&dictionary.node, self.epoch)?;
+            if let Some(dictionary) = known.dictionaries.0.get(&id) {
+                Resolver { epoch: self.epoch, ..known }.check(&dictionary.node)?;
             }
-            validate::check(self.values(ipc, id)?).map_err(|e| e.context(format_args!("dictionary {id}")))?;
+            validate::check(self.values(known, id)?).map_err(|e| e.context(format_args!("dictionary {id}")))?;
             self.checked.get_or_init(|| ());
         }
         Ok(())
@@ -157,7 +201,8 @@ impl Link {
 
 impl Version {
     fn new(first: Link) -> Version {
-        let (links, rows) = (Shelf::new(), first.rows);
+        let rows = first.rows;
+        let links = Shelf::new();
         links.push(first);
         Version { chain: Arc::new(Chain { links, whole: OnceLock::new(), putting: Mutex::new(()) }), links: 1, rows }
     }
@@ -171,21 +216,21 @@ impl Version {
         Ok(Version { chain: self.chain.clone(), links: self.links + 1, rows })
     }
 
-    pub(super) fn values(&self, ipc: &Ipc, id: i64) -> Result<ArrayData> {
+    pub(super) fn values(&self, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
         if self.links == 1 {
-            return self.link(0)?.values(ipc, id).cloned();
+            return self.link(0)?.values(known, id).cloned();
         }
-        match self.chain.whole(ipc, id) {
+        match self.chain.whole(known, id) {
             Ok(whole) if self.rows <= whole.len() => Ok(buffer::slice(whole, 0, self.rows)),
             Ok(whole) => Err(Error::invalid(format!("dictionary {id} has {} of {} values", whole.len(), self.rows))),
             // A delta that comes later may be the damaged one; what came before is still good.
-            Err(e) if e.kind() == ErrorKind::InvalidData => self.chain.first(self.links, ipc, id),
+            Err(e) if e.kind() == ErrorKind::InvalidData => self.chain.first(self.links, known, id),
             Err(e) => Err(e),
         }
     }
 
-    pub(super) fn check(&self, ipc: &Ipc, id: i64) -> Result<()> {
-        (0..self.links).try_for_each(|i| self.link(i)?.check(ipc, id))
+    pub(super) fn check(&self, known: Resolver<'_>, id: i64) -> Result<()> {
+        (0..self.links).try_for_each(|i| self.link(i)?.check(known, id))
     }
 
     fn link(&self, i: usize) -> Result<&Link> {
@@ -194,32 +239,31 @@ impl Version {
 }
 
 impl Chain {
-    /// All links put together.
-    fn whole(&self, ipc: &Ipc, id: i64) -> Result<&ArrayData> {
+    /// All links put together, which whoever walks has found before.
+    fn whole(&self, known: Resolver<'_>, id: i64) -> Result<&ArrayData> {
         if let Some(whole) = self.whole.get() {
             return Ok(whole);
         }
-        if ipc.is_strict() {
+        if known.data.options.strict {
             let message =
                 format!("strict: dictionary {id} comes in deltas and can't be had in one piece without a copy");
             return Err(Error::new(ErrorKind::CopyNeeded, message));
         }
-        ipc.walk_all();
         let _alone = self.putting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(whole) = self.whole.get() {
             return Ok(whole);
         }
-        let whole = self.first(self.links.len(), ipc, id)?;
-        ipc.note_copy(whole.buffers().iter().map(|buffer| buffer.len()).sum());
+        let whole = self.first(self.links.len(), known, id)?;
+        known.data.note_copy(whole.buffers().iter().map(|buffer| buffer.len()).sum());
         Ok(self.whole.get_or_init(|| whole))
     }
 
     /// The first `count` links put together. Their values are checked before: what copies them relies on it.
-    fn first(&self, count: usize, ipc: &Ipc, id: i64) -> Result<ArrayData> {
+    fn first(&self, count: usize, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
         let mut parts = Vec::new();
         for link in (0..count).filter_map(|i| self.links.get(i)) {
-            link.check(ipc, id)?;
-            parts.push(buffer::aligned(link.values(ipc, id)?.clone()));
+            link.check(known, id)?;
+            parts.push(buffer::aligned(link.values(known, id)?.clone()));
         }
         concat(&parts).map_err(|e| e.context(format_args!("dictionary {id}")))
     }

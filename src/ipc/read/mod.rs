@@ -1,12 +1,14 @@
 //! Reading Arrow IPC: files and streams as sources of a dataset, in place; streams from a pipe.
 //!
-//! In reading order: `append_vec` (what only grows), `decode` (a column in place), `dictionary`, `plain` (numbers to be
-//! copied), `source` (files and streams as sources of batches), `stream` (from a pipe), `anatomy` (messages as data),
-//! `check` (all of a file, and what is wrong with it). Uses `framing`, not `write`.
+//! In reading order: `append_vec` (what only grows), `decode` (a column in place), `data` (bytes, schema and footer, which
+//! never change), `dictionary`, `plain` (numbers to be copied), `source` (the walk; files and streams as sources of
+//! batches), `stream` (from a pipe), `anatomy` (messages as data), `check` (all of a file, and what is wrong with it).
+//! Uses `framing`, not `write`.
 
 mod anatomy;
 mod append_vec;
 mod check;
+mod data;
 mod decode;
 mod dictionary;
 mod plain;
@@ -15,8 +17,9 @@ mod stream;
 
 pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
 pub(crate) use check::{Sound, read_batch, read_footer, same_schema};
+pub(crate) use data::Options;
+pub use data::Validate;
 pub(crate) use decode::zeros;
-pub use source::Validate;
-pub(crate) use source::{Ipc, Options};
+pub(crate) use source::Ipc;
 pub(crate) use stream::{Arrived, Places};
 pub use stream::{StreamReader, read_stream};

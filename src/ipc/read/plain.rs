@@ -6,14 +6,12 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_data::ArrayData;
-
+use super::data::IpcData;
 use super::decode::Batch;
-use super::source::{Ipc, Validate, body_end};
 use crate::array::validate;
 use crate::dataset::{Plain, Widths};
 use crate::error::Result;
-use crate::ipc::framing::{BatchHeader, Frame, Header, Node, length};
+use crate::ipc::framing::{Node, length};
 
 /// The most places that are kept: 32 MiB.
 const MOST_SPOTS: usize = 1 << 22;
@@ -32,7 +30,12 @@ struct Spot {
 
 impl Spots {
     /// One for each column of batch `batch`; none where they would be too many.
-    fn of_batch(&self, batch: usize, columns: usize, batches: impl FnOnce() -> usize) -> Option<&[AtomicU64]> {
+    pub(super) fn of_batch(
+        &self,
+        batch: usize,
+        columns: usize,
+        batches: impl FnOnce() -> usize,
+    ) -> Option<&[AtomicU64]> {
         let made = || {
             let all = batches().saturating_mul(columns);
             (0..if all > MOST_SPOTS { 0 } else { all }).map(|_| AtomicU64::new(0)).collect()
@@ -56,105 +59,66 @@ impl Spot {
     }
 }
 
-impl Ipc {
-    /// See [`Source::plain`](crate::dataset::Source::plain); of batch and rows.
-    pub(super) fn plain_columns<'a>(
-        &'a self,
-        (batch, rows): (usize, usize),
+/// A batch whose values are asked for as bytes.
+pub(super) struct PlainBatch<'a> {
+    pub data: &'a IpcData,
+    /// What is kept of its columns; none where nothing is.
+    pub kept: Option<&'a [AtomicU64]>,
+    /// Its first rows, which are asked for.
+    pub rows: usize,
+}
+
+impl<'a> PlainBatch<'a> {
+    /// See [`Source::plain`](crate::dataset::Source::plain). The batch's header is asked for where a column's place is
+    /// not kept.
+    pub(super) fn columns(
+        &self,
         columns: Widths<'_>,
-        keep: bool,
+        header: impl Fn() -> Result<Cow<'a, Batch>>,
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
-        let spots = match keep && self.knows_all() {
-            true => self.spots.of_batch(batch, self.schema.columns.len(), || self.known_batches()),
-            false => None,
-        };
-        let mut header = None;
+        let mut known = None;
         for (column, width) in columns {
-            let kept = spots.and_then(|spots| spots.get(column));
+            let kept = self.kept.and_then(|kept| kept.get(column));
             // Relaxed: the word is all there is to it.
             let mut word = kept.map_or(0, |kept| kept.load(Ordering::Relaxed));
             if word == 0 {
-                if header.is_none() {
-                    header = Some(self.plain_header(batch)?);
+                if known.is_none() {
+                    known = Some(header()?);
                 }
-                let spot = header.as_deref().and_then(|header| self.spot(header, column, width));
+                let spot = known.as_deref().and_then(|header| spot(self.data, header, column, width));
                 word = spot.map_or(Spot::NONE, Spot::packed);
                 kept.inspect(|kept| kept.store(word, Ordering::Relaxed));
             }
             into.push(Spot::unpacked(word).and_then(|Spot { offset, has_nulls }| {
-                let values = self.bytes.get(offset, rows.checked_mul(width)?)?;
+                let values = self.data.bytes.get(offset, self.rows.checked_mul(width)?)?;
                 Some(Plain { values, has_nulls })
             }));
         }
         Ok(())
     }
+}
 
-    /// The number of batches, all of which are known.
-    fn known_batches(&self) -> usize {
-        self.footer.as_ref().map_or_else(|| self.entries.len(), |footer| footer.batches.len())
+/// `None` where anything is out of the ordinary: the decoder knows what to do, or what to say.
+fn spot(data: &IpcData, batch: &Batch, column: usize, width: usize) -> Option<Spot> {
+    let node = data.schema.columns.get(column)?;
+    let as_stored = batch.header.compression.is_none() && !data.schema.big_endian && !data.options.thorough;
+    if !as_stored || !is_plain(node) {
+        return None;
     }
-
-    /// The header of a batch: that which is there, or read for this.
-    fn plain_header(&self, batch: usize) -> Result<Cow<'_, Batch>> {
-        let known = match &self.footer {
-            Some(_) => self.blocks.get(batch),
-            None => self.entry(batch)?.map(|entry| &entry.batch),
-        };
-        if let Some(decoded) = known.and_then(OnceLock::get) {
-            return Ok(Cow::Borrowed(&decoded.batch));
-        }
-        let header = self.frame_of(batch).and_then(|frame| self.header(frame));
-        header.map(Cow::Owned).map_err(|e| self.locate_error(e.context(format_args!("batch {batch}"))))
+    let (number, buffer) = batch.start_of(column)?;
+    let &(len, nulls) = batch.header.nodes.get(number)?;
+    if usize::try_from(len).ok()? != batch.header.rows || !(0..=len).contains(&nulls) {
+        return None;
     }
-
-    /// See [`Source::dictionary`](crate::dataset::Source::dictionary): that of a column whose dictionary is there before
-    /// the first batch and never changes.
-    pub(super) fn only_dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
-        let Some(node) = self.schema.columns.get(column) else { return Ok(None) };
-        let Some((id, values)) = &node.dictionary else { return Ok(None) };
-        let mut is_flat = true;
-        values.dictionaries(&mut |_, _| is_flat = false);
-        if !self.knows_all() {
-            return Ok(None);
-        }
-        let epoch = self.epoch_of_batch(0)?;
-        let only = self.dictionaries.get(id).and_then(|dictionary| dictionary.only(epoch));
-        let Some(version) = only.filter(|_| is_flat && !self.is_thorough()) else { return Ok(None) };
-        let checked = if self.options.validate != Validate::None { version.check(self, *id) } else { Ok(()) };
-        checked.and_then(|()| version.values(self, *id)).map(Some).map_err(|e| self.column_error(e, 0, column))
-    }
-
-    /// The header of the batch whose message is at `frame`, checked against the schema.
-    pub(super) fn header(&self, frame: Frame) -> Result<Batch> {
-        let mut metadata = vec![0; frame.metadata_len];
-        self.bytes.read_at(frame.metadata, &mut metadata)?;
-        let header = Header::parse(&metadata)?;
-        let body = (frame.body(), header.body_len);
-        body_end(&self.bytes, frame, header.body_len)?;
-        Batch::new(BatchHeader::parse(header.table)?, header.version, body, &self.schema.columns)
-    }
-
-    /// `None` where anything is out of the ordinary: the decoder knows what to do, or what to say.
-    fn spot(&self, batch: &Batch, column: usize, width: usize) -> Option<Spot> {
-        let node = self.schema.columns.get(column)?;
-        let as_stored = batch.header.compression.is_none() && !self.schema.big_endian && !self.is_thorough();
-        if !as_stored || !is_plain(node) {
-            return None;
-        }
-        let (number, buffer) = batch.start_of(column)?;
-        let &(len, nulls) = batch.header.nodes.get(number)?;
-        if usize::try_from(len).ok()? != batch.header.rows || !(0..=len).contains(&nulls) {
-            return None;
-        }
-        // The first buffer is the validity bitmap.
-        let &(offset, len) = batch.header.buffers.get(buffer + 1)?;
-        let (offset, len) = (length("buffer offset", offset).ok()?, length("buffer length", len).ok()?);
-        let (body, body_len) = batch.body;
-        let needed = batch.header.rows.checked_mul(width)?;
-        let fits = needed <= len && offset.checked_add(len)? <= body_len;
-        fits.then_some(Spot { offset: body.checked_add(offset)?, has_nulls: nulls > 0 })
-    }
+    // The first buffer is the validity bitmap.
+    let &(offset, len) = batch.header.buffers.get(buffer + 1)?;
+    let offset = length("buffer offset", offset).ok()?;
+    let len = length("buffer length", len).ok()?;
+    let (body, body_len) = batch.body;
+    let needed = batch.header.rows.checked_mul(width)?;
+    let fits = needed <= len && offset.checked_add(len)? <= body_len;
+    fits.then_some(Spot { offset: body.checked_add(offset)?, has_nulls: nulls > 0 })
 }
 
 /// Whether a column has a bitmap and values that can be anything, or keys.

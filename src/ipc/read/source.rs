@@ -8,75 +8,40 @@
 //! file, goes only as far as somebody's question needs, and what it finds is kept.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::append_vec::Shelf;
-use super::decode::{Batch, Decoder, Dictionaries};
-use super::dictionary::{Dictionary, Epoch, Link};
-use super::plain::Spots;
+use super::data::{IpcData, Options, Seen, Validate, at_message, body_end, never_written, unexpected};
+use super::decode::Batch;
+use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
+use super::plain::{PlainBatch, Spots};
 use crate::array::{Bytes, validate};
 use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
 use crate::error::{Error, Result};
-use crate::ipc::framing::{
-    DictionaryHeader, Footer, Found, Frame, Header, IpcSchema, Kind, MAGIC, Window, behind_magic, find, is_segment,
-    read_footer, rows_of, sniff,
-};
-use crate::map::{Look, Mapping, Watch};
-
-/// When the values of a column are checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Validate {
-    /// When the column is first handed out, once per batch.
-    #[default]
-    Lazy,
-    /// When the file is opened.
-    Full,
-    /// Never: the caller vouches for them.
-    None,
-}
-
-/// How an IPC file or stream is opened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
-    pub validate: Validate,
-    pub strict: bool,
-    pub partial: bool,
-    /// Whether to look also at what readers need not look at: bitmaps of columns that say they have no nulls.
-    pub thorough: bool,
-}
+use crate::ipc::framing::{DictionaryHeader, Footer, Found, Frame, Header, Kind, Node, Window, find, rows_of};
+use crate::map::{Look, Mapping};
 
 /// An IPC file or stream.
 #[derive(Debug)]
 pub(crate) struct Ipc {
-    pub(super) bytes: Bytes,
-    path: Option<PathBuf>,
-    /// The path from the root, where it was given from elsewhere.
-    absolute: Option<PathBuf>,
-    pub(super) schema: IpcSchema,
-    /// What each dictionary id of the schema holds.
-    pub(in crate::ipc) dictionaries: HashMap<i64, Dictionary>,
-    pub(super) options: Options,
-    /// Whether a stream's framing is that of formats before 0.15.
-    legacy: bool,
-    /// The footer of a file; a stream has none.
-    pub(super) footer: Option<Footer>,
+    pub(super) data: IpcData,
+    pub(super) dictionaries: DictionarySet,
     walk: Mutex<Walk>,
     pub(super) entries: Shelf<Entry>,
     /// The batches of a file, which can be read in any order; those of a stream hang on their entries.
-    pub(super) blocks: Box<[OnceLock<Box<Decoded>>]>,
+    blocks: Box<[OnceLock<Box<Decoded>>]>,
     /// Where columns of numbers lie.
-    pub(super) spots: Spots,
+    spots: Spots,
     done: AtomicBool,
     /// What was left behind the last whole batch of a file opened with `partial`.
     left: OnceLock<String>,
-    copied: AtomicU64,
 }
 
 /// Where the walk stands.
@@ -87,17 +52,6 @@ struct Walk {
     rows: u64,
     window: Window,
     epoch: Epoch,
-}
-
-/// A message as the walk sees it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    frame: Frame,
-    pub(super) kind: Kind,
-    /// The end of its body.
-    pub(super) end: usize,
-    /// Rows of a record batch.
-    pub(super) rows: u64,
 }
 
 /// A record batch that the walk has found.
@@ -123,46 +77,19 @@ impl Ipc {
     /// Opens bytes that are an IPC file or an IPC stream.
     pub(crate) fn open(bytes: Bytes, path: Option<&Path>, options: Options) -> Result<Ipc> {
         let mut window = Window::new();
-        let head = bytes.len().min(MAGIC.len());
-        let is_file = window.get(&bytes, 0, head)? == MAGIC;
-        let opened = match is_file {
-            true => match read_footer(&bytes) {
-                // Cut off before its footer was written, a file is still a stream behind its magic.
-                Err(_) if options.partial => {
-                    let start = behind_magic(&bytes, &mut window)?.map_or(bytes.len(), |frame| frame.offset);
-                    open_stream(&bytes, &mut window, start)
-                }
-                opened => {
-                    opened.map(|(schema, footer)| Opened { schema, footer: Some(footer), next: 0, legacy: false })
-                }
-            },
-            false => open_stream(&bytes, &mut window, 0),
-        };
-        let Opened { schema, footer, next, legacy } = opened?;
-        match (bytes.mapping(), &footer) {
-            (Some(mapping), Some(_)) => mapping.watch(Watch::Still(is_segment)),
-            (Some(mapping), None) => mapping.watch_stream(),
-            (None, _) => (),
-        }
-        let blocks = footer.as_ref().map_or(0, |footer| footer.batches.len());
+        let (data, next) = IpcData::open(bytes, path, options, &mut window)?;
+        let blocks = data.footer.as_ref().map_or(0, |footer| footer.batches.len());
         let ipc = Ipc {
-            dictionaries: Dictionary::of_schema(&schema),
-            blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
-            bytes,
-            path: path.map(Path::to_path_buf),
-            absolute: path.filter(|path| path.is_relative()).and_then(|path| std::path::absolute(path).ok()),
-            schema,
-            options,
-            legacy,
-            footer,
+            dictionaries: DictionarySet::of_schema(&data.schema),
             walk: Mutex::new(Walk { next, rows: 0, window, epoch: 0 }),
             entries: Shelf::new(),
+            blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
             spots: Spots::default(),
             done: AtomicBool::new(false),
             left: OnceLock::new(),
-            copied: AtomicU64::new(0),
+            data,
         };
-        if let Some(footer) = &ipc.footer {
+        if let Some(footer) = &ipc.data.footer {
             ipc.find_dictionaries(footer)?;
         }
         Ok(ipc)
@@ -177,7 +104,7 @@ impl Ipc {
     fn find_dictionaries(&self, footer: &Footer) -> Result<()> {
         let mut walk = self.lock();
         for number in 0..footer.dictionaries.len() {
-            let frame = footer.dictionaries.frame(number, &self.bytes, &mut walk.window)?;
+            let frame = footer.dictionaries.frame(number, &self.data.bytes, &mut walk.window)?;
             self.add_dictionary(&mut walk, frame)?;
         }
         Ok(())
@@ -186,38 +113,35 @@ impl Ipc {
     /// Takes in the dictionary batch at `frame`.
     fn add_dictionary(&self, walk: &mut Walk, frame: Frame) -> Result<()> {
         let epoch = self.epoch_of(walk);
-        let metadata = walk.window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+        let metadata = walk.window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
         let header = Header::parse(metadata)?;
         if header.kind != Kind::DictionaryBatch {
             return Err(unexpected(frame, Kind::DictionaryBatch, header.kind));
         }
-        body_end(&self.bytes, frame, header.body_len)?;
+        body_end(&self.data.bytes, frame, header.body_len)?;
         let dictionary = DictionaryHeader::parse(header.table)?;
-        let (id, rows) = (dictionary.id, rows_of(dictionary.data)?);
-        let link = Link::new(frame, rows, epoch);
-        let added = match self.dictionaries.get(&id) {
-            Some(known) => known.add(walk.epoch, link, dictionary.is_delta, self.footer.is_some()),
-            None => Err("is of no field of the schema"),
-        };
-        let at = frame.offset;
-        added.map_err(|why| Error::invalid(format!("the batch of dictionary {id} at byte {at} {why}")))?;
+        let link = Link::new(frame, rows_of(dictionary.data)?, epoch);
+        let batch = DictionaryBatch { link, is_delta: dictionary.is_delta, is_file: self.data.footer.is_some() };
+        self.dictionaries.add(dictionary.id, walk.epoch, batch).map_err(|why| {
+            Error::invalid(format!("the batch of dictionary {} at byte {} {why}", dictionary.id, frame.offset))
+        })?;
         walk.epoch += 1;
         Ok(())
     }
 
     /// The epoch of what the walk meets now.
     fn epoch_of(&self, walk: &Walk) -> Epoch {
-        if self.footer.is_some() { Epoch::MAX } else { walk.epoch }
+        if self.data.footer.is_some() { Epoch::MAX } else { walk.epoch }
     }
 
     /// Goes on to the next record batch; false when there is none.
     fn step(&self, walk: &mut Walk) -> Result<bool> {
-        let stepped = match &self.footer {
+        let stepped = match &self.data.footer {
             Some(footer) => self.step_file(footer, walk),
             None => self.step_stream(walk),
         };
         match stepped {
-            Err(e) if self.options.partial => {
+            Err(e) if self.data.options.partial => {
                 let batches = self.entries.len();
                 let _ = self.left.set(format!("valid up to batch {batches}, row {}: {}", walk.rows, e.message()));
                 Ok(false)
@@ -230,8 +154,8 @@ impl Ipc {
         if walk.next >= footer.batches.len() {
             return Ok(false);
         }
-        let frame = footer.batches.frame(walk.next, &self.bytes, &mut walk.window)?;
-        let message = self.look(frame, &mut walk.window)?;
+        let frame = footer.batches.frame(walk.next, &self.data.bytes, &mut walk.window)?;
+        let message = self.data.look(frame, &mut walk.window)?;
         if message.kind != Kind::RecordBatch {
             return Err(unexpected(frame, Kind::RecordBatch, message.kind));
         }
@@ -242,12 +166,12 @@ impl Ipc {
 
     fn step_stream(&self, walk: &mut Walk) -> Result<bool> {
         loop {
-            let frame = match find(&self.bytes, &mut walk.window, walk.next)? {
+            let frame = match find(&self.data.bytes, &mut walk.window, walk.next)? {
                 Found::Message(frame) => frame,
-                Found::Zeros if !self.ends_with_zeros(walk) => return Err(never_written(walk.next)),
+                Found::Zeros if !self.data.ends_with_zeros(walk.next) => return Err(never_written(walk.next)),
                 Found::Zeros | Found::End => return Ok(false),
             };
-            let message = self.look(frame, &mut walk.window)?;
+            let message = self.data.look(frame, &mut walk.window)?;
             match message.kind {
                 Kind::RecordBatch => self.add_batch(walk, message)?,
                 Kind::DictionaryBatch => self.add_dictionary(walk, frame)?,
@@ -258,23 +182,6 @@ impl Ipc {
                 return Ok(true);
             }
         }
-    }
-
-    /// Whether a zero word is the end of the stream: one of old framing, or with no more than padding behind it.
-    fn ends_with_zeros(&self, walk: &Walk) -> bool {
-        self.legacy || self.bytes.len() - walk.next <= 8
-    }
-
-    /// What the walk needs to know of the message at `frame`.
-    pub(super) fn look(&self, frame: Frame, window: &mut Window) -> Result<Seen> {
-        let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
-        let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
-        let end = body_end(&self.bytes, frame, header.body_len)?;
-        let rows = match header.kind {
-            Kind::RecordBatch => rows_of(header.table).map_err(|e| at_message(e, frame))? as u64,
-            _ => 0,
-        };
-        Ok(Seen { frame, kind: header.kind, end, rows })
     }
 
     fn add_batch(&self, walk: &mut Walk, Seen { frame, rows, .. }: Seen) -> Result<()> {
@@ -294,20 +201,16 @@ impl Ipc {
         let mut walk = self.lock();
         let known = self.entries.len();
         while !self.done.load(Ordering::Acquire) && more(&walk) {
-            if !self.step(&mut walk).map_err(|e| self.locate_error(e))? {
-                self.look_at(Look::Now)?;
+            if !self.step(&mut walk).map_err(|e| self.data.locate_error(e))? {
+                self.data.look_at(Look::Now)?;
                 self.done.store(true, Ordering::Release);
             }
         }
         if self.entries.len() > known {
             // A file that was made shorter and grew again has zeros where messages were, which end a stream.
-            self.look_at(Look::Now)?;
+            self.data.look_at(Look::Now)?;
         }
         Ok(walk.rows)
-    }
-
-    fn look_at(&self, when: Look) -> Result<()> {
-        self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when))
     }
 
     pub(super) fn entry(&self, batch: usize) -> Result<Option<&Entry>> {
@@ -319,10 +222,10 @@ impl Ipc {
 
     /// The batch's header and columns. A batch of a file is found by its block, whether or not the walk has come there.
     pub(super) fn decoded(&self, batch: usize) -> Result<&Decoded> {
-        let (place, frame) = match (&self.footer, self.blocks.get(batch)) {
+        let (place, frame) = match (&self.data.footer, self.blocks.get(batch)) {
             (Some(footer), Some(place)) => match place.get() {
                 Some(decoded) => return Ok(decoded),
-                None => (place, footer.batches.frame(batch, &self.bytes, &mut Window::new())),
+                None => (place, footer.batches.frame(batch, &self.data.bytes, &mut Window::new())),
             },
             _ => {
                 let entry = self.entry(batch)?.ok_or_else(|| Error::argument(format!("there is no batch {batch}")))?;
@@ -333,63 +236,71 @@ impl Ipc {
             return Ok(decoded);
         }
         let decoded = frame.and_then(|frame| self.decode(frame));
-        let decoded = decoded.map_err(|e| self.locate_error(e.context(format_args!("batch {batch}"))))?;
+        let decoded = decoded.map_err(|e| self.data.locate_error(e.context(format_args!("batch {batch}"))))?;
         Ok(place.get_or_init(|| Box::new(decoded)))
     }
 
     /// The dictionaries that a batch means.
     pub(super) fn epoch_of_batch(&self, batch: usize) -> Result<Epoch> {
-        match self.footer {
+        match self.data.footer {
             Some(_) => Ok(Epoch::MAX),
             None => Ok(self.entry(batch)?.map_or(0, |entry| entry.epoch)),
         }
     }
 
     fn decode(&self, frame: Frame) -> Result<Decoded> {
-        let batch = self.header(frame)?;
-        let columns = &self.schema.columns;
-        let empty = |_| OnceLock::new();
-        let (columns, checked) =
-            (columns.iter().map(empty).collect(), columns.iter().map(|_| OnceLock::new()).collect());
-        Ok(Decoded { batch, columns, checked })
+        let columns = self.data.schema.columns.len();
+        Ok(Decoded {
+            batch: self.data.header(frame)?,
+            columns: (0..columns).map(|_| OnceLock::new()).collect(),
+            checked: (0..columns).map(|_| OnceLock::new()).collect(),
+        })
     }
 
-    pub(super) fn decoder<'a>(&'a self, dictionaries: &'a dyn Dictionaries) -> Decoder<'a> {
-        Decoder {
-            bytes: &self.bytes,
-            schema: &self.schema,
-            dictionaries,
-            copied: &self.copied,
-            strict: self.options.strict,
-            thorough: self.options.thorough,
+    /// The frame of a batch's message.
+    pub(super) fn frame_of(&self, batch: usize) -> Result<Frame> {
+        match &self.data.footer {
+            Some(footer) => footer.batches.frame(batch, &self.data.bytes, &mut Window::new()),
+            None => {
+                let missing = || Error::argument(format!("there is no batch {batch}"));
+                Ok(self.entry(batch)?.ok_or_else(missing)?.frame)
+            }
         }
+    }
+
+    /// The header of a batch: that which is there, or read for this.
+    fn header(&self, batch: usize) -> Result<Cow<'_, Batch>> {
+        let known = match &self.data.footer {
+            Some(_) => self.blocks.get(batch),
+            None => self.entry(batch)?.map(|entry| &entry.batch),
+        };
+        if let Some(decoded) = known.and_then(OnceLock::get) {
+            return Ok(Cow::Borrowed(&decoded.batch));
+        }
+        let header = self.frame_of(batch).and_then(|frame| self.data.header(frame));
+        header.map(Cow::Owned).map_err(|e| self.data.locate_error(e.context(format_args!("batch {batch}"))))
+    }
+
+    /// The dictionaries for a batch's column `node`. Walks to the end where it uses one that came in deltas: they are put
+    /// together once, when all are known.
+    pub(super) fn resolver(&self, batch: usize, node: &Node) -> Result<Resolver<'_>> {
+        let epoch = self.epoch_of_batch(batch)?;
+        let resolver = Resolver { data: &self.data, dictionaries: &self.dictionaries, epoch };
+        if !self.knows_all() && !self.data.options.strict && resolver.has_deltas(node) {
+            // An error on the way is left for whoever meets it.
+            let _ = self.walk_to_end();
+        }
+        Ok(resolver)
     }
 
     /// Closes the file, which stays mapped.
     pub(crate) fn let_go(&self) {
-        self.bytes.mapping().into_iter().for_each(Mapping::let_go);
-    }
-
-    pub(super) fn note_copy(&self, bytes: usize) {
-        self.copied.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_strict(&self) -> bool {
-        self.options.strict
-    }
-
-    pub(super) fn is_thorough(&self) -> bool {
-        self.options.thorough
+        self.data.bytes.mapping().into_iter().for_each(Mapping::let_go);
     }
 
     /// Whether all batches and dictionaries have been found.
-    pub(super) fn knows_all(&self) -> bool {
-        self.footer.is_some() || self.done.load(Ordering::Acquire)
-    }
-
-    /// Walks to the end, so that every delta is known; an error on the way is left for whoever meets it.
-    pub(super) fn walk_all(&self) {
-        let _ = self.walk_to_end();
+    fn knows_all(&self) -> bool {
+        self.data.footer.is_some() || self.done.load(Ordering::Acquire)
     }
 
     fn walk_to_end(&self) -> Result<u64> {
@@ -399,108 +310,20 @@ impl Ipc {
         self.walk_while(|_| true)
     }
 
-    pub(super) fn locate_error(&self, e: Error) -> Error {
-        match &self.path {
-            Some(path) => e.at(path),
-            None => e,
-        }
-    }
-
-    pub(super) fn column_error(&self, e: Error, batch: usize, column: usize) -> Error {
-        let name = self.schema.schema.field(column).name();
-        self.locate_error(e.context(format_args!("batch {batch}, column '{name}'")))
+    /// The number of batches, all of which are known.
+    fn known_batches(&self) -> usize {
+        self.data.footer.as_ref().map_or_else(|| self.entries.len(), |footer| footer.batches.len())
     }
 
     /// The frames of all messages that belong to the data, in file order, for `messages`.
     pub(crate) fn frames(&self) -> Result<Vec<Frame>> {
-        let mut window = Window::new();
-        match &self.footer {
-            Some(footer) => footer.frames(&self.bytes, &mut window),
-            None => self.chain(&mut window),
-        }
-    }
-
-    fn chain(&self, window: &mut Window) -> Result<Vec<Frame>> {
-        let mut frames = Vec::new();
-        let mut next = 0;
-        while let Found::Message(frame) = find(&self.bytes, window, next)? {
-            let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
-            let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
-            next = body_end(&self.bytes, frame, header.body_len)?;
-            frames.push(frame);
-        }
-        Ok(frames)
-    }
-}
-
-/// What opening has found.
-struct Opened {
-    schema: IpcSchema,
-    footer: Option<Footer>,
-    /// The first message behind the schema's.
-    next: usize,
-    legacy: bool,
-}
-
-fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<Opened> {
-    let frame = match find(bytes, window, start) {
-        Ok(Found::Message(frame)) => frame,
-        Ok(Found::End | Found::Zeros) => return Err(sniff::not_arrow(bytes, None)),
-        Err(e) => return Err(sniff::not_arrow(bytes, Some(e))),
-    };
-    let metadata = window.get(bytes, frame.metadata, frame.metadata_len)?;
-    let schema = Header::parse(metadata).and_then(|header| match header.kind {
-        Kind::Schema => IpcSchema::parse(header.table, metadata.len()),
-        other => Err(unexpected(frame, Kind::Schema, other)),
-    });
-    match schema {
-        Ok(schema) => Ok(Opened { schema, footer: None, next: frame.body(), legacy: frame.is_legacy() }),
-        Err(e) => Err(sniff::not_arrow(bytes, Some(e))),
-    }
-}
-
-/// The end of a message's body, which must be inside the file.
-pub(super) fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
-    let end = frame.body().checked_add(body_len).filter(|&end| end <= bytes.len());
-    end.ok_or_else(|| {
-        let (offset, left) = (frame.offset, bytes.len().saturating_sub(frame.body()));
-        Error::invalid(format!(
-            "truncated: the message at byte {offset} has a body of {body_len} bytes, but only {left} follow"
-        ))
-    })
-}
-
-pub(super) fn never_written(at: usize) -> Error {
-    Error::invalid(format!(
-        "truncated: zeros at byte {at}, where a message or the end of the stream was expected; the writer did not finish"
-    ))
-}
-
-pub(super) fn unexpected(frame: Frame, expected: Kind, got: Kind) -> Error {
-    let (expected, got) = (expected.name(), got.name());
-    Error::invalid(format!("the message at byte {} is a {got}, expected a {expected}", frame.offset))
-}
-
-pub(super) fn at_message(e: Error, frame: Frame) -> Error {
-    e.context(format_args!("the message at byte {}", frame.offset))
-}
-
-/// Dictionaries as they are for one batch of `ipc`.
-pub(super) struct Resolver<'a> {
-    pub ipc: &'a Ipc,
-    pub epoch: Epoch,
-}
-
-impl Dictionaries for Resolver<'_> {
-    fn values(&self, id: i64) -> Result<Option<ArrayData>> {
-        let version = self.ipc.dictionaries.get(&id).and_then(|dictionary| dictionary.at(self.epoch));
-        version.map(|version| version.values(self.ipc, id)).transpose()
+        self.data.frames()
     }
 }
 
 impl Source for Ipc {
     fn schema(&self) -> &SchemaRef {
-        &self.schema.schema
+        &self.data.schema.schema
     }
 
     fn walk(&self, until: u64) -> Result<u64> {
@@ -511,7 +334,7 @@ impl Source for Ipc {
     }
 
     fn num_batches(&self) -> Result<usize> {
-        if let (Some(footer), false) = (&self.footer, self.options.partial) {
+        if let (Some(footer), false) = (&self.data.footer, self.data.options.partial) {
             return Ok(footer.batches.len());
         }
         self.walk(u64::MAX)?;
@@ -531,7 +354,7 @@ impl Source for Ipc {
     }
 
     fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
-        if self.footer.is_none() || self.options.partial {
+        if self.data.footer.is_none() || self.data.options.partial {
             return self.locate_by_len(back);
         }
         let mut after = 0;
@@ -547,20 +370,20 @@ impl Source for Ipc {
 
     fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         let decoded = self.decoded(batch)?;
-        let Some((place, node)) = decoded.columns.get(column).zip(self.schema.columns.get(column)) else {
+        let Some((place, node)) = decoded.columns.get(column).zip(self.data.schema.columns.get(column)) else {
             return Err(Error::argument(format!("there is no column {column}")));
         };
         if let Some(array) = place.get() {
             return Ok(array);
         }
-        let resolver = Resolver { ipc: self, epoch: self.epoch_of_batch(batch)? };
-        let array = self.decoder(&resolver).column(&decoded.batch, node, column);
-        let array = array.map_err(|e| self.column_error(e, batch, column))?;
+        let resolver = self.resolver(batch, node)?;
+        let array = self.data.decoder(&resolver).column(&decoded.batch, node, column);
+        let array = array.map_err(|e| self.data.column_error(e, batch, column))?;
         Ok(place.get_or_init(|| Box::new(array)))
     }
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        if self.options.validate != Validate::None {
+        if self.data.options.validate != Validate::None {
             self.check(batch, column)?;
         }
         self.column(batch, column)
@@ -572,12 +395,13 @@ impl Source for Ipc {
             return Ok(());
         }
         let decoded = self.decoded(batch)?;
-        let Some((checked, node)) = decoded.checked.get(column).zip(self.schema.columns.get(column)) else {
+        let Some((checked, node)) = decoded.checked.get(column).zip(self.data.schema.columns.get(column)) else {
             return Ok(());
         };
         if checked.get().is_none() {
-            let dictionaries = self.check_dictionaries(node, self.epoch_of_batch(batch)?);
-            dictionaries.and_then(|()| validate::check(array)).map_err(|e| self.column_error(e, batch, column))?;
+            let dictionaries = self.resolver(batch, node)?.check(node);
+            let good = dictionaries.and_then(|()| validate::check(array));
+            good.map_err(|e| self.data.column_error(e, batch, column))?;
             checked.get_or_init(|| ());
         }
         Ok(())
@@ -591,43 +415,56 @@ impl Source for Ipc {
         keep: bool,
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
-        self.plain_columns((batch, rows), columns, keep, into)
+        let kept = if keep && self.knows_all() {
+            self.spots.of_batch(batch, self.data.schema.columns.len(), || self.known_batches())
+        } else {
+            None
+        };
+        PlainBatch { data: &self.data, kept, rows }.columns(columns, || self.header(batch), into)
     }
 
     fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
-        self.only_dictionary(column)
+        let Some(node) = self.data.schema.columns.get(column) else { return Ok(None) };
+        let Some((id, values)) = &node.dictionary else { return Ok(None) };
+        let mut is_flat = true;
+        values.dictionaries(&mut |_, _| is_flat = false);
+        if !self.knows_all() || !is_flat || self.data.options.thorough {
+            return Ok(None);
+        }
+        let resolver = self.resolver(0, node)?;
+        let Some(only) = resolver.only(*id) else { return Ok(None) };
+        let checked = if self.data.options.validate == Validate::None { Ok(()) } else { only.check(resolver, *id) };
+        let values = checked.and_then(|()| only.values(resolver, *id));
+        values.map(Some).map_err(|e| self.data.column_error(e, 0, column))
     }
 
     fn footprint(&self) -> Footprint {
-        let size = self.bytes.len() as u64;
-        let (mapped, read) = if self.mapped_file().is_some() { (size, 0) } else { (0, size) };
-        Footprint { mapped, copied: read + self.copied.load(Ordering::Relaxed) }
+        let size = self.data.bytes.len() as u64;
+        if self.data.mapped_file().is_some() {
+            Footprint { mapped: size, copied: self.data.copied() }
+        } else {
+            Footprint { mapped: 0, copied: size + self.data.copied() }
+        }
     }
 
     fn look(&self, _batches: Range<usize>, when: Look) -> Result<()> {
-        self.look_at(when)
+        self.data.look_at(when)
     }
 
     fn resident(&self) -> Result<u64> {
-        self.mapped_file().map_or(Ok(0), |mapping| Ok(mapping.resident()? as u64))
+        self.data.mapped_file().map_or(Ok(0), |mapping| Ok(mapping.resident()? as u64))
     }
 
     fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        self.data.path.as_deref()
     }
 
     fn absolute_path(&self) -> Option<&Path> {
-        self.absolute.as_deref().or(self.path())
+        self.data.absolute.as_deref().or(self.path())
     }
 
     fn as_any(&self) -> &dyn Any {
         self
-    }
-}
-
-impl Ipc {
-    fn mapped_file(&self) -> Option<&Mapping> {
-        self.bytes.mapping().filter(|mapping| mapping.path().is_some())
     }
 }
 

@@ -13,9 +13,9 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
+use super::data::{at_message, never_written, unexpected};
 use super::decode::{Batch, Decoder, Dictionaries, zeros};
 use super::dictionary::concat;
-use super::source::{at_message, never_written, unexpected};
 use crate::array::{Bytes, aligned, to_array, validate};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{

@@ -1,0 +1,48 @@
+//! Datasets out of other libraries' tables: `from_arrow`, `concat`.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::dataset::Dataset;
+use crate::errors::{Result, wrong_type};
+use crate::exchange;
+
+/// A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
+///
+/// A stream is taken to its end. An array that is no struct becomes a dataset with the one column ``values``. The
+/// producer vouches for the values.
+#[pyfunction]
+pub fn from_arrow(data: &Bound<'_, PyAny>) -> Result<Dataset> {
+    dataset_of(data).map(Dataset::new)
+}
+
+/// The dataset that `data` is, or exports.
+pub fn dataset_of(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
+    if let Ok(dataset) = data.cast::<Dataset>() {
+        return Ok(dataset.get().inner().clone());
+    }
+    if let Some(dataset) = exchange::imported(data)? {
+        return Ok(dataset);
+    }
+    let got = data.get_type().name()?;
+    Err(wrong_type(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}")))
+}
+
+/// Whether [`dataset_of`] takes `data`.
+pub fn exports(data: &Bound<'_, PyAny>) -> Result<bool> {
+    let py = data.py();
+    Ok(data.is_instance_of::<Dataset>()
+        || data.getattr_opt(intern!(py, "__arrow_c_stream__"))?.is_some()
+        || data.getattr_opt(intern!(py, "__arrow_c_array__"))?.is_some())
+}
+
+/// The rows of all `datasets`, one after the other, without copying.
+///
+/// Raises:
+///     SchemaMismatch: names or types of columns differ; the message has the first difference.
+///     InvalidArgument: there is none.
+#[pyfunction]
+pub fn concat(datasets: Vec<Bound<'_, PyAny>>) -> Result<Dataset> {
+    let parts = datasets.iter().map(dataset_of).collect::<Result<Vec<_>>>()?;
+    Ok(Dataset::new(arrowwood::Dataset::concat(&parts)?))
+}

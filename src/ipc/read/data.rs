@@ -1,0 +1,251 @@
+//! [`IpcData`]: what is fixed about an IPC file or stream once it is open. The walk and the dictionaries build on it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::decode::{Batch, Decoder, Dictionaries};
+use crate::array::Bytes;
+use crate::error::{Error, Result};
+use crate::ipc::framing::{
+    BatchHeader, Footer, Found, Frame, Header, IpcSchema, Kind, MAGIC, Window, behind_magic, find, is_segment,
+    read_footer, rows_of, sniff,
+};
+use crate::map::{Look, Mapping, Watch};
+
+/// When the values of a column are checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Validate {
+    /// When the column is first handed out, once per batch.
+    #[default]
+    Lazy,
+    /// When the file is opened.
+    Full,
+    /// Never: the caller vouches for them.
+    None,
+}
+
+/// How an IPC file or stream is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    pub validate: Validate,
+    pub strict: bool,
+    pub partial: bool,
+    /// Whether to look also at what readers need not look at: bitmaps of columns that say they have no nulls.
+    pub thorough: bool,
+}
+
+/// Bytes, schema, footer and options of an IPC file or stream. Nothing of it changes but the count of copied bytes.
+#[derive(Debug)]
+pub(super) struct IpcData {
+    pub bytes: Bytes,
+    pub path: Option<PathBuf>,
+    /// The path from the root, where it was given from elsewhere.
+    pub absolute: Option<PathBuf>,
+    pub schema: IpcSchema,
+    pub options: Options,
+    /// The footer of a file; a stream has none.
+    pub footer: Option<Footer>,
+    /// Whether a stream's framing is that of formats before 0.15.
+    legacy: bool,
+    copied: AtomicU64,
+}
+
+/// A message as the walk sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub frame: Frame,
+    pub kind: Kind,
+    /// The end of its body.
+    pub end: usize,
+    /// Rows of a record batch.
+    pub rows: u64,
+}
+
+/// What opening has found.
+struct Opened {
+    schema: IpcSchema,
+    footer: Option<Footer>,
+    /// The first message behind the schema's.
+    next: usize,
+    legacy: bool,
+}
+
+impl IpcData {
+    /// Opens bytes that are an IPC file or an IPC stream. Also returns where the first message behind the schema's is.
+    pub(super) fn open(
+        bytes: Bytes,
+        path: Option<&Path>,
+        options: Options,
+        window: &mut Window,
+    ) -> Result<(IpcData, usize)> {
+        let Opened { schema, footer, next, legacy } = opened(&bytes, options, window)?;
+        if let Some(mapping) = bytes.mapping() {
+            match footer {
+                Some(_) => mapping.watch(Watch::Still(is_segment)),
+                None => mapping.watch_stream(),
+            }
+        }
+        let data = IpcData {
+            bytes,
+            path: path.map(Path::to_path_buf),
+            absolute: path.filter(|path| path.is_relative()).and_then(|path| std::path::absolute(path).ok()),
+            schema,
+            options,
+            footer,
+            legacy,
+            copied: AtomicU64::new(0),
+        };
+        Ok((data, next))
+    }
+
+    /// What the walk needs to know of the message at `frame`.
+    pub(super) fn look(&self, frame: Frame, window: &mut Window) -> Result<Seen> {
+        let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+        let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
+        let end = body_end(&self.bytes, frame, header.body_len)?;
+        let rows = match header.kind {
+            Kind::RecordBatch => rows_of(header.table).map_err(|e| at_message(e, frame))? as u64,
+            _ => 0,
+        };
+        Ok(Seen { frame, kind: header.kind, end, rows })
+    }
+
+    /// Whether a zero word at byte `at` is the end of the stream: one of old framing, or with no more than padding
+    /// behind it.
+    pub(super) fn ends_with_zeros(&self, at: usize) -> bool {
+        self.legacy || self.bytes.len() - at <= 8
+    }
+
+    /// The frames of all messages that belong to the data, in file order.
+    pub(super) fn frames(&self) -> Result<Vec<Frame>> {
+        let mut window = Window::new();
+        match &self.footer {
+            Some(footer) => footer.frames(&self.bytes, &mut window),
+            None => self.chain(&mut window),
+        }
+    }
+
+    fn chain(&self, window: &mut Window) -> Result<Vec<Frame>> {
+        let mut frames = Vec::new();
+        let mut next = 0;
+        while let Found::Message(frame) = find(&self.bytes, window, next)? {
+            let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
+            let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
+            next = body_end(&self.bytes, frame, header.body_len)?;
+            frames.push(frame);
+        }
+        Ok(frames)
+    }
+
+    /// The header of the batch whose message is at `frame`, checked against the schema.
+    pub(super) fn header(&self, frame: Frame) -> Result<Batch> {
+        let mut metadata = vec![0; frame.metadata_len];
+        self.bytes.read_at(frame.metadata, &mut metadata)?;
+        let header = Header::parse(&metadata)?;
+        let body = (frame.body(), header.body_len);
+        body_end(&self.bytes, frame, header.body_len)?;
+        Batch::new(BatchHeader::parse(header.table)?, header.version, body, &self.schema.columns)
+    }
+
+    pub(super) fn decoder<'a>(&'a self, dictionaries: &'a dyn Dictionaries) -> Decoder<'a> {
+        Decoder {
+            bytes: &self.bytes,
+            schema: &self.schema,
+            dictionaries,
+            copied: &self.copied,
+            strict: self.options.strict,
+            thorough: self.options.thorough,
+        }
+    }
+
+    /// Counts bytes that had to be copied.
+    pub(super) fn note_copy(&self, bytes: usize) {
+        self.copied.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn copied(&self) -> u64 {
+        self.copied.load(Ordering::Relaxed)
+    }
+
+    /// Whether the file still is what it was.
+    pub(super) fn look_at(&self, when: Look) -> Result<()> {
+        self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when))
+    }
+
+    pub(super) fn mapped_file(&self) -> Option<&Mapping> {
+        self.bytes.mapping().filter(|mapping| mapping.path().is_some())
+    }
+
+    pub(super) fn locate_error(&self, e: Error) -> Error {
+        match &self.path {
+            Some(path) => e.at(path),
+            None => e,
+        }
+    }
+
+    pub(super) fn column_error(&self, e: Error, batch: usize, column: usize) -> Error {
+        let name = self.schema.schema.field(column).name();
+        self.locate_error(e.context(format_args!("batch {batch}, column '{name}'")))
+    }
+}
+
+fn opened(bytes: &Bytes, options: Options, window: &mut Window) -> Result<Opened> {
+    let head = bytes.len().min(MAGIC.len());
+    if window.get(bytes, 0, head)? != MAGIC {
+        return open_stream(bytes, window, 0);
+    }
+    match read_footer(bytes) {
+        // Cut off before its footer was written, a file is still a stream behind its magic.
+        Err(_) if options.partial => {
+            let start = behind_magic(bytes, window)?.map_or(bytes.len(), |frame| frame.offset);
+            open_stream(bytes, window, start)
+        }
+        read => {
+            let (schema, footer) = read?;
+            Ok(Opened { schema, footer: Some(footer), next: 0, legacy: false })
+        }
+    }
+}
+
+fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<Opened> {
+    let frame = match find(bytes, window, start) {
+        Ok(Found::Message(frame)) => frame,
+        Ok(Found::End | Found::Zeros) => return Err(sniff::not_arrow(bytes, None)),
+        Err(e) => return Err(sniff::not_arrow(bytes, Some(e))),
+    };
+    let metadata = window.get(bytes, frame.metadata, frame.metadata_len)?;
+    let schema = Header::parse(metadata).and_then(|header| match header.kind {
+        Kind::Schema => IpcSchema::parse(header.table, metadata.len()),
+        other => Err(unexpected(frame, Kind::Schema, other)),
+    });
+    match schema {
+        Ok(schema) => Ok(Opened { schema, footer: None, next: frame.body(), legacy: frame.is_legacy() }),
+        Err(e) => Err(sniff::not_arrow(bytes, Some(e))),
+    }
+}
+
+/// The end of a message's body, which must be inside the file.
+pub(super) fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
+    let end = frame.body().checked_add(body_len).filter(|&end| end <= bytes.len());
+    end.ok_or_else(|| {
+        let offset = frame.offset;
+        let left = bytes.len().saturating_sub(frame.body());
+        Error::invalid(format!(
+            "truncated: the message at byte {offset} has a body of {body_len} bytes, but only {left} follow"
+        ))
+    })
+}
+
+pub(super) fn never_written(at: usize) -> Error {
+    Error::invalid(format!(
+        "truncated: zeros at byte {at}, where a message or the end of the stream was expected; the writer did not finish"
+    ))
+}
+
+pub(super) fn unexpected(frame: Frame, expected: Kind, got: Kind) -> Error {
+    Error::invalid(format!("the message at byte {} is a {}, expected a {}", frame.offset, got.name(), expected.name()))
+}
+
+pub(super) fn at_message(e: Error, frame: Frame) -> Error {
+    e.context(format_args!("the message at byte {}", frame.offset))
+}
