@@ -6,18 +6,27 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust test-python bench bench-engines bench-streams bench-builders bench-paged bench-instructions \
+.PHONY: demo test test-rust features test-python bench bench-engines bench-streams bench-builders bench-paged bench-instructions \
   interop live torture check-all fuzz docs wheel dist smoke lint clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
 	$(BIN)/python examples/live_table.py
 
-test: test-rust test-python
+test: test-rust features test-python
 
 test-rust:
 	cargo test --workspace --exclude arrowwood-python
 	cargo build --workspace --exclude arrowwood-python --examples
+
+# Each feature of the crate alone, and none, without warnings; and that without any files are opened and read.
+FEATURES := write collect table check compute text compression glob
+features:
+	for feature in '' $(FEATURES); do \
+	  cargo rustc --quiet --package arrowwood --lib --profile check --no-default-features --features "$$feature" \
+	    -- --deny warnings || exit 1; \
+	done
+	cargo test --package arrowwood --no-default-features --test minimal
 
 test-python: $(VENV)/test.done
 	$(BIN)/python -m pytest -q tests/python

@@ -83,6 +83,15 @@ impl Error {
         Error::new(ErrorKind::Unsupported, message)
     }
 
+    /// The error of `what`, which takes a feature of the crate that it was built without.
+    #[cfg_attr(
+        all(feature = "table", feature = "compression", feature = "glob"),
+        expect(dead_code, reason = "nothing is missing")
+    )]
+    pub(crate) fn missing_feature(what: &str, feature: &str) -> Error {
+        Error::unsupported(format!("{what} needs arrowwood built with its feature `{feature}`"))
+    }
+
     /// The same error with the path it is about, unless it names one already.
     pub fn at(mut self, path: impl AsRef<Path>) -> Error {
         self.0.path.get_or_insert_with(|| path.as_ref().to_path_buf());

@@ -8,6 +8,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, Options, Validate};
 use crate::map::{Mapping, Mode};
+#[cfg(feature = "table")]
 use crate::table::open_table;
 
 /// Opens the Arrow IPC file or stream at `path` in place. Metadata is read, no value is touched.
@@ -107,14 +108,11 @@ impl Open {
         if let Some(dataset) = open_table(path, self.options)? {
             return self.validated(dataset);
         }
-        let pattern = path.join("*.arrow");
-        let files = expand(&pattern).map_err(|_| {
-            Error::new(
-                ErrorKind::NotFound,
-                "the directory holds no file that ends in .arrow; name its files, or a glob",
-            )
-            .at(path)
-        })?;
+        let files = arrow_files(path)?;
+        if files.is_empty() {
+            let message = "the directory holds no file that ends in .arrow; name its files, or a glob";
+            return Err(Error::new(ErrorKind::NotFound, message).at(path));
+        }
         // If they came since the first look they are the first segments of a table.
         match open_table(path, self.options)? {
             Some(dataset) => self.validated(dataset),
@@ -194,7 +192,42 @@ pub(crate) fn is_glob(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
+/// The files of a directory that end in `.arrow`, in order of their names.
+pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |e: std::io::Error| Error::io("listing the directory", &e).at(directory);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "arrow") && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Without the feature `table` no directory is one; its segments alone would be fewer rows than it has.
+#[cfg(not(feature = "table"))]
+fn open_table(directory: &Path, _options: Options) -> Result<Option<Dataset>> {
+    let is_segment = |file: &PathBuf| {
+        let file = std::fs::File::open(file)?;
+        let len = file.metadata()?.len();
+        Ok::<_, std::io::Error>(crate::ipc::is_segment(&file, len))
+    };
+    if arrow_files(directory)?.iter().any(|file| is_segment(file).unwrap_or(false)) {
+        return Err(Error::missing_feature("a table that grows", "table").at(directory));
+    }
+    Ok(None)
+}
+
+/// Without the feature `glob` nothing is matched.
+#[cfg(not(feature = "glob"))]
+pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
+    Err(Error::missing_feature("a path that is a pattern", "glob").at(pattern))
+}
+
 /// The files that a glob matches, in order of their names.
+#[cfg(feature = "glob")]
 pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
     let text = pattern.to_string_lossy();
     let matches = glob::glob(&text).map_err(|e| Error::argument(format!("not a glob: {e}")).at(pattern))?;

@@ -208,6 +208,22 @@ fn circles_are_found_through_reexports() {
 }
 
 #[test]
+fn features_are_documented_and_checked() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let manifest = read("Cargo.toml");
+    let section = manifest.split("[features]\n").nth(1).unwrap().split("\n[").next().unwrap();
+    let named = section.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+    let features: Vec<_> = named.filter(|name| *name != "default").collect();
+    let default = section.lines().find_map(|line| line.strip_prefix("default = ")).unwrap();
+    assert_eq!(default, format!("{features:?}"));
+    assert!(read("Makefile").contains(&format!("FEATURES := {}\n", features.join(" "))));
+    let front_page = read("src/lib.rs");
+    for feature in features {
+        assert!(front_page.contains(&format!("\n//! | `{feature}` | ")), "{feature} in the crate's documentation");
+    }
+}
+
+#[test]
 fn unsafe_stays_behind_its_fences() {
     for (path, text) in all_sources() {
         let fenced = FENCES.iter().any(|fence| Path::new(fence) == path);

@@ -1,9 +1,10 @@
 //! Arrays: bytes with an owner, one value of them, and what is checked about all values once.
 //!
-//! In reading order: `buffer` (bytes, and arrays made of them), `value` (one cell, every load bounded), `validate`
-//! (whole columns). Uses `map`, `types` and `error`.
+//! In reading order: `buffer` (bytes, and arrays made of them), `value` (one cell, every load bounded), `cells` (one
+//! as the bytes that its column stores), `validate` (whole columns). Uses `map`, `types` and `error`.
 
 pub(crate) mod buffer;
+pub(crate) mod cells;
 pub(crate) mod validate;
 mod value;
 

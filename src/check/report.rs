@@ -8,7 +8,7 @@ use crate::dataset::{Dataset, Source};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
 use crate::ipc::{Format, Ipc, Options, Sound, WriteOptions};
 use crate::map::{Mapping, Mode, guard};
-use crate::open::{expand, is_glob};
+use crate::open::{arrow_files, expand, is_glob};
 use crate::table;
 use crate::table::Repaired;
 
@@ -90,13 +90,16 @@ type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// `work` on the path, or on each file that it stands for.
 fn each(path: &Path, work: &mut dyn FnMut(&Path, Progress) -> Result<Report>, progress: Progress) -> Result<Report> {
-    let pattern = match std::fs::metadata(path) {
-        Ok(data) if data.is_dir() && !is_table(path)? => path.join("*.arrow"),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_glob(path) => path.to_path_buf(),
+    let files = match std::fs::metadata(path) {
+        Ok(data) if data.is_dir() && !is_table(path)? => match arrow_files(path)? {
+            files if files.is_empty() => return Err(Error::new(ErrorKind::NotFound, "no file ends in .arrow").at(path)),
+            files => files,
+        },
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_glob(path) => expand(path)?,
         _ => return work(path, progress),
     };
     let mut report = Report::default();
-    for file in expand(&pattern)? {
+    for file in files {
         report.add(work(&file, progress)?);
     }
     Ok(report)

@@ -114,6 +114,12 @@ impl Dataset {
         self.watched(Look::Seldom, || Ok(self.rows_until(1)? == 0))
     }
 
+    /// The number of the dataset's first row in its table: rows keep their numbers when earlier ones are dropped. 0 for
+    /// what is no table.
+    pub fn first_row(&self) -> u64 {
+        self.pieces.first().map_or(0, |piece| piece.source.first_row() + piece.start)
+    }
+
     /// The number of record batches that have rows in the dataset, empty batches of a whole source included.
     pub fn num_batches(&self) -> Result<usize> {
         let counts = self.pieces.iter().map(|piece| match (piece.start, piece.rows) {

@@ -1,14 +1,15 @@
 //! Datasets: rows over one or many record batches, in place.
 //!
 //! In reading order: `source` (where rows come from), `dataset` (rows over pieces of sources), `column`, `row`, `index`
-//! (which batch holds which rows), `memory` (arrays in memory as a source). Knows no file format; uses `array`,
-//! `types`, `parallel`, `map` and `error`.
+//! (which batch holds which rows), `order` (of a sorted column), `memory` (arrays in memory as a source). Knows no file
+//! format; uses `array`, `types`, `parallel`, `map` and `error`.
 
 mod column;
 #[allow(clippy::module_inception)]
 mod dataset;
 mod index;
 mod memory;
+pub(crate) mod order;
 mod row;
 mod source;
 
@@ -16,6 +17,7 @@ pub use column::Column;
 pub use dataset::Dataset;
 pub(crate) use dataset::schema_difference;
 pub(crate) use index::Index;
+pub(crate) use order::Key;
 pub use row::Row;
 pub use source::Footprint;
 pub(crate) use source::{Location, Part, Piece, Plain, Source, Widths};

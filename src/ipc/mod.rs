@@ -6,13 +6,18 @@
 
 mod framing;
 mod read;
+#[cfg(feature = "write")]
 mod write;
 
-pub(crate) use framing::{
-    BatchHeader, BatchMetadata, Block, Front, IpcSchema, Node, SEGMENT, batch_metadata, empty_metadata, footer, front,
-    schema_metadata,
-};
+#[cfg(not(feature = "table"))]
+pub(crate) use framing::is_segment;
+pub(crate) use framing::{BatchHeader, Front, IpcSchema, Node, SEGMENT, front};
+#[cfg(feature = "write")]
+pub(crate) use framing::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub use framing::{Compression, Format, Kind};
-pub(crate) use read::{Arrived, Ipc, Options, Places, Sound, read_batch, read_footer, same_schema, zeros};
+pub(crate) use read::{Arrived, Ipc, Options, Places, zeros};
 pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validate, read_stream};
+#[cfg(feature = "check")]
+pub(crate) use read::{Sound, read_batch, read_footer, same_schema};
+#[cfg(feature = "write")]
 pub use write::{StreamWriter, WriteOptions, write, write_to};

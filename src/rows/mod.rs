@@ -1,17 +1,15 @@
 //! Rows into columns, for files and for memory alike.
 //!
 //! In reading order: `plan` (which buffers a schema has), `arrays` (made of them), `entries` (dictionaries), `sink`
-//! (where rows are put), `cells` (a value as bytes), `append` (batches), `row` (one row at a time), `order` (of a
-//! sorted column), `builder` (rows in memory), `collect` (datasets as one batch), `read_all` (streams as one batch).
+//! (where rows are put), `append` (batches), `row` (one row at a time),
+//! `builder` (rows in memory), `collect` (datasets as one batch), `read_all` (streams as one batch).
 //! Uses `ipc` and what is below it; `table` is built on it.
 
 mod append;
 pub(crate) mod arrays;
 mod builder;
-mod cells;
 mod collect;
 mod entries;
-pub(crate) mod order;
 mod plan;
 mod read_all;
 mod row;
@@ -20,7 +18,6 @@ mod sink;
 pub(crate) use append::{Incoming, arrays_of};
 pub use builder::Builder;
 pub(crate) use entries::Entries;
-pub(crate) use order::Key;
 pub(crate) use plan::{ALIGNMENT, Extent, Kind, Plan, PlanDictionary, PlanNode, Region};
 pub(crate) use row::{check_values, find_keys, has_room, put_row, row_needs};
 pub(crate) use sink::{Mark, Place};

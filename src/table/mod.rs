@@ -4,13 +4,16 @@
 //! see it, and what survives a crash), `writer`, `check` (all of a table, and what can be kept). `docs/format.md` has the
 //! bytes. Uses `rows`, `ipc` and what is below them.
 
+#[cfg(feature = "check")]
 mod check;
 mod format;
 mod protocol;
 mod reader;
 mod writer;
 
+#[cfg(feature = "check")]
 pub use check::Repaired;
+#[cfg(feature = "check")]
 pub(crate) use check::{
     TableCheck, beside, check_segment, check_table, is_table, keep_aside, repair_table, sync_folder,
 };

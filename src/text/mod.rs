@@ -1,19 +1,30 @@
 //! Text: CSV and JSON into record batches, and datasets as tables, CSV and JSON.
 //!
-//! In reading order: `scalar` (values out of text), `columns` (columns of them), `lines` (rows as they come), `csv`,
-//! `json`, `display`. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each
-//! other.
+//! In reading order: `display` (values), `preview` (tables); with the feature `text` `to_json` (values for programs),
+//! `scalar` (values out of text), `columns` (columns of them), `lines` (rows as they come), `csv`, `json`. One of the
+//! four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each other.
 
+#[cfg(feature = "text")]
 mod columns;
+#[cfg(feature = "text")]
 mod csv;
 mod display;
+#[cfg(feature = "text")]
 mod json;
+#[cfg(feature = "text")]
 mod lines;
+mod preview;
+#[cfg(feature = "text")]
 mod scalar;
+#[cfg(feature = "text")]
+mod to_json;
 
+#[cfg(feature = "text")]
 pub use self::csv::{CsvOptions, read_csv_from, stream_csv};
-pub use display::Preview;
 #[doc(hidden)]
 pub use display::{bytes_text, count_text, cut, plural};
+#[cfg(feature = "text")]
 pub use json::{JsonOptions, read_json_from, stream_json};
+#[cfg(feature = "text")]
 pub use lines::Incoming;
+pub use preview::Preview;

@@ -1,9 +1,10 @@
 //! What a body's bytes may need before they can be read: decompression, and another byte order.
 
-use std::io::{self, Read, Write};
+use std::io;
 
 use arrow_buffer::Buffer;
 
+use super::codec;
 use super::message::Compression;
 use crate::array::Bytes;
 use crate::error::{Error, Result};
@@ -39,27 +40,12 @@ pub(in crate::ipc) fn decompress(stored: &[u8], codec: Compression, enough: Opti
     if declared == 0 && frame.is_empty() {
         return Ok(Opened::Stored);
     }
+    codec::expect(codec)?;
     let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
     let failed = |e: io::Error| Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"));
     let len = usize::try_from(most).map_err(|_| failed(io::Error::other("no address space holds them")))?;
-    let opened = Bytes::filled(len, |into| open_frame(frame, codec, into, most == declared));
+    let opened = Bytes::filled(len, |into| codec::decompress(frame, codec, into, most == declared));
     opened.map(Opened::Copied).map_err(failed)
-}
-
-/// Fills `into` from a frame, which must hold just that where `whole`, and may hold more else.
-fn open_frame(frame: &[u8], codec: Compression, into: &mut [u8], whole: bool) -> io::Result<()> {
-    match codec {
-        Compression::Zstd if whole => {
-            let came = zstd::bulk::Decompressor::new()?.decompress_to_buffer(frame, into)?;
-            if came == into.len() { Ok(()) } else { Err(io::Error::other(format!("only {came} came"))) }
-        }
-        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)?.read_exact(into),
-        Compression::Lz4 => {
-            let mut decoder = lz4_flex::frame::FrameDecoder::new(frame);
-            decoder.read_exact(into)?;
-            if whole && decoder.read(&mut [0])? > 0 { Err(io::Error::other("more came")) } else { Ok(()) }
-        }
-    }
 }
 
 /// The buffer with its numbers turned from big-endian to little-endian.
@@ -95,22 +81,15 @@ fn reverse_view(view: &mut [u8]) {
 }
 
 /// The buffer as a compressed body holds it; stored as it is where compression does not make it smaller.
+#[cfg(feature = "write")]
 pub(in crate::ipc) fn compress(plain: &Buffer, codec: Compression) -> Result<Buffer> {
+    codec::expect(codec)?;
     if plain.is_empty() {
         return Ok(plain.clone());
     }
-    let failed = |e: String| Error::unsupported(format!("compressing with {codec:?}: {e}"));
     let mut stored = (plain.len() as i64).to_le_bytes().to_vec();
-    match codec {
-        Compression::Lz4 => {
-            let mut encoder = lz4_flex::frame::FrameEncoder::new(&mut stored);
-            encoder.write_all(plain).map_err(|e| failed(e.to_string()))?;
-            encoder.finish().map_err(|e| failed(e.to_string()))?;
-        }
-        Compression::Zstd => {
-            zstd::stream::copy_encode(plain.as_slice(), &mut stored, 1).map_err(|e| failed(e.to_string()))?;
-        }
-    }
+    let compressed = codec::compress(plain, codec, &mut stored);
+    compressed.map_err(|e| Error::unsupported(format!("compressing with {codec:?}: {e}")))?;
     if stored.len() >= plain.len() + 8 {
         stored.clear();
         stored.extend((-1i64).to_le_bytes());

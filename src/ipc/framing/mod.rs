@@ -1,27 +1,32 @@
 //! Framing: messages, footers and metadata of Arrow IPC, and the bytes of bodies.
 //!
 //! In reading order: `flat` (flatbuffers, every access checked), `message`, `schema`, `footer` (of files), `metadata`
-//! (written), `body` (compression, byte order), `probe` (whether a file is a segment of a table), `sniff` (what else a
+//! (written), `codec` (lz4 and zstd), `body` (compression, byte order), `probe` (whether a file is a segment of a table), `sniff` (what else a
 //! file may be). Sees [`Bytes`](crate::Bytes), never maps, and no dataset; `read` and `write` are built on it.
 
 pub(super) mod body;
+#[cfg_attr(not(feature = "compression"), path = "codec_missing.rs")]
+mod codec;
 mod flat;
 mod footer;
 mod message;
+#[cfg(feature = "write")]
 pub(super) mod metadata;
 mod probe;
 mod schema;
 pub(super) mod sniff;
 
-pub(super) use body::{Opened, compress};
+pub(super) use body::Opened;
+#[cfg(feature = "write")]
+pub(super) use body::compress;
 pub(super) use flat::Table;
 pub(super) use footer::{Blocks, Footer, MAGIC, behind_magic, read_footer};
 pub(crate) use message::BatchHeader;
 pub(super) use message::{CONTINUATION, DictionaryHeader, Found, Frame, Header, V5, Window, find, length, rows_of};
 pub use message::{Compression, Format, Kind};
+#[cfg(feature = "write")]
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
-pub(super) use probe::is_segment;
-pub(crate) use probe::{Front, SEGMENT, front};
+pub(crate) use probe::{Front, SEGMENT, front, is_segment};
 pub(super) use schema::{Extent, had_validity, roles_of};
 pub(crate) use schema::{IpcSchema, Node};
 pub(super) use sniff::not_arrow;

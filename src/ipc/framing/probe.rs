@@ -4,12 +4,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::footer::MAGIC;
-use super::metadata::empty_metadata;
 use crate::error::{Error, Result};
 
 /// The first bytes of a segment's header, which begins at a multiple of `PAGE` (docs/format.md).
 pub(crate) const SEGMENT: [u8; 8] = *b"ArrwWood";
 const PAGE: usize = 4096;
+
+/// The metadata of a message that holds nothing, which is a segment's second: what `empty_metadata` writes.
+const EMPTY: [u8; 0] = [];
 
 /// Where a segment's Schema message has its metadata, and where its header begins.
 pub(crate) struct Front {
@@ -43,7 +45,7 @@ pub(crate) fn front(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -
     let mut between = vec![0; empty];
     read(behind + 8, &mut between)?;
     // Nobody else begins a file with a message that holds nothing.
-    if between.starts_with(&empty_metadata()) {
+    if between.starts_with(&EMPTY) {
         let got = magic.escape_ascii();
         return Err(Error::invalid(format!("the header at byte {header}: expected 'ArrwWood', got '{got}'")));
     }
@@ -56,11 +58,22 @@ fn frame(prefix: &[u8]) -> Option<usize> {
 }
 
 /// Whether `file` is a segment, whole at both ends: others may write to it while it is open.
-pub(in crate::ipc) fn is_segment(file: &File, len: u64) -> bool {
+pub(crate) fn is_segment(file: &File, len: u64) -> bool {
     let read = |at: usize, into: &mut [u8]| {
         file.read_exact_at(into, at as u64).map_err(|e| Error::io("reading the front of the file", &e))
     };
     let mut tail = [0; MAGIC.len()];
     let ends = len.checked_sub(MAGIC.len() as u64).is_some_and(|at| read(at as usize, &mut tail).is_ok());
     ends && tail == *MAGIC && front(len as usize, read).is_ok_and(|front| front.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::metadata::empty_metadata;
+    use super::EMPTY;
+
+    #[test]
+    fn the_empty_message_is_the_one_that_is_written() {
+        assert_eq!(empty_metadata(), EMPTY);
+    }
 }

@@ -2,11 +2,14 @@
 //!
 //! In reading order: `append_vec` (what only grows), `decode` (a column in place), `data` (bytes, schema and footer, which
 //! never change), `dictionary`, `plain` (numbers to be copied), `source` (the walk; files and streams as sources of
-//! batches), `stream` (from a pipe), `anatomy` (messages as data), `check` (all of a file, and what is wrong with it).
+//! batches), `stream` (from a pipe), `anatomy` (messages as data; as JSON by `anatomy_json`), `check` (all of a file, and what is wrong with it).
 //! Uses `framing`, not `write`.
 
 mod anatomy;
+#[cfg(feature = "text")]
+mod anatomy_json;
 mod append_vec;
+#[cfg(feature = "check")]
 mod check;
 mod data;
 mod decode;
@@ -16,6 +19,7 @@ mod source;
 mod stream;
 
 pub use anatomy::{BufferInfo, FieldInfo, Message, NodeInfo};
+#[cfg(feature = "check")]
 pub(crate) use check::{Sound, read_batch, read_footer, same_schema};
 pub(crate) use data::Options;
 pub use data::Validate;

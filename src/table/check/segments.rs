@@ -10,12 +10,12 @@ use arrow_schema::SchemaRef;
 
 use super::footer_check::{self, Wrong};
 use crate::array::Bytes;
-use crate::dataset::{Source, schema_difference};
+use crate::dataset::{Source, order, schema_difference};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
 use crate::ipc::{Ipc, IpcSchema, Options, Sound, zeros};
 use crate::map::{Mapping, Mode, boot_id};
 use crate::parallel;
-use crate::rows::{Entries, Kind, PlanNode, order};
+use crate::rows::{Entries, Kind, PlanNode};
 use crate::table::format::{Record, SEQUENCE, record_len};
 use crate::table::reader::{Chain, Segment, chain, checksum, is_locked, segment};
 use crate::table::writer::front_of;

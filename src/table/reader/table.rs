@@ -547,12 +547,6 @@ impl Dataset {
         }
         Ok(Dataset::of_pieces(self.schema().clone(), pieces))
     }
-
-    /// The number of the dataset's first row in its table: rows keep their numbers when earlier ones are dropped. 0 for
-    /// what is no table.
-    pub fn first_row(&self) -> u64 {
-        first_row(self)
-    }
 }
 
 /// The segment of `dataset`, a table, that begins with row number `start`, as a dataset of its own.
@@ -601,7 +595,7 @@ fn is_newest(piece: &Piece) -> bool {
 
 /// See [`Dataset::first_row`].
 pub(in crate::table) fn first_row(dataset: &Dataset) -> u64 {
-    dataset.pieces().first().map_or(0, |piece| piece.source.first_row() + piece.start)
+    dataset.first_row()
 }
 
 /// What a follower sleeps on: the live segment's file, where its words are, and the sequence it has seen.

@@ -3,10 +3,11 @@
 use super::growing::Growing;
 use super::writer::Writer;
 use crate::array::Value;
+use crate::dataset::Key;
+use crate::dataset::order::comparable;
 use crate::error::{Error, Result};
 use crate::map::guard;
-use crate::rows::order::comparable;
-use crate::rows::{Key, check_values, find_keys, has_room, put_row, row_needs};
+use crate::rows::{check_values, find_keys, has_room, put_row, row_needs};
 
 impl Writer {
     /// Appends one row: a value for each column, in the table's order. Integers stand for dates, times and timestamps in

@@ -10,10 +10,10 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::background::Keeper;
 use super::growing::{Growing, Shape, Shared};
-use crate::dataset::{Dataset, schema_difference};
+use crate::dataset::{Dataset, Key, order, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, Look, Medium, boot_id, guard, remote, remove_parts};
-use crate::rows::{Entries, Incoming, Key, Mark, Place, Plan, PlanDictionary, arrays_of, order};
+use crate::rows::{Entries, Incoming, Mark, Place, Plan, PlanDictionary, arrays_of};
 use crate::table::format::{SEGMENT_ROWS, SORTED_BY};
 use crate::table::reader::{Chain, chain, dropped, first_row, segment, setting, table};
 

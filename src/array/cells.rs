@@ -2,21 +2,21 @@
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
-use crate::array::Value;
+use super::value::Value;
 
 /// The bytes of the widest fixed-width value.
-pub(super) const WIDEST: usize = 32;
+pub(crate) const WIDEST: usize = 32;
 
 /// Whether a signed integer of 64 bits is what the type stores.
 #[inline]
-pub(super) fn is_signed_word(data_type: &DataType) -> bool {
+pub(crate) fn is_signed_word(data_type: &DataType) -> bool {
     use DataType::{Date64, Duration, Int64, Time64, Timestamp};
     matches!(data_type, Int64 | Timestamp(..) | Date64 | Time64(_) | Duration(_))
 }
 
 /// The bytes of a fixed-width value, first ones first, and how many they are.
 #[inline]
-pub(super) fn fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WIDEST], usize)> {
+pub(crate) fn fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WIDEST], usize)> {
     use DataType::*;
     let number = match value {
         Value::Float64(x) => return float(data_type, *x),
@@ -131,7 +131,7 @@ fn interval(data_type: &DataType, months: i32, days: i32, nanoseconds: i64) -> O
 }
 
 /// `n` of `unit` in `own` units, where that is a whole number.
-pub(super) fn scaled(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
+pub(crate) fn scaled(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
     let per_second = |unit| match unit {
         TimeUnit::Second => 1i128,
         TimeUnit::Millisecond => 1_000,

@@ -6,8 +6,9 @@ use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 
-use crate::array::{Value, value};
-use crate::dataset::{Dataset, Piece};
+use super::dataset::Dataset;
+use super::source::Piece;
+use crate::array::{Value, cells, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::Look;
 use crate::types::type_name;
@@ -198,19 +199,19 @@ pub(crate) fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key>
         (Float16 | Float32 | Float64, _) => stored_float(data_type, value),
         (Utf8 | LargeUtf8 | Utf8View, Value::Str(_)) => Key::of(value),
         (Binary | LargeBinary | BinaryView | FixedSizeBinary(_), Value::Bytes(_)) => Key::of(value),
-        (own, _) if own.is_decimal() => super::cells::fixed(own, value).map(|(raw, width)| stored_decimal(raw, width)),
+        (own, _) if own.is_decimal() => cells::fixed(own, value).map(|(raw, width)| stored_decimal(raw, width)),
         (own, _) if own.is_integer() && number => Key::of(value),
         _ => None,
     }
 }
 
 fn scaled_down(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<Key> {
-    super::cells::scaled(n, unit, own).map(Key::Int)
+    cells::scaled(n, unit, own).map(Key::Int)
 }
 
 /// The float as the column stores it.
 fn stored_float(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
-    let (raw, _) = super::cells::fixed(data_type, value)?;
+    let (raw, _) = cells::fixed(data_type, value)?;
     let x = match data_type {
         DataType::Float16 => half::f16::from_le_bytes([raw[0], raw[1]]).to_f64(),
         DataType::Float32 => f32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]).into(),

@@ -1,0 +1,40 @@
+//! Frames of lz4 and zstd. Without the feature `compression` `codec_missing` stands in its place.
+
+use std::io::{self, Read, Write};
+
+use super::message::Compression;
+use crate::error::Result;
+
+/// Whether there is such a codec: there are both.
+pub(super) fn expect(_codec: Compression) -> Result<()> {
+    Ok(())
+}
+
+/// Fills `into` from a frame, which must hold just that where `whole`, and may hold more else.
+pub(super) fn decompress(frame: &[u8], codec: Compression, into: &mut [u8], whole: bool) -> io::Result<()> {
+    match codec {
+        Compression::Zstd if whole => {
+            let came = zstd::bulk::Decompressor::new()?.decompress_to_buffer(frame, into)?;
+            if came == into.len() { Ok(()) } else { Err(io::Error::other(format!("only {came} came"))) }
+        }
+        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(frame)?.read_exact(into),
+        Compression::Lz4 => {
+            let mut decoder = lz4_flex::frame::FrameDecoder::new(frame);
+            decoder.read_exact(into)?;
+            if whole && decoder.read(&mut [0])? > 0 { Err(io::Error::other("more came")) } else { Ok(()) }
+        }
+    }
+}
+
+/// Appends a frame of `plain`.
+pub(super) fn compress(plain: &[u8], codec: Compression, into: &mut Vec<u8>) -> io::Result<()> {
+    match codec {
+        Compression::Lz4 => {
+            let mut encoder = lz4_flex::frame::FrameEncoder::new(into);
+            encoder.write_all(plain)?;
+            encoder.finish()?;
+            Ok(())
+        }
+        Compression::Zstd => zstd::stream::copy_encode(plain, into, 1),
+    }
+}
