@@ -11,7 +11,7 @@ pub(crate) const SEGMENT: [u8; 8] = *b"ArrwWood";
 const PAGE: usize = 4096;
 
 /// The metadata of a message that holds nothing, which is a segment's second: what `empty_metadata` writes.
-const EMPTY: [u8; 0] = [];
+const EMPTY: [u8; 20] = [12, 0, 0, 0, 0, 0, 6, 0, 8, 0, 6, 0, 6, 0, 0, 0, 0, 0, 4, 0];
 
 /// Where a segment's Schema message has its metadata, and where its header begins.
 pub(crate) struct Front {
