@@ -7,10 +7,16 @@ use std::convert::Infallible;
 use std::iter::Peekable;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use crate::map::{adopt, is_inside, lend};
+
+/// Locks, also where a thread has panicked meanwhile: what this crate keeps behind locks is whole at any moment, or was
+/// written last.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Bytes of input that a further thread must have to be worth its start, and that a thread takes at once.
 const SHARE: usize = 1 << 20;
@@ -92,7 +98,7 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
 
     fn lock(&self) -> MutexGuard<'_, (Peekable<Items>, usize)> {
         // A panic of the items' maker ends the whole call.
-        self.items.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.items)
     }
 
     fn is_empty(&self) -> bool {

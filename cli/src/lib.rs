@@ -6,12 +6,10 @@ mod check;
 mod compact;
 mod completions;
 mod create;
-mod demo;
 mod head;
 mod import;
 mod input;
 mod inspect;
-mod live;
 mod rows;
 mod schema;
 mod shell;
@@ -53,7 +51,6 @@ enum Verb {
     Append(append::Append),
     Compact(compact::Compact),
     Completions(completions::Completions),
-    Demo(demo::Demo),
 }
 
 impl Verb {
@@ -73,7 +70,6 @@ impl Verb {
             Verb::Append(append) => append.run(out),
             Verb::Compact(compact) => compact.run(out),
             Verb::Completions(completions) => completions.run(out, &mut Command::command()),
-            Verb::Demo(demo) => demo.run(out),
         }?;
         Ok(0)
     }

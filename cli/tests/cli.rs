@@ -276,18 +276,6 @@ fn csv_tells_null_from_empty_text() {
 }
 
 #[test]
-fn demo_leaves_its_file_where_it_is_told() {
-    let data = data();
-    let text = printed(&run(&data, &["demo", "--keep", "made"]));
-    assert!(text.contains("Dataset: 5,600,000 rows × 3 columns, 1 batch in made/stocks.arrow\n"), "{text}");
-    assert!(text.contains("the sum of price is ") && text.contains("\nSchema at 8, "), "{text}");
-    assert!(printed(&run(&data, &["check", "made/stocks.arrow"])).contains(": ok, "));
-    assert_eq!(text.matches("  seen after ").count(), 25, "{text}");
-    assert!(text.contains("\n25 rows, the sum of price is "), "{text}");
-    assert_eq!(printed(&run(&data, &["check", "made/ticks"])), "made/ticks: ok, 25 rows, 1 batch\n");
-}
-
-#[test]
 fn failures_are_one_line_and_usage_errors_exit_with_2() {
     let data = data();
     assert!(failed(&run(&data, &["head", "none.arrow"])).contains("none.arrow: "));
@@ -335,7 +323,6 @@ fn every_verb_has_help_with_an_example() {
         "append",
         "compact",
         "completions",
-        "demo",
     ] {
         let help = printed(&run(&data, &[verb, "--help"]));
         assert!(help.contains(&format!("Example: arrowwood {verb}")), "{help}");

@@ -3,6 +3,7 @@
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use super::value::Value;
+use crate::types::per_second;
 
 /// The bytes of the widest fixed-width value.
 pub(crate) const WIDEST: usize = 32;
@@ -132,15 +133,25 @@ fn interval(data_type: &DataType, months: i32, days: i32, nanoseconds: i64) -> O
 
 /// `n` of `unit` in `own` units, where that is a whole number.
 pub(crate) fn scaled(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
-    let per_second = |unit| match unit {
-        TimeUnit::Second => 1i128,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    };
+    let per_second = |unit| i128::from(per_second(unit));
     if unit == own {
         return Some(n.into());
     }
     let product = i128::from(n) * per_second(own);
     (product % per_second(unit) == 0).then(|| product / per_second(unit))
+}
+
+/// The view of a text that, if it is long, stands at `at` of buffer 0.
+#[inline]
+pub(crate) fn view(text: &[u8], at: u64) -> [u8; 16] {
+    let mut view = [0; 16];
+    view[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
+    match text.len() {
+        0..=12 => view[4..4 + text.len()].copy_from_slice(text),
+        _ => {
+            view[4..8].copy_from_slice(&text[..4]);
+            view[12..].copy_from_slice(&(at as u32).to_le_bytes());
+        }
+    }
+    view
 }

@@ -69,6 +69,17 @@ pub enum Value<'a> {
     Union(&'a FieldRef, Box<Value<'a>>),
 }
 
+impl Value<'_> {
+    /// Whether it is null, or a union with a null member.
+    pub fn is_null(&self) -> bool {
+        match self {
+            Value::Null => true,
+            Value::Union(_, member) => member.is_null(),
+            _ => false,
+        }
+    }
+}
+
 /// The items of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {

@@ -4,12 +4,13 @@
 
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::DataType;
 
 use crate::array::{Value, value};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::Look;
+use crate::types::per_second;
 
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
@@ -82,15 +83,6 @@ fn check_days(array: &ArrayData) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
 }
 
 #[cfg(test)]

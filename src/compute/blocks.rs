@@ -7,8 +7,8 @@ use std::ops::Range;
 use arrow_buffer::NullBuffer;
 use arrow_data::ArrayData;
 
-use super::access::fixed_width;
 use super::frame::{AT_ONCE, BLOCK, Frame};
+use crate::array::access::fixed_width;
 use crate::dataset::{Column, Plain};
 use crate::error::Result;
 use crate::parallel;

@@ -12,6 +12,9 @@ pub(super) const BLOCK: usize = 1 << 16;
 /// Batches that a thread looks for at once.
 pub(super) const AT_ONCE: usize = 1 << 10;
 
+/// What a value that lies anywhere costs, in bytes that could be read in a row meanwhile.
+pub(super) const ANYWHERE: usize = 64;
+
 /// A dataset's batches, counted, in blocks.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {

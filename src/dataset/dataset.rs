@@ -393,7 +393,7 @@ impl Dataset {
         if let [piece] = &self.pieces[..] {
             return Ok((piece, row));
         }
-        let mut ends = self.ends.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut ends = parallel::lock(&self.ends);
         while ends.last().is_none_or(|&end| end <= row) && ends.len() < self.pieces.len() {
             let end = ends.last().copied().unwrap_or(0).saturating_add(self.pieces[ends.len()].rows()?);
             ends.push(end);

@@ -14,6 +14,7 @@ use arrow_schema::{DataType, FieldRef};
 use super::entries::Entries;
 use super::plan::{Kind, Plan, PlanNode};
 use super::sink::Place;
+use crate::array::cells::view;
 use crate::array::{Value, key, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{field_type_name, type_name};
@@ -570,18 +571,4 @@ fn put_views(
     put_large(into, node.region + 2, base, &text)?;
     into.now().counters[counter] = base + text.len() as u64;
     Ok(())
-}
-
-/// The view of a text that, if it is long, stands at `at` of buffer 0.
-pub(super) fn view(text: &[u8], at: u64) -> [u8; 16] {
-    let mut view = [0; 16];
-    view[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
-    match text.len() {
-        0..=12 => view[4..4 + text.len()].copy_from_slice(text),
-        _ => {
-            view[4..8].copy_from_slice(&text[..4]);
-            view[12..].copy_from_slice(&(at as u32).to_le_bytes());
-        }
-    }
-    view
 }

@@ -2,12 +2,11 @@
 
 use arrow_schema::DataType;
 
-use super::append::view;
 use super::entries::Entries;
 use super::plan::{Kind, Plan, PlanNode};
 use super::sink::Place;
 use crate::array::Value;
-use crate::array::cells::{WIDEST, fixed, is_signed_word};
+use crate::array::cells::{WIDEST, fixed, is_signed_word, view};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Whether there is a value for each column, and fits it.

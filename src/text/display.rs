@@ -12,7 +12,7 @@ use chrono::{DateTime, NaiveDate};
 use crate::array::{Items, Value};
 use crate::error::{Error, Result};
 use crate::map::guard;
-use crate::types::unit_name;
+use crate::types::{per_second, unit_name};
 
 // ---- numbers and times ----
 
@@ -68,12 +68,7 @@ const DAY: i64 = 86_400;
 
 /// Whole seconds, rounded down, and the nanoseconds that are left.
 fn split(count: i64, unit: TimeUnit) -> (i64, i64) {
-    let per_second = match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    };
+    let per_second = per_second(unit);
     (count.div_euclid(per_second), count.rem_euclid(per_second) * (1_000_000_000 / per_second))
 }
 

@@ -217,6 +217,16 @@ pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
     }
 }
 
+/// How many of a unit are a second.
+pub(crate) fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
 /// `LargeUtf8` as `large_utf8`.
 fn snake_case(name: &str) -> String {
     let mut snake = String::new();

@@ -3,6 +3,6 @@
 pub mod layout;
 mod parse;
 
-pub(crate) use layout::{Layout, Role, layout, unit_name};
+pub(crate) use layout::{Layout, Role, layout, per_second, unit_name};
 pub use layout::{field_type_name, type_name};
 pub use parse::{parse_schema, parse_type};

@@ -9,7 +9,7 @@ use multiversion::multiversion;
 use super::groups::{Groups, cell};
 use super::intern::Cell;
 use super::state::{Kind, State, Sum};
-use crate::compute::access::{Keys, dictionary_of, fixed_values, is_same};
+use crate::array::access::{Keys, dictionary_of, fixed_values, is_same};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::LANES;
 use crate::compute::select::{Condition, Test};

@@ -7,8 +7,8 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::intern::{Cell, Interner, packed_short};
+use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values, is_same};
 use crate::array::{Value, value};
-use crate::compute::access::{Bits, Keys, Texts, dictionary_of, fixed_values, is_same};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::OUT;
 use crate::compute::select::Mask;

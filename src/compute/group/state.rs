@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 
 use super::groups::{Groups, cell};
 use super::intern::Cell;
-use crate::compute::access::fixed_values;
+use crate::array::access::fixed_values;
 use crate::compute::frame::Frame;
 use crate::compute::kernels::{FloatSum, add_f64, add_squares_f64};
 use crate::compute::reduce::{

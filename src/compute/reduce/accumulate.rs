@@ -4,13 +4,16 @@
 
 use std::ops::Range;
 
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
 use multiversion::multiversion;
 
-use crate::compute::access::{Bits, decoded, fixed_values};
+use crate::array::access::{Bits, fixed_values};
+use crate::array::{slice, to_array};
 use crate::compute::kernels::decimal_to_f64;
 use crate::compute::select::Mask;
 use crate::error::{Error, Result};
@@ -215,5 +218,15 @@ pub(in crate::compute) fn number_rows<T>(
             work(&decoded, 0..rows.len())
         }
         _ => work(array, rows),
+    }
+}
+
+/// Rows of a dictionary column as values.
+fn decoded(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
+    let rows = to_array(slice(array, rows.start, rows.len()));
+    let values = rows.as_any_dictionary_opt().map(|rows| arrow_select::take::take(rows.values(), rows.keys(), None));
+    match values {
+        Some(values) => values.map(|values| values.to_data()).map_err(|e| Error::invalid(e.to_string())),
+        None => Ok(rows.to_data()),
     }
 }

@@ -10,7 +10,7 @@ use arrow_schema::{DataType, TimeUnit};
 use super::predicate::{Literal, Operator, Owned};
 use crate::compute::kernels::decimal_to_f64;
 use crate::error::{Error, Result};
-use crate::types::type_name;
+use crate::types::{per_second, type_name};
 
 /// What a value has to be.
 #[derive(Clone, Debug)]
@@ -179,22 +179,22 @@ fn number(data_type: &DataType, literal: &Owned) -> Option<Scaled> {
         (Timestamp(unit, zone), Owned::Timestamp(time, own, zoned))
             if zoned.is_none_or(|zoned| zoned == zone.is_some()) =>
         {
-            Some(ratio((*time).into(), per_second(*unit), per_second(*own)))
+            Some(ratio((*time).into(), each_second(*unit), each_second(*own)))
         }
-        (Timestamp(unit, None), Owned::Date(days)) => whole(i128::from(*days) * 86_400 * per_second(*unit)),
+        (Timestamp(unit, None), Owned::Date(days)) => whole(i128::from(*days) * 86_400 * each_second(*unit)),
         (Date32, Owned::Date(days)) => whole((*days).into()),
         (Date64, Owned::Date(days)) => whole(i128::from(*days) * 86_400_000),
         (Date32, Owned::Timestamp(time, own, None | Some(false))) => {
-            Some(ratio((*time).into(), 1, 86_400 * per_second(*own)))
+            Some(ratio((*time).into(), 1, 86_400 * each_second(*own)))
         }
         (Date64, Owned::Timestamp(time, own, None | Some(false))) => {
-            Some(ratio((*time).into(), 1_000, per_second(*own)))
+            Some(ratio((*time).into(), 1_000, each_second(*own)))
         }
         (Time32(unit) | Time64(unit), Owned::Time(time, own)) => {
-            Some(ratio((*time).into(), per_second(*unit), per_second(*own)))
+            Some(ratio((*time).into(), each_second(*unit), each_second(*own)))
         }
         (Duration(unit), Owned::Duration(length, own)) => {
-            Some(ratio((*length).into(), per_second(*unit), per_second(*own)))
+            Some(ratio((*length).into(), each_second(*unit), each_second(*own)))
         }
         (other, _) if other.is_integer() => decimal(literal, 0),
         _ => None,
@@ -284,6 +284,10 @@ fn range(data_type: &DataType, operator: Operator, (low, high): Scaled) -> Test 
     }
 }
 
+fn each_second(unit: TimeUnit) -> i128 {
+    per_second(unit).into()
+}
+
 /// The smallest and largest number that a column can hold.
 pub(in crate::compute) fn limits(data_type: &DataType) -> (i256, i256) {
     let bits = match data_type {
@@ -295,14 +299,5 @@ pub(in crate::compute) fn limits(data_type: &DataType) -> (i256, i256) {
     match data_type.is_unsigned_integer() {
         true => (i256::ZERO, i256::from_i128(i128::MAX >> (127 - bits))),
         false => (i256::from_i128(-(1 << (bits - 1))), i256::from_i128((1 << (bits - 1)) - 1)),
-    }
-}
-
-fn per_second(unit: TimeUnit) -> i128 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
     }
 }

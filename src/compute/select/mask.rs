@@ -10,8 +10,8 @@ use multiversion::multiversion;
 
 use super::compare::Test;
 use super::predicate::{Node, Operator, Predicate};
-use crate::array::{Value, value};
-use crate::compute::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
+use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
+use crate::array::value;
 use crate::compute::frame::Frame;
 use crate::compute::kernels::Number;
 use crate::error::{Error, ErrorKind, Result};
@@ -166,7 +166,7 @@ pub(in crate::compute) fn nulls(array: &ArrayData, rows: &Range<usize>, wanted: 
     use DataType::{Dictionary, Null, RunEndEncoded, Union};
     let mut mask = match array.data_type() {
         Null | Dictionary(..) | RunEndEncoded(..) | Union(..) => {
-            let found = rows.clone().map(|row| Ok(is_null(&value(array, row)?))).collect::<Result<Vec<_>>>()?;
+            let found = rows.clone().map(|row| Ok(value(array, row)?.is_null())).collect::<Result<Vec<_>>>()?;
             Mask::collect(rows.len(), |row| found[row])
         }
         _ => {
@@ -179,14 +179,6 @@ pub(in crate::compute) fn nulls(array: &ArrayData, rows: &Range<usize>, wanted: 
         mask.flip();
     }
     Ok(mask)
-}
-
-fn is_null(value: &Value<'_>) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Union(_, member) => is_null(member),
-        _ => false,
-    }
 }
 
 /// The rows whose value is known to pass the test, or to fail it.

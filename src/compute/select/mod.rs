@@ -1,20 +1,17 @@
 //! Rows by number or by condition: `take`, `filter`, `shuffle`, and what they gather rows with.
 //!
 //! In reading order: `random`, `predicate` (conditions), `compare` (values against one), `mask` (rows that a condition
-//! keeps), `gather` and `unify` (rows of several arrays as one; their dictionaries), `compress` (rows that have bits),
-//! `plain` (the same of bytes in place), `take`, `filter`, `shuffle`.
+//! keeps), `compress` (rows that have bits), `plain` (rows of bytes in place), `take`, `filter`, `shuffle`.
 
 mod compare;
 mod compress;
 mod filter;
-mod gather;
 mod mask;
 mod plain;
 mod predicate;
 mod random;
 mod shuffle;
 mod take;
-mod unify;
 
 pub(super) use compare::{Test, limits};
 pub(super) use mask::{Condition, Mask, nulls};

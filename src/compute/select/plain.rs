@@ -8,11 +8,11 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::compress;
-use super::gather::{ANYWHERE, Pick, fixed_from};
 use super::mask::Span;
+use crate::array::access::fixed_width;
+use crate::array::gather::{Pick, fixed_from};
 use crate::array::{Parts, validate};
-use crate::compute::access::fixed_width;
-use crate::compute::frame::{AT_ONCE, Frame};
+use crate::compute::frame::{ANYWHERE, AT_ONCE, Frame};
 use crate::dataset::Plain;
 use crate::error::Result;
 use crate::parallel;

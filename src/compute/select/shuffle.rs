@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_data::ArrayData;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 
 use super::random::Random;
 use super::take::Picked;
-use super::unify;
-use crate::array::validate;
+use crate::array::access::dictionary_of;
+use crate::array::{merge, validate};
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, Footprint, Location, Source};
 use crate::error::{Error, Result};
@@ -37,12 +37,22 @@ impl Dataset {
 fn batch_rows(dataset: &Dataset) -> Result<usize> {
     let mut rows = BLOCK;
     for (column, field) in dataset.schema().fields().iter().enumerate() {
-        let most = unify::narrowest(field.data_type());
-        if most < rows && !unify::shares(&Frame::of(dataset)?, column, most)? {
+        let most = merge::narrowest(field.data_type());
+        if most < rows && !shares(&Frame::of(dataset)?, column, most)? {
             rows = most;
         }
     }
     Ok(rows)
+}
+
+/// Whether a column has dictionaries of no more than `most` different values together.
+fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
+    let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
+    if arrays.iter().any(|array| !matches!(array.data_type(), DataType::Dictionary(..))) {
+        return Ok(false);
+    }
+    let dictionaries = arrays.iter().map(|array| dictionary_of(array)).collect::<Result<Vec<_>>>()?;
+    merge::has_at_most(&dictionaries, most)
 }
 
 fn shuffled<T>(rows: impl Iterator<Item = T>, seed: u64) -> Vec<T> {

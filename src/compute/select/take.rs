@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
-use super::gather::{ANYWHERE, Pick, gather};
 use super::mask::{Mask, Span};
 use super::plain::Plains;
 use super::random::Random;
+use crate::array::gather::{Pick, gather};
 use crate::array::validate;
-use crate::compute::frame::Frame;
+use crate::compute::frame::{ANYWHERE, Frame};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::Look;

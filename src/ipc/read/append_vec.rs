@@ -4,18 +4,18 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// 2³² − 1 items are more than any address space has room for batches.
-const SHELVES: usize = 32;
+const CHUNKS: usize = 32;
 
-/// Items in shelves of 1, 2, 4, 8 … places.
+/// Items in chunks of 1, 2, 4, 8 … places.
 #[derive(Debug)]
-pub(super) struct Shelf<T> {
-    shelves: [OnceLock<Box<[OnceLock<T>]>>; SHELVES],
+pub(super) struct AppendVec<T> {
+    chunks: [OnceLock<Box<[OnceLock<T>]>>; CHUNKS],
     len: AtomicUsize,
 }
 
-impl<T> Shelf<T> {
-    pub(in crate::ipc) fn new() -> Shelf<T> {
-        Shelf { shelves: [const { OnceLock::new() }; SHELVES], len: AtomicUsize::new(0) }
+impl<T> AppendVec<T> {
+    pub(in crate::ipc) fn new() -> AppendVec<T> {
+        AppendVec { chunks: [const { OnceLock::new() }; CHUNKS], len: AtomicUsize::new(0) }
     }
 
     pub(in crate::ipc) fn len(&self) -> usize {
@@ -27,17 +27,17 @@ impl<T> Shelf<T> {
         if i >= self.len() {
             return None;
         }
-        let (shelf, place) = Self::locate(i);
-        self.shelves.get(shelf)?.get()?.get(place)?.get()
+        let (chunk, place) = Self::locate(i);
+        self.chunks.get(chunk)?.get()?.get(place)?.get()
     }
 
     /// Adds an item; false when there is no place left. Only one thread may push at a time; the walker holds a mutex
     /// for that.
     pub(super) fn push(&self, item: T) -> bool {
         let len = self.len.load(Ordering::Relaxed);
-        let (shelf, place) = Self::locate(len);
-        let Some(places) = self.shelves.get(shelf) else { return false };
-        let places = places.get_or_init(|| (0..1usize << shelf).map(|_| OnceLock::new()).collect());
+        let (chunk, place) = Self::locate(len);
+        let Some(places) = self.chunks.get(chunk) else { return false };
+        let places = places.get_or_init(|| (0..1usize << chunk).map(|_| OnceLock::new()).collect());
         let stored = places.get(place).is_some_and(|empty| empty.set(item).is_ok());
         if stored {
             self.len.store(len + 1, Ordering::Release);
@@ -59,27 +59,27 @@ impl<T> Shelf<T> {
     }
 
     fn locate(i: usize) -> (usize, usize) {
-        let shelf = (i + 1).ilog2() as usize;
-        (shelf, i + 1 - (1 << shelf))
+        let chunk = (i + 1).ilog2() as usize;
+        (chunk, i + 1 - (1 << chunk))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::append_vec::Shelf;
+    use super::super::append_vec::AppendVec;
 
     #[test]
     fn items_stay_where_they_are() {
-        let shelf = Shelf::new();
-        shelf.push(0usize);
-        let first = shelf.get(0).map(std::ptr::from_ref);
+        let list = AppendVec::new();
+        list.push(0usize);
+        let first = list.get(0).map(std::ptr::from_ref);
         for i in 1..1000 {
-            shelf.push(i);
+            list.push(i);
         }
-        assert_eq!(shelf.get(0).map(std::ptr::from_ref), first);
-        assert!((0..1000).all(|i| shelf.get(i) == Some(&i)));
-        assert_eq!((shelf.len(), shelf.get(1000)), (1000, None));
-        assert_eq!(shelf.partition_point(|&i| i < 617), 617);
-        assert_eq!(shelf.partition_point(|_| true), 1000);
+        assert_eq!(list.get(0).map(std::ptr::from_ref), first);
+        assert!((0..1000).all(|i| list.get(i) == Some(&i)));
+        assert_eq!((list.len(), list.get(1000)), (1000, None));
+        assert_eq!(list.partition_point(|&i| i < 617), 617);
+        assert_eq!(list.partition_point(|_| true), 1000);
     }
 }

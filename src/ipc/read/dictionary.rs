@@ -16,12 +16,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arrow_data::ArrayData;
 use arrow_data::transform::MutableArrayData;
 
-use super::append_vec::Shelf;
+use super::append_vec::AppendVec;
 use super::data::IpcData;
 use super::decode::{Batch, Dictionaries};
 use crate::array::{buffer, validate};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, Frame, Header, IpcSchema, Node};
+use crate::parallel::lock;
 
 /// A moment of the walk: the number of dictionary batches met before. Everything in a file is of the last one.
 pub(super) type Epoch = usize;
@@ -30,7 +31,7 @@ pub(super) type Epoch = usize;
 #[derive(Debug)]
 struct Dictionary {
     node: Arc<Node>,
-    versions: Shelf<(Epoch, Version)>,
+    versions: AppendVec<(Epoch, Version)>,
 }
 
 impl Dictionary {
@@ -70,7 +71,7 @@ impl DictionarySet {
         let mut found = HashMap::new();
         for column in &schema.columns {
             column.dictionaries(&mut |id, node| {
-                found.insert(id, Dictionary { node: node.clone(), versions: Shelf::new() });
+                found.insert(id, Dictionary { node: node.clone(), versions: AppendVec::new() });
             });
         }
         DictionarySet(found)
@@ -142,7 +143,7 @@ pub(super) struct Version {
 
 #[derive(Debug)]
 struct Chain {
-    links: Shelf<Link>,
+    links: AppendVec<Link>,
     whole: OnceLock<ArrayData>,
     /// Held while putting it together, which threads that meet here would else all do.
     putting: Mutex<()>,
@@ -202,7 +203,7 @@ impl Link {
 impl Version {
     fn new(first: Link) -> Version {
         let rows = first.rows;
-        let links = Shelf::new();
+        let links = AppendVec::new();
         links.push(first);
         Version { chain: Arc::new(Chain { links, whole: OnceLock::new(), putting: Mutex::new(()) }), links: 1, rows }
     }
@@ -249,7 +250,7 @@ impl Chain {
                 format!("strict: dictionary {id} comes in deltas and can't be had in one piece without a copy");
             return Err(Error::new(ErrorKind::CopyNeeded, message));
         }
-        let _alone = self.putting.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _alone = lock(&self.putting);
         if let Some(whole) = self.whole.get() {
             return Ok(whole);
         }

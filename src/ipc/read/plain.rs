@@ -14,21 +14,21 @@ use crate::error::Result;
 use crate::ipc::framing::{Node, length};
 
 /// The most places that are kept: 32 MiB.
-const MOST_SPOTS: usize = 1 << 22;
+const MOST_OFFSETS: usize = 1 << 22;
 
 /// Where the values of columns begin, as far as they were asked for: 8 bytes for each column of each batch, those of a
 /// batch side by side, so that rows of many batches are found in few cache lines.
 #[derive(Debug, Default)]
-pub(super) struct Spots(OnceLock<Box<[AtomicU64]>>);
+pub(super) struct ValueOffsets(OnceLock<Box<[AtomicU64]>>);
 
 /// Where values begin in the file, and whether nulls are among them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Spot {
+struct ValueOffset {
     offset: usize,
     has_nulls: bool,
 }
 
-impl Spots {
+impl ValueOffsets {
     /// One for each column of batch `batch`; none where they would be too many.
     pub(super) fn of_batch(
         &self,
@@ -38,13 +38,13 @@ impl Spots {
     ) -> Option<&[AtomicU64]> {
         let made = || {
             let all = batches().saturating_mul(columns);
-            (0..if all > MOST_SPOTS { 0 } else { all }).map(|_| AtomicU64::new(0)).collect()
+            (0..if all > MOST_OFFSETS { 0 } else { all }).map(|_| AtomicU64::new(0)).collect()
         };
         self.0.get_or_init(made).get(batch * columns..(batch + 1) * columns)
     }
 }
 
-impl Spot {
+impl ValueOffset {
     /// What is out of the ordinary.
     const NONE: u64 = 1;
 
@@ -53,9 +53,9 @@ impl Spot {
         (self.offset as u64 + 1) << 1 | u64::from(self.has_nulls)
     }
 
-    fn unpacked(word: u64) -> Option<Spot> {
+    fn unpacked(word: u64) -> Option<ValueOffset> {
         let offset = usize::try_from((word >> 1).checked_sub(1)?).ok()?;
-        Some(Spot { offset, has_nulls: word & 1 == 1 })
+        Some(ValueOffset { offset, has_nulls: word & 1 == 1 })
     }
 }
 
@@ -86,11 +86,11 @@ impl<'a> PlainBatch<'a> {
                 if known.is_none() {
                     known = Some(header()?);
                 }
-                let spot = known.as_deref().and_then(|header| spot(self.data, header, column, width));
-                word = spot.map_or(Spot::NONE, Spot::packed);
+                let found = known.as_deref().and_then(|header| value_offset(self.data, header, column, width));
+                word = found.map_or(ValueOffset::NONE, ValueOffset::packed);
                 kept.inspect(|kept| kept.store(word, Ordering::Relaxed));
             }
-            into.push(Spot::unpacked(word).and_then(|Spot { offset, has_nulls }| {
+            into.push(ValueOffset::unpacked(word).and_then(|ValueOffset { offset, has_nulls }| {
                 let values = self.data.bytes.get(offset, self.rows.checked_mul(width)?)?;
                 Some(Plain { values, has_nulls })
             }));
@@ -100,7 +100,7 @@ impl<'a> PlainBatch<'a> {
 }
 
 /// `None` where anything is out of the ordinary: the decoder knows what to do, or what to say.
-fn spot(data: &IpcData, batch: &Batch, column: usize, width: usize) -> Option<Spot> {
+fn value_offset(data: &IpcData, batch: &Batch, column: usize, width: usize) -> Option<ValueOffset> {
     let node = data.schema.columns.get(column)?;
     let as_stored = batch.header.compression.is_none() && !data.schema.big_endian && !data.options.thorough;
     if !as_stored || !is_plain(node) {
@@ -118,7 +118,7 @@ fn spot(data: &IpcData, batch: &Batch, column: usize, width: usize) -> Option<Sp
     let (body, body_len) = batch.body;
     let needed = batch.header.rows.checked_mul(width)?;
     let fits = needed <= len && offset.checked_add(len)? <= body_len;
-    fits.then_some(Spot { offset: body.checked_add(offset)?, has_nulls: nulls > 0 })
+    fits.then_some(ValueOffset { offset: body.checked_add(offset)?, has_nulls: nulls > 0 })
 }
 
 /// Whether a column has a bitmap and values that can be anything, or keys.
@@ -128,15 +128,15 @@ fn is_plain(node: &Node) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plain::Spot;
+    use super::super::plain::ValueOffset;
 
     #[test]
     fn spots_fit_into_words() {
         for (offset, has_nulls) in [(0, false), (0, true), (1, false), (usize::MAX >> 2, true)] {
-            let spot = Spot { offset, has_nulls };
-            assert!(spot.packed() > Spot::NONE);
-            assert_eq!(Spot::unpacked(spot.packed()), Some(spot));
+            let found = ValueOffset { offset, has_nulls };
+            assert!(found.packed() > ValueOffset::NONE);
+            assert_eq!(ValueOffset::unpacked(found.packed()), Some(found));
         }
-        assert_eq!(Spot::unpacked(Spot::NONE), None);
+        assert_eq!(ValueOffset::unpacked(ValueOffset::NONE), None);
     }
 }

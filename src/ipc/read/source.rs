@@ -17,16 +17,17 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::append_vec::Shelf;
+use super::append_vec::AppendVec;
 use super::data::{IpcData, Options, Seen, Validate, at_message, body_end, never_written, unexpected};
 use super::decode::Batch;
 use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
-use super::plain::{PlainBatch, Spots};
+use super::plain::{PlainBatch, ValueOffsets};
 use crate::array::{Bytes, validate};
 use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
 use crate::error::{Error, Result};
 use crate::ipc::framing::{DictionaryHeader, Footer, Found, Frame, Header, Kind, Node, Window, find, rows_of};
 use crate::map::{Look, Mapping};
+use crate::parallel::lock;
 
 /// An IPC file or stream.
 #[derive(Debug)]
@@ -34,11 +35,11 @@ pub(crate) struct Ipc {
     pub(super) data: IpcData,
     pub(super) dictionaries: DictionarySet,
     walk: Mutex<Walk>,
-    pub(super) entries: Shelf<Entry>,
+    pub(super) entries: AppendVec<Entry>,
     /// The batches of a file, which can be read in any order; those of a stream hang on their entries.
     blocks: Box<[OnceLock<Box<Decoded>>]>,
     /// Where columns of numbers lie.
-    spots: Spots,
+    offsets: ValueOffsets,
     done: AtomicBool,
     /// What was left behind the last whole batch of a file opened with `partial`.
     left: OnceLock<String>,
@@ -82,9 +83,9 @@ impl Ipc {
         let ipc = Ipc {
             dictionaries: DictionarySet::of_schema(&data.schema),
             walk: Mutex::new(Walk { next, rows: 0, window, epoch: 0 }),
-            entries: Shelf::new(),
+            entries: AppendVec::new(),
             blocks: (0..blocks).map(|_| OnceLock::new()).collect(),
-            spots: Spots::default(),
+            offsets: ValueOffsets::default(),
             done: AtomicBool::new(false),
             left: OnceLock::new(),
             data,
@@ -97,7 +98,7 @@ impl Ipc {
 
     fn lock(&self) -> MutexGuard<'_, Walk> {
         // A panic while walking leaves entries and rows in step: both are written last.
-        self.walk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.walk)
     }
 
     /// The footer lists the dictionaries of a file in any order; all are known before any batch is read.
@@ -416,7 +417,7 @@ impl Source for Ipc {
         into: &mut Vec<Option<Plain<'a>>>,
     ) -> Result<()> {
         let kept = if keep && self.knows_all() {
-            self.spots.of_batch(batch, self.data.schema.columns.len(), || self.known_batches())
+            self.offsets.of_batch(batch, self.data.schema.columns.len(), || self.known_batches())
         } else {
             None
         };

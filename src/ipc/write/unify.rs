@@ -5,21 +5,19 @@
 //! gathered first, each once, and the keys are rewritten.
 
 mod canonical;
-mod take;
 mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_buffer::Buffer;
+use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use self::canonical::{agree, place};
-use self::take::Inner;
 use self::whole::Whole;
 use super::encode::{Body, Keys, child_of};
-use crate::array::{key, slice};
+use crate::array::{Parts, key, slice};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{Format, IpcSchema, Node};
@@ -106,7 +104,7 @@ impl Dictionaries {
         let (Some(node), Some(mut whole)) = (self.nodes.get(&id).cloned(), self.wholes.remove(&id)) else {
             return Ok(());
         };
-        whole.finish(&node, &mut self.wholes)?;
+        whole.finish(&node, |values| renumbered(&node, values, &mut self.wholes))?;
         self.pending.push(Waiting { id, values: whole.values()?.clone(), is_delta: false });
         self.wholes.insert(id, whole);
         Ok(())
@@ -174,11 +172,34 @@ impl Keys for Dictionaries {
     }
 }
 
-impl Inner for HashMap<i64, Whole> {
-    fn whole(&mut self, id: i64, part: &ArrayData) -> Result<(ArrayData, Option<&[u64]>)> {
-        let whole = self.get_mut(&id).ok_or_else(|| Error::invalid("an inner dictionary that was not gathered"))?;
-        Ok((whole.values()?.clone(), whole.places(part)?))
+/// `array`, whose node is `node`, with the whole dictionaries inside instead of its own, and keys to their values.
+fn renumbered(node: &Node, array: &ArrayData, wholes: &mut HashMap<i64, Whole>) -> Result<ArrayData> {
+    if !has_dictionary(node) {
+        return Ok(array.clone());
     }
+    let data_type = node.data_type().clone();
+    if let Some((id, _)) = &node.dictionary {
+        let whole = wholes.get_mut(id).ok_or_else(|| Error::invalid("an inner dictionary that was not gathered"))?;
+        let values = whole.values()?.clone();
+        let keys = rewrite(array, whole.places(child_of(array, 0)?)?)?;
+        let validity = validity_from(array, 0);
+        let parts = Parts { data_type, len: array.len(), validity, buffers: vec![keys], children: vec![values] };
+        return Ok(parts.assemble());
+    }
+    let children = node.children.iter().zip(array.child_data());
+    let children = children.map(|(node, child)| renumbered(node, child, wholes)).collect::<Result<_>>()?;
+    let len = array.offset() + array.len();
+    let validity = validity_from(array, array.offset());
+    let whole = Parts { data_type, len, validity, buffers: array.buffers().to_vec(), children }.assemble();
+    Ok(slice(&whole, array.offset(), array.len()))
+}
+
+/// The validity bitmap of `array` behind `before` rows more, and its number of nulls.
+fn validity_from(array: &ArrayData, before: usize) -> Option<(Buffer, usize)> {
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0)?;
+    let is_valid = |row: usize| row < before || nulls.is_valid(row - before);
+    let bits = BooleanBuffer::collect_bool(before + nulls.len(), is_valid);
+    Some((bits.into_inner(), nulls.null_count()))
 }
 
 /// The keys of `array` from its first row on, sent through `places` where there are any.

@@ -93,7 +93,7 @@ pub(super) fn spell(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &
     budget.spend(1)?;
     if is_null(array, row)? {
         into.push(0);
-        return Ok(());
+        return charge_null(array, row, budget);
     }
     let at = array.offset() + row;
     match array.data_type() {
@@ -122,6 +122,27 @@ pub(super) fn spell(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &
             Ok(())
         }
     }
+}
+
+/// Spends what copying a null costs: a struct and a list of fixed size have values behind it.
+fn charge_null(array: &ArrayData, row: usize, budget: &mut Budget) -> Result<()> {
+    let rows = match array.data_type() {
+        DataType::Struct(_) => row..row + 1,
+        DataType::FixedSizeList(_, size) => {
+            let size = usize::try_from(*size).unwrap_or(0);
+            let start = (array.offset() + row).saturating_mul(size);
+            start..start.saturating_add(size)
+        }
+        _ => return Ok(()),
+    };
+    let mut unused = Vec::new();
+    for child in array.child_data() {
+        for row in rows.clone() {
+            unused.clear();
+            spell(child, row, &mut unused, budget)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether row `row` is null by the validity bitmap; an error where there is no such row.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 
 use super::canonical::{Budget, are_copies, place, spell};
-use super::take::{Inner, Pick, Take};
+use crate::array::gather::{Pick, gather};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::Node;
 
@@ -141,11 +141,12 @@ impl Whole {
         let values = self.sources[number].values.clone();
         let mut places = self.sources[number].places.take().unwrap_or_default();
         let list = Arc::make_mut(&mut places);
+        let source = u32::try_from(number).map_err(|_| Error::unsupported("more than 2^32 dictionaries"))?;
         for row in from..values.len() {
             let (hash, found) = self.find(&values, row)?;
             list.push(match found {
                 Some(place) => place as u64,
-                None => self.append(hash, (number, row))?,
+                None => self.append(hash, (source, row))?,
             });
         }
         self.sources[number].places = Some(places);
@@ -171,7 +172,7 @@ impl Whole {
         while let Some(&place) = self.known.get(&hash) {
             let (number, row) = self.origins[place];
             other.clear();
-            spell(&self.sources[number].values, row, &mut other, &mut self.budget)?;
+            spell(&self.sources[number as usize].values, row, &mut other, &mut self.budget)?;
             if spelling == other {
                 return Ok((hash, Some(place)));
             }
@@ -180,8 +181,9 @@ impl Whole {
         Ok((hash, None))
     }
 
-    /// Puts the values together.
-    pub(super) fn finish(&mut self, node: &Node, inner: &mut dyn Inner) -> Result<()> {
+    /// Puts the values together, each source's as `renumber` has them: with the whole dictionaries inside, where there are
+    /// some. No more is copied than was spelled, and so within the budget.
+    pub(super) fn finish(&mut self, node: &Node, renumber: impl FnMut(&ArrayData) -> Result<ArrayData>) -> Result<()> {
         if self.sources.is_empty() || self.finished.is_some() {
             return Ok(());
         }
@@ -189,8 +191,9 @@ impl Whole {
             self.finished = Some(0);
             return Ok(());
         }
-        let from: Vec<&ArrayData> = self.sources.iter().map(|source| &source.values).collect();
-        let values = Take { budget: &mut self.budget, inner }.take(node, &from, &self.origins)?;
+        let sources = self.sources.iter().map(|source| &source.values).map(renumber).collect::<Result<Vec<_>>>()?;
+        let from: Vec<&ArrayData> = sources.iter().collect();
+        let values = gather(node.data_type(), &from, &self.origins)?;
         self.finished = Some(self.sources.len());
         self.by_place.insert(place(&values), self.sources.len());
         self.sources.push(Source { values, places: None });

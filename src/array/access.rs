@@ -1,18 +1,14 @@
 //! Values of one array by their row, wherever they are aligned, each looked up once and bounded.
 
-use std::ops::Range;
-
-use arrow_array::Array;
-use arrow_array::cast::AsArray;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use crate::array::{slice, to_array, validate};
+use super::validate;
 use crate::error::{Error, Result};
 use crate::types::layout;
 
 /// The values of `N` bytes from the array's first row on, nulls among them; as many as there are bytes for.
-pub(super) fn fixed_values<const N: usize>(array: &ArrayData) -> &[[u8; N]] {
+pub(crate) fn fixed_values<const N: usize>(array: &ArrayData) -> &[[u8; N]] {
     let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
     let all = bytes.as_chunks().0;
     all.get(array.offset()..all.len().min(array.offset() + array.len())).unwrap_or_default()
@@ -20,18 +16,18 @@ pub(super) fn fixed_values<const N: usize>(array: &ArrayData) -> &[[u8; N]] {
 
 /// The bits of booleans.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bits<'a> {
+pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
     offset: usize,
 }
 
 impl<'a> Bits<'a> {
-    pub(super) fn of(array: &'a ArrayData) -> Bits<'a> {
+    pub(crate) fn of(array: &'a ArrayData) -> Bits<'a> {
         Bits { bytes: array.buffers().first().map_or(&[][..], |b| b.as_slice()), offset: array.offset() }
     }
 
     #[inline]
-    pub(super) fn get(&self, row: usize) -> bool {
+    pub(crate) fn get(&self, row: usize) -> bool {
         let at = self.offset + row;
         self.bytes.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
     }
@@ -39,7 +35,7 @@ impl<'a> Bits<'a> {
 
 /// Text or bytes of any layout.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Texts<'a> {
+pub(crate) struct Texts<'a> {
     array: &'a ArrayData,
     layout: Layout<'a>,
 }
@@ -55,7 +51,7 @@ enum Layout<'a> {
 impl<'a> Texts<'a> {
     /// # Errors
     /// `Unsupported` for arrays that hold neither text nor bytes.
-    pub(super) fn of(array: &'a ArrayData) -> Result<Texts<'a>> {
+    pub(crate) fn of(array: &'a ArrayData) -> Result<Texts<'a>> {
         use DataType::*;
         let buffer = |number: usize| array.buffers().get(number).map_or(&[][..], |b| b.as_slice());
         let layout = match array.data_type() {
@@ -78,7 +74,7 @@ impl<'a> Texts<'a> {
 
     /// The bytes of row `row`, null or not.
     #[inline]
-    pub(super) fn get(&self, row: usize) -> Result<&'a [u8]> {
+    pub(crate) fn get(&self, row: usize) -> Result<&'a [u8]> {
         let found = match self.layout {
             Layout::Small(offsets, data) => between(offsets, data, row, |raw| u32::from_le_bytes(raw) as usize),
             Layout::Large(offsets, data) => between(offsets, data, row, |raw| u64::from_le_bytes(raw) as usize),
@@ -90,7 +86,7 @@ impl<'a> Texts<'a> {
 
     /// The bytes of row `row`; none of a null.
     #[inline]
-    pub(super) fn get_valid(&self, row: usize) -> Result<&'a [u8]> {
+    pub(crate) fn get_valid(&self, row: usize) -> Result<&'a [u8]> {
         match self.is_null(row) {
             true => Ok(&[]),
             false => self.get(row),
@@ -98,7 +94,7 @@ impl<'a> Texts<'a> {
     }
 
     #[inline]
-    pub(super) fn is_null(&self, row: usize) -> bool {
+    pub(crate) fn is_null(&self, row: usize) -> bool {
         self.array.nulls().is_some_and(|nulls| nulls.is_null(row))
     }
 
@@ -136,7 +132,7 @@ fn outside() -> Error {
 
 /// The keys of a dictionary-encoded array from its first row on.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Keys<'a> {
+pub(crate) enum Keys<'a> {
     Bytes(&'a [[u8; 1]]),
     Halves(&'a [[u8; 2]]),
     Words(&'a [[u8; 4]]),
@@ -144,7 +140,7 @@ pub(super) enum Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    pub(super) fn of(array: &'a ArrayData) -> Keys<'a> {
+    pub(crate) fn of(array: &'a ArrayData) -> Keys<'a> {
         let index = match array.data_type() {
             DataType::Dictionary(index, _) => index.primitive_width(),
             other => other.primitive_width(),
@@ -159,7 +155,7 @@ impl<'a> Keys<'a> {
 
     /// The key of row `row`; one that is negative is larger than any dictionary.
     #[inline]
-    pub(super) fn get(&self, row: usize) -> Option<usize> {
+    pub(crate) fn get(&self, row: usize) -> Option<usize> {
         Some(match self {
             Keys::Bytes(keys) => keys.get(row)?[0].into(),
             Keys::Halves(keys) => u16::from_le_bytes(*keys.get(row)?).into(),
@@ -169,28 +165,18 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Rows of a dictionary column as values.
-pub(super) fn decoded(array: &ArrayData, rows: &Range<usize>) -> Result<ArrayData> {
-    let rows = to_array(slice(array, rows.start, rows.len()));
-    let values = rows.as_any_dictionary_opt().map(|rows| arrow_select::take::take(rows.values(), rows.keys(), None));
-    match values {
-        Some(values) => values.map(|values| values.to_data()).map_err(|e| Error::invalid(e.to_string())),
-        None => Ok(rows.to_data()),
-    }
-}
-
 /// The bytes per row of values that can be anything.
-pub(super) fn fixed_width(data_type: &DataType) -> Option<usize> {
+pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
     layout(data_type).plain_width().filter(|&width| width > 0 && validate::is_trivial(data_type))
 }
 
 /// The values that the keys of `array` stand for.
-pub(super) fn dictionary_of(array: &ArrayData) -> Result<&ArrayData> {
+pub(crate) fn dictionary_of(array: &ArrayData) -> Result<&ArrayData> {
     array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))
 }
 
 /// Whether two arrays are the same rows of the same memory.
-pub(super) fn is_same(a: &ArrayData, b: &ArrayData) -> bool {
+pub(crate) fn is_same(a: &ArrayData, b: &ArrayData) -> bool {
     let ends = |array: &ArrayData| (array.len(), array.offset(), array.nulls().map(|nulls| nulls.buffer().as_ptr()));
     let buffers = |array: &ArrayData| array.buffers().len();
     std::ptr::eq(a, b)

@@ -7,17 +7,15 @@ use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, UnionFields, UnionMode};
 
-use super::unify;
-use crate::array::{Parts, Value, filled, run_of, value};
-use crate::compute::access::{Bits, Texts, fixed_values};
+use super::access::{Bits, Texts, fixed_values};
+use super::buffer::{Parts, filled};
+use super::value::{Value, run_of, value};
+use super::{cells, merge};
 use crate::error::{Error, Result};
 use crate::types::{Role, layout};
 
 /// A row: the number of its array, and its number there.
-pub(super) type Pick = (u32, usize);
-
-/// What a value that lies anywhere costs, in bytes that could be read in a row meanwhile.
-pub(super) const ANYWHERE: usize = 64;
+pub(crate) type Pick = (u32, usize);
 
 /// Buffers and children of an array.
 type Inside = (Vec<Buffer>, Vec<ArrayData>);
@@ -26,7 +24,7 @@ type Inside = (Vec<Buffer>, Vec<ArrayData>);
 ///
 /// # Errors
 /// `Unsupported` where they are too many for the offsets or keys of the type; of fewer rows there is no such error.
-pub(super) fn gather(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) -> Result<ArrayData> {
+pub(crate) fn gather(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) -> Result<ArrayData> {
     use DataType::*;
     let validity = if layout(data_type).has_validity() { validity(from, picks) } else { None };
     let (buffers, children) = match data_type {
@@ -36,7 +34,7 @@ pub(super) fn gather(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) 
         LargeUtf8 | LargeBinary => (texts::<8>(from, picks)?, Vec::new()),
         Utf8View | BinaryView => (views(from, picks)?, Vec::new()),
         Dictionary(index, values) => {
-            let (keys, dictionary) = unify::keys(index, values, from, picks)?;
+            let (keys, dictionary) = merge::keys(index, values, from, picks)?;
             (vec![keys], vec![dictionary])
         }
         List(field) | Map(field, _) => lists::<4>(field, from, picks, false)?,
@@ -90,12 +88,12 @@ fn fixed(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) -> Result<Bu
 }
 
 /// Values of `N` bytes.
-pub(super) fn fixed_of<const N: usize>(from: &[&ArrayData], picks: &[Pick]) -> Result<Buffer> {
+pub(crate) fn fixed_of<const N: usize>(from: &[&ArrayData], picks: &[Pick]) -> Result<Buffer> {
     picked::<N>(&from.iter().map(|array| fixed_values(array)).collect::<Vec<_>>(), picks)
 }
 
 /// Values of `width` bytes, of bytes that begin with the first row.
-pub(super) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
+pub(crate) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
     fn of<const N: usize>(from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
         picked::<N>(&from.iter().map(|bytes| bytes.as_chunks().0).collect::<Vec<_>>(), picks)
     }
@@ -182,15 +180,10 @@ fn views(from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<Buffer>> {
     let (mut views, mut data) = (vec![[0u8; 16]; picks.len()], Vec::new());
     for (view, &(array, row)) in views.iter_mut().zip(picks) {
         let bytes = sources[array as usize].get_valid(row)?;
-        view[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
-        match bytes.first_chunk::<4>().filter(|_| bytes.len() > 12) {
-            None => view[4..4 + bytes.len()].copy_from_slice(bytes),
-            Some(prefix) => {
-                view[4..8].copy_from_slice(prefix);
-                view[12..].copy_from_slice(&(data.len() as u32).to_le_bytes());
-                data.extend_from_slice(bytes);
-                i32::try_from(data.len()).map_err(|_| too_many())?;
-            }
+        *view = cells::view(bytes, data.len() as u64);
+        if bytes.len() > 12 {
+            data.extend_from_slice(bytes);
+            i32::try_from(data.len()).map_err(|_| too_many())?;
         }
     }
     let views = Buffer::from_vec(views.into_flattened());
@@ -315,6 +308,6 @@ impl<const N: usize> Offsets<N> {
 }
 
 /// The error of more rows than offsets or keys can tell apart.
-pub(super) fn too_many() -> Error {
+pub(crate) fn too_many() -> Error {
     Error::unsupported("more values than the offsets or keys of the type can count")
 }

@@ -1,4 +1,4 @@
-//! Dictionary-encoded rows of several arrays: their keys, and one dictionary for all of them.
+//! Dictionary-encoded rows of several arrays: their keys, and one dictionary merged of theirs.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -8,14 +8,13 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::access::{Keys, Texts, dictionary_of, is_same};
 use super::gather::{Pick, fixed_of, gather, too_many};
-use crate::compute::access::{Keys, Texts, dictionary_of, is_same};
-use crate::compute::frame::Frame;
 use crate::error::{Error, Result};
 
 /// Keys of type `index` of the rows, and the dictionary of `values` that they are of: that of the arrays where they share
 /// one, else what the rows have, each value once.
-pub(super) fn keys(
+pub(crate) fn keys(
     index: &DataType,
     values: &DataType,
     from: &[&ArrayData],
@@ -74,7 +73,7 @@ fn merged(
 }
 
 /// The number of keys that the narrowest dictionary in a type has.
-pub(super) fn narrowest(data_type: &DataType) -> usize {
+pub(crate) fn narrowest(data_type: &DataType) -> usize {
     use DataType::*;
     match data_type {
         Dictionary(index, values) => most_keys(index).min(narrowest(values)),
@@ -91,14 +90,9 @@ fn most_keys(index: &DataType) -> usize {
     if bits >= 63 { usize::MAX } else { 1 << bits }
 }
 
-/// Whether a column has dictionaries of no more than `most` different values together.
-pub(super) fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
-    let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
-    if arrays.iter().any(|array| !matches!(array.data_type(), DataType::Dictionary(..))) {
-        return Ok(false);
-    }
-    let dictionaries = arrays.iter().map(|array| dictionary_of(array)).collect::<Result<Vec<_>>>()?;
-    let mut merger = Merger::new(&dictionaries);
+/// Whether dictionaries have no more than `most` different values together.
+pub(crate) fn has_at_most(dictionaries: &[&ArrayData], most: usize) -> Result<bool> {
+    let mut merger = Merger::new(dictionaries);
     for (number, dictionary) in dictionaries.iter().enumerate() {
         if merger.same_as[number] as usize != number {
             continue;
