@@ -15,7 +15,7 @@ use super::fused::Fused;
 use super::groups::{Groups, group, is_key};
 use super::intern::{Cell, Interner};
 use super::outcome::{self, Function};
-use super::state::{Kind, State, is_integer};
+use super::state::{End, Kind, State, Values, is_integer};
 use crate::array::slice;
 use crate::compute::frame::Frame;
 use crate::compute::reduce::is_number;
@@ -299,6 +299,18 @@ fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<Ki
         Dictionary(_, values) => is_text(values),
         other => is_text(other),
     };
+    let extreme = |end| {
+        let values = if is_float {
+            Values::Floats
+        } else if is_wide || is_integer(data_type) {
+            Values::Integers
+        } else if is_text {
+            Values::Texts
+        } else {
+            return None;
+        };
+        Some(Kind::Extreme { end, values, column })
+    };
     Some(match function {
         Function::Count => Kind::Count(column),
         Function::Sum | Function::Mean if is_float => Kind::Floats(column),
@@ -306,12 +318,8 @@ fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<Ki
         Function::Sum | Function::Mean if is_number => Kind::Integers(column),
         Function::Sum if matches!(data_type, Duration(_)) => Kind::Integers(column),
         Function::Var | Function::Std if is_number => Kind::Moments(column),
-        Function::Min if is_float => Kind::LeastFloat(column),
-        Function::Max if is_float => Kind::MostFloat(column),
-        Function::Min if is_wide || is_integer(data_type) => Kind::LeastInteger(column),
-        Function::Max if is_wide || is_integer(data_type) => Kind::MostInteger(column),
-        Function::Min if is_text => Kind::LeastText(column),
-        Function::Max if is_text => Kind::MostText(column),
+        Function::Min => return extreme(End::Least),
+        Function::Max => return extreme(End::Most),
         _ => return None,
     })
 }

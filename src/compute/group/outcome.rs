@@ -8,7 +8,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
 
-use super::state::State;
+use super::state::{FoundText, State};
 use crate::array::Parts;
 use crate::compute::frame::Frame;
 use crate::compute::kernels::decimal_to_f64;
@@ -110,23 +110,20 @@ pub(super) fn array(
         (State::Floats(sums), Function::Sum) => floats(data_type, rows, sums.iter().map(|sum| Some(sum.total()))),
         (State::Floats(sums), _) => floats(data_type, rows, sums.iter().map(|sum| mean(sum.total(), sum.count))),
         (State::Integers(sums), Function::Sum) => {
-            integers(data_type, rows, sums.iter().map(|sum| Some(i256::from_i128(sum.0))))
+            integers(data_type, rows, sums.iter().map(|sum| Some(i256::from_i128(sum.sum))))
         }
         (State::Integers(sums), _) => {
             let total = |sum: i128| if scale == 0 { sum as f64 } else { decimal_to_f64(i256::from_i128(sum), scale) };
-            floats(data_type, rows, sums.iter().map(|sum| mean(total(sum.0), sum.1)))
+            floats(data_type, rows, sums.iter().map(|sum| mean(total(sum.sum), sum.count)))
         }
         (State::Decimals(sums), _) => {
-            if sums.iter().any(|sum| sum.0.is_none()) {
-                return Err(too_large(data_type));
+            let totals: Option<Vec<i256>> = sums.iter().map(|sum| sum.sum).collect();
+            let totals = totals.ok_or_else(|| too_large(data_type))?.into_iter();
+            if function == Function::Sum {
+                return integers(data_type, rows, totals.map(Some));
             }
-            match function {
-                Function::Sum => integers(data_type, rows, sums.iter().map(|sum| sum.0)),
-                _ => {
-                    let of = |sum: &(Option<i256>, u64)| mean(decimal_to_f64(sum.0.unwrap_or_default(), scale), sum.1);
-                    floats(data_type, rows, sums.iter().map(of))
-                }
-            }
+            let means = totals.zip(sums).map(|(total, sum)| mean(decimal_to_f64(total, scale), sum.count));
+            floats(data_type, rows, means)
         }
         (State::Moments(all), Function::Std) => {
             floats(data_type, rows, all.iter().map(|moments| moments.variance().map(f64::sqrt)))
@@ -144,10 +141,10 @@ pub(super) fn texts(
     frame: &Frame<'_>,
     column: usize,
     rows: usize,
-    best: &[Option<(&[u8], u64)>],
+    best: &[Option<FoundText<'_>>],
 ) -> Result<ArrayData> {
     // Where nothing was found any row does for the moment.
-    let row = |group: usize| best.get(group).copied().flatten().map_or(0, |(_, row)| row);
+    let row = |group: usize| best.get(group).copied().flatten().map_or(0, |found| found.row);
     if frame.rows() == 0 {
         return Ok(nulls_of(dataset.schema().field(column).data_type(), rows));
     }
@@ -157,7 +154,8 @@ pub(super) fn texts(
         return Ok(found);
     }
     let nulls = NullBuffer::from(valid);
-    let (validity, buffers) = (Some((nulls.buffer().clone(), nulls.null_count())), found.buffers().to_vec());
+    let validity = Some((nulls.buffer().clone(), nulls.null_count()));
+    let buffers = found.buffers().to_vec();
     let children = found.child_data().to_vec();
     Ok(Parts { data_type: found.data_type().clone(), len: rows, validity, buffers, children }.assemble())
 }
@@ -175,7 +173,8 @@ fn fixed<const N: usize>(
     rows: usize,
     values: impl Iterator<Item = Option<[u8; N]>>,
 ) -> ArrayData {
-    let (mut bytes, mut valid) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    let mut bytes = Vec::with_capacity(rows);
+    let mut valid = Vec::with_capacity(rows);
     for value in values.take(rows) {
         bytes.push(value.unwrap_or([0; N]));
         valid.push(value.is_some());

@@ -23,12 +23,38 @@ pub(in crate::compute) enum Kind {
     Integers(usize),
     Decimals(usize),
     Moments(usize),
-    LeastInteger(usize),
-    MostInteger(usize),
-    LeastFloat(usize),
-    MostFloat(usize),
-    LeastText(usize),
-    MostText(usize),
+    Extreme { end: End, values: Values, column: usize },
+}
+
+/// Which extreme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::compute) enum End {
+    Least,
+    Most,
+}
+
+/// What is compared for an extreme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::compute) enum Values {
+    Integers,
+    Floats,
+    Texts,
+}
+
+/// What is kept of a group, and can be put together with what another block has kept of it.
+trait Kept: Clone {
+    /// Of no rows.
+    const NONE: Self;
+
+    fn add(&mut self, other: &Self);
+}
+
+impl Kept for u64 {
+    const NONE: u64 = 0;
+
+    fn add(&mut self, other: &u64) {
+        *self += other;
+    }
 }
 
 /// A float sum and what its roundings have cost (Neumaier, *Rundungsfehleranalyse einiger Verfahren zur Summation
@@ -47,19 +73,67 @@ impl Sum {
         Sum { sum, lost: 0.0, count: count as u64 }
     }
 
-    fn add(&mut self, number: f64, count: u64) {
-        let total = self.sum + number;
-        self.lost += match self.sum.abs() >= number.abs() {
-            true => (self.sum - total) + number,
-            false => (number - total) + self.sum,
-        };
-        self.sum = total;
-        self.count += count;
-    }
-
     pub(super) fn total(&self) -> f64 {
         // What is lost beside infinity is no number.
         if self.sum.is_finite() { self.sum + self.lost } else { self.sum }
+    }
+}
+
+impl Kept for Sum {
+    const NONE: Sum = Sum { sum: 0.0, lost: 0.0, count: 0 };
+
+    /// Of sums of one block, which have lost nothing yet.
+    fn add(&mut self, other: &Sum) {
+        let number = other.sum;
+        let total = self.sum + number;
+        if self.sum.abs() >= number.abs() {
+            self.lost += (self.sum - total) + number;
+        } else {
+            self.lost += (number - total) + self.sum;
+        }
+        self.sum = total;
+        self.count += other.count;
+    }
+}
+
+/// A sum of integers of at most 64 bits, and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IntegerSum {
+    pub sum: i128,
+    pub count: u64,
+}
+
+impl Kept for IntegerSum {
+    const NONE: IntegerSum = IntegerSum { sum: 0, count: 0 };
+
+    fn add(&mut self, other: &IntegerSum) {
+        // There is room for 2^64 integers of 64 bits.
+        self.sum += other.sum;
+        self.count += other.count;
+    }
+}
+
+/// A sum of the digits of decimals, and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecimalSum {
+    /// `None` where 256 bits were too few.
+    pub sum: Option<i256>,
+    pub count: u64,
+}
+
+impl DecimalSum {
+    fn push(&mut self, digits: i256) {
+        self.sum = self.sum.and_then(|sum| sum.checked_add(digits));
+        self.count += 1;
+    }
+}
+
+impl Kept for DecimalSum {
+    const NONE: DecimalSum = DecimalSum { sum: Some(i256::ZERO), count: 0 };
+
+    fn add(&mut self, other: &DecimalSum) {
+        self.sum = self.sum.zip(other.sum).and_then(|(a, b)| a.checked_add(b));
+        self.count += other.count;
     }
 }
 
@@ -71,18 +145,23 @@ pub(super) struct Moments {
     squares: f64,
 }
 
-impl Moments {
+impl Kept for Moments {
+    const NONE: Moments = Moments { count: 0, mean: 0.0, squares: 0.0 };
+
     /// Of both (Chan, Golub and LeVeque, *Updating Formulae and a Pairwise Algorithm for Computing Sample Variances*).
     fn add(&mut self, other: &Moments) {
         let count = self.count + other.count;
         if other.count > 0 {
-            let (distance, share) = (other.mean - self.mean, other.count as f64 / count as f64);
+            let distance = other.mean - self.mean;
+            let share = other.count as f64 / count as f64;
             self.squares += other.squares + distance * distance * self.count as f64 * share;
             self.mean += distance * share;
         }
         self.count = count;
     }
+}
 
+impl Moments {
     /// The variance of a sample, `None` of fewer than two.
     pub(super) fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| self.squares / (self.count - 1) as f64)
@@ -94,13 +173,19 @@ impl Moments {
 pub(super) enum State<'a> {
     Counts(Vec<u64>),
     Floats(Vec<Sum>),
-    Integers(Vec<(i128, u64)>),
-    /// `None` where 256 bits were too few.
-    Decimals(Vec<(Option<i256>, u64)>),
+    Integers(Vec<IntegerSum>),
+    Decimals(Vec<DecimalSum>),
     Moments(Vec<Moments>),
     Integer(Extreme<i256>),
     Float(Extreme<f64>),
-    Text(Extreme<(&'a [u8], u64)>),
+    Text(Extreme<FoundText<'a>>),
+}
+
+/// A text, and the dataset's row that has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FoundText<'a> {
+    bytes: &'a [u8],
+    pub row: u64,
 }
 
 /// The best of each group, `None` of nothing.
@@ -123,31 +208,33 @@ impl<T: Copy> Extreme<T> {
             *best = Some(value);
         }
     }
-}
 
-fn is_less(a: &f64, b: &f64) -> bool {
-    a < b || b.is_nan()
-}
+    fn merge(&mut self, to: &[usize], count: usize, more: &[Option<T>]) {
+        self.best.resize(count.max(self.best.len()), None);
+        for (&group, value) in to.iter().zip(more) {
+            value.iter().for_each(|&value| self.offer(group, value));
+        }
+    }
 
-fn is_more(a: &f64, b: &f64) -> bool {
-    a > b || b.is_nan()
+    /// Without group 0, of rows that are left out.
+    fn without_first(mut self) -> Extreme<T> {
+        self.best.remove(0);
+        self
+    }
 }
 
 impl<'a> State<'a> {
     /// Nothing of `groups` groups.
     pub(super) fn empty(kind: Kind, groups: usize) -> State<'a> {
         match kind {
-            Kind::Rows | Kind::Count(_) => State::Counts(vec![0; groups]),
-            Kind::Floats(_) => State::Floats(vec![Sum::default(); groups]),
-            Kind::Integers(_) => State::Integers(vec![(0, 0); groups]),
-            Kind::Decimals(_) => State::Decimals(vec![(Some(i256::ZERO), 0); groups]),
-            Kind::Moments(_) => State::Moments(vec![Moments::default(); groups]),
-            Kind::LeastInteger(_) => State::Integer(Extreme::new(|a, b| a < b, groups)),
-            Kind::MostInteger(_) => State::Integer(Extreme::new(|a, b| a > b, groups)),
-            Kind::LeastFloat(_) => State::Float(Extreme::new(is_less, groups)),
-            Kind::MostFloat(_) => State::Float(Extreme::new(is_more, groups)),
-            Kind::LeastText(_) => State::Text(Extreme::new(|a, b| a.0 < b.0, groups)),
-            Kind::MostText(_) => State::Text(Extreme::new(|a, b| a.0 > b.0, groups)),
+            Kind::Rows | Kind::Count(_) => State::Counts(vec![Kept::NONE; groups]),
+            Kind::Floats(_) => State::Floats(vec![Kept::NONE; groups]),
+            Kind::Integers(_) => State::Integers(vec![Kept::NONE; groups]),
+            Kind::Decimals(_) => State::Decimals(vec![Kept::NONE; groups]),
+            Kind::Moments(_) => State::Moments(vec![Kept::NONE; groups]),
+            Kind::Extreme { end, values: Values::Integers, .. } => State::Integer(integers(end, groups)),
+            Kind::Extreme { end, values: Values::Floats, .. } => State::Float(floats(end, groups)),
+            Kind::Extreme { end, values: Values::Texts, .. } => State::Text(texts(end, groups)),
         }
     }
 
@@ -161,47 +248,53 @@ impl<'a> State<'a> {
             Kind::Integers(column) => columns.integers(column).map(State::Integers),
             Kind::Decimals(column) => columns.decimals(column).map(State::Decimals),
             Kind::Moments(column) => columns.moments(column).map(State::Moments),
-            Kind::LeastInteger(column) | Kind::MostInteger(column) => columns.integer(kind, column),
-            Kind::LeastFloat(column) | Kind::MostFloat(column) => columns.float(kind, column),
-            Kind::LeastText(column) | Kind::MostText(column) => columns.text(kind, column),
+            Kind::Extreme { end, values, column } => match values {
+                Values::Integers => columns.extreme_integers(end, column).map(State::Integer),
+                Values::Floats => columns.extreme_floats(end, column).map(State::Float),
+                Values::Texts => columns.extreme_texts(end, column).map(State::Text),
+            },
         }
     }
 
-    /// Adds what `other` has of each of its groups to group `to` here, of `count` groups.
+    /// Adds what `other`, of the same kind, has of each of its groups to group `to` here, of `count` groups.
     pub(super) fn merge(&mut self, to: &[usize], count: usize, other: &State<'a>) {
-        fn each<T: Clone>(all: &mut Vec<T>, to: &[usize], count: usize, new: T, more: &[T], add: impl Fn(&mut T, &T)) {
-            all.resize(count.max(all.len()), new);
-            to.iter().zip(more).for_each(|(&group, more)| add(&mut all[group], more));
-        }
         match (self, other) {
-            (State::Counts(all), State::Counts(more)) => each(all, to, count, 0, more, |sum, more| *sum += more),
-            (State::Floats(all), State::Floats(more)) => {
-                each(all, to, count, Sum::default(), more, |sum, more| sum.add(more.sum, more.count));
-            }
-            (State::Integers(all), State::Integers(more)) => {
-                each(all, to, count, (0, 0), more, |sum, more| *sum = (sum.0 + more.0, sum.1 + more.1));
-            }
-            (State::Decimals(all), State::Decimals(more)) => {
-                each(all, to, count, (Some(i256::ZERO), 0), more, |sum, more| {
-                    let total = sum.0.zip(more.0).and_then(|(a, b)| a.checked_add(b));
-                    *sum = (total, sum.1 + more.1);
-                });
-            }
-            (State::Moments(all), State::Moments(more)) => each(all, to, count, Moments::default(), more, Moments::add),
+            (State::Counts(all), State::Counts(more)) => merge(all, to, count, more),
+            (State::Floats(all), State::Floats(more)) => merge(all, to, count, more),
+            (State::Integers(all), State::Integers(more)) => merge(all, to, count, more),
+            (State::Decimals(all), State::Decimals(more)) => merge(all, to, count, more),
+            (State::Moments(all), State::Moments(more)) => merge(all, to, count, more),
             (State::Integer(all), State::Integer(more)) => all.merge(to, count, &more.best),
             (State::Float(all), State::Float(more)) => all.merge(to, count, &more.best),
             (State::Text(all), State::Text(more)) => all.merge(to, count, &more.best),
-            _ => {}
+            (this, other) => debug_assert!(false, "{this:?} and {other:?} are of two kinds"),
         }
     }
 }
 
-impl<T: Copy> Extreme<T> {
-    fn merge(&mut self, to: &[usize], count: usize, more: &[Option<T>]) {
-        self.best.resize(count.max(self.best.len()), None);
-        for (&group, value) in to.iter().zip(more) {
-            value.iter().for_each(|&value| self.offer(group, value));
-        }
+fn merge<T: Kept>(all: &mut Vec<T>, to: &[usize], count: usize, more: &[T]) {
+    all.resize(count.max(all.len()), T::NONE);
+    to.iter().zip(more).for_each(|(&group, more)| all[group].add(more));
+}
+
+fn integers(end: End, groups: usize) -> Extreme<i256> {
+    match end {
+        End::Least => Extreme::new(|a, b| a < b, groups),
+        End::Most => Extreme::new(|a, b| a > b, groups),
+    }
+}
+
+fn floats(end: End, groups: usize) -> Extreme<f64> {
+    match end {
+        End::Least => Extreme::new(|a, b| a < b || b.is_nan(), groups),
+        End::Most => Extreme::new(|a, b| a > b || b.is_nan(), groups),
+    }
+}
+
+fn texts<'a>(end: End, groups: usize) -> Extreme<FoundText<'a>> {
+    match end {
+        End::Least => Extreme::new(|a, b| a.bytes < b.bytes, groups),
+        End::Most => Extreme::new(|a, b| a.bytes > b.bytes, groups),
     }
 }
 
@@ -261,24 +354,30 @@ impl<'a> Columns<'_, 'a> {
         Ok(joined(&sums, Sum::of_lanes))
     }
 
-    fn integers(&self, column: usize) -> Result<Vec<(i128, u64)>> {
-        let mut sums = self.lanes((0i128, 0u64));
+    fn integers(&self, column: usize) -> Result<Vec<IntegerSum>> {
+        let mut sums = self.lanes(IntegerSum::NONE);
         self.each_number(column, |rows| {
             each_integer(rows, |id, lane, number| {
                 if let Some(sum) = sums.get_mut(id as usize * LANES + lane) {
-                    *sum = (sum.0.wrapping_add(number), sum.1 + 1);
+                    sum.sum = sum.sum.wrapping_add(number);
+                    sum.count += 1;
                 }
             })
         })?;
-        Ok(joined(&sums, |lanes| lanes.iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))))
+        Ok(joined(&sums, |lanes| {
+            lanes.iter().fold(IntegerSum::NONE, |mut sum, lane| {
+                sum.add(lane);
+                sum
+            })
+        }))
     }
 
-    fn decimals(&self, column: usize) -> Result<Vec<(Option<i256>, u64)>> {
-        let mut sums = vec![(Some(i256::ZERO), 0); self.groups.count() + 1];
+    fn decimals(&self, column: usize) -> Result<Vec<DecimalSum>> {
+        let mut sums = vec![DecimalSum::NONE; self.groups.count() + 1];
         self.each_number(column, |rows| {
-            each_decimal(rows, |id, number| {
+            each_decimal(rows, |id, digits| {
                 if let Some(sum) = sums.get_mut(id as usize).filter(|_| id != OUT) {
-                    *sum = (sum.0.and_then(|sum| sum.checked_add(number)), sum.1 + 1);
+                    sum.push(digits);
                 }
             })
         })?;
@@ -299,10 +398,11 @@ impl<'a> Columns<'_, 'a> {
             }
             pieces.push(fixed_values(array).get(rows).unwrap_or_default());
         }
-        let (mut sum, mut squares) = (FloatSum::default(), FloatSum::default());
+        let mut sum = FloatSum::default();
         pieces.iter().for_each(|piece| add_f64(&mut sum, piece));
         let count = self.groups.ids.len() as u64;
         let mean = sum.total() / count as f64;
+        let mut squares = FloatSum::default();
         pieces.iter().for_each(|piece| add_squares_f64(&mut squares, mean, piece));
         Ok(Some(Moments { count, mean, squares: squares.total() }))
     }
@@ -322,39 +422,33 @@ impl<'a> Columns<'_, 'a> {
         Ok(moments.map(|((sum, &mean), squares)| Moments { count: sum.count, mean, squares }).collect())
     }
 
-    fn integer(&self, kind: Kind, column: usize) -> Result<State<'a>> {
-        let mut state = State::empty(kind, self.groups.count() + 1);
-        let State::Integer(extreme) = &mut state else { return Ok(state) };
+    fn extreme_integers(&self, end: End, column: usize) -> Result<Extreme<i256>> {
+        let mut extreme = integers(end, self.groups.count() + 1);
         self.each_number(column, |rows| each_decimal(rows, |id, number| extreme.offer(id as usize, number)))?;
-        extreme.best.remove(0);
-        Ok(state)
+        Ok(extreme.without_first())
     }
 
-    fn float(&self, kind: Kind, column: usize) -> Result<State<'a>> {
-        let mut state = State::empty(kind, self.groups.count() + 1);
-        let State::Float(extreme) = &mut state else { return Ok(state) };
+    fn extreme_floats(&self, end: End, column: usize) -> Result<Extreme<f64>> {
+        let mut extreme = floats(end, self.groups.count() + 1);
         self.each_number(column, |rows| each_float(rows, |id, _, number| extreme.offer(id as usize, number)))?;
-        extreme.best.remove(0);
-        Ok(state)
+        Ok(extreme.without_first())
     }
 
-    fn text(&self, kind: Kind, column: usize) -> Result<State<'a>> {
-        let mut state = State::empty(kind, self.groups.count() + 1);
-        let State::Text(extreme) = &mut state else { return Ok(state) };
-        let mut at = self.frame.block_start(self.block);
+    fn extreme_texts(&self, end: End, column: usize) -> Result<Extreme<FoundText<'a>>> {
+        let mut extreme = texts(end, self.groups.count() + 1);
+        let mut row_of_all = self.frame.block_start(self.block);
         self.each(column, |rows, ids| {
             for (row, &id) in rows.rows.clone().zip(ids) {
                 if id != OUT
                     && let Cell::Bytes(bytes) = cell(rows.array, row)?
                 {
-                    extreme.offer(id as usize, (bytes, at));
+                    extreme.offer(id as usize, FoundText { bytes, row: row_of_all });
                 }
-                at += 1;
+                row_of_all += 1;
             }
             Ok(())
         })?;
-        extreme.best.remove(0);
-        Ok(state)
+        Ok(extreme.without_first())
     }
 }
 

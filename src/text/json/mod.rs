@@ -8,24 +8,27 @@
 //! JSON it is, digit by digit.
 //!
 //! A member that an object does not have is null. Blank lines are skipped.
+//!
+//! In reading order: `object` (lines and their objects), `infer` (types), `fill` (columns).
 
-use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
-use std::fmt;
+mod fill;
+mod infer;
+mod object;
+
+use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, GenericListArray, OffsetSizeTrait, RecordBatch, StructArray};
-use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 
-use super::columns::*;
+use self::fill::JsonColumns;
+use self::infer::infer;
+use self::object::Lines;
+use super::columns::{check_batch_rows, check_dictionary, given_schema};
 use super::lines::{Incoming, Parser};
-use super::scalar::*;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// How to read JSON lines.
 #[derive(Clone, Debug)]
@@ -64,20 +67,24 @@ fn reading(e: Error) -> Error {
 
 fn read(text: &[u8], options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     check_batch_rows(options.batch_rows)?;
-    let lines = || Lines { rest: text, number: 0 };
+    let lines = || Lines::of(text, 0);
     let schema = match &options.schema {
         Some(schema) => schema.clone(),
         None => Arc::new(infer(lines(), &options.dictionary)?),
     };
     check_dictionary(&options.dictionary, &schema)?;
-    let mut table = Table::new(&schema, options)?;
+    let mut columns = columns_of(&schema, options)?;
     for line in lines() {
-        if table.push(line?)? {
-            table.columns.cut()?;
+        if columns.push(line?)? {
+            columns.filling.cut()?;
         }
     }
-    table.columns.cut()?;
-    table.columns.assemble()
+    columns.filling.cut()?;
+    columns.filling.assemble()
+}
+
+fn columns_of(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> {
+    JsonColumns::new(schema, &options.dictionary, options.schema.is_none(), options.batch_rows)
 }
 
 /// Reads rows of [`JsonOptions::schema`] from `input` as they come, in batches of at most [`JsonOptions::batch_rows`]
@@ -93,520 +100,40 @@ fn read(text: &[u8], options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatc
 /// for types that JSON can't be read as. Other errors are items, the last one: they name line, column, value and type.
 pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, patience: Duration) -> Result<Incoming> {
     let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
-    let table = check_batch_rows(options.batch_rows).and_then(|()| Table::new(&schema, options)).map_err(reading)?;
-    Incoming::new(input, schema, Box::new(Rows { table, lines: 0 }), READING, patience)
+    let columns = check_batch_rows(options.batch_rows).and_then(|()| columns_of(&schema, options));
+    let columns = columns.map_err(reading)?;
+    Incoming::new(input, schema, Box::new(JsonLines { columns, lines: 0 }), READING, patience)
 }
 
 /// The lines of a text that comes in blocks.
-struct Rows {
-    table: Table,
+struct JsonLines {
+    columns: JsonColumns,
     /// The lines that were parsed.
     lines: usize,
 }
 
-impl Parser for Rows {
+impl Parser for JsonLines {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
         fresh.iter().rposition(|&byte| byte == b'\n').map(|at| at + 1)
     }
 
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
-        let mut lines = Lines { rest: &records, number: self.lines };
+        let mut lines = Lines::of(&records, self.lines);
         for line in lines.by_ref() {
-            if line.and_then(|line| self.table.push(line)).map_err(reading)? {
+            if line.and_then(|line| self.columns.push(line)).map_err(reading)? {
                 ready.extend(self.take()?);
             }
         }
-        self.lines = lines.number;
+        self.lines = lines.number();
         Ok(())
     }
 
     fn is_open(&self) -> bool {
-        self.table.columns.rows > 0
+        self.columns.filling.rows > 0
     }
 
     fn take(&mut self) -> Result<Option<RecordBatch>> {
-        self.table.columns.take().map_err(reading)
-    }
-}
-
-// ---- lines ----
-
-/// The lines of a text that are not blank.
-struct Lines<'a> {
-    rest: &'a [u8],
-    /// That of the line before.
-    number: usize,
-}
-
-#[derive(Clone, Copy)]
-struct Line<'a> {
-    number: usize,
-    text: &'a str,
-}
-
-impl<'a> Iterator for Lines<'a> {
-    type Item = Result<Line<'a>>;
-
-    fn next(&mut self) -> Option<Result<Line<'a>>> {
-        while !self.rest.is_empty() {
-            let end = self.rest.iter().position(|&byte| byte == b'\n').unwrap_or(self.rest.len());
-            let line = self.rest.get(..end).unwrap_or_default();
-            self.rest = self.rest.get(end + 1..).unwrap_or_default();
-            self.number += 1;
-            let marked = if self.number == 1 { line.strip_prefix(b"\xEF\xBB\xBF") } else { None };
-            let line = marked.unwrap_or(line).trim_ascii();
-            if !line.is_empty() {
-                let number = self.number;
-                let text = std::str::from_utf8(line).map_err(|_| {
-                    Error::invalid(format!("line {number}: expected UTF-8, got other bytes; save the text as UTF-8"))
-                });
-                return Some(text.map(|text| Line { number, text }));
-            }
-        }
-        None
-    }
-}
-
-impl<'a> Line<'a> {
-    fn object(&self) -> Result<Object<'a>> {
-        let object = match self.text.starts_with('{') {
-            true => members(self.text),
-            false => Err(Refusal::new(format!("expected one object on each line, got {}", quoted(self.text)))),
-        };
-        object.map_err(|refusal| self.error(refusal))
-    }
-
-    fn error(&self, Refusal { kind, column, fault }: Refusal) -> Error {
-        let column = if column.is_empty() { column } else { format!(", column `{}`", shorten(&column)) };
-        Error::new(kind, format!("line {}{column}: {fault}", self.number))
-    }
-}
-
-/// What is wrong with a line.
-struct Refusal {
-    kind: ErrorKind,
-    /// Where, as in `a.b`; empty for the line itself.
-    column: String,
-    fault: String,
-}
-
-impl Refusal {
-    fn new(fault: String) -> Refusal {
-        Refusal { kind: ErrorKind::InvalidData, column: String::new(), fault }
-    }
-
-    fn inside(mut self, name: &str) -> Refusal {
-        let point = if self.column.is_empty() || self.column.starts_with('[') { "" } else { "." };
-        self.column = format!("{name}{point}{}", self.column);
-        self
-    }
-}
-
-fn quoted(value: &str) -> String {
-    shorten(value).replace(char::is_control, " ")
-}
-
-/// The members of an object, in order, their values not looked into.
-struct Object<'a>(Vec<(Text<'a>, &'a RawValue)>);
-
-struct Text<'a>(Cow<'a, str>);
-
-fn members(json: &str) -> Result<Object<'_>, Refusal> {
-    serde_json::from_str(json).map_err(|e| not_json(json, &e))
-}
-
-fn items(json: &str) -> Result<Vec<&RawValue>, Refusal> {
-    serde_json::from_str(json).map_err(|e| not_json(json, &e))
-}
-
-fn string(json: &str) -> Result<Cow<'_, str>, Refusal> {
-    serde_json::from_str(json).map(|Text(text)| text).map_err(|e| not_json(json, &e))
-}
-
-fn not_json(json: &str, e: &serde_json::Error) -> Refusal {
-    let what = e.to_string();
-    let what = what.split(" at line ").next().unwrap_or_default();
-    Refusal::new(format!("expected JSON, got {} ({what} at character {})", quoted(json), e.column()))
-}
-
-impl<'de> Deserialize<'de> for Object<'de> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Object<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-                let mut found = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    found.push(member);
-                }
-                Ok(Object(found))
-            }
-        }
-        from.deserialize_map(Members)
-    }
-}
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Characters;
-        impl<'de> Visitor<'de> for Characters {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.into())))
-            }
-        }
-        from.deserialize_str(Characters)
-    }
-}
-
-// ---- inference ----
-
-/// What the values of a column have in common.
-enum Shape {
-    Scalar(Kinds),
-    List(Box<Shape>),
-    Struct(Shapes),
-}
-
-/// Members of objects, in order of first appearance.
-#[derive(Default)]
-struct Shapes {
-    members: Vec<(String, Shape)>,
-    numbers: HashMap<String, usize>,
-}
-
-/// The depth of nesting that IPC files are read with as well.
-const MAX_DEPTH: usize = 64;
-
-fn infer(lines: Lines<'_>, dictionary: &[String]) -> Result<Schema> {
-    let mut shapes = Shapes::default();
-    for line in lines {
-        let line = line?;
-        shapes.see(&line.object()?, MAX_DEPTH - 1).map_err(|refusal| line.error(refusal))?;
-    }
-    for (name, shape) in &mut shapes.members {
-        if dictionary.contains(name) {
-            *shape = Shape::Scalar(TEXT);
-        }
-    }
-    Ok(Schema::new(shapes.fields()))
-}
-
-impl Shapes {
-    fn see(&mut self, Object(members): &Object<'_>, depth: usize) -> Result<(), Refusal> {
-        for (Text(name), value) in members {
-            let number = *self.numbers.entry(name.to_string()).or_insert(self.members.len());
-            if number == self.members.len() {
-                self.members.push((name.to_string(), Shape::Scalar(UNSEEN)));
-            }
-            if let Some((_, shape)) = self.members.get_mut(number) {
-                shape.see(value.get(), depth).map_err(|refusal| refusal.inside(name))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn fields(self) -> Fields {
-        self.members.into_iter().map(|(name, shape)| Field::new(name, shape.data_type(), true)).collect()
-    }
-}
-
-impl Shape {
-    fn see(&mut self, json: &str, depth: usize) -> Result<(), Refusal> {
-        let below = || depth.checked_sub(1).ok_or_else(|| Refusal::new(format!("nested more than {MAX_DEPTH} deep")));
-        match (json.as_bytes().first(), &mut *self) {
-            (Some(b'n'), _) => {}
-            (Some(b'['), Shape::Scalar(UNSEEN)) => {
-                *self = Shape::List(Box::new(Shape::Scalar(UNSEEN)));
-                self.see(json, depth)?;
-            }
-            (Some(b'{'), Shape::Scalar(UNSEEN)) => {
-                *self = Shape::Struct(Shapes::default());
-                self.see(json, depth)?;
-            }
-            (Some(b'['), Shape::List(shape)) => {
-                let below = below()?;
-                items(json)?.iter().try_for_each(|item| shape.see(item.get(), below))?;
-            }
-            (Some(b'{'), Shape::Struct(shapes)) => shapes.see(&members(json)?, below()?)?,
-            (_, Shape::Scalar(TEXT)) => {}
-            (_, Shape::Scalar(kinds)) => *kinds &= scalar_kinds(json)?,
-            _ => *self = Shape::Scalar(TEXT),
-        }
-        Ok(())
-    }
-
-    fn data_type(self) -> DataType {
-        match self {
-            Shape::Scalar(kinds) => candidate(kinds),
-            Shape::List(shape) => DataType::new_list(shape.data_type(), true),
-            Shape::Struct(shapes) => DataType::Struct(shapes.fields()),
-        }
-    }
-}
-
-fn scalar_kinds(json: &str) -> Result<Kinds, Refusal> {
-    Ok(match json.as_bytes().first() {
-        Some(b'"') => match &*string(json)? {
-            "NaN" | "Infinity" | "-Infinity" => FLOAT,
-            text => kinds_of(text) & !(BOOLEAN | INT | UINT | FLOAT),
-        },
-        Some(b'[' | b'{') => TEXT,
-        Some(b't' | b'f') => BOOLEAN,
-        _ => number_kinds(json),
-    })
-}
-
-// ---- columns ----
-
-/// The columns by their names.
-struct Table {
-    columns: Filling<Node>,
-    numbers: HashMap<String, usize>,
-}
-
-/// What collects the values of a column.
-enum Node {
-    /// If lenient, text takes any JSON.
-    Scalar {
-        sink: Box<dyn Sink>,
-        lenient: bool,
-    },
-    List(List),
-    Struct(Members),
-}
-
-struct List {
-    item: Box<Column<Node>>,
-    wide: bool,
-    /// Behind the last item of each list.
-    ends: Vec<usize>,
-    valid: Vec<bool>,
-}
-
-struct Members {
-    columns: Vec<Column<Node>>,
-    numbers: HashMap<String, usize>,
-    valid: Vec<bool>,
-}
-
-impl Table {
-    fn new(schema: &SchemaRef, options: &JsonOptions) -> Result<Table> {
-        let lenient = options.schema.is_none();
-        let columns = columns(schema.fields(), &options.dictionary, lenient)?;
-        let columns = Filling::new(schema.clone(), columns, options.batch_rows);
-        Ok(Table { columns, numbers: numbers(schema.fields())? })
-    }
-
-    /// Takes a row in; true when that fills a batch.
-    fn push(&mut self, line: Line<'_>) -> Result<bool> {
-        let pushed = push_members(&mut self.columns.columns, &self.numbers, &line.object()?, self.columns.rows);
-        pushed.map_err(|refusal| line.error(refusal))?;
-        Ok(self.columns.count())
-    }
-}
-
-fn columns(fields: &Fields, dictionary: &[String], lenient: bool) -> Result<Vec<Column<Node>>> {
-    fields.iter().map(|field| column(field, dictionary, lenient)).collect()
-}
-
-fn column(field: &FieldRef, dictionary: &[String], lenient: bool) -> Result<Column<Node>> {
-    let list = |item, wide| {
-        let item = Box::new(column(item, &[], lenient)?);
-        Ok(Node::List(List { item, wide, ends: Vec::new(), valid: Vec::new() }))
-    };
-    let node = match field.data_type() {
-        DataType::List(item) => list(item, false)?,
-        DataType::LargeList(item) => list(item, true)?,
-        DataType::Struct(fields) => Node::Struct(Members {
-            columns: columns(fields, &[], lenient)?,
-            numbers: numbers(fields)?,
-            valid: Vec::new(),
-        }),
-        _ => Node::Scalar { sink: sink_of(field, dictionary)?, lenient },
-    };
-    Ok(Column::new(field.as_ref().clone(), node))
-}
-
-fn numbers(fields: &Fields) -> Result<HashMap<String, usize>> {
-    let mut numbers = HashMap::new();
-    for (number, field) in fields.iter().enumerate() {
-        if numbers.insert(field.name().clone(), number).is_some() {
-            let name = shorten(field.name());
-            return Err(Error::unsupported(format!("expected columns with names of their own, got `{name}` again")));
-        }
-    }
-    Ok(numbers)
-}
-
-/// Takes an object in as number `row`, nulls for what it does not have.
-fn push_members(
-    columns: &mut [Column<Node>],
-    numbers: &HashMap<String, usize>,
-    Object(members): &Object<'_>,
-    row: usize,
-) -> Result<(), Refusal> {
-    for (place, (Text(name), value)) in members.iter().enumerate() {
-        // Members mostly stand in the order of the columns.
-        let here = columns.get(place).is_some_and(|column| column.field.name() == name);
-        let number = if here { Some(place) } else { numbers.get(&**name).copied() };
-        let Some(column) = number.and_then(|number| columns.get_mut(number)) else {
-            return Err(unknown(name, columns));
-        };
-        let pushed =
-            if column.rows == row { column.push(value.get()) } else { Err(Refusal::new("given twice".into())) };
-        pushed.map_err(|refusal| refusal.inside(name))?;
-    }
-    for column in columns.iter_mut().filter(|column| column.rows == row) {
-        column.push("null").map_err(|refusal| refusal.inside(column.field.name()))?;
-    }
-    Ok(())
-}
-
-fn unknown(name: &str, columns: &[Column<Node>]) -> Refusal {
-    let error = missing(name, "the line", columns.iter().map(|column| column.field.name().as_str()));
-    Refusal { kind: error.kind(), column: String::new(), fault: error.message().into() }
-}
-
-impl Column<Node> {
-    fn push(&mut self, json: &str) -> Result<(), Refusal> {
-        let value = (json != "null").then_some(json);
-        if value.is_none() && !self.field.is_nullable() {
-            let expected = self.field.data_type();
-            return Err(Refusal::new(format!("expected {expected} without nulls, got none; give a value")));
-        }
-        self.sink.push(value, self.field.data_type())?;
-        self.rows += 1;
-        Ok(())
-    }
-}
-
-impl Node {
-    fn push(&mut self, json: Option<&str>, expected: &DataType) -> Result<(), Refusal> {
-        let first = json.and_then(|json| json.as_bytes().first());
-        match (self, first) {
-            (Node::Scalar { sink, lenient }, _) => push_scalar(expected, sink.as_mut(), *lenient, json),
-            (Node::List(list), None | Some(b'[')) => list.push(json),
-            (Node::Struct(members), None | Some(b'{')) => members.push(json),
-            (_, _) => Err(misfit(expected, json.unwrap_or_default())),
-        }
-    }
-}
-
-fn push_scalar(data_type: &DataType, sink: &mut dyn Sink, lenient: bool, json: Option<&str>) -> Result<(), Refusal> {
-    let Some(json) = json else { return sink.push(None).ok_or_else(|| misfit(data_type, "null")) };
-    let fits = lenient || takes(data_type, json);
-    let text = if json.starts_with('"') { string(json)? } else { Cow::Borrowed(json) };
-    let pushed = fits.then(|| sink.push(Some(&text))).flatten();
-    pushed.ok_or_else(|| misfit(data_type, json))
-}
-
-/// Whether JSON of this kind can be a value of the type.
-fn takes(data_type: &DataType, json: &str) -> bool {
-    use DataType::*;
-    match json.as_bytes().first() {
-        Some(b'"') => *data_type != Boolean,
-        Some(b't' | b'f') => *data_type == Boolean,
-        Some(b'[' | b'{') => false,
-        _ => data_type.is_numeric() || matches!(data_type, Timestamp(..) | Time32(_) | Time64(_)),
-    }
-}
-
-fn misfit(expected: &DataType, json: &str) -> Refusal {
-    Refusal::new(format!("expected {expected}, got {}; correct the value", quoted(json)))
-}
-
-impl List {
-    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
-        for value in json.map_or(Ok(Vec::new()), items)? {
-            self.item.push(value.get()).map_err(|refusal| refusal.inside("[]"))?;
-        }
-        if !self.wide && i32::try_from(self.item.rows).is_err() {
-            return Err(Refusal::new(
-                "expected at most 2^31 items in a batch; use LargeList or a smaller batch_rows".into(),
-            ));
-        }
-        self.ends.push(self.item.rows);
-        self.valid.push(json.is_some());
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<ArrayRef> {
-        let ends = std::mem::take(&mut self.ends);
-        let nulls = NullBuffer::from(std::mem::take(&mut self.valid));
-        let values = self.item.array(ends.last().copied().unwrap_or(0))?;
-        let field = Arc::new(self.item.field.clone());
-        if self.wide { list::<i64>(field, &ends, values, nulls) } else { list::<i32>(field, &ends, values, nulls) }
-    }
-}
-
-fn list<O: OffsetSizeTrait>(item: FieldRef, ends: &[usize], values: ArrayRef, nulls: NullBuffer) -> Result<ArrayRef> {
-    let offsets = [0].iter().chain(ends).map(|&end| O::usize_as(end));
-    let offsets = OffsetBuffer::new(ScalarBuffer::from_iter(offsets));
-    let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
-    let array = GenericListArray::try_new(item, offsets, values, nulls);
-    array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::invalid(e.to_string()))
-}
-
-impl Members {
-    fn push(&mut self, json: Option<&str>) -> Result<(), Refusal> {
-        let row = self.valid.len();
-        match json {
-            Some(json) => push_members(&mut self.columns, &self.numbers, &members(json)?, row)?,
-            None => self.columns.iter_mut().try_for_each(Column::push_hidden)?,
-        }
-        self.valid.push(json.is_some());
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<ArrayRef> {
-        let rows = self.valid.len();
-        let nulls = NullBuffer::from(std::mem::take(&mut self.valid));
-        let arrays = self.columns.iter_mut().map(|column| column.array(rows)).collect::<Result<_>>()?;
-        let fields = self.columns.iter().map(|column| column.field.clone()).collect();
-        let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
-        let array = StructArray::try_new_with_length(fields, arrays, nulls, rows);
-        array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::invalid(e.to_string()))
-    }
-}
-
-impl Column<Node> {
-    /// The place of a value in an object that is null, where even nulls that are not allowed do no harm.
-    fn push_hidden(&mut self) -> Result<(), Refusal> {
-        self.sink.push(None, self.field.data_type())?;
-        self.rows += 1;
-        Ok(())
-    }
-}
-
-impl Finish for Node {
-    fn finish(&mut self) -> Result<ArrayRef> {
-        match self {
-            Node::Scalar { sink, .. } => sink.finish(),
-            Node::List(list) => list.finish(),
-            Node::Struct(members) => members.finish(),
-        }
-    }
-
-    fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
-        match self {
-            Node::Scalar { sink, .. } => sink.seal(field, chunks),
-            _ => Ok((field, chunks)),
-        }
+        self.columns.filling.take().map_err(reading)
     }
 }
 
@@ -615,10 +142,11 @@ mod tests {
     use super::*;
     use crate::Dataset;
     use DataType::*;
-    use arrow_array::Array;
     use arrow_array::cast::AsArray;
     use arrow_array::types::*;
+    use arrow_array::{Array, ArrayRef};
     use arrow_schema::TimeUnit::*;
+    use arrow_schema::{DataType, Field, Fields, Schema};
     use proptest::prelude::*;
     use serde_json::{Value as Json, json};
 
