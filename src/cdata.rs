@@ -15,17 +15,70 @@ use arrow_array::{Array, RecordBatch};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, SchemaRef};
 
-use crate::array::Parts;
-use crate::dataset::{Column, Dataset};
+use crate::array::{Parts, aligned, slice};
+use crate::dataset::{Column, Dataset, Part};
 use crate::error::{Error, Result};
 use crate::map::Look;
 
 const EINVAL: c_int = libc::EINVAL;
 
+/// How arrays are handed out: values checked and buffers where the data has them, unless it says otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Export {
+    is_unchecked: bool,
+    is_aligned: bool,
+}
+
+impl Export {
+    /// The defaults.
+    pub fn new() -> Export {
+        Export::default()
+    }
+
+    /// Whether to copy buffers that aren't aligned for their type, as consumers in C and Rust need them.
+    pub fn aligned(self, is_aligned: bool) -> Export {
+        Export { is_aligned, ..self }
+    }
+
+    /// Only the structure is checked: each buffer is as long as its array's length asks for. What stands in it may be
+    /// anything: offsets, views, keys, type ids and run ends may point anywhere, text may not be UTF-8, and null counts
+    /// are those that were declared. Handing it out costs nothing per row.
+    ///
+    /// # Safety
+    /// Whoever gets the arrays must bound each access that goes by such a value to the buffer or child that it goes to.
+    /// arrow-rs and most other Arrow libraries don't: they trust arrays that they import.
+    pub unsafe fn structure_only(self) -> Export {
+        Export { is_unchecked: true, ..self }
+    }
+
+    /// Column number `column` of the part's.
+    fn column(self, part: &Part<'_>, column: usize) -> Result<ArrayData> {
+        let column = part.piece.columns[column];
+        let array = match self.is_unchecked {
+            true => slice(part.piece.source.column(part.batch, column)?, part.rows.start, part.rows.len()),
+            false => part.column(column)?,
+        };
+        Ok(if self.is_aligned { aligned(array) } else { array })
+    }
+}
+
 impl Dataset {
     /// The dataset as a C stream of record batches, values checked, buffers shared with the mapping.
     pub fn export_stream(&self) -> Result<FFI_ArrowArrayStream> {
-        Ok(stream(Producer::new(self.clone(), Shape::Table)?))
+        self.export_stream_with(Export::new())
+    }
+
+    /// [`Dataset::export_stream`], handed out as `export` says.
+    pub fn export_stream_with(&self, export: Export) -> Result<FFI_ArrowArrayStream> {
+        Ok(stream(Producer::new(self.clone(), Shape::Table, export)?))
+    }
+
+    /// Batch number `number` as a C array: a struct of all columns, handed out as `export` says.
+    ///
+    /// # Errors
+    /// `RowOutOfRange` past the last batch; `InvalidData` for damaged values.
+    pub fn export_batch(&self, number: usize, export: Export) -> Result<FFI_ArrowArray> {
+        exported(&self.batch(number)?, Shape::Table, export)
     }
 
     /// The schema as a C struct: a struct type of the columns.
@@ -46,7 +99,17 @@ impl Dataset {
 impl Column {
     /// The column as a C stream of arrays of its own type, values checked, buffers shared with the mapping.
     pub fn export_stream(&self) -> Result<FFI_ArrowArrayStream> {
-        Ok(stream(Producer::new(self.as_dataset().clone(), Shape::Column)?))
+        self.export_stream_with(Export::new())
+    }
+
+    /// [`Column::export_stream`], handed out as `export` says.
+    pub fn export_stream_with(&self, export: Export) -> Result<FFI_ArrowArrayStream> {
+        Ok(stream(Producer::new(self.as_dataset().clone(), Shape::Column, export)?))
+    }
+
+    /// [`Column::chunks`], handed out as `export` says.
+    pub fn chunks_with(&self, export: Export) -> Result<Vec<ArrayData>> {
+        self.watched(|| self.each_part(|part| export.column(&part, 0)))
     }
 
     /// The field as a C struct.
@@ -75,14 +138,15 @@ struct Producer {
     batches: std::vec::IntoIter<Dataset>,
     dataset: Dataset,
     shape: Shape,
+    export: Export,
     /// Kept until the next call, as the interface asks.
     error: Option<CString>,
 }
 
 impl Producer {
-    fn new(dataset: Dataset, shape: Shape) -> Result<Producer> {
+    fn new(dataset: Dataset, shape: Shape, export: Export) -> Result<Producer> {
         let batches = dataset.batches().collect::<Result<Vec<_>>>()?.into_iter();
-        Ok(Producer { batches, dataset, shape, error: None })
+        Ok(Producer { batches, dataset, shape, export, error: None })
     }
 
     fn schema(&self) -> Result<FFI_ArrowSchema> {
@@ -95,11 +159,7 @@ impl Producer {
     /// The next array, or a released one at the end.
     fn next(&mut self) -> Result<FFI_ArrowArray> {
         let Some(batch) = self.batches.next() else { return Ok(FFI_ArrowArray::empty()) };
-        let array = batch.watched(Look::Now, || match self.shape {
-            Shape::Table => struct_of(&batch),
-            Shape::Column => column_of(&batch),
-        })?;
-        Ok(FFI_ArrowArray::new(&array))
+        exported(&batch, self.shape, self.export)
     }
 
     /// Notes an error for `get_last_error`, and the code to return.
@@ -119,19 +179,32 @@ impl Producer {
     }
 }
 
-fn struct_of(batch: &Dataset) -> Result<ArrayData> {
+/// One batch as a C array.
+fn exported(batch: &Dataset, shape: Shape, export: Export) -> Result<FFI_ArrowArray> {
+    let array = batch.watched(Look::Now, || {
+        let table = struct_of(batch, export)?;
+        match shape {
+            Shape::Table => Ok(table),
+            Shape::Column => {
+                let column = table.child_data().first().cloned();
+                column.ok_or_else(|| Error::argument("a dataset without columns"))
+            }
+        }
+    })?;
+    Ok(FFI_ArrowArray::new(&array))
+}
+
+fn struct_of(batch: &Dataset, export: Export) -> Result<ArrayData> {
     let part = batch.parts().next().transpose()?;
     let (len, children) = match part {
-        Some(part) => (part.rows.len(), part.columns()?),
+        Some(part) => {
+            let columns = (0..part.piece.columns.len()).map(|column| export.column(&part, column));
+            (part.rows.len(), columns.collect::<Result<_>>()?)
+        }
         None => (0, batch.schema().fields().iter().map(|field| ArrayData::new_empty(field.data_type())).collect()),
     };
     let data_type = DataType::Struct(batch.schema().fields().clone());
     Ok(Parts { data_type, len, validity: None, buffers: Vec::new(), children }.assemble())
-}
-
-fn column_of(batch: &Dataset) -> Result<ArrayData> {
-    let table = struct_of(batch)?;
-    table.child_data().first().cloned().ok_or_else(|| Error::argument("a dataset without columns"))
 }
 
 fn stream(producer: Producer) -> FFI_ArrowArrayStream {
@@ -217,5 +290,55 @@ impl Dataset {
             }
         };
         Dataset::from_batches(batch.schema(), vec![batch])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_buffer::Buffer;
+
+    use super::*;
+    use crate::{Bytes, ErrorKind, Format, Open, WriteOptions, write_to};
+
+    /// A dataset of texts and numbers, whose stream of bytes was changed and begins `shift` bytes behind an aligned place.
+    fn opened(shift: usize, change: impl FnOnce(&mut [u8])) -> Dataset {
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["ash", "pear", "elm"]));
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        let batch = RecordBatch::try_from_iter([("text", text), ("number", number)]).unwrap();
+        let mut bytes = vec![0; shift];
+        let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
+        write_to(&Dataset::try_from(vec![batch]).unwrap(), &mut bytes, &options).unwrap();
+        change(&mut bytes);
+        Open::new().bytes(Bytes::from(Buffer::from_vec(bytes).slice(shift))).unwrap()
+    }
+
+    #[test]
+    fn structure_only_hands_out_what_is_damaged() {
+        let dataset = opened(0, |bytes| {
+            let at = bytes.windows(4).position(|four| four == b"pear").unwrap();
+            bytes[at] = 0xff;
+        });
+        let column = dataset.column("text").unwrap();
+        assert_eq!(column.chunks_with(Export::new()).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(dataset.export_batch(0, Export::new()).unwrap_err().kind(), ErrorKind::InvalidData);
+        // SAFETY: only bytes are looked at below, as bytes.
+        let export = unsafe { Export::new().structure_only() };
+        let chunks = column.chunks_with(export).unwrap();
+        assert_eq!(chunks[0].buffers()[1].as_slice()[3..7], *b"\xffear");
+        let array = dataset.export_batch(0, export).unwrap();
+        assert_eq!((array.len(), array.num_children()), (3, 2));
+        assert!(!dataset.export_stream_with(export).unwrap().release.is_none());
+    }
+
+    #[test]
+    fn buffers_are_aligned_where_that_is_asked_for() {
+        let dataset = opened(1, |_| ());
+        let numbers = dataset.column("number").unwrap();
+        let is_aligned =
+            |export| numbers.chunks_with(export).unwrap()[0].buffers()[0].as_ptr().cast::<i64>().is_aligned();
+        assert!(!is_aligned(Export::new()));
+        assert!(is_aligned(Export::new().aligned(true)));
+        assert!(opened(0, |_| ()).column("number").unwrap().chunks().is_ok());
     }
 }

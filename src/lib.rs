@@ -57,6 +57,7 @@ mod text;
 mod types;
 
 pub use array::{Bytes, Items, Members, Value};
+pub use cdata::Export;
 #[cfg(feature = "check")]
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]
@@ -70,7 +71,7 @@ pub use ipc::{
 pub use ipc::{StreamWriter, WriteOptions, write, write_to};
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
-pub use map::{Element, GrowableBuffer, Mapping, Mode, View, guard};
+pub use map::{Element, GrowableBuffer, Mapping, Mode, View, guard, leave_sigbus_alone};
 pub use open::{Open, Place, open};
 #[cfg(feature = "collect")]
 pub use rows::Builder;

@@ -6,7 +6,7 @@ use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::guard;
 
 /// A value of a cell, borrowed from the dataset where it is larger than a word.
@@ -109,6 +109,18 @@ impl<'a> Items<'a> {
         self.len == 0
     }
 
+    /// Item number `item`, counted from 0.
+    ///
+    /// # Errors
+    /// `RowOutOfRange` past the last; `InvalidData` where it is damaged.
+    pub fn get(&self, item: usize) -> Result<Value<'a>> {
+        if item >= self.len {
+            let message = format!("item {item} of a list of {}", self.len);
+            return Err(Error::new(ErrorKind::RowOutOfRange, message));
+        }
+        guard(|| field_value(self.field, self.values, self.start + item))
+    }
+
     /// Where the items lie among the values of their array.
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
         self.start..self.start + self.len
@@ -129,17 +141,40 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
+    /// The number of members.
+    pub fn len(&self) -> usize {
+        self.fields().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of member number `member`, counted from 0.
+    ///
+    /// # Errors
+    /// `ColumnNotFound` past the last; `InvalidData` where it is damaged.
+    pub fn get(&self, member: usize) -> Result<Value<'a>> {
+        let (Some(field), Some(child)) = (self.fields().get(member), self.array.child_data().get(member)) else {
+            let message = format!("member {member} of a struct of {}", self.len());
+            return Err(Error::new(ErrorKind::ColumnNotFound, message));
+        };
+        guard(|| field_value(field, child, self.row))
+    }
+
+    fn fields(&self) -> &'a [FieldRef] {
+        match self.array.data_type() {
+            DataType::Struct(fields) => fields,
+            _ => &[],
+        }
+    }
+
     /// Field and value of each member, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'a FieldRef, Result<Value<'a>>)> + use<'a> {
-        let (array, row) = (self.array, self.row);
-        let fields = match array.data_type() {
-            DataType::Struct(fields) => &fields[..],
-            _ => &[],
-        };
-        fields
-            .iter()
-            .zip(array.child_data())
-            .map(move |(field, child)| (field, guard(|| field_value(field, child, row))))
+        let row = self.row;
+        let members = self.fields().iter().zip(self.array.child_data());
+        members.map(move |(field, child)| (field, guard(|| field_value(field, child, row))))
     }
 }
 

@@ -104,6 +104,11 @@ impl Column {
         &'a self,
         work: impl Fn(&'a ArrayData, Range<usize>) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
+        self.each_part(|part| work(part.checked(part.piece.columns[0])?, part.rows.clone()))
+    }
+
+    /// `work` on each batch in parallel; results in order.
+    pub(crate) fn each_part<'a, T: Send>(&'a self, work: impl Fn(Part<'a>) -> Result<T> + Sync) -> Result<Vec<T>> {
         // Numbers that lie in place are not looked at; whether they do is only known afterwards.
         let seldom = if is_trivial(self.data_type()) { 8 } else { 1 };
         // The number of rows would take a walk, which is better done while batches are decoded.
@@ -111,8 +116,7 @@ impl Column {
         let bytes = usize::try_from(mapped.saturating_add(copied)).unwrap_or(usize::MAX) / seldom;
         let width = self.bytes_per_row();
         let weight = |part: &Part<'a>| part.rows.len().saturating_mul(width) / seldom;
-        let of_part = |part: Part<'a>| work(part.checked(part.piece.columns[0])?, part.rows.clone());
-        parallel::try_map(self.dataset.parts(), bytes, weight, of_part, || ())
+        parallel::try_map(self.dataset.parts(), bytes, weight, work, || ())
     }
 
     /// About how many bytes a row takes.

@@ -319,13 +319,32 @@ impl Dataset {
 
     /// The dataset batch by batch, each a dataset of one.
     pub fn batches(&self) -> impl Iterator<Item = Result<Dataset>> {
-        self.parts().map(|part| {
-            let part = part?;
-            let span = part.piece.source.span(part.batch)?.map_or(0, |span| span.start);
-            let rows = Some(part.rows.len() as u64);
-            let piece = Piece { start: span + part.rows.start as u64, rows, ..part.piece.clone() };
-            Ok(Dataset::of_pieces(self.schema.clone(), vec![piece]))
+        self.parts().map(|part| self.of_part(&part?))
+    }
+
+    /// Batch number `number`, counted from 0: one of [`Dataset::batches`], found at once where the dataset is not sliced.
+    ///
+    /// # Errors
+    /// `RowOutOfRange` past the last.
+    pub fn batch(&self, number: usize) -> Result<Dataset> {
+        self.watched(Look::Seldom, || {
+            let mut before = 0;
+            for piece in self.pieces.iter() {
+                let (found, count) = piece.nth_part(number - before)?;
+                if let Some(part) = found {
+                    return self.of_part(&part);
+                }
+                before += count;
+            }
+            Err(Error::new(ErrorKind::RowOutOfRange, format!("batch {number} of a dataset of {before} batches")))
         })
+    }
+
+    fn of_part(&self, part: &Part<'_>) -> Result<Dataset> {
+        let span = part.piece.source.span(part.batch)?.map_or(0, |span| span.start);
+        let rows = Some(part.rows.len() as u64);
+        let piece = Piece { start: span + part.rows.start as u64, rows, ..part.piece.clone() };
+        Ok(Dataset::of_pieces(self.schema.clone(), vec![piece]))
     }
 
     /// The batches as arrow-rs has them, values checked; buffers are shared unless arrow-rs needs them aligned.
@@ -458,13 +477,32 @@ mod tests {
     use crate::{Bytes, Format, Open, WriteOptions, write_to};
     use arrow_array::{ArrayRef, Int64Array};
 
+    fn numbers(rows: std::ops::Range<i64>) -> RecordBatch {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
+        RecordBatch::try_from_iter([("n", column)]).unwrap()
+    }
+
+    #[test]
+    fn batches_by_number_are_those_in_order() {
+        let memory = Dataset::try_from(vec![numbers(0..5), numbers(5..5), numbers(5..12), numbers(12..20)]).unwrap();
+        let mut bytes = Vec::new();
+        write_to(&memory, &mut bytes, &WriteOptions { format: Format::Stream, ..WriteOptions::default() }).unwrap();
+        let stream = || Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
+        let sliced = stream().slice(3, 11).unwrap();
+        let joined = Dataset::concat(&[stream(), sliced.clone(), memory.clone(), memory.slice(7, 2).unwrap()]).unwrap();
+        for dataset in [memory.clone(), stream(), sliced, joined, memory.slice(20, 5).unwrap()] {
+            let all: Vec<String> = dataset.batches().map(|batch| batch.unwrap().to_string()).collect();
+            let found: Vec<String> = (0..all.len()).map(|number| dataset.batch(number).unwrap().to_string()).collect();
+            assert_eq!(found, all);
+            for past in [all.len(), usize::MAX] {
+                assert_eq!(dataset.batch(past).unwrap_err().kind(), ErrorKind::RowOutOfRange);
+            }
+        }
+    }
+
     #[test]
     fn rows_from_the_end_are_those_from_the_start() {
-        let batch = |rows: std::ops::Range<i64>| {
-            let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
-            RecordBatch::try_from_iter([("n", column)]).unwrap()
-        };
-        let memory = Dataset::try_from(vec![batch(0..5), batch(5..5), batch(5..12)]).unwrap();
+        let memory = Dataset::try_from(vec![numbers(0..5), numbers(5..5), numbers(5..12)]).unwrap();
         for format in [Format::File, Format::Stream] {
             let mut bytes = Vec::new();
             write_to(&memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();

@@ -214,6 +214,24 @@ impl Piece {
         self.source.look(first..last.map_or(usize::MAX, |last| last + 1), when)
     }
 
+    /// Part number `number`; where there is none, how many there are.
+    pub(super) fn nth_part(&self, number: usize) -> Result<(Option<Part<'_>>, usize)> {
+        if self.start == 0 && self.rows.is_none() {
+            let found = self.part(number)?;
+            let count = if found.is_none() { self.source.num_batches()? } else { 0 };
+            return Ok((found, count));
+        }
+        let mut count = 0;
+        for part in self.parts() {
+            let part = part?;
+            if count == number {
+                return Ok((Some(part), count));
+            }
+            count += 1;
+        }
+        Ok((None, count))
+    }
+
     fn first_batch(&self) -> Result<usize> {
         if self.start == 0 {
             return Ok(0);

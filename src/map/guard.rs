@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -362,6 +362,24 @@ fn mend() {
 
 // ---- the signal ----
 
+/// Whether SIGBUS is handled, once that is settled.
+static IS_HANDLED: OnceLock<bool> = OnceLock::new();
+
+/// Leaves SIGBUS to others: for a process that has a handler of its own and can't have it changed. A call that touches a
+/// page of a file that was truncated then ends the process, as without this library. To be called before the first file
+/// is mapped; the environment can say the same: `ARROWWOOD_SIGBUS=off`.
+///
+/// # Errors
+/// `Busy` where a file was mapped before, and the handler is installed.
+pub fn leave_sigbus_alone() -> Result<()> {
+    match IS_HANDLED.get_or_init(|| false) {
+        false => Ok(()),
+        true => {
+            Err(Error::new(ErrorKind::Busy, "a file was mapped before, and SIGBUS is handled since; call it first"))
+        }
+    }
+}
+
 /// The size of a page.
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
@@ -386,15 +404,15 @@ mod linux {
     /// Who handled SIGBUS before: set before the handler is, and never freed.
     static BEFORE: AtomicPtr<sigaction> = AtomicPtr::new(null_mut());
 
-    /// Installs the handler, once, unless the environment says `ARROWWOOD_SIGBUS=off`.
+    /// Installs the handler, once, unless [`leave_sigbus_alone`] was called or the environment says `ARROWWOOD_SIGBUS=off`.
     pub(super) fn install() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             // SAFETY: sysconf reads a constant of the system.
             let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
             PAGE.store(usize::try_from(page).unwrap_or(4096), Ordering::Relaxed);
-            let is_off = std::env::var_os("ARROWWOOD_SIGBUS").is_some_and(|value| value == "off");
-            if let Some(tomb) = (!is_off).then(tomb).flatten() {
+            let is_allowed = || std::env::var_os("ARROWWOOD_SIGBUS").is_none_or(|value| value != "off");
+            if let Some(tomb) = IS_HANDLED.get_or_init(is_allowed).then(tomb).flatten() {
                 TOMB.store(tomb, Ordering::Release);
                 set_handler();
             }

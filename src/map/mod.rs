@@ -25,8 +25,8 @@ mod watch;
 mod words;
 
 pub use growable::GrowableBuffer;
-pub use guard::guard;
 pub(crate) use guard::{adopt, is_inside, lend};
+pub use guard::{guard, leave_sigbus_alone};
 pub use medium::{Act, Medium, Witness, pretend_boot};
 pub(crate) use medium::{Part, boot_id};
 use store::part_name;
