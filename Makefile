@@ -6,7 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: demo test test-rust features test-python bench bench-engines bench-streams bench-builders bench-paged bench-instructions \
+.PHONY: demo test test-rust features test-python test-c install-c bench bench-c bench-engines bench-streams bench-builders \
+  bench-paged bench-instructions \
   interop live torture check-all fuzz docs wheel dist smoke lint clean
 
 demo: $(VENV)/demo.done
@@ -125,6 +126,26 @@ wheel: $(BIN)/python
 dist: wheel
 	$(BIN)/maturin sdist --out dist
 	cargo package --package arrowwood --package arrowwood-cli
+
+# The C library: libarrowwood.so, libarrowwood.a, arrowwood.h and arrowwood.pc, into $(DESTDIR)$(PREFIX).
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+C_ABI := $(shell sed -n 's/^\#define ARROWWOOD_ABI_VERSION //p' capi/include/arrowwood.h)
+C_PROFILE ?= release
+C_BUILT := $(TARGET)/$(if $(filter dev,$(C_PROFILE)),debug,$(C_PROFILE))
+C_FILE := libarrowwood.so.$(C_ABI).$(VERSION)
+install-c:
+	cargo build --package arrowwood-c --profile $(C_PROFILE)
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
+	install -m 755 $(C_BUILT)/libarrowwood.so $(DESTDIR)$(LIBDIR)/$(C_FILE)
+	ln -sf $(C_FILE) $(DESTDIR)$(LIBDIR)/libarrowwood.so.$(C_ABI)
+	ln -sf libarrowwood.so.$(C_ABI) $(DESTDIR)$(LIBDIR)/libarrowwood.so
+	install -m 644 $(C_BUILT)/libarrowwood.a $(DESTDIR)$(LIBDIR)/libarrowwood.a
+	install -m 644 capi/include/arrowwood.h $(DESTDIR)$(INCLUDEDIR)/arrowwood.h
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|; s|@VERSION@|$(VERSION)|' \
+	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' \
+	  capi/arrowwood.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/arrowwood.pc
 
 # The wheel in an empty environment: it works with NumPy alone, and the quickstart works as it stands.
 SMOKE := $(VENV)-smoke

@@ -1,0 +1,74 @@
+//! Rows gathered in memory.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use arrowwood::{Builder, Error, ErrorKind, Result};
+
+use crate::dataset::CDataset;
+use crate::error::argument;
+use crate::ffi::*;
+use crate::open::schema_of;
+use crate::writer::with_row;
+
+/// `arrowwood_builder`. Calls of several threads wait for each other.
+pub struct CBuilder(Mutex<Builder>);
+
+impl Opaque for CBuilder {
+    const NAME: &'static str = "arrowwood_builder";
+    const TAG: u64 = u64::from_le_bytes(*b"aw_build");
+}
+
+impl CBuilder {
+    fn lock(&self) -> Result<MutexGuard<'_, Builder>> {
+        self.0.lock().map_err(|_| broken())
+    }
+}
+
+fn broken() -> Error {
+    Error::new(ErrorKind::Closed, "the builder can't go on after an internal error; make another one")
+}
+
+export! {
+    /// Makes a builder of no rows.
+    fn arrowwood_builder_new(schema: SchemaIn, builder: HandleOut<CBuilder>) {
+        builder.put(CBuilder(Mutex::new(Builder::new(Arc::new(schema_of(schema)?))?)));
+        Ok(())
+    }
+
+    /// Appends one array of rows.
+    fn arrowwood_builder_append(builder: Ref<CBuilder>, array: ArrayIn, schema: SchemaIn) {
+        let rows = array.import(schema)?;
+        builder.lock()?.append_dataset(&rows)
+    }
+
+    /// Appends all rows of a dataset.
+    fn arrowwood_builder_append_dataset(builder: Ref<CBuilder>, dataset: Ref<CDataset>) {
+        builder.lock()?.append_dataset(dataset)
+    }
+
+    /// Appends one row.
+    fn arrowwood_builder_append_row(builder: Ref<CBuilder>, values[count]: Many<CValueIn>) {
+        with_row(values, |row| builder.lock()?.append_row(row))
+    }
+
+    /// The number of rows.
+    fn arrowwood_builder_rows(builder: Ref<CBuilder>, rows: Out<u64>) {
+        rows.put(builder.lock()?.rows());
+        Ok(())
+    }
+
+    /// The rows as a dataset; frees the builder, also when that fails.
+    fn arrowwood_builder_finish(builder: Owned<CBuilder>, dataset: HandleOut<CDataset>) {
+        let builder = builder.ok_or_else(|| argument("arrowwood_builder_finish: 'builder' is NULL"))?;
+        let builder = builder.take().0.into_inner().map_err(|_| broken())?;
+        dataset.put(CDataset::new(builder.finish()?));
+        Ok(())
+    }
+}
+
+export_infallible! {
+    /// Frees the builder and its rows.
+    fn arrowwood_builder_free(builder: Owned<CBuilder>) {
+        builder.free();
+    }
+}

@@ -1,0 +1,178 @@
+//! Where a column's values lie: a table of all its chunks, made in one call.
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, UnionMode};
+use arrowwood::Result;
+use arrowwood::layout::{Role, layout};
+
+use crate::dataset::CDataset;
+use crate::error::argument;
+use crate::ffi::*;
+
+/// `arrowwood_buffer`: an address, 0 for none, and how many bytes there are from it on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CBuffer {
+    data: usize,
+    size: u64,
+}
+
+/// `arrowwood_chunk`. Pointers are addresses here, so that whoever owns the table may pass it to another thread.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CChunk {
+    first_row: u64,
+    rows: u64,
+    null_count: u64,
+    validity: CBuffer,
+    values: CBuffer,
+    offsets: CBuffer,
+    sizes: CBuffer,
+    data: CBuffer,
+    validity_bit: u32,
+    values_bit: u32,
+    run_offset: u64,
+    variadic: usize,
+    variadic_count: u64,
+    children: usize,
+    child_count: u64,
+    dictionary: usize,
+}
+
+// `tests/capi/c/layout.c` has the same numbers.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<CBuffer>() == 16 && size_of::<CChunk>() == 160);
+    assert!(offset_of!(CChunk, null_count) == 16 && offset_of!(CChunk, validity) == 24);
+    assert!(offset_of!(CChunk, values) == 40 && offset_of!(CChunk, offsets) == 56 && offset_of!(CChunk, sizes) == 72);
+    assert!(offset_of!(CChunk, data) == 88 && offset_of!(CChunk, validity_bit) == 104);
+    assert!(offset_of!(CChunk, values_bit) == 108 && offset_of!(CChunk, run_offset) == 112);
+    assert!(offset_of!(CChunk, variadic) == 120 && offset_of!(CChunk, children) == 136);
+    assert!(offset_of!(CChunk, child_count) == 144 && offset_of!(CChunk, dictionary) == 152);
+};
+
+/// `arrowwood_chunks`: what keeps a table and the memory that it points to.
+pub struct CChunks {
+    table: Box<[CChunk]>,
+    _parts: Parts,
+    _arrays: Vec<ArrayData>,
+}
+
+impl Opaque for CChunks {
+    const NAME: &'static str = "arrowwood_chunks";
+    const TAG: u64 = u64::from_le_bytes(*b"aw_chunk");
+}
+
+/// The parts of the table that chunks point to.
+#[derive(Default)]
+struct Parts {
+    children: Vec<Box<[CChunk]>>,
+    variadics: Vec<Box<[CBuffer]>>,
+}
+
+impl CChunks {
+    fn new(arrays: Vec<ArrayData>) -> Result<CChunks> {
+        let (mut parts, mut first_row) = (Parts::default(), 0);
+        let mut table = Vec::with_capacity(arrays.len());
+        for array in &arrays {
+            table.push(CChunk { first_row, ..parts.chunk(array)? });
+            first_row += array.len() as u64;
+        }
+        Ok(CChunks { table: table.into(), _parts: parts, _arrays: arrays })
+    }
+}
+
+impl Parts {
+    fn chunk(&mut self, array: &ArrayData) -> Result<CChunk> {
+        let mut chunk = CChunk { rows: array.len() as u64, ..CChunk::default() };
+        if let Some(nulls) = array.nulls() {
+            let bits = nulls.inner();
+            chunk.null_count = nulls.null_count() as u64;
+            (chunk.validity, chunk.validity_bit) = (from(bits.inner(), bits.offset() / 8)?, (bits.offset() % 8) as u32);
+        }
+        let mut buffers = array.buffers().iter();
+        for role in layout(array.data_type()).value_roles() {
+            let Some(buffer) = buffers.next() else { break };
+            chunk.set(role, array, buffer)?;
+        }
+        let rest: Box<[CBuffer]> = buffers.map(|buffer| from(buffer, 0)).collect::<Result<_>>()?;
+        (chunk.variadic, chunk.variadic_count) = (address(&rest), rest.len() as u64);
+        self.variadics.extend((!rest.is_empty()).then_some(rest));
+        self.add_children(&mut chunk, array)?;
+        Ok(chunk)
+    }
+
+    fn add_children(&mut self, chunk: &mut CChunk, array: &ArrayData) -> Result<()> {
+        use DataType::{Dictionary, FixedSizeList, Null, RunEndEncoded, Struct, Union};
+        let children = array.child_data().iter().map(|child| self.chunk(child)).collect::<Result<Box<[_]>>>()?;
+        match array.data_type() {
+            Null => chunk.null_count = chunk.rows,
+            RunEndEncoded(..) => chunk.run_offset = array.offset() as u64,
+            // What is cut has its children cut with it.
+            FixedSizeList(..) | Struct(_) | Union(_, UnionMode::Sparse) if array.offset() > 0 => {
+                return Err(argument(format!("a chunk of {} begins inside of its children", array.data_type())));
+            }
+            _ => {}
+        }
+        match array.data_type() {
+            Dictionary(..) => chunk.dictionary = address(&children),
+            _ => (chunk.children, chunk.child_count) = (address(&children), children.len() as u64),
+        }
+        self.children.extend((!children.is_empty()).then_some(children));
+        Ok(())
+    }
+}
+
+impl CChunk {
+    /// Notes a buffer, from the chunk's first row on.
+    fn set(&mut self, role: Role, array: &ArrayData, buffer: &Buffer) -> Result<()> {
+        let rows = array.offset();
+        match role {
+            Role::Bits => (self.values, self.values_bit) = (from(buffer, rows / 8)?, (rows % 8) as u32),
+            Role::Values { width, .. } => self.values = from(buffer, rows * width)?,
+            Role::Views => self.values = from(buffer, rows * 16)?,
+            Role::TypeIds => self.values = from(buffer, rows)?,
+            Role::Offsets { width } | Role::Starts { width } => self.offsets = from(buffer, rows * width)?,
+            Role::Sizes { width } => self.sizes = from(buffer, rows * width)?,
+            Role::Data => self.data = from(buffer, 0)?,
+            Role::Validity => {}
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of `buffer` from byte `start` on.
+fn from(buffer: &Buffer, start: usize) -> Result<CBuffer> {
+    // A chunk without rows has empty buffers, wherever it begins.
+    let start = if buffer.is_empty() { 0 } else { start };
+    let bytes = buffer.as_slice().get(start..);
+    let bytes = bytes.ok_or_else(|| argument(format!("a buffer of {} bytes has no byte {start}", buffer.len())))?;
+    Ok(CBuffer { data: bytes.as_ptr().expose_provenance(), size: bytes.len() as u64 })
+}
+
+/// Where a part of the table lies; 0 for nothing.
+fn address<T>(part: &[T]) -> usize {
+    if part.is_empty() { 0 } else { part.as_ptr().expose_provenance() }
+}
+
+export_infallible! {
+    /// Frees a table of chunks.
+    fn arrowwood_chunks_free(owner: Owned<CChunks>) {
+        owner.free();
+    }
+}
+
+export! {
+    /// Where all values of a column lie.
+    fn arrowwood_dataset_chunks(
+        dataset: Ref<CDataset>, column: usize, flags: Flags, chunks: Out<*const CChunk>, count: Out<usize>,
+        owner: HandleOut<CChunks>,
+    ) {
+        let made = CChunks::new(dataset.column(column)?.chunks_with(flags)?)?;
+        chunks.put(if made.table.is_empty() { std::ptr::null() } else { made.table.as_ptr() });
+        count.put(made.table.len());
+        owner.put(made);
+        Ok(())
+    }
+}

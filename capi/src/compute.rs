@@ -1,0 +1,151 @@
+//! Questions to columns and rows.
+
+use arrowwood::{Function, Result};
+
+use crate::dataset::CDataset;
+use crate::error::argument;
+use crate::ffi::*;
+use crate::predicate::CPredicate;
+use crate::value::{count, flag, float, to_c};
+
+/// `arrowwood_function`.
+mod function {
+    pub const SUM: i32 = 1;
+    pub const MEAN: i32 = 2;
+    pub const MIN: i32 = 3;
+    pub const MAX: i32 = 4;
+    pub const COUNT: i32 = 5;
+    pub const VAR: i32 = 6;
+    pub const STD: i32 = 7;
+    pub const NULL_COUNT: i32 = 8;
+    pub const N_UNIQUE: i32 = 9;
+    pub const ANY: i32 = 10;
+    pub const ALL: i32 = 11;
+}
+
+structs! {
+    /// `arrowwood_aggregate`.
+    struct CAggregate {
+        name: Text,
+        column: Optional<Text>,
+        function: i32,
+        _reserved: i32,
+    }
+}
+
+// `tests/capi/c/layout.c` has the same numbers.
+const _: () = assert!(size_of::<CAggregate>() == 24 && std::mem::offset_of!(CAggregate, function) == 16);
+
+fn reduce(dataset: &CDataset, column: usize, code: i32) -> Result<CValue> {
+    let column = dataset.column(column)?;
+    Ok(match code {
+        function::SUM => to_c(&column.sum()?)?,
+        function::MEAN => float(column.mean()?),
+        function::MIN => to_c(&column.min()?)?,
+        function::MAX => to_c(&column.max()?)?,
+        function::COUNT => count(column.count()?),
+        function::VAR => float(column.var()?),
+        function::STD => float(column.std()?),
+        function::NULL_COUNT => count(column.null_count()?),
+        function::N_UNIQUE => count(column.n_unique()?),
+        function::ANY => flag(column.any()?),
+        function::ALL => flag(column.all()?),
+        other => return Err(argument(format!("there is no function {other}"))),
+    })
+}
+
+fn function_of_groups(code: i32) -> Result<Function> {
+    Ok(match code {
+        function::SUM => Function::Sum,
+        function::MEAN => Function::Mean,
+        function::MIN => Function::Min,
+        function::MAX => Function::Max,
+        function::COUNT => Function::Count,
+        function::VAR => Function::Var,
+        function::STD => Function::Std,
+        other => return Err(argument(format!("there is no function {other} of groups"))),
+    })
+}
+
+export! {
+    /// A column as one value.
+    fn arrowwood_dataset_reduce(dataset: Ref<CDataset>, column: usize, function: i32, value: Out<CValue>) {
+        value.put(reduce(dataset, column, function)?);
+        Ok(())
+    }
+
+    /// The value that a share of a column lies below.
+    fn arrowwood_dataset_quantile(dataset: Ref<CDataset>, column: usize, share: f64, value: Out<CValue>) {
+        value.put(float(dataset.column(column)?.quantile(share)?));
+        Ok(())
+    }
+
+    /// That of a sample.
+    fn arrowwood_dataset_approx_quantile(dataset: Ref<CDataset>, column: usize, share: f64, value: Out<CValue>) {
+        value.put(float(dataset.column(column)?.approx_quantile(share)?));
+        Ok(())
+    }
+
+    /// Rows by number.
+    fn arrowwood_dataset_take(dataset: Ref<CDataset>, rows[count]: Many<i64>, taken: HandleOut<CDataset>) {
+        taken.put(CDataset::new(dataset.take(rows)?));
+        Ok(())
+    }
+
+    /// Rows chosen at random.
+    fn arrowwood_dataset_sample(dataset: Ref<CDataset>, rows: u64, seed: u64, sample: HandleOut<CDataset>) {
+        sample.put(CDataset::new(dataset.sample(rows, seed)?));
+        Ok(())
+    }
+
+    /// All rows in a random order.
+    fn arrowwood_dataset_shuffle(dataset: Ref<CDataset>, seed: u64, shuffled: HandleOut<CDataset>) {
+        shuffled.put(CDataset::new(dataset.shuffle(seed)?));
+        Ok(())
+    }
+
+    /// The rows of which a predicate is true.
+    fn arrowwood_dataset_filter(dataset: Ref<CDataset>, predicate: Ref<CPredicate>, found: HandleOut<CDataset>) {
+        found.put(CDataset::new(dataset.filter(predicate.predicate())?));
+        Ok(())
+    }
+
+    /// Something of each group of rows.
+    fn arrowwood_dataset_aggregate(
+        dataset: Ref<CDataset>, by[by_count]: Many<Text>, predicate: Optional<Ref<CPredicate>>,
+        columns[column_count]: Many<CAggregate>, groups: HandleOut<CDataset>,
+    ) {
+        let mut asked = dataset.aggregate(&texts(by, "by")?);
+        if let Some(predicate) = predicate {
+            asked = asked.filter(predicate.predicate().clone());
+        }
+        for column in columns {
+            let (name, of) = (column.name.given("columns.name")?, column.column.given("columns.column")?);
+            asked = match (of, column.function) {
+                (None, function::COUNT) => asked.rows(name),
+                (None, _) => return Err(argument(format!("column '{name}' of the result is of no column"))),
+                (Some(of), function) => asked.named(name, of, function_of_groups(function)?),
+            };
+        }
+        groups.put(CDataset::new(asked.finish()?));
+        Ok(())
+    }
+
+    /// Each value of a column, and how often it is there.
+    fn arrowwood_dataset_value_counts(dataset: Ref<CDataset>, column: usize, counts: HandleOut<CDataset>) {
+        counts.put(CDataset::new(dataset.column(column)?.value_counts()?));
+        Ok(())
+    }
+
+    /// What there is to say of each column.
+    fn arrowwood_dataset_describe(dataset: Ref<CDataset>, description: HandleOut<CDataset>) {
+        description.put(CDataset::new(dataset.describe()?));
+        Ok(())
+    }
+
+    /// All rows as one batch in memory.
+    fn arrowwood_dataset_collect(dataset: Ref<CDataset>, collected: HandleOut<CDataset>) {
+        collected.put(CDataset::new(dataset.collect()?));
+        Ok(())
+    }
+}

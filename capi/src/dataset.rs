@@ -1,0 +1,220 @@
+//! Datasets: rows, cells, and what makes other datasets of them.
+
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+use arrowwood::{Column, Dataset, Error, ErrorKind, Result, Value};
+
+use crate::error::argument;
+use crate::ffi::*;
+use crate::value::{from_c, to_c};
+
+/// `arrowwood_dataset`: a dataset, and those of its columns that were asked for. Values that C is given lie in what these
+/// borrow, so they live as long as the handle.
+pub struct CDataset {
+    dataset: Dataset,
+    columns: OnceLock<Box<[OnceLock<Column>]>>,
+}
+
+impl Opaque for CDataset {
+    const NAME: &'static str = "arrowwood_dataset";
+    const TAG: u64 = u64::from_le_bytes(*b"aw_datas");
+}
+
+impl CDataset {
+    pub fn new(dataset: Dataset) -> CDataset {
+        CDataset { dataset, columns: OnceLock::new() }
+    }
+
+    /// Column number `number`, made once.
+    pub fn column(&self, number: usize) -> Result<&Column> {
+        let all = self.columns.get_or_init(|| (0..self.dataset.num_columns()).map(|_| OnceLock::new()).collect());
+        match all.get(number).and_then(OnceLock::get) {
+            Some(column) => Ok(column),
+            None => {
+                let column = self.dataset.column_at(number)?;
+                all.get(number).map(|place| place.get_or_init(|| column)).ok_or_else(|| no_column(number, all.len()))
+            }
+        }
+    }
+}
+
+fn no_column(number: usize, count: usize) -> Error {
+    Error::new(ErrorKind::ColumnNotFound, format!("no column number {number}; there are {count}"))
+}
+
+impl Deref for CDataset {
+    type Target = Dataset;
+
+    fn deref(&self) -> &Dataset {
+        &self.dataset
+    }
+}
+
+/// The value inside of `value` that `path` leads to.
+fn inside<'a>(value: Value<'a>, path: &[u64]) -> Result<Value<'a>> {
+    let Some((&step, rest)) = path.split_first() else { return Ok(value) };
+    let number = usize::try_from(step).unwrap_or(usize::MAX);
+    let next = match value {
+        Value::List(items) | Value::Map(items) => items.get(number)?,
+        Value::Struct(members) => members.get(number)?,
+        Value::Union(_, member) if number == 0 => *member,
+        Value::Union(..) => return Err(argument(format!("a union has one value, number 0, and no number {number}"))),
+        plain => return Err(argument(format!("there is nothing inside of the value {plain}"))),
+    };
+    inside(next, rest)
+}
+
+export_infallible! {
+    /// Frees a dataset.
+    fn arrowwood_dataset_free(dataset: Owned<CDataset>) {
+        dataset.free();
+    }
+}
+
+export! {
+    /// Another handle of the same rows.
+    fn arrowwood_dataset_clone(dataset: Ref<CDataset>, clone: HandleOut<CDataset>) {
+        clone.put(CDataset::new(dataset.dataset.clone()));
+        Ok(())
+    }
+
+    /// The number of rows.
+    fn arrowwood_dataset_rows(dataset: Ref<CDataset>, rows: Out<u64>) {
+        rows.put(dataset.len()?);
+        Ok(())
+    }
+
+    /// The number of columns.
+    fn arrowwood_dataset_columns(dataset: Ref<CDataset>, columns: Out<usize>) {
+        columns.put(dataset.num_columns());
+        Ok(())
+    }
+
+    /// The number of record batches.
+    fn arrowwood_dataset_batches(dataset: Ref<CDataset>, batches: Out<usize>) {
+        batches.put(dataset.num_batches()?);
+        Ok(())
+    }
+
+    /// The number of the column that has a name.
+    fn arrowwood_dataset_column_index(dataset: Ref<CDataset>, name: Text, column: Out<usize>) {
+        // Which names there are, and whether several columns have this one, says the error.
+        dataset.dataset.column(name)?;
+        let found = dataset.schema().fields().iter().position(|field| field.name() == name);
+        column.put(found.unwrap_or_default());
+        Ok(())
+    }
+
+    /// The number of the first row in its table.
+    fn arrowwood_dataset_first_row(dataset: Ref<CDataset>, row: Out<u64>) {
+        row.put(dataset.first_row());
+        Ok(())
+    }
+
+    /// The column that the rows are sorted by.
+    fn arrowwood_dataset_sorted_by(dataset: Ref<CDataset>, column: Out<i64>) {
+        let of_name = |name: &str| dataset.schema().fields().iter().position(|field| field.name() == name);
+        let found = dataset.sorted_by().and_then(|field| of_name(field.name()));
+        column.put(found.map_or(-1, |column| column as i64));
+        Ok(())
+    }
+
+    /// The bytes that the rows take.
+    fn arrowwood_dataset_bytes(dataset: Ref<CDataset>, bytes: Out<u64>) {
+        bytes.put(dataset.nbytes()?);
+        Ok(())
+    }
+
+    /// Where the bytes are.
+    fn arrowwood_dataset_footprint(
+        dataset: Ref<CDataset>, mapped: Optional<Out<u64>>, copied: Optional<Out<u64>>, resident: Optional<Out<u64>>,
+    ) {
+        let footprint = dataset.footprint();
+        let in_memory = resident.is_some().then(|| dataset.resident()).transpose()?.unwrap_or(0);
+        for (place, bytes) in [(mapped, footprint.mapped), (copied, footprint.copied), (resident, in_memory)] {
+            if let Some(place) = place {
+                place.put(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Columns by number.
+    fn arrowwood_dataset_select(dataset: Ref<CDataset>, columns[count]: Many<usize>, selected: HandleOut<CDataset>) {
+        selected.put(CDataset::new(dataset.select_at(columns)?));
+        Ok(())
+    }
+
+    /// Columns by name.
+    fn arrowwood_dataset_select_names(dataset: Ref<CDataset>, names[count]: Many<Text>, selected: HandleOut<CDataset>) {
+        selected.put(CDataset::new(dataset.select(&texts(names, "names")?)?));
+        Ok(())
+    }
+
+    /// Rows from one on.
+    fn arrowwood_dataset_slice(dataset: Ref<CDataset>, start: u64, rows: u64, slice: HandleOut<CDataset>) {
+        slice.put(CDataset::new(dataset.slice(start, rows)?));
+        Ok(())
+    }
+
+    /// Datasets one after the other.
+    fn arrowwood_dataset_concat(datasets[count]: Many<Ref<CDataset>>, all: HandleOut<CDataset>) {
+        let datasets = datasets.iter().map(|dataset| Ok(dataset.given("datasets")?.dataset.clone()));
+        all.put(CDataset::new(Dataset::concat(&datasets.collect::<Result<Vec<_>>>()?)?));
+        Ok(())
+    }
+
+    /// The rows as they are now.
+    fn arrowwood_dataset_refresh(dataset: Ref<CDataset>, newer: HandleOut<CDataset>) {
+        newer.put(CDataset::new(dataset.refresh()?));
+        Ok(())
+    }
+
+    /// One row.
+    fn arrowwood_dataset_cells(dataset: Ref<CDataset>, row: u64, cells[count]: ManyOut<CValue>) {
+        if cells.len() != dataset.num_columns() {
+            let (room, columns) = (cells.len(), dataset.num_columns());
+            return Err(argument(format!("room for {room} cells, and a row has {columns}")));
+        }
+        let found = dataset.row(row)?;
+        for column in 0..cells.len() {
+            cells.put(column, to_c(&found.get(column)?)?);
+        }
+        Ok(())
+    }
+
+    /// One cell, or what is inside of it.
+    fn arrowwood_dataset_value(dataset: Ref<CDataset>, row: u64, path[depth]: Many<u64>, value: Out<CValue>) {
+        let (&column, rest) = path.split_first().ok_or_else(|| argument("the path is empty: it begins with a column"))?;
+        let column = usize::try_from(column).unwrap_or(usize::MAX);
+        if column >= dataset.num_columns() {
+            return Err(no_column(column, dataset.num_columns()));
+        }
+        value.put(to_c(&inside(dataset.row(row)?.get(column)?, rest)?)?);
+        Ok(())
+    }
+
+    /// The rows whose value in the sorted column lies between two.
+    fn arrowwood_dataset_between(
+        dataset: Ref<CDataset>, low: In<CValueIn>, high: In<CValueIn>, rows: HandleOut<CDataset>,
+    ) {
+        rows.put(CDataset::new(dataset.between(&from_c(low)?, &from_c(high)?)?));
+        Ok(())
+    }
+
+    /// The dataset as text.
+    fn arrowwood_dataset_display(dataset: Ref<CDataset>, rows: u64, width: u64, text: TextOut) {
+        let preview = dataset.preview();
+        let preview = if rows > 0 { preview.rows(rows) } else { preview };
+        let width = usize::try_from(width).unwrap_or(usize::MAX);
+        let preview = if width > 0 { preview.width(width) } else { preview };
+        text.put(arrowwood::guard(|| Ok::<_, Error>(preview.to_string()))?);
+        Ok(())
+    }
+
+    /// Checks all values.
+    fn arrowwood_dataset_validate(dataset: Ref<CDataset>, progress: Progress, context: Context) {
+        dataset.validate(progress.with(context))
+    }
+}

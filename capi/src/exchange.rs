@@ -1,0 +1,43 @@
+//! Out by the Arrow C data interface: schemas, streams, arrays.
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_schema::Schema;
+use arrowwood::{Error, ErrorKind, Result};
+
+use crate::dataset::CDataset;
+use crate::ffi::{Flags, Out, Ref};
+
+/// A schema as a C struct: a struct type of the columns.
+pub fn schema_to_c(schema: &Schema) -> Result<FFI_ArrowSchema> {
+    let failed = |e| Error::new(ErrorKind::Unsupported, format!("exporting the schema: {e}"));
+    FFI_ArrowSchema::try_from(schema).map_err(failed)
+}
+
+export! {
+    /// The schema.
+    fn arrowwood_dataset_schema(dataset: Ref<CDataset>, schema: Out<FFI_ArrowSchema>) {
+        schema.put(dataset.export_schema()?);
+        Ok(())
+    }
+
+    /// All batches, as structs of all columns.
+    fn arrowwood_dataset_stream(dataset: Ref<CDataset>, flags: Flags, stream: Out<FFI_ArrowArrayStream>) {
+        stream.put(dataset.export_stream_with(flags)?);
+        Ok(())
+    }
+
+    /// All batches of one column, as arrays of its own type.
+    fn arrowwood_dataset_column_stream(
+        dataset: Ref<CDataset>, column: usize, flags: Flags, stream: Out<FFI_ArrowArrayStream>,
+    ) {
+        stream.put(dataset.column_at(column)?.export_stream_with(flags)?);
+        Ok(())
+    }
+
+    /// One batch, as a struct of all columns.
+    fn arrowwood_dataset_batch(dataset: Ref<CDataset>, batch: usize, flags: Flags, array: Out<FFI_ArrowArray>) {
+        array.put(dataset.export_batch(batch, flags)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,700 @@
+//! What crosses the border to C. **The fence**: this file and `data.rs` beside it hold all unsafe code of the C library.
+//!
+//! A function is declared by [`export!`] with parameters of the types below, which C passes as plain numbers and
+//! pointers. Each type says what its pointer has to be, and `arrowwood.h` asks that of callers. Only C makes values of
+//! these types: their fields are private, and nothing here makes one of anything else. What a parameter [gives](Param)
+//! is plain Rust, valid until the call returns, so all code behind this file is safe.
+#![allow(unsafe_code)]
+
+mod data;
+
+use std::ffi::{CStr, CString, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::ptr::NonNull;
+
+use arrowwood::{Error, ErrorKind, Result};
+
+use crate::error::{INTERNAL, argument, code};
+pub use data::*;
+
+// ---- functions ----
+
+/// Exports functions to C. Behind the parameters comes the caller's `arrowwood_error`; the result is 0 or its code.
+///
+/// `name: Type` is a parameter, `name[count]: Type` two of them: a pointer, and how many it points to. In the body each
+/// is what its type [gives](Param); a parameter that can't be used is refused before the body runs.
+macro_rules! export {
+    ($($(#[$doc:meta])* fn $name:ident($($param:ident $([$count:ident])?: $type:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The arguments must be what `arrowwood.h` says.
+        #[allow(unsafe_code)]
+        // SAFETY: names that begin with the library's own are nobody else's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            $($param: $type, $($count: usize,)?)*
+            error: $crate::ffi::ErrorOut,
+        ) -> i32 {
+            $crate::ffi::run(error, || {
+                $(let $param = given!($name, $param $(, $count)?);)*
+                $body
+            })
+        }
+    )*};
+}
+
+macro_rules! given {
+    ($function:ident, $param:ident) => {
+        $crate::ffi::Param::given(&$param, stringify!($param)).map_err(|e| e.context(stringify!($function)))?
+    };
+    ($function:ident, $param:ident, $count:ident) => {
+        $crate::ffi::Counted::given(&$param, $count, stringify!($param))
+            .map_err(|e| e.context(stringify!($function)))?
+    };
+}
+
+/// Exports functions that can't fail, without an `arrowwood_error`.
+macro_rules! export_infallible {
+    ($($(#[$doc:meta])* fn $name:ident($($param:ident: $type:ty),*) $(-> $result:ty)? $body:block)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The arguments must be what `arrowwood.h` says.
+        #[allow(unsafe_code)]
+        // SAFETY: names that begin with the library's own are nobody else's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($param: $type),*) $(-> $result)? $body
+    )*};
+}
+
+/// Does the work of a function; no panic leaves it.
+pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
+    let (code, os_error, message) = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return 0,
+        Ok(Err(e)) => (code(&e), e.errno().unwrap_or(0), e.to_string()),
+        Err(panic) => (INTERNAL, 0, panic_text(&*panic)),
+    };
+    error.put(code, os_error, message);
+    code
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("internal error, please report it: {}", text.unwrap_or("a panic without a message"))
+}
+
+/// Does the work of a function that has nobody to tell of a failure.
+pub fn run_quietly(work: impl FnOnce()) {
+    // The panic hook has printed what there is to say.
+    let _ = catch_unwind(AssertUnwindSafe(work));
+}
+
+/// A parameter of a function.
+pub trait Param {
+    /// What it is in Rust, until the call returns.
+    type Given<'a>
+    where
+        Self: 'a;
+
+    /// Checks the parameter `name`.
+    fn given<'a>(&'a self, name: &str) -> Result<Self::Given<'a>>;
+}
+
+/// A pointer parameter that is followed by how many it points to.
+pub trait Counted {
+    /// What both are in Rust, until the call returns.
+    type Given<'a>
+    where
+        Self: 'a;
+
+    /// Checks the parameter `name`.
+    fn given<'a>(&'a self, count: usize, name: &str) -> Result<Self::Given<'a>>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl Param for $number {
+            type Given<'a> = $number;
+
+            fn given<'a>(&'a self, _name: &str) -> Result<$number> {
+                Ok(*self)
+            }
+        }
+    )*};
+}
+
+numbers!(i32, i64, u64, usize, f64);
+
+/// `pointer` if it can point to a `T`.
+fn checked<T>(pointer: *const T, name: &str) -> Result<NonNull<T>> {
+    let found = NonNull::new(pointer.cast_mut()).ok_or_else(|| argument(format!("'{name}' is NULL")))?;
+    match found.is_aligned() {
+        true => Ok(found),
+        false => Err(argument(format!("'{name}' is not aligned: it points to nothing of its type"))),
+    }
+}
+
+// ---- errors ----
+
+/// `arrowwood_error`.
+#[repr(C)]
+pub struct CError {
+    code: i32,
+    os_error: i32,
+    message: *mut c_char,
+}
+
+// `tests/capi/c/layout.c` has the same numbers.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<CError>() == 16 && offset_of!(CError, os_error) == 4 && offset_of!(CError, message) == 8);
+};
+
+/// `arrowwood_error *`: NULL, or room for one, whatever stands there.
+#[repr(transparent)]
+pub struct ErrorOut(*mut CError);
+
+impl ErrorOut {
+    fn put(self, code: i32, os_error: i32, message: String) {
+        if let Ok(place) = checked(self.0, "error") {
+            let message = c_string(message);
+            // SAFETY: room for one; what stood there is not looked at.
+            unsafe { place.write(CError { code, os_error, message }) }
+        }
+    }
+}
+
+/// `arrowwood_error *`: NULL, or one that was initialised, or that a function has filled.
+#[repr(transparent)]
+pub struct ErrorIn(*mut CError);
+
+impl ErrorIn {
+    /// Frees the message; there is no error any more.
+    pub fn clear(self) {
+        let Ok(mut place) = checked(self.0, "error") else { return };
+        // SAFETY: initialised, and nobody else uses it during the call.
+        let error = unsafe { place.as_mut() };
+        TextIn(std::mem::replace(&mut error.message, std::ptr::null_mut())).free();
+        error.code = 0;
+        error.os_error = 0;
+    }
+}
+
+fn c_string(text: String) -> *mut c_char {
+    let text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+    // Without a NUL inside there is nothing to fail.
+    CString::new(text).unwrap_or_default().into_raw()
+}
+
+// ---- text ----
+
+/// `const char *`: text in UTF-8 that ends in NUL.
+#[repr(transparent)]
+pub struct Text(*const c_char);
+
+impl Text {
+    fn bytes(&self, name: &str) -> Result<&[u8]> {
+        let text = checked(self.0, name)?;
+        // SAFETY: not NULL, so a string that ends in NUL and stays as it is during the call.
+        Ok(unsafe { CStr::from_ptr(text.as_ptr()) }.to_bytes())
+    }
+}
+
+impl Param for Text {
+    type Given<'a> = &'a str;
+
+    fn given<'a>(&'a self, name: &str) -> Result<&'a str> {
+        let bytes = self.bytes(name)?;
+        std::str::from_utf8(bytes).map_err(|e| argument(format!("'{name}' is not UTF-8: {e}")))
+    }
+}
+
+/// `const char *`: a path that ends in NUL; paths are bytes.
+#[repr(transparent)]
+pub struct FilePath(Text);
+
+impl Param for FilePath {
+    type Given<'a> = &'a Path;
+
+    fn given<'a>(&'a self, name: &str) -> Result<&'a Path> {
+        Ok(Path::new(OsStr::from_bytes(self.0.bytes(name)?)))
+    }
+}
+
+/// `char **`: room for a string, which the caller frees by `arrowwood_string_free`.
+#[repr(transparent)]
+pub struct TextOut(Out<*mut c_char>);
+
+impl Param for TextOut {
+    type Given<'a> = TextPlace<'a>;
+
+    fn given<'a>(&'a self, name: &str) -> Result<TextPlace<'a>> {
+        self.0.given(name).map(TextPlace)
+    }
+}
+
+/// Room for a string.
+pub struct TextPlace<'a>(Place<'a, *mut c_char>);
+
+impl TextPlace<'_> {
+    /// Hands the text over to the caller.
+    pub fn put(self, text: String) {
+        self.0.put(c_string(text));
+    }
+}
+
+/// `char *`: NULL, or a string that this library has handed over, and that nobody uses any more.
+#[repr(transparent)]
+pub struct TextIn(*mut c_char);
+
+impl TextIn {
+    /// Frees the string.
+    pub fn free(self) {
+        if !self.0.is_null() {
+            // SAFETY: `c_string` made it, and the caller gives it back once.
+            drop(unsafe { CString::from_raw(self.0) });
+        }
+    }
+}
+
+// ---- pointers ----
+
+/// What C can fill: whatever bytes it has written there are a value, and so are zeros.
+///
+/// # Safety
+/// SAFETY: whoever implements it promises just that.
+pub unsafe trait Filled: Sized {}
+
+macro_rules! filled {
+    ($($type:ty),*) => {$(
+        // SAFETY: a number, or a pointer of which nothing is known before it is checked.
+        unsafe impl Filled for $type {}
+    )*};
+}
+
+filled!(u8, i32, i64, u64, usize, Text, FilePath, CValueIn, Optional<Text>, Optional<SchemaIn>, Many<Text>);
+
+// SAFETY: a pointer, of which nothing is known before it is checked.
+unsafe impl<T: Opaque> Filled for Ref<T> {}
+
+/// What can be NULL.
+pub trait Pointer {
+    /// Whether it is.
+    fn is_null(&self) -> bool;
+}
+
+macro_rules! pointers {
+    ($($pointer:ident $(<$inner:ident $(: $bound:ident)?>)?),*) => {$(
+        impl$(<$inner $(: $bound)?>)? Pointer for $pointer$(<$inner>)? {
+            fn is_null(&self) -> bool {
+                self.0.is_null()
+            }
+        }
+    )*};
+}
+
+pointers!(Text, Ref<T: Opaque>, Out<T>, HandleOut<T: Opaque>, In<T: Filled>);
+
+/// A pointer that may be NULL.
+#[repr(transparent)]
+pub struct Optional<P>(P);
+
+impl<P: Param + Pointer> Param for Optional<P> {
+    type Given<'a>
+        = Option<P::Given<'a>>
+    where
+        P: 'a;
+
+    fn given<'a>(&'a self, name: &str) -> Result<Option<P::Given<'a>>> {
+        if self.0.is_null() { Ok(None) } else { self.0.given(name).map(Some) }
+    }
+}
+
+/// `const T *`: one `T`, a type of the header that C fills.
+#[repr(transparent)]
+pub struct In<T: Filled>(*const T);
+
+impl<T: Filled> Param for In<T> {
+    type Given<'a>
+        = &'a T
+    where
+        T: 'a;
+
+    fn given<'a>(&'a self, name: &str) -> Result<&'a T> {
+        let found = checked(self.0, name)?;
+        // SAFETY: not NULL and aligned, so a `T` that the caller has filled and leaves as it is during the call.
+        Ok(unsafe { found.as_ref() })
+    }
+}
+
+/// `const T *` and how many: so many of them, side by side; NULL only where there are none.
+#[repr(transparent)]
+pub struct Many<T: Filled>(*const T);
+
+impl<T: Filled> Counted for Many<T> {
+    type Given<'a>
+        = &'a [T]
+    where
+        T: 'a;
+
+    fn given<'a>(&'a self, count: usize, name: &str) -> Result<&'a [T]> {
+        if count == 0 {
+            return Ok(&[]);
+        }
+        let first = checked(self.0, name)?;
+        check_count::<T>(count, name)?;
+        // SAFETY: aligned, and as many as the caller says, which stay as they are during the call.
+        Ok(unsafe { std::slice::from_raw_parts(first.as_ptr(), count) })
+    }
+}
+
+fn check_count<T>(count: usize, name: &str) -> Result<()> {
+    match count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
+        true => Ok(()),
+        false => Err(argument(format!("'{name}': there can't be {count} of them in memory"))),
+    }
+}
+
+/// The texts of a list.
+pub fn texts<'a>(list: &'a [Text], name: &str) -> Result<Vec<&'a str>> {
+    list.iter().map(|text| text.given(name)).collect()
+}
+
+/// `T *`: room for one.
+#[repr(transparent)]
+pub struct Out<T>(*mut T);
+
+impl<T> Param for Out<T> {
+    type Given<'a>
+        = Place<'a, T>
+    where
+        T: 'a;
+
+    fn given<'a>(&'a self, name: &str) -> Result<Place<'a, T>> {
+        checked(self.0, name)?;
+        Ok(Place(self))
+    }
+}
+
+/// Room for a `T`.
+pub struct Place<'a, T>(&'a Out<T>);
+
+impl<T> Place<'_, T> {
+    /// Hands `value` over to the caller.
+    pub fn put(self, value: T) {
+        // SAFETY: not NULL and aligned, as `Out` has checked, so room for one; what stood there is not looked at.
+        unsafe { self.0.0.write(value) }
+    }
+}
+
+/// `T *` and how many: room for so many.
+#[repr(transparent)]
+pub struct ManyOut<T>(*mut T);
+
+impl<T> Counted for ManyOut<T> {
+    type Given<'a>
+        = Places<'a, T>
+    where
+        T: 'a;
+
+    fn given<'a>(&'a self, count: usize, name: &str) -> Result<Places<'a, T>> {
+        if count > 0 {
+            checked(self.0, name)?;
+        }
+        check_count::<T>(count, name)?;
+        Ok(Places { first: self, count })
+    }
+}
+
+/// Room for several.
+pub struct Places<'a, T> {
+    first: &'a ManyOut<T>,
+    count: usize,
+}
+
+impl<T> Places<'_, T> {
+    /// For how many.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Hands `value` over to the caller as number `number`; there has to be room for it.
+    #[inline]
+    pub fn put(&self, number: usize, value: T) {
+        if number < self.count {
+            // SAFETY: inside of the room that the caller has.
+            let place = unsafe { self.first.0.add(number) };
+            // SAFETY: as above, and aligned; what stood there is not looked at.
+            unsafe { place.write(value) }
+        }
+    }
+}
+
+// ---- handles ----
+
+/// What C holds by a pointer, and knows nothing of. The header lets any thread use it.
+pub trait Opaque: Send + Sync {
+    /// The type in the header.
+    const NAME: &'static str;
+    /// What one begins with, so that another one is refused.
+    const TAG: u64;
+}
+
+/// What such a pointer points to.
+#[repr(C)]
+pub struct Handle<T> {
+    tag: u64,
+    value: T,
+}
+
+impl<T: Opaque> Handle<T> {
+    /// The handle behind `pointer`.
+    ///
+    /// # Safety
+    /// It must be NULL, or a handle of any type that was not freed and is not freed during `'a`.
+    unsafe fn find<'a>(pointer: *const Handle<T>, name: &str) -> Result<&'a Handle<T>> {
+        let found = checked(pointer, name)?;
+        // SAFETY: all handles begin with a tag.
+        let tag = unsafe { found.cast::<u64>().read() };
+        if tag != T::TAG {
+            return Err(argument(format!("'{name}' is no {}, or was freed", T::NAME)));
+        }
+        // SAFETY: a handle of this type, by its tag.
+        Ok(unsafe { found.as_ref() })
+    }
+}
+
+/// `const T *`: a handle that is not freed during the call.
+#[repr(transparent)]
+pub struct Ref<T: Opaque>(*const Handle<T>);
+
+impl<T: Opaque> Param for Ref<T> {
+    type Given<'a>
+        = &'a T
+    where
+        T: 'a;
+
+    #[inline]
+    fn given<'a>(&'a self, name: &str) -> Result<&'a T> {
+        // SAFETY: the header asks for a handle that lives during the call.
+        Ok(&unsafe { Handle::find(self.0, name) }?.value)
+    }
+}
+
+/// `T **`: room for a handle, which the caller frees.
+#[repr(transparent)]
+pub struct HandleOut<T: Opaque>(*mut *mut Handle<T>);
+
+impl<T: Opaque> Param for HandleOut<T> {
+    type Given<'a>
+        = HandlePlace<'a, T>
+    where
+        T: 'a;
+
+    fn given<'a>(&'a self, name: &str) -> Result<HandlePlace<'a, T>> {
+        checked(self.0, name)?;
+        Ok(HandlePlace(self))
+    }
+}
+
+/// Room for a handle.
+pub struct HandlePlace<'a, T: Opaque>(&'a HandleOut<T>);
+
+impl<T: Opaque> HandlePlace<'_, T> {
+    /// Hands `value` over to the caller.
+    pub fn put(self, value: T) {
+        let handle = Box::into_raw(Box::new(Handle { tag: T::TAG, value }));
+        // SAFETY: not NULL and aligned, as `HandleOut` has checked, so room for a pointer.
+        unsafe { self.0.0.write(handle) }
+    }
+
+    /// Tells the caller that there is none.
+    pub fn put_null(self) {
+        // SAFETY: as in `put`.
+        unsafe { self.0.0.write(std::ptr::null_mut()) }
+    }
+}
+
+/// `T *`: NULL, or a handle that nobody uses any more when the function is called.
+#[repr(transparent)]
+pub struct Owned<T: Opaque>(*mut Handle<T>);
+
+impl<T: Opaque> Owned<T> {
+    /// Frees it; NULL, and what is none of its type, stays.
+    pub fn free(self) {
+        if let Ok(Some(handle)) = self.given("") {
+            run_quietly(|| drop(handle.take()));
+        }
+    }
+}
+
+impl<T: Opaque> Param for Owned<T> {
+    type Given<'a>
+        = Option<Taken<'a, T>>
+    where
+        T: 'a;
+
+    fn given<'a>(&'a self, name: &str) -> Result<Option<Taken<'a, T>>> {
+        if self.0.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the header asks for a handle that was not freed.
+        unsafe { Handle::find(self.0, name) }?;
+        Ok(Some(Taken(self)))
+    }
+}
+
+/// A handle that can be taken back.
+pub struct Taken<'a, T: Opaque>(&'a Owned<T>);
+
+impl<T: Opaque> Taken<'_, T> {
+    /// What it holds; the handle is gone.
+    pub fn take(self) -> T {
+        // SAFETY: `HandlePlace::put` made it, and the caller gives it back once: each call checks one `Owned`, which
+        // gives one `Taken`, which is consumed here.
+        let mut handle = unsafe { Box::from_raw(self.0.0) };
+        handle.tag = 0;
+        handle.value
+    }
+}
+
+// ---- structs that begin with their size ----
+
+/// Declares structs of the header that C fills.
+macro_rules! structs {
+    ($($(#[$doc:meta])* struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[repr(C)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        #[allow(unsafe_code)]
+        // SAFETY: all its fields are so.
+        unsafe impl $crate::ffi::Filled for $name where $($type: $crate::ffi::Filled),* {}
+    )*};
+}
+
+/// `const T *`: NULL, or options that begin with their size.
+#[repr(transparent)]
+pub struct Options<T: Filled>(*const T);
+
+/// The most bytes that options of any version have: a size that was never set is noticed.
+const LARGEST: usize = 4096;
+
+/// The size that a struct of the header begins with.
+fn size_of_struct<T>(place: NonNull<T>, name: &str) -> Result<usize> {
+    // SAFETY: the header asks for a struct that begins with its size, a u64, as all types do that this is called for.
+    let size = unsafe { place.cast::<u64>().read() };
+    let size = usize::try_from(size).ok().filter(|size| (size_of::<u64>()..=LARGEST).contains(size));
+    size.ok_or_else(|| argument(format!("'{name}' does not begin with its size: set .size to sizeof *{name}")))
+}
+
+impl<T: Filled> Param for Options<T> {
+    type Given<'a>
+        = T
+    where
+        T: 'a;
+
+    fn given<'a>(&'a self, name: &str) -> Result<T> {
+        // SAFETY: zeros are a value, as any bytes are.
+        let mut options: T = unsafe { std::mem::zeroed() };
+        if self.0.is_null() {
+            return Ok(options);
+        }
+        let place = checked(self.0, name)?;
+        let size = size_of_struct(place, name)?;
+        // SAFETY: the caller's struct has so many bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(place.as_ptr().cast::<u8>(), size) };
+        let known = size.min(size_of::<T>());
+        if bytes[known..].iter().any(|&byte| byte != 0) {
+            let message =
+                format!("'{name}' has options of a newer version of the library: there are only {known} bytes");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        // SAFETY: both have `known` bytes, and any bytes are a value.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut options).cast::<u8>(), known) };
+        Ok(options)
+    }
+}
+
+/// `T *`: a struct to be filled, which begins with its size.
+#[repr(transparent)]
+pub struct SizedOut<T: Filled>(*mut T);
+
+impl<T: Filled> Param for SizedOut<T> {
+    type Given<'a>
+        = SizedPlace<'a, T>
+    where
+        T: 'a;
+
+    fn given<'a>(&'a self, name: &str) -> Result<SizedPlace<'a, T>> {
+        let size = size_of_struct(checked(self.0, name)?, name)?;
+        Ok(SizedPlace { place: self, size })
+    }
+}
+
+/// A struct to be filled.
+pub struct SizedPlace<'a, T: Filled> {
+    place: &'a SizedOut<T>,
+    size: usize,
+}
+
+impl<T: Filled> SizedPlace<'_, T> {
+    /// Fills as much of it as the caller knows, behind its size, which stays.
+    pub fn put(self, value: T) {
+        let (from, into) = ((&raw const value).cast::<u8>(), self.place.0.cast::<u8>());
+        let (skipped, known) = (size_of::<u64>(), self.size.min(size_of::<T>()));
+        // SAFETY: both have `known` bytes, which are at least those that are skipped.
+        let (from, into) = unsafe { (from.add(skipped), into.add(skipped)) };
+        // SAFETY: as above; bytes are copied, whatever they are.
+        unsafe { std::ptr::copy_nonoverlapping(from, into, known - skipped) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    export! {
+        /// Panics as it is told.
+        fn arrowwood_test_panic(text: Text) {
+            match text {
+                "text" => panic!("the left hand knew"),
+                "formatted" => panic!("{} hands knew", 2),
+                other => std::panic::panic_any(other.len()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_in_an_error() {
+        std::panic::set_hook(Box::new(|_| ()));
+        for (kind, said) in
+            [(c"text", "the left hand knew"), (c"formatted", "2 hands knew"), (c"", "without a message")]
+        {
+            let mut error = CError { code: 0, os_error: 7, message: std::ptr::null_mut() };
+            // SAFETY: a text that ends in NUL, and room for an error.
+            let code = unsafe { arrowwood_test_panic(Text(kind.as_ptr()), ErrorOut(&raw mut error)) };
+            assert_eq!((code, error.code, error.os_error), (INTERNAL, INTERNAL, 0));
+            // SAFETY: filled by the call.
+            let text = unsafe { CStr::from_ptr(error.message) }.to_str().unwrap().to_string();
+            assert!(text.starts_with("internal error") && text.contains(said), "{text}");
+            ErrorIn(&raw mut error).clear();
+            assert!(error.message.is_null());
+            // SAFETY: nobody asks for the error.
+            assert_eq!(unsafe { arrowwood_test_panic(Text(kind.as_ptr()), ErrorOut(std::ptr::null_mut())) }, INTERNAL);
+        }
+    }
+
+    #[test]
+    fn a_nul_does_not_end_a_string() {
+        let text = c_string("a\0b".into());
+        // SAFETY: just made.
+        assert_eq!(unsafe { CStr::from_ptr(text) }.to_str(), Ok("a\u{fffd}b"));
+        TextIn(text).free();
+    }
+}

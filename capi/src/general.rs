@@ -1,0 +1,50 @@
+//! Versions, errors, strings, and what holds for the process.
+
+use std::ffi::c_char;
+
+use arrowwood::leave_sigbus_alone;
+
+use crate::error::name;
+use crate::ffi::{ErrorIn, Lent, Room, TextIn};
+
+/// Changes with every function or struct that is no longer what it was; `build.rs` and the header have it too.
+const ABI_VERSION: u32 = 1;
+
+export_infallible! {
+    /// The version of the ABI.
+    fn arrowwood_abi_version() -> u32 {
+        ABI_VERSION
+    }
+
+    /// The version of the library.
+    fn arrowwood_version() -> *const c_char {
+        concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+    }
+
+    /// What an error code means.
+    fn arrowwood_error_name(code: i32) -> *const c_char {
+        name(code).as_ptr().cast()
+    }
+
+    /// Frees an error's message.
+    fn arrowwood_error_clear(error: ErrorIn) {
+        error.clear();
+    }
+
+    /// Frees a string.
+    fn arrowwood_string_free(string: TextIn) {
+        string.free();
+    }
+}
+
+export! {
+    /// Copies bytes that may lie in a mapped file.
+    fn arrowwood_copy(target: Room, source[length]: Lent) {
+        source.copy_to(target)
+    }
+
+    /// Leaves SIGBUS to others.
+    fn arrowwood_leave_sigbus_alone() {
+        leave_sigbus_alone()
+    }
+}

@@ -1,0 +1,158 @@
+//! Files and tables as a whole: checked, repaired, compacted, described.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+use arrowwood::{Dataset, Error, ErrorKind, Report, Result, check, compact, repair, table_stat};
+
+use crate::dataset::CDataset;
+use crate::ffi::*;
+
+structs! {
+    /// `arrowwood_report`.
+    struct CReport {
+        size: u64,
+        rows: u64,
+        batches: u64,
+        segments: u64,
+        damaged: u64,
+        kept: u64,
+        given_up: i64,
+    }
+
+    /// `arrowwood_stat`.
+    struct CStat {
+        size: u64,
+        segments: u64,
+        dense: u64,
+        first_row: u64,
+        end: u64,
+        durable_end: u64,
+        sequence: u64,
+        disk: u64,
+        apparent: u64,
+        segment_rows: u64,
+        writer: i32,
+        is_live: i32,
+    }
+}
+
+// `tests/capi/c/layout.c` has the same numbers.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<CReport>() == 56 && offset_of!(CReport, damaged) == 32 && offset_of!(CReport, given_up) == 48);
+    assert!(size_of::<CStat>() == 88 && offset_of!(CStat, sequence) == 48 && offset_of!(CStat, segment_rows) == 72);
+    assert!(offset_of!(CStat, writer) == 80 && offset_of!(CStat, is_live) == 84);
+};
+
+fn numbers_of(report: &Report) -> CReport {
+    let repaired = report.repaired.as_ref();
+    CReport {
+        size: 0,
+        rows: report.rows,
+        batches: report.batches,
+        segments: report.segments,
+        damaged: report.damage().count() as u64,
+        kept: repaired.map_or(0, |done| done.kept),
+        given_up: repaired.map_or(0, |done| done.given_up.map_or(-1, |rows| rows as i64)),
+    }
+}
+
+/// A row for each finding.
+fn findings_of(report: &Report) -> Result<Dataset> {
+    let all = &report.findings;
+    let columns: Vec<(Field, ArrayRef)> = vec![
+        (text_field("path"), Arc::new(StringArray::from_iter_values(all.iter().map(|found| shown(&found.path))))),
+        (
+            Field::new("offset", DataType::UInt64, true),
+            Arc::new(all.iter().map(|found| found.offset).collect::<UInt64Array>()),
+        ),
+        (text_field("message"), Arc::new(StringArray::from_iter_values(all.iter().map(|found| &found.message)))),
+        (
+            Field::new("is_damage", DataType::Boolean, false),
+            Arc::new(BooleanArray::from_iter(all.iter().map(|found| Some(found.is_damage)))),
+        ),
+    ];
+    table(columns)
+}
+
+/// Where damaged files are now.
+fn moved_by(report: &Report) -> Result<Dataset> {
+    let paths = report.repaired.iter().flat_map(|done| &done.moved).map(|path| shown(path));
+    table(vec![(text_field("path"), Arc::new(StringArray::from_iter_values(paths)))])
+}
+
+fn text_field(name: &str) -> Field {
+    Field::new(name, DataType::Utf8, false)
+}
+
+fn shown(path: &Path) -> String {
+    String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned()
+}
+
+/// Columns as a dataset.
+pub fn table(columns: Vec<(Field, ArrayRef)>) -> Result<Dataset> {
+    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(schema.clone(), arrays);
+    let batch = batch.map_err(|e| Error::new(ErrorKind::InvalidData, e.to_string()))?;
+    Dataset::from_batches(schema, vec![batch])
+}
+
+export! {
+    /// Checks all of a file or table.
+    fn arrowwood_check(
+        path: FilePath, progress: Progress, context: Context, report: SizedOut<CReport>,
+        findings: Optional<HandleOut<CDataset>>,
+    ) {
+        let found = check(path, progress.with(context))?;
+        let listed = findings_of(&found)?;
+        report.put(numbers_of(&found));
+        findings.into_iter().for_each(|place| place.put(CDataset::new(listed.clone())));
+        Ok(())
+    }
+
+    /// Checks, and keeps the rows before the first damage.
+    fn arrowwood_repair(
+        path: FilePath, progress: Progress, context: Context, report: SizedOut<CReport>,
+        findings: Optional<HandleOut<CDataset>>, moved: Optional<HandleOut<CDataset>>,
+    ) {
+        let found = repair(path, progress.with(context))?;
+        let (listed, aside) = (findings_of(&found)?, moved_by(&found)?);
+        report.put(numbers_of(&found));
+        findings.into_iter().for_each(|place| place.put(CDataset::new(listed.clone())));
+        moved.into_iter().for_each(|place| place.put(CDataset::new(aside.clone())));
+        Ok(())
+    }
+
+    /// Rewrites all segments of a table densely.
+    fn arrowwood_compact(path: FilePath, progress: Progress, context: Context, rewritten: Optional<Out<u64>>) {
+        let count = compact(path, progress.with(context))?;
+        rewritten.into_iter().for_each(|place| place.put(count));
+        Ok(())
+    }
+
+    /// What can be said of a table from outside.
+    fn arrowwood_table_stat(path: FilePath, stat: SizedOut<CStat>) {
+        let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
+        let found = table_stat(path)?.ok_or_else(missing)?;
+        stat.put(CStat {
+            size: 0,
+            segments: found.segments,
+            dense: found.dense,
+            first_row: found.first_row,
+            end: found.end,
+            durable_end: found.durable_end,
+            sequence: found.sequence,
+            disk: found.disk,
+            apparent: found.apparent,
+            segment_rows: found.segment_rows.unwrap_or(0),
+            writer: found.writer.map_or(0, u32::cast_signed),
+            is_live: found.live.into(),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Files and streams in place, memory, Arrow data of others, text; and writing.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+use arrowwood::{
+    Bytes, Compression, CsvOptions, Dataset, Error, ErrorKind, Format, Open, Result, Validate, WriteOptions,
+    parse_schema, read_csv_from,
+};
+
+use crate::dataset::CDataset;
+use crate::error::argument;
+use crate::ffi::*;
+
+structs! {
+    /// `arrowwood_open_options`.
+    struct OpenOptions {
+        size: u64,
+        validate: i32,
+        copy: i32,
+        strict: i32,
+        partial: i32,
+    }
+
+    /// `arrowwood_write_options`.
+    struct CWriteOptions {
+        size: u64,
+        format: i32,
+        compression: i32,
+        max_rows: u64,
+    }
+
+    /// `arrowwood_csv_options`.
+    struct CCsvOptions {
+        size: u64,
+        schema: Optional<SchemaIn>,
+        dictionary: Many<Text>,
+        dictionary_count: usize,
+        delimiter: i32,
+        _reserved: i32,
+    }
+}
+
+// `tests/capi/c/layout.c` has the same numbers.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<OpenOptions>() == 24 && offset_of!(OpenOptions, validate) == 8);
+    assert!(offset_of!(OpenOptions, copy) == 12 && offset_of!(OpenOptions, partial) == 20);
+    assert!(size_of::<CWriteOptions>() == 24 && offset_of!(CWriteOptions, max_rows) == 16);
+    assert!(size_of::<CCsvOptions>() == 40 && offset_of!(CCsvOptions, schema) == 8);
+    assert!(offset_of!(CCsvOptions, dictionary) == 16 && offset_of!(CCsvOptions, delimiter) == 32);
+};
+
+impl OpenOptions {
+    fn open(&self) -> Result<Open> {
+        let validate = match self.validate {
+            0 => Validate::Lazy,
+            1 => Validate::Full,
+            2 => Validate::None,
+            other => return Err(argument(format!("options.validate: there is no {other}"))),
+        };
+        let open = Open::new().validate(validate).copy(self.copy != 0);
+        Ok(open.strict(self.strict != 0).partial(self.partial != 0))
+    }
+}
+
+impl CWriteOptions {
+    fn options(&self) -> Result<WriteOptions> {
+        let format = match self.format {
+            0 => Format::File,
+            1 => Format::Stream,
+            other => return Err(argument(format!("options.format: there is no {other}"))),
+        };
+        let compression = match self.compression {
+            0 => None,
+            1 => Some(Compression::Lz4),
+            2 => Some(Compression::Zstd),
+            other => return Err(argument(format!("options.compression: there is no {other}"))),
+        };
+        Ok(WriteOptions { format, compression, max_rows: Some(self.max_rows).filter(|&rows| rows > 0) })
+    }
+}
+
+impl CCsvOptions {
+    fn options(&self) -> Result<CsvOptions> {
+        let mut options = CsvOptions::default();
+        if let Some(schema) = self.schema.given("options.schema")? {
+            options.schema = Some(Arc::new(schema_of(schema)?));
+        }
+        let names = self.dictionary.given(self.dictionary_count, "options.dictionary")?;
+        options.dictionary = texts(names, "options.dictionary")?.into_iter().map(String::from).collect();
+        if self.delimiter != 0 {
+            let wrong = |_| argument(format!("options.delimiter: {} is no ASCII character", self.delimiter));
+            options.delimiter = u8::try_from(self.delimiter).map_err(wrong)?;
+        }
+        Ok(options)
+    }
+}
+
+/// The schema that an ArrowSchema of struct type stands for.
+pub fn schema_of(schema: &arrow_array::ffi::FFI_ArrowSchema) -> Result<Schema> {
+    Schema::try_from(schema).map_err(|e| argument(format!("importing an Arrow C schema: {e}")))
+}
+
+fn copy_of(bytes: &Bytes) -> Result<Bytes> {
+    let mut copy = Vec::new();
+    let full = |_| Error::new(ErrorKind::Io, format!("no memory for a copy of {} bytes", bytes.len()));
+    copy.try_reserve_exact(bytes.len()).map_err(full)?;
+    copy.resize(bytes.len(), 0);
+    bytes.read_at(0, &mut copy)?;
+    Ok(Bytes::from(copy))
+}
+
+fn csv_file(path: &std::path::Path, options: &CsvOptions) -> Result<Dataset> {
+    let file = File::open(path).map_err(|e| Error::io("opening the CSV file", &e))?;
+    let (schema, batches) = read_csv_from(file, options)?;
+    Dataset::from_batches(schema, batches)
+}
+
+export! {
+    /// Opens a file, a table, a directory or a glob.
+    fn arrowwood_open(path: FilePath, options: Options<OpenOptions>, dataset: HandleOut<CDataset>) {
+        dataset.put(CDataset::new(options.open()?.path(path)?));
+        Ok(())
+    }
+
+    /// Opens several, one after the other.
+    fn arrowwood_open_paths(
+        paths[path_count]: Many<FilePath>, options: Options<OpenOptions>, dataset: HandleOut<CDataset>,
+    ) {
+        let paths = paths.iter().map(|path| path.given("paths")).collect::<Result<Vec<_>>>()?;
+        dataset.put(CDataset::new(options.open()?.paths(&paths)?));
+        Ok(())
+    }
+
+    /// Opens an IPC file or stream in memory.
+    fn arrowwood_open_memory(
+        bytes[length]: Lent, release: Release, context: Context, options: Options<OpenOptions>,
+        dataset: HandleOut<CDataset>,
+    ) {
+        let (bytes, lender) = bytes.keep(release, context);
+        let used = if options.copy != 0 { copy_of(&bytes)? } else { bytes };
+        let opened = options.open()?.bytes(used)?;
+        lender.bind();
+        dataset.put(CDataset::new(opened));
+        Ok(())
+    }
+
+    /// Takes a stream of Arrow data to its end.
+    fn arrowwood_import_stream(stream: StreamIn, dataset: HandleOut<CDataset>) {
+        dataset.put(CDataset::new(stream.import()?));
+        Ok(())
+    }
+
+    /// Takes one array.
+    fn arrowwood_import_array(array: ArrayIn, schema: SchemaIn, dataset: HandleOut<CDataset>) {
+        dataset.put(CDataset::new(array.import(schema)?));
+        Ok(())
+    }
+
+    /// Reads CSV text into memory.
+    fn arrowwood_read_csv(path: FilePath, options: Options<CCsvOptions>, dataset: HandleOut<CDataset>) {
+        let read = csv_file(path, &options.options()?).map_err(|e| e.at(path))?;
+        dataset.put(CDataset::new(read));
+        Ok(())
+    }
+
+    /// Writes an IPC file or stream.
+    fn arrowwood_write(dataset: Ref<CDataset>, path: FilePath, options: Options<CWriteOptions>) {
+        arrowwood::write(dataset, path, &options.options()?)
+    }
+
+    /// A schema out of text.
+    fn arrowwood_schema_parse(text: Text, schema: Out<arrow_array::ffi::FFI_ArrowSchema>) {
+        schema.put(crate::exchange::schema_to_c(&parse_schema(text)?)?);
+        Ok(())
+    }
+}

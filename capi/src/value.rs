@@ -1,0 +1,225 @@
+//! One value: `arrowwood_value` of the header.
+
+use arrow_buffer::i256;
+use arrow_schema::{IntervalUnit, TimeUnit};
+use arrowwood::{Error, ErrorKind, Result, Value};
+
+use crate::error::argument;
+use crate::ffi::{CValue, CValueIn, In, Out, TextOut};
+
+/// `arrowwood_value_kind`.
+pub mod kind {
+    pub const NULL: i32 = 0;
+    pub const BOOL: i32 = 1;
+    pub const INT64: i32 = 2;
+    pub const UINT64: i32 = 3;
+    pub const INT128: i32 = 4;
+    pub const FLOAT32: i32 = 5;
+    pub const FLOAT64: i32 = 6;
+    pub const DECIMAL: i32 = 7;
+    pub const TEXT: i32 = 8;
+    pub const BYTES: i32 = 9;
+    pub const UUID: i32 = 10;
+    pub const DATE: i32 = 11;
+    pub const TIME: i32 = 12;
+    pub const TIMESTAMP: i32 = 13;
+    pub const DURATION: i32 = 14;
+    pub const INTERVAL: i32 = 15;
+    pub const LIST: i32 = 16;
+    pub const MAP: i32 = 17;
+    pub const STRUCT: i32 = 18;
+    pub const UNION: i32 = 19;
+}
+
+/// A value as C sees it. Text and bytes stay where they are: they live as long as what `value` is borrowed from.
+#[inline]
+pub fn to_c(value: &Value<'_>) -> Result<CValue> {
+    Ok(match value {
+        Value::Null => CValue::default(),
+        Value::Bool(flag) => word(kind::BOOL, u64::from(*flag)),
+        Value::Int(number) => word(kind::INT64, number.cast_unsigned()),
+        Value::UInt(number) => word(kind::UINT64, *number),
+        Value::Int128(number) => wide(kind::INT128, i256::from_i128(*number)),
+        Value::Float32(number) => word(kind::FLOAT32, f64::from(*number).to_bits()),
+        Value::Float64(number) => word(kind::FLOAT64, number.to_bits()),
+        Value::Decimal { digits, scale } => CValue { unit: (*scale).into(), ..wide(kind::DECIMAL, *digits) },
+        Value::Str(text) => at(kind::TEXT, text.as_bytes()),
+        Value::Bytes(bytes) => at(kind::BYTES, bytes),
+        Value::Uuid(bytes) => at(kind::UUID, &bytes[..]),
+        Value::Date(days) => word(kind::DATE, days.cast_unsigned()),
+        Value::Time(time, unit) => timed(kind::TIME, *time, *unit),
+        Value::Timestamp(time, unit, zone) => zoned(timed(kind::TIMESTAMP, *time, *unit), *zone),
+        Value::Duration(length, unit) => timed(kind::DURATION, *length, *unit),
+        Value::Interval { months, days, nanoseconds, unit } => interval(*months, *days, *nanoseconds, *unit),
+        Value::List(items) => CValue { kind: kind::LIST, length: items.len() as u64, ..CValue::default() },
+        Value::Map(items) => CValue { kind: kind::MAP, length: items.len() as u64, ..CValue::default() },
+        Value::Struct(members) => CValue { kind: kind::STRUCT, length: members.len() as u64, ..CValue::default() },
+        Value::Union(member, _) => at(kind::UNION, member.name().as_bytes()),
+        other => {
+            let message = format!("a value that this version of the C library doesn't know: {other}");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+    })
+}
+
+/// A value, or null.
+pub fn float(number: Option<f64>) -> CValue {
+    number.map_or_else(CValue::default, |number| word(kind::FLOAT64, number.to_bits()))
+}
+
+/// A count.
+pub fn count(number: u64) -> CValue {
+    word(kind::UINT64, number)
+}
+
+/// Whether.
+pub fn flag(flag: bool) -> CValue {
+    word(kind::BOOL, u64::from(flag))
+}
+
+fn word(kind: i32, word: u64) -> CValue {
+    CValue { kind, words: [word, 0, 0, 0], ..CValue::default() }
+}
+
+fn wide(kind: i32, number: i256) -> CValue {
+    let mut wide = CValue { kind, ..CValue::default() };
+    let bytes = number.to_le_bytes();
+    let words = bytes.as_chunks().0.iter().map(|&bytes| u64::from_le_bytes(bytes));
+    wide.words.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+    wide
+}
+
+fn at(kind: i32, bytes: &[u8]) -> CValue {
+    CValue { length: bytes.len() as u64, ..word(kind, bytes.as_ptr().expose_provenance() as u64) }
+}
+
+fn timed(kind: i32, time: i64, unit: TimeUnit) -> CValue {
+    CValue { unit: unit_code(unit), ..word(kind, time.cast_unsigned()) }
+}
+
+/// With the name of the time zone behind the time.
+fn zoned(mut time: CValue, zone: Option<&str>) -> CValue {
+    if let Some(zone) = zone {
+        time.length = zone.len() as u64;
+        time.words[1] = zone.as_ptr().expose_provenance() as u64;
+    }
+    time
+}
+
+fn interval(months: i32, days: i32, nanoseconds: i64, unit: IntervalUnit) -> CValue {
+    let both = u64::from(months.cast_unsigned()) | u64::from(days.cast_unsigned()) << 32;
+    let unit = match unit {
+        IntervalUnit::YearMonth => 0,
+        IntervalUnit::DayTime => 1,
+        IntervalUnit::MonthDayNano => 2,
+    };
+    CValue { kind: kind::INTERVAL, unit, length: 0, words: [both, nanoseconds.cast_unsigned(), 0, 0] }
+}
+
+fn unit_code(unit: TimeUnit) -> i32 {
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 1,
+        TimeUnit::Microsecond => 2,
+        TimeUnit::Nanosecond => 3,
+    }
+}
+
+fn time_unit(value: &CValue) -> Result<TimeUnit> {
+    Ok(match value.unit {
+        0 => TimeUnit::Second,
+        1 => TimeUnit::Millisecond,
+        2 => TimeUnit::Microsecond,
+        3 => TimeUnit::Nanosecond,
+        other => return Err(argument(format!("value.unit: {other} is no unit of time"))),
+    })
+}
+
+/// The value that C has filled.
+#[inline]
+pub fn from_c(given: &CValueIn) -> Result<Value<'_>> {
+    let value = given.plain();
+    let number = value.words[0].cast_signed();
+    Ok(match value.kind {
+        kind::NULL => Value::Null,
+        // C may have written the flag as any integer.
+        kind::BOOL => Value::Bool(number != 0),
+        kind::INT64 => Value::Int(number),
+        kind::UINT64 => Value::UInt(value.words[0]),
+        kind::INT128 => Value::Int128(i128::from(value.words[0]) | i128::from(value.words[1].cast_signed()) << 64),
+        kind::FLOAT32 => Value::Float32(f64::from_bits(value.words[0]) as f32),
+        kind::FLOAT64 => Value::Float64(f64::from_bits(value.words[0])),
+        kind::DECIMAL => decimal(value)?,
+        kind::TEXT => Value::Str(text(given.bytes()?)?),
+        kind::BYTES => Value::Bytes(given.bytes()?),
+        kind::UUID => {
+            let bytes = given.bytes()?;
+            let wrong = |_| argument(format!("a UUID has 16 bytes, this one has {}", bytes.len()));
+            Value::Uuid(bytes.try_into().map_err(wrong)?)
+        }
+        kind::DATE => Value::Date(number),
+        kind::TIME => Value::Time(number, time_unit(value)?),
+        // Whether it has a zone nobody has said: columns with a zone and without take it.
+        kind::TIMESTAMP => Value::Timestamp(number, time_unit(value)?, Some("")),
+        kind::DURATION => Value::Duration(number, time_unit(value)?),
+        kind::INTERVAL => interval_of(value)?,
+        nested @ (kind::LIST | kind::MAP | kind::STRUCT | kind::UNION) => {
+            return Err(argument(format!("a value of kind {nested} is nested, and can only be given as Arrow data")));
+        }
+        other => return Err(argument(format!("value.kind: there is no kind {other}"))),
+    })
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|e| argument(format!("a text is not UTF-8: {e}")))
+}
+
+fn decimal(value: &CValue) -> Result<Value<'static>> {
+    let mut bytes = [0; 32];
+    bytes.as_chunks_mut::<8>().0.iter_mut().zip(value.words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+    let wrong = |_| argument(format!("value.unit: {} is no scale of a decimal", value.unit));
+    Ok(Value::Decimal { digits: i256::from_le_bytes(bytes), scale: i8::try_from(value.unit).map_err(wrong)? })
+}
+
+fn interval_of(value: &CValue) -> Result<Value<'static>> {
+    let unit = match value.unit {
+        0 => IntervalUnit::YearMonth,
+        1 => IntervalUnit::DayTime,
+        2 => IntervalUnit::MonthDayNano,
+        other => return Err(argument(format!("value.unit: {other} is no unit of an interval"))),
+    };
+    let [both, nanoseconds, ..] = value.words;
+    let (months, days) = ((both as u32).cast_signed(), ((both >> 32) as u32).cast_signed());
+    Ok(Value::Interval { months, days, nanoseconds: nanoseconds.cast_signed(), unit })
+}
+
+/// A number as a float; `None` of what is no number.
+fn to_float(value: &Value<'_>) -> Option<f64> {
+    match value {
+        Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
+        Value::Int(number) => Some(*number as f64),
+        Value::UInt(number) => Some(*number as f64),
+        Value::Int128(number) => Some(*number as f64),
+        Value::Float32(number) => Some((*number).into()),
+        Value::Float64(number) => Some(*number),
+        // Digits as they are printed are read to the nearest float.
+        Value::Decimal { .. } => value.to_string().parse().ok(),
+        _ => None,
+    }
+}
+
+export! {
+    /// A number of any kind as the nearest double.
+    fn arrowwood_value_double(value: In<CValueIn>, number: Out<f64>) {
+        let value = from_c(value)?;
+        let found = to_float(&value).ok_or_else(|| argument(format!("{value} is no number")))?;
+        number.put(found);
+        Ok(())
+    }
+
+    /// A value as text.
+    fn arrowwood_value_text(value: In<CValueIn>, text: TextOut) {
+        text.put(from_c(value)?.to_string());
+        Ok(())
+    }
+}

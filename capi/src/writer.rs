@@ -1,0 +1,200 @@
+//! The writer of a growing table.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use arrow_array::ffi::FFI_ArrowSchema;
+use arrowwood::{Error, ErrorKind, Result, Sync, Value, Writer, WriterOptions};
+
+use crate::dataset::CDataset;
+use crate::error::argument;
+use crate::exchange::schema_to_c;
+use crate::ffi::*;
+use crate::open::schema_of;
+use crate::value::from_c;
+
+/// `arrowwood_writer`. Calls of several threads wait for each other.
+pub struct CWriter(Mutex<Writer>);
+
+impl Opaque for CWriter {
+    const NAME: &'static str = "arrowwood_writer";
+    const TAG: u64 = u64::from_le_bytes(*b"aw_write");
+}
+
+impl CWriter {
+    /// A writer that an internal error has left in the midst of something is not used again.
+    fn lock(&self) -> Result<MutexGuard<'_, Writer>> {
+        self.0.lock().map_err(|_| broken())
+    }
+}
+
+fn broken() -> Error {
+    Error::new(ErrorKind::Closed, "the writer can't go on after an internal error; close it and open the table anew")
+}
+
+structs! {
+    /// `arrowwood_writer_options`.
+    struct CWriterOptions {
+        size: u64,
+        sync: i32,
+        force: i32,
+        sync_interval_ms: u64,
+        segment_rows: u64,
+        dictionary: Many<Text>,
+        dictionary_count: usize,
+        sorted_by: Optional<Text>,
+    }
+
+    /// `arrowwood_writer_state`.
+    struct CWriterState {
+        size: u64,
+        rows: u64,
+        committed_rows: u64,
+        durable_rows: u64,
+        dropped_rows: u64,
+    }
+}
+
+// `tests/capi/c/layout.c` has the same numbers.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<CWriterOptions>() == 56 && offset_of!(CWriterOptions, sync) == 8);
+    assert!(offset_of!(CWriterOptions, sync_interval_ms) == 16 && offset_of!(CWriterOptions, dictionary) == 32);
+    assert!(offset_of!(CWriterOptions, sorted_by) == 48);
+    assert!(size_of::<CWriterState>() == 40 && offset_of!(CWriterState, durable_rows) == 24);
+};
+
+impl CWriterOptions {
+    fn options(&self) -> Result<WriterOptions> {
+        let mut options = WriterOptions::default();
+        match (self.sync, self.sync_interval_ms) {
+            (0, 0) => {}
+            (0, every) => options.sync = Sync::Every(Duration::from_millis(every)),
+            (1, 0) => options.sync = Sync::Never,
+            (2, 0) => options.sync = Sync::Commit,
+            (1 | 2, _) => return Err(argument("options.sync_interval_ms: only with ARROWWOOD_SYNC_INTERVAL")),
+            (other, _) => return Err(argument(format!("options.sync: there is no {other}"))),
+        }
+        options.segment_rows = Some(self.segment_rows).filter(|&rows| rows > 0);
+        let names = self.dictionary.given(self.dictionary_count, "options.dictionary")?;
+        options.dictionary = texts(names, "options.dictionary")?.into_iter().map(String::from).collect();
+        options.sorted_by = self.sorted_by.given("options.sorted_by")?.map(String::from);
+        options.force = self.force != 0;
+        Ok(options)
+    }
+}
+
+/// Does `work` with a row of values; one of few columns is not allocated for.
+#[inline]
+pub fn with_row<T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
+    let mut few = [const { Value::Null }; 16];
+    let Some(row) = few.get_mut(..values.len()) else {
+        return work(&values.iter().map(from_c).collect::<Result<Vec<_>>>()?);
+    };
+    for (cell, value) in row.iter_mut().zip(values) {
+        *cell = from_c(value)?;
+    }
+    work(row)
+}
+
+export! {
+    /// Opens a table for writing, or makes one.
+    fn arrowwood_writer_open(
+        path: FilePath, schema: Optional<SchemaIn>, options: Options<CWriterOptions>, writer: HandleOut<CWriter>,
+    ) {
+        let schema = schema.map(schema_of).transpose()?.map(Arc::new);
+        writer.put(CWriter(Mutex::new(Writer::open(path, schema, &options.options()?)?)));
+        Ok(())
+    }
+
+    /// The table's schema.
+    fn arrowwood_writer_schema(writer: Ref<CWriter>, schema: Out<FFI_ArrowSchema>) {
+        schema.put(schema_to_c(writer.lock()?.schema())?);
+        Ok(())
+    }
+
+    /// Appends one array of rows.
+    fn arrowwood_writer_append(writer: Ref<CWriter>, array: ArrayIn, schema: SchemaIn) {
+        let rows = array.import(schema)?;
+        writer.lock()?.append_dataset(&rows)
+    }
+
+    /// Appends all rows of a stream.
+    fn arrowwood_writer_append_stream(writer: Ref<CWriter>, stream: StreamIn) {
+        let rows = stream.import()?;
+        writer.lock()?.append_dataset(&rows)
+    }
+
+    /// Appends all rows of a dataset.
+    fn arrowwood_writer_append_dataset(writer: Ref<CWriter>, dataset: Ref<CDataset>) {
+        writer.lock()?.append_dataset(dataset)
+    }
+
+    /// Appends one row.
+    fn arrowwood_writer_append_row(writer: Ref<CWriter>, values[count]: Many<CValueIn>) {
+        with_row(values, |row| writer.lock()?.append_row(row))
+    }
+
+    /// Makes all appended rows visible.
+    fn arrowwood_writer_commit(writer: Ref<CWriter>, durable: i32) {
+        let mut writer = writer.lock()?;
+        writer.commit()?;
+        if durable != 0 { writer.sync() } else { Ok(()) }
+    }
+
+    /// Brings all committed rows to the disk.
+    fn arrowwood_writer_sync(writer: Ref<CWriter>) {
+        writer.lock()?.sync()
+    }
+
+    /// Forgets what was appended since the last commit.
+    fn arrowwood_writer_rollback(writer: Ref<CWriter>) {
+        writer.lock()?.rollback();
+        Ok(())
+    }
+
+    /// How far the writer is.
+    fn arrowwood_writer_progress(writer: Ref<CWriter>, state: SizedOut<CWriterState>) {
+        let writer = writer.lock()?;
+        state.put(CWriterState {
+            size: 0,
+            rows: writer.rows(),
+            committed_rows: writer.committed_rows(),
+            durable_rows: writer.durable_rows(),
+            dropped_rows: writer.dropped_rows(),
+        });
+        Ok(())
+    }
+
+    /// Rewrites sealed segments densely.
+    fn arrowwood_writer_compact(
+        writer: Ref<CWriter>, progress: Progress, context: Context, rewritten: Optional<Out<u64>>,
+    ) {
+        let count = writer.lock()?.compact(progress.with(context))?;
+        rewritten.into_iter().for_each(|place| place.put(count));
+        Ok(())
+    }
+
+    /// Removes segments of old rows.
+    fn arrowwood_writer_drop_before(writer: Ref<CWriter>, row: u64, removed: Optional<Out<u64>>) {
+        let count = writer.lock()?.drop_before(row)?;
+        removed.into_iter().for_each(|place| place.put(count));
+        Ok(())
+    }
+
+    /// Commits, syncs, and frees the writer, also when that fails.
+    fn arrowwood_writer_close(writer: Owned<CWriter>) {
+        match writer.map(|writer| writer.take().0.into_inner()) {
+            None => Ok(()),
+            Some(Ok(writer)) => writer.close(),
+            Some(Err(_)) => Err(broken()),
+        }
+    }
+}
+
+export_infallible! {
+    /// Frees the writer; what was not committed is gone.
+    fn arrowwood_writer_free(writer: Owned<CWriter>) {
+        writer.free();
+    }
+}

@@ -1,0 +1,54 @@
+/* What the C tests share: a line for what is not as it should be, and the end of the program. */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include <arrowwood.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The condition holds. */
+#define CHECK(condition)                                                             \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);        \
+      exit(1);                                                                       \
+    }                                                                                \
+  } while (0)
+
+/* The call succeeds, and leaves the error alone: CALL's last argument is `&error`. */
+#define OK(call)                                                                     \
+  do {                                                                               \
+    arrowwood_error error = {-7, -7, NULL};                                          \
+    int32_t code = (call);                                                           \
+    if (code != 0) {                                                                 \
+      fprintf(stderr, "%s:%d: %s: %d %s\n", __FILE__, __LINE__, #call, (int)code,    \
+              error.message);                                                        \
+      exit(1);                                                                       \
+    }                                                                                \
+    CHECK(error.code == -7 && error.os_error == -7 && error.message == NULL);        \
+  } while (0)
+
+/* The call fails with the code, which the error has too, and a message with `part` in it. */
+#define FAILS(expected, part, call)                                                  \
+  do {                                                                               \
+    arrowwood_error error;                                                           \
+    memset(&error, 0x55, sizeof error); /* what stands there is not looked at */     \
+    int32_t code = (call);                                                           \
+    if (code != (expected)) {                                                        \
+      fprintf(stderr, "%s:%d: %s: %d instead of %d%s%s\n", __FILE__, __LINE__, #call, \
+              (int)code, (int)(expected), code ? ": " : "", code ? error.message : ""); \
+      exit(1);                                                                       \
+    }                                                                                \
+    CHECK(error.code == code && error.message != NULL);                              \
+    if (strstr(error.message, (part)) == NULL) {                                     \
+      fprintf(stderr, "%s:%d: %s\n  says: %s\n  without: %s\n", __FILE__, __LINE__,  \
+              #call, error.message, (part));                                         \
+      exit(1);                                                                       \
+    }                                                                                \
+    arrowwood_error_clear(&error);                                                   \
+    CHECK(error.code == 0 && error.os_error == 0 && error.message == NULL);          \
+  } while (0)
+
+#endif
