@@ -106,7 +106,7 @@ impl<'a> Preview<'a> {
     fn fitting(&self, lines: &[Line<'_>]) -> Vec<Printed> {
         let (mut columns, gap) = self.columns(lines, self.width / 3 + 2);
         let alone = columns.len() == 1 && gap.is_none();
-        if alone || gap.is_none() && columns.iter().map(Printed::room).sum::<usize>() <= self.width + 2 {
+        if alone || gap.is_none() && columns.iter().map(Printed::room).sum::<usize>() <= self.width.saturating_add(2) {
             return columns.into();
         }
         let mut room = self.width.saturating_sub(1);
@@ -281,6 +281,15 @@ mod tests {
         let arrays = columns.into_iter().map(|(_, column)| column).collect();
         let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
         Dataset::try_from(vec![batch]).unwrap()
+    }
+
+    #[test]
+    fn any_width_will_do() {
+        let number = |n: i8| Arc::new(Int8Array::from(vec![n])) as ArrayRef;
+        let dataset = dataset(vec![("x", number(1)), ("y", number(2))]);
+        let wide = dataset.preview().to_string();
+        assert_eq!(dataset.preview().width(usize::MAX).rows(u64::MAX).to_string(), wide);
+        assert!(dataset.preview().width(0).rows(0).to_string().contains('x'));
     }
 
     fn numbers(n: i64) -> Dataset {
