@@ -95,7 +95,8 @@ fn spelled(value: &Value<'_>) -> Result<Json, arrowwood::Error> {
         Value::Float64(value) => json!(value),
         Value::Decimal { digits, scale } => json!(format!("{digits}e-{scale}")),
         Value::Str(text) => json!(text),
-        Value::Bytes(bytes) => json!(format!("0x{}", bytes.iter().map(|b| format!("{b:02x}")).collect::<String>())),
+        Value::Bytes(bytes) => json!(hexadecimal(bytes)),
+        Value::Uuid(bytes) => json!(hexadecimal(&bytes[..])),
         Value::Date(days) => json!(format!("date {days}")),
         Value::Time(count, unit) => json!(format!("time {count}{}", spelled_unit(*unit))),
         Value::Timestamp(count, unit, None) => json!(format!("timestamp {count}{}", spelled_unit(*unit))),
@@ -111,6 +112,10 @@ fn spelled(value: &Value<'_>) -> Result<Json, arrowwood::Error> {
         Value::Union(member, value) => json!({ member.name(): spelled(value)? }),
         other => json!(format!("{other:?}")),
     })
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    format!("0x{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
 fn pair(entry: &Value<'_>) -> Result<Json, arrowwood::Error> {
