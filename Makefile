@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+C_PREFIX := $(abspath $(TARGET))/capi
 
 .PHONY: demo test test-rust features test-python test-c install-c bench bench-c bench-engines bench-streams bench-builders \
   bench-paged bench-instructions \
@@ -14,7 +15,7 @@ demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
 	$(BIN)/python examples/live_table.py
 
-test: test-rust features test-python
+test: test-rust features test-c test-python
 
 test-rust:
 	cargo test --workspace --exclude arrowwood-python
@@ -63,6 +64,14 @@ bench-builders:
 bench-paged:
 	cargo build --release -p arrowwood-bench --bin paged
 	$(PYTHON) bench/report.py paged $(TARGET)/release/paged
+
+# What calls cost from C, beside the same in Rust. Its 300 MB of data lie in $(TARGET)/bench-c.
+bench-c:
+	cargo build --release -p arrowwood-bench --bin calls
+	$(MAKE) --no-print-directory install-c PREFIX=$(C_PREFIX)-release
+	cc -std=c99 -O2 -march=native bench/c/calls.c -I$(C_PREFIX)-release/include -L$(C_PREFIX)-release/lib -larrowwood \
+	  -Wl,-rpath,$(C_PREFIX)-release/lib -o $(TARGET)/bench-c-calls
+	$(PYTHON) bench/calls.py $(TARGET)/bench-c-calls $(TARGET)/release/calls $(TARGET)/bench-c
 
 # Instructions of the hot paths beside those on record, which no other program disturbs. Needs valgrind;
 # `RECORD=--record` puts those of now on record.
@@ -126,6 +135,14 @@ wheel: $(BIN)/python
 dist: wheel
 	$(BIN)/maturin sdist --out dist
 	cargo package --package arrowwood --package arrowwood-cli
+
+# Programs in C, C++, Go, R and Python against the C library, installed as it is for users; what is not here is left out.
+test-c:
+	cargo build --package arrowwood-cli
+	cargo build --package arrowwood --example samples
+	$(MAKE) --no-print-directory install-c C_PROFILE=dev PREFIX=$(C_PREFIX)
+	ARROWWOOD_C_PREFIX=$(C_PREFIX) ARROWWOOD_C_PROGRAMS=$(abspath $(TARGET))/debug/examples \
+	  $(PYTHON) -m unittest discover -s tests/capi
 
 # The C library: libarrowwood.so, libarrowwood.a, arrowwood.h and arrowwood.pc, into $(DESTDIR)$(PREFIX).
 PREFIX ?= /usr/local

@@ -81,8 +81,8 @@ fn findings_of(report: &Report) -> Result<Dataset> {
 
 /// Where damaged files are now.
 fn moved_by(report: &Report) -> Result<Dataset> {
-    let paths = report.repaired.iter().flat_map(|done| &done.moved).map(|path| shown(path));
-    table(vec![(text_field("path"), Arc::new(StringArray::from_iter_values(paths)))])
+    let paths = report.repaired.iter().flat_map(|done| &done.moved).map(|path| Some(shown(path)));
+    table(vec![(text_field("path"), Arc::new(paths.collect::<StringArray>()))])
 }
 
 fn text_field(name: &str) -> Field {

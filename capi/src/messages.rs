@@ -27,7 +27,7 @@ fn numbers(name: &str, values: impl Iterator<Item = u64>) -> Named {
 }
 
 fn texts(name: &str, values: impl Iterator<Item = impl AsRef<str>>) -> Named {
-    column(name, StringArray::from_iter_values(values), false)
+    column(name, values.map(Some).collect::<StringArray>(), false)
 }
 
 /// A list of structs for each message: the lengths of the lists, and the members of all structs.

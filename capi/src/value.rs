@@ -125,7 +125,7 @@ fn unit_code(unit: TimeUnit) -> i32 {
     }
 }
 
-fn time_unit(value: &CValue) -> Result<TimeUnit> {
+pub fn time_unit(value: &CValue) -> Result<TimeUnit> {
     Ok(match value.unit {
         0 => TimeUnit::Second,
         1 => TimeUnit::Millisecond,
@@ -170,7 +170,7 @@ pub fn from_c(given: &CValueIn) -> Result<Value<'_>> {
     })
 }
 
-fn text(bytes: &[u8]) -> Result<&str> {
+pub fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| argument(format!("a text is not UTF-8: {e}")))
 }
 

@@ -11,7 +11,7 @@ use crate::error::argument;
 use crate::exchange::schema_to_c;
 use crate::ffi::*;
 use crate::open::schema_of;
-use crate::value::from_c;
+use crate::value::{from_c, kind, text, time_unit};
 
 /// `arrowwood_writer`. Calls of several threads wait for each other.
 pub struct CWriter(Mutex<Writer>);
@@ -87,14 +87,39 @@ impl CWriterOptions {
 /// Does `work` with a row of values; one of few columns is not allocated for.
 #[inline]
 pub fn with_row<T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
-    let mut few = [const { Value::Null }; 16];
-    let Some(row) = few.get_mut(..values.len()) else {
-        return work(&values.iter().map(from_c).collect::<Result<Vec<_>>>()?);
-    };
-    for (cell, value) in row.iter_mut().zip(values) {
-        *cell = from_c(value)?;
+    match values.len() {
+        0..=4 => with_few::<4, T>(values, work),
+        5..=16 => with_few::<16, T>(values, work),
+        _ => work(&values.iter().map(stored).collect::<Result<Vec<_>>>()?),
     }
-    work(row)
+}
+
+/// As [`with_row`], of at most `N` values.
+#[inline]
+fn with_few<const N: usize, T>(values: &[CValueIn], work: impl FnOnce(&[Value<'_>]) -> Result<T>) -> Result<T> {
+    let mut row = [const { Value::Null }; N];
+    for (cell, value) in row.iter_mut().zip(values) {
+        // The most frequent kinds are put where they belong at once: moving a value costs more than making it.
+        match value.plain() {
+            CValue { kind: kind::INT64, words, .. } => *cell = Value::Int(words[0].cast_signed()),
+            CValue { kind: kind::FLOAT64, words, .. } => *cell = Value::Float64(f64::from_bits(words[0])),
+            CValue { kind: kind::TEXT, .. } => *cell = Value::Str(text(value.bytes()?)?),
+            CValue { kind: kind::TIMESTAMP, words, .. } => {
+                *cell = Value::Timestamp(words[0].cast_signed(), time_unit(value.plain())?, Some(""));
+            }
+            _ => *cell = stored(value)?,
+        }
+    }
+    work(&row[..values.len()])
+}
+
+/// The value that C has filled, as columns store it: a UUID is bytes.
+#[inline]
+fn stored(value: &CValueIn) -> Result<Value<'_>> {
+    Ok(match from_c(value)? {
+        Value::Uuid(bytes) => Value::Bytes(bytes),
+        other => other,
+    })
 }
 
 export! {

@@ -1,0 +1,31 @@
+/* Prints the first number of each row of a table as it comes, from row START on, until there were ROWS rows in all:
+ * `follow [START] TABLE ROWS` */
+#include "check.h"
+
+int main(int count, char **arguments) {
+  const char *table = arguments[count - 2];
+  uint64_t wanted = strtoull(arguments[count - 1], NULL, 10), next;
+  arrowwood_follower *follower;
+  arrowwood_dataset *rows;
+  CHECK(count == 3 || count == 4);
+  next = count == 4 ? strtoull(arguments[1], NULL, 10) : 0;
+  OK(arrowwood_open(table, NULL, &rows, &error));
+  OK(arrowwood_follow(rows, (int64_t)next, &follower, &error));
+  arrowwood_dataset_free(rows);
+  while (next < wanted) {
+    uint64_t row, found, first, column = 0;
+    OK(arrowwood_follower_next(follower, 60000, &rows, &error));
+    CHECK(rows != NULL);
+    OK(arrowwood_dataset_rows(rows, &found, &error));
+    OK(arrowwood_dataset_first_row(rows, &first, &error));
+    for (row = 0; row < found; row++) {
+      arrowwood_value value;
+      OK(arrowwood_dataset_value(rows, row, &column, 1, &value, &error));
+      printf("%lld\n", (long long)value.as.int64);
+    }
+    arrowwood_dataset_free(rows);
+    OK(arrowwood_follower_next_row(follower, &next, &error));
+  }
+  arrowwood_follower_free(follower);
+  return 0;
+}

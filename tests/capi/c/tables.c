@@ -1,0 +1,388 @@
+/* Tables that grow: written, followed, checked, mended; and files that are truncated under a reader. `tables FOLDER` */
+#define _POSIX_C_SOURCE 200809L
+#include "check.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char paths[8][4096];
+
+static const char *in(const char *folder, const char *name) {
+  static int next;
+  char *path = paths[next++ % 8];
+  snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+  return path;
+}
+
+static arrowwood_dataset *opened(const char *path) {
+  arrowwood_dataset *dataset;
+  OK(arrowwood_open(path, NULL, &dataset, &error));
+  return dataset;
+}
+
+static uint64_t rows_of(const arrowwood_dataset *dataset) {
+  uint64_t rows;
+  OK(arrowwood_dataset_rows(dataset, &rows, &error));
+  return rows;
+}
+
+static arrowwood_value cell(const arrowwood_dataset *dataset, uint64_t row, uint64_t column) {
+  arrowwood_value value;
+  OK(arrowwood_dataset_value(dataset, row, &column, 1, &value, &error));
+  return value;
+}
+
+static int32_t append(arrowwood_writer *writer, int64_t ts, const char *symbol, double price, arrowwood_error *error) {
+  arrowwood_value row[3];
+  row[0] = arrowwood_timestamp(ts, ARROWWOOD_UNIT_MICROSECOND);
+  row[1] = arrowwood_text(symbol);
+  row[2] = arrowwood_float64(price);
+  return arrowwood_writer_append_row(writer, row, 3, error);
+}
+
+static arrowwood_writer *made(const char *path, uint64_t segment_rows) {
+  static const char *const dictionary[] = {"symbol"};
+  arrowwood_writer_options options = ARROWWOOD_WRITER_OPTIONS_INIT;
+  struct ArrowSchema schema;
+  arrowwood_writer *writer;
+  options.dictionary = dictionary;
+  options.dictionary_count = 1;
+  options.sorted_by = "ts";
+  options.segment_rows = segment_rows;
+  OK(arrowwood_schema_parse("ts: timestamp[us] not null, symbol: utf8, price: float64", &schema, &error));
+  OK(arrowwood_writer_open(path, &schema, &options, &writer, &error));
+  schema.release(&schema);
+  return writer;
+}
+
+static void a_table_is_written_and_read(const char *path) {
+  arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
+  arrowwood_writer *writer = made(path, 0), *other;
+  arrowwood_dataset *before, *after, *between;
+  struct ArrowSchema schema;
+  arrowwood_value low = arrowwood_int64(2), high = arrowwood_timestamp(3, ARROWWOOD_UNIT_MICROSECOND);
+  int64_t sorted;
+  FAILS(ARROWWOOD_ERROR_BUSY, "being written", arrowwood_writer_open(path, NULL, NULL, &other, &error));
+  OK(append(writer, 1, "AAPL", 223.02, &error));
+  OK(append(writer, 2, NULL, 125.55, &error));
+  before = opened(path);
+  CHECK(rows_of(before) == 0); /* nothing was committed */
+  OK(arrowwood_writer_commit(writer, 0, &error));
+  OK(arrowwood_dataset_refresh(before, &after, &error));
+  CHECK(rows_of(before) == 0 && rows_of(after) == 2);
+  arrowwood_dataset_free(before);
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "'ts'", append(writer, 1, "IBM", 1.0, &error)); /* out of order */
+  OK(append(writer, 3, "IBM", 1.0, &error));
+  OK(arrowwood_writer_progress(writer, &state, &error));
+  CHECK(state.size == sizeof state && state.rows == 3 && state.committed_rows == 2 && state.dropped_rows == 0);
+  OK(arrowwood_writer_rollback(writer, &error));
+  OK(arrowwood_writer_progress(writer, &state, &error));
+  CHECK(state.rows == 2);
+  OK(append(writer, 3, "MSFT", 28.8, &error));
+  OK(arrowwood_writer_commit(writer, 1, &error));
+  OK(arrowwood_writer_progress(writer, &state, &error));
+  CHECK(state.rows == 3 && state.committed_rows == 3 && state.durable_rows == 3);
+  OK(arrowwood_writer_sync(writer, &error));
+  OK(arrowwood_dataset_refresh(after, &before, &error));
+  arrowwood_dataset_free(after);
+  OK(arrowwood_dataset_between(before, &low, &high, &between, &error));
+  CHECK(rows_of(between) == 2 && cell(between, 1, 2).as.float64 == 28.8);
+  CHECK(cell(between, 0, 1).kind == ARROWWOOD_KIND_NULL && cell(between, 1, 1).length == 4);
+  arrowwood_dataset_free(between);
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "between",
+        (low = arrowwood_text("x"), arrowwood_dataset_between(before, &low, &high, &between, &error)));
+  OK(arrowwood_dataset_sorted_by(before, &sorted, &error));
+  CHECK(sorted == 0);
+  OK(arrowwood_writer_schema(writer, &schema, &error));
+  CHECK(schema.n_children == 3 && schema.children[1]->dictionary != NULL);
+  schema.release(&schema);
+  OK(arrowwood_writer_close(writer, &error));
+  OK(arrowwood_writer_close(NULL, &error));
+  arrowwood_dataset_free(before);
+}
+
+static void tables_take_arrow_data(const char *path) {
+  arrowwood_writer *writer;
+  arrowwood_dataset *rows = opened(path), *wrong, *after;
+  struct ArrowArrayStream stream;
+  struct ArrowSchema schema;
+  struct ArrowArray array;
+  size_t last[] = {2}, swapped[] = {2, 1, 0};
+  OK(arrowwood_writer_open(path, NULL, NULL, &writer, &error)); /* the schema is known */
+  /* The same times again: not before the last. */
+  OK(arrowwood_dataset_slice(rows, 2, 1, &wrong, &error));
+  arrowwood_dataset_free(rows);
+  OK(arrowwood_dataset_select(wrong, swapped, 3, &rows, &error)); /* columns are found by name */
+  arrowwood_dataset_free(wrong);
+  OK(arrowwood_writer_append_dataset(writer, rows, &error));
+  OK(arrowwood_dataset_stream(rows, 0, &stream, &error));
+  OK(arrowwood_writer_append_stream(writer, &stream, &error));
+  CHECK(stream.release == NULL);
+  OK(arrowwood_dataset_batch(rows, 0, 0, &array, &error));
+  OK(arrowwood_dataset_schema(rows, &schema, &error));
+  OK(arrowwood_writer_append(writer, &array, &schema, &error));
+  CHECK(array.release == NULL);
+  schema.release(&schema);
+  OK(arrowwood_dataset_select(rows, last, 1, &wrong, &error));
+  FAILS(ARROWWOOD_ERROR_SCHEMA_MISMATCH, "", arrowwood_writer_append_dataset(writer, wrong, &error));
+  arrowwood_dataset_free(wrong);
+  OK(arrowwood_writer_close(writer, &error)); /* commits */
+  after = opened(path);
+  CHECK(rows_of(after) == 6 && cell(after, 5, 2).as.float64 == 28.8);
+  arrowwood_dataset_free(after);
+  arrowwood_dataset_free(rows);
+}
+
+/* What was not committed is gone with the writer. */
+static void a_writer_is_given_up(const char *path) {
+  arrowwood_writer *writer;
+  arrowwood_dataset *after;
+  OK(arrowwood_writer_open(path, NULL, NULL, &writer, &error));
+  OK(append(writer, 99, "IBM", 0, &error));
+  arrowwood_writer_free(writer);
+  after = opened(path);
+  CHECK(rows_of(after) == 6);
+  arrowwood_dataset_free(after);
+}
+
+static void count(void *context, uint64_t done, uint64_t total) {
+  uint64_t *calls = (uint64_t *)context;
+  CHECK(done <= total);
+  ++*calls;
+}
+
+static void tables_are_kept_in_order(const char *path) {
+  arrowwood_writer *writer = made(path, 100);
+  arrowwood_dataset *before, *after;
+  arrowwood_stat stat = ARROWWOOD_STAT_INIT;
+  arrowwood_report report = ARROWWOOD_REPORT_INIT;
+  uint64_t number, calls = 0, first;
+  int i;
+  for (i = 0; i < 1000; i++) OK(append(writer, i, i % 2 ? "odd" : "even", i, &error));
+  OK(arrowwood_writer_commit(writer, 0, &error));
+  before = opened(path);
+  OK(arrowwood_table_stat(path, &stat, &error));
+  CHECK(stat.segments == 10 && stat.dense == 0 && stat.end == 1000 && stat.first_row == 0 && stat.segment_rows == 100);
+  CHECK(stat.writer == (int32_t)getpid() && stat.is_live == 1 && stat.disk > 0 && stat.apparent >= stat.disk);
+  OK(arrowwood_writer_compact(writer, count, &calls, &number, &error));
+  CHECK(number == 9 && calls >= 9);
+  OK(arrowwood_writer_drop_before(writer, 250, &number, &error));
+  CHECK(number == 200);
+  CHECK(rows_of(before) == 1000); /* who has rows keeps them */
+  after = opened(path);
+  OK(arrowwood_dataset_first_row(after, &first, &error));
+  CHECK(first == 200 && rows_of(after) == 800 && cell(after, 0, 2).as.float64 == 200);
+  arrowwood_dataset_free(after);
+  arrowwood_dataset_free(before);
+  FAILS(ARROWWOOD_ERROR_BUSY, "being written", arrowwood_compact(path, NULL, NULL, NULL, &error));
+  OK(arrowwood_writer_close(writer, &error));
+  OK(arrowwood_compact(path, NULL, NULL, &number, &error));
+  CHECK(number == 1);
+  OK(arrowwood_table_stat(path, &stat, &error));
+  CHECK(stat.segments == 8 && stat.dense == 8 && stat.writer == 0);
+  calls = 0;
+  OK(arrowwood_check(path, count, &calls, &report, NULL, &error));
+  CHECK(report.rows == 800 && report.segments == 8 && report.damaged == 0 && calls > 0);
+  FAILS(ARROWWOOD_ERROR_NOT_FOUND, "no table", arrowwood_table_stat("/proc", &stat, &error));
+}
+
+static void rows_are_followed(const char *path) {
+  arrowwood_writer *writer = made(path, 10);
+  arrowwood_dataset *table = opened(path), *rows, *part;
+  arrowwood_follower *all, *new_ones;
+  uint64_t next, seen = 0;
+  int i;
+  OK(append(writer, 0, "IBM", 0, &error));
+  OK(arrowwood_writer_commit(writer, 0, &error));
+  OK(arrowwood_follow(table, 0, &all, &error));
+  OK(arrowwood_follow(table, -1, &new_ones, &error));
+  OK(arrowwood_follower_next(new_ones, 0, &rows, &error));
+  CHECK(rows == NULL);
+  OK(arrowwood_follower_next(new_ones, 20, &rows, &error));
+  CHECK(rows == NULL);
+  for (i = 1; i < 100; i++) {
+    OK(append(writer, i, "IBM", i, &error));
+    OK(arrowwood_writer_commit(writer, 0, &error));
+    OK(arrowwood_follower_next(new_ones, -1, &rows, &error));
+    CHECK(rows != NULL && rows_of(rows) == 1 && cell(rows, 0, 2).as.float64 == i);
+    arrowwood_dataset_free(rows);
+  }
+  while (seen < 100) {
+    OK(arrowwood_follower_next(all, -1, &rows, &error));
+    CHECK(cell(rows, 0, 2).as.float64 == (double)seen);
+    seen += rows_of(rows);
+    arrowwood_dataset_free(rows);
+  }
+  OK(arrowwood_follower_next_row(all, &next, &error));
+  CHECK(next == 100);
+  OK(arrowwood_dataset_slice(table, 0, 0, &part, &error));
+  {
+    arrowwood_follower *none;
+    FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "whole table", arrowwood_follow(part, 0, &none, &error));
+  }
+  arrowwood_dataset_free(part);
+  arrowwood_dataset_free(table);
+  arrowwood_follower_free(new_ones);
+  OK(arrowwood_writer_close(writer, &error));
+  OK(arrowwood_follower_next(all, 0, &rows, &error)); /* followers live without the dataset and the writer */
+  CHECK(rows == NULL);
+  arrowwood_follower_free(all);
+}
+
+/* A byte of a text that is no UTF-8 any more: found by check, and the batches before it are kept by repair. */
+static void a_damaged_file_is_mended(const char *path) {
+  arrowwood_write_options write = ARROWWOOD_WRITE_OPTIONS_INIT;
+  arrowwood_report report = ARROWWOOD_REPORT_INIT;
+  arrowwood_builder *builder;
+  arrowwood_dataset *rows, *findings, *moved;
+  struct ArrowSchema schema;
+  FILE *file;
+  char text[16];
+  long at;
+  int i, c, matched = 0;
+  OK(arrowwood_schema_parse("name: utf8 not null", &schema, &error));
+  OK(arrowwood_builder_new(&schema, &builder, &error));
+  schema.release(&schema);
+  for (i = 0; i < 30; i++) {
+    arrowwood_value value = arrowwood_text_of(text, (size_t)snprintf(text, sizeof text, "name-%02d", i));
+    OK(arrowwood_builder_append_row(builder, &value, 1, &error));
+  }
+  OK(arrowwood_builder_finish(builder, &rows, &error));
+  write.max_rows = 10;
+  OK(arrowwood_write(rows, path, &write, &error));
+  arrowwood_dataset_free(rows);
+  file = fopen(path, "r+b");
+  for (at = 0; matched < 7 && (c = fgetc(file)) != EOF; at++) matched = c == "name-25"[matched] ? matched + 1 : c == 'n';
+  CHECK(matched == 7 && fseek(file, at - 7, SEEK_SET) == 0 && fputc(0xff, file) == 0xff);
+  fclose(file);
+  OK(arrowwood_check(path, NULL, NULL, &report, &findings, &error));
+  CHECK(report.rows == 30 && report.batches == 3 && report.damaged == 1 && rows_of(findings) == 1);
+  CHECK(cell(findings, 0, 3).as.int64 == 1 && strstr(cell(findings, 0, 2).as.text, "UTF-8") != NULL);
+  arrowwood_dataset_free(findings);
+  rows = opened(path);
+  FAILS(ARROWWOOD_ERROR_INVALID_DATA, "row 5", arrowwood_dataset_validate(rows, NULL, NULL, &error));
+  arrowwood_dataset_free(rows);
+  OK(arrowwood_repair(path, NULL, NULL, &report, &findings, &moved, &error));
+  CHECK(report.kept == 20 && report.given_up == 10 && report.rows == 20 && report.batches == 2);
+  CHECK(rows_of(findings) == 1 && rows_of(moved) == 1 && strstr(cell(moved, 0, 0).as.text, ".damaged") != NULL);
+  arrowwood_dataset_free(findings);
+  arrowwood_dataset_free(moved);
+  rows = opened(path);
+  CHECK(rows_of(rows) == 20);
+  OK(arrowwood_dataset_validate(rows, NULL, NULL, &error));
+  arrowwood_dataset_free(rows);
+}
+
+static void write_numbers(const char *path) {
+  arrowwood_builder *builder;
+  arrowwood_dataset *rows;
+  struct ArrowSchema schema;
+  int i;
+  OK(arrowwood_schema_parse("n: int64 not null, text: utf8 not null", &schema, &error));
+  OK(arrowwood_builder_new(&schema, &builder, &error));
+  schema.release(&schema);
+  for (i = 0; i < 20000; i++) {
+    arrowwood_value row[2];
+    row[0] = arrowwood_int64(i);
+    row[1] = arrowwood_text("a text of some length");
+    OK(arrowwood_builder_append_row(builder, row, 2, &error));
+  }
+  OK(arrowwood_builder_finish(builder, &rows, &error));
+  OK(arrowwood_write(rows, path, NULL, &error));
+  arrowwood_dataset_free(rows);
+}
+
+static void a_file_is_truncated_under_a_reader(const char *path) {
+  arrowwood_dataset *rows;
+  arrowwood_chunks *owner;
+  const arrowwood_chunk *chunks;
+  arrowwood_value text, value;
+  char copy[64];
+  double *numbers = (double *)malloc(160000);
+  size_t count;
+  write_numbers(path);
+  rows = opened(path);
+  CHECK(rows_of(rows) == 20000);
+  text = cell(rows, 19999, 1);
+  OK(arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error));
+  OK(arrowwood_dataset_chunks(rows, 0, 0, &chunks, &count, &owner, &error));
+  OK(arrowwood_copy(copy, text.as.text, text.length, &error));
+  OK(arrowwood_copy(numbers, chunks[0].values.data, 160000, &error));
+  CHECK(memcmp(copy, "a text", 6) == 0);
+  CHECK(truncate(path, 4096) == 0);
+  FAILS(ARROWWOOD_ERROR_FILE_CHANGED, path, arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error));
+  FAILS(ARROWWOOD_ERROR_FILE_CHANGED, "truncated", arrowwood_copy(copy, text.as.text, text.length, &error));
+  FAILS(ARROWWOOD_ERROR_FILE_CHANGED, path, arrowwood_copy(numbers, chunks[0].values.data, 160000, &error));
+  {
+    uint64_t column = 1;
+    FAILS(ARROWWOOD_ERROR_FILE_CHANGED, path, arrowwood_dataset_value(rows, 19999, &column, 1, &value, &error));
+  }
+  OK(arrowwood_copy(NULL, text.as.text, 0, &error));
+  FAILS(ARROWWOOD_ERROR_BUSY, "mapped before", arrowwood_leave_sigbus_alone(&error));
+  arrowwood_chunks_free(owner);
+  arrowwood_dataset_free(rows);
+  free(numbers);
+}
+
+/* With and without the handler, in processes of their own: how one ends that touches what was truncated away. */
+static int end_of(const char *program, const char *path, const char *way, const char *environment) {
+  int status;
+  pid_t child;
+  write_numbers(path);
+  child = fork();
+  if (child == 0) {
+    if (environment != NULL) setenv("ARROWWOOD_SIGBUS", environment, 1);
+    execl(program, program, way, path, (char *)NULL);
+    _exit(99);
+  }
+  CHECK(child > 0 && waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void end_with_11(int signal) {
+  (void)signal;
+  _exit(11);
+}
+
+/* A process of `end_of`: 3 where the call gives FILE_CHANGED, 11 where SIGBUS goes to the process's own handler. */
+static int touch(const char *way, const char *path) {
+  arrowwood_dataset *rows;
+  arrowwood_value value;
+  arrowwood_error error = ARROWWOOD_ERROR_INIT;
+  struct sigaction own;
+  int code;
+  memset(&own, 0, sizeof own);
+  own.sa_handler = end_with_11;
+  CHECK(sigaction(SIGBUS, &own, NULL) == 0);
+  if (strcmp(way, "alone") == 0) {
+    OK(arrowwood_leave_sigbus_alone(&error));
+    OK(arrowwood_leave_sigbus_alone(&error));
+  }
+  rows = opened(path);
+  OK(arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error)); /* where the values lie is known from now on */
+  CHECK(truncate(path, 4096) == 0);
+  code = arrowwood_dataset_reduce(rows, 0, ARROWWOOD_SUM, &value, &error);
+  arrowwood_dataset_free(rows);
+  arrowwood_error_clear(&error);
+  return code == ARROWWOOD_ERROR_FILE_CHANGED ? 3 : 4;
+}
+
+int main(int count_, char **arguments) {
+  const char *folder = arguments[1];
+  if (count_ == 3) return touch(arguments[1], arguments[2]);
+  CHECK(count_ == 2);
+  a_table_is_written_and_read(in(folder, "ticks"));
+  tables_take_arrow_data(in(folder, "ticks"));
+  a_writer_is_given_up(in(folder, "ticks"));
+  tables_are_kept_in_order(in(folder, "kept"));
+  rows_are_followed(in(folder, "followed"));
+  a_damaged_file_is_mended(in(folder, "damaged.arrow"));
+  a_file_is_truncated_under_a_reader(in(folder, "cut.arrow"));
+  CHECK(end_of(arguments[0], in(folder, "ended.arrow"), "handled", NULL) == 3);
+  CHECK(end_of(arguments[0], in(folder, "ended.arrow"), "alone", NULL) == 11);
+  CHECK(end_of(arguments[0], in(folder, "ended.arrow"), "handled", "off") == 11);
+  puts("tables: all as they should be");
+  return 0;
+}

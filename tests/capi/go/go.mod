@@ -1,0 +1,3 @@
+module arrowwood/tests/capi
+
+go 1.19
