@@ -19,6 +19,7 @@ use crate::array::{Parts, aligned, slice};
 use crate::dataset::{Column, Dataset, Part};
 use crate::error::{Error, Result};
 use crate::map::Look;
+use crate::types::{Role, layout};
 
 const EINVAL: c_int = libc::EINVAL;
 
@@ -60,6 +61,15 @@ impl Export {
         };
         Ok(if self.is_aligned { aligned(array) } else { array })
     }
+}
+
+/// Values of one batch of a column, all of one width, without nulls.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainChunk<'a> {
+    /// The number of values.
+    pub rows: usize,
+    /// Their bytes, from the first on.
+    pub values: &'a [u8],
 }
 
 impl Dataset {
@@ -112,10 +122,50 @@ impl Column {
         self.watched(|| self.each_part(|part| export.column(&part, 0)))
     }
 
+    /// [`Column::chunks_with`] of a column of fixed width without nulls, without making arrays: the values in place. `None` if
+    /// there is more to the column than that, or if `export` asks for alignment and it isn't aligned.
+    pub fn plain_chunks(&self, export: Export) -> Result<Option<Vec<PlainChunk<'_>>>> {
+        let Some(Role::Values { width, word }) = plain_role(self.data_type()) else { return Ok(None) };
+        let alignment = if !export.is_aligned {
+            1
+        } else if word == 0 {
+            8
+        } else {
+            word.min(16)
+        };
+        let values_of = |part| plain_chunk(part, width, alignment);
+        self.watched(|| {
+            // Batches tend to be alike: the first says whether it is worth looking at the others.
+            match self.as_dataset().parts().next().transpose()?.map(values_of) {
+                Some(Ok(None)) => Ok(None),
+                Some(Err(e)) => Err(e),
+                _ => Ok(self.each_part(values_of)?.into_iter().collect()),
+            }
+        })
+    }
+
     /// The field as a C struct.
     pub fn export_schema(&self) -> Result<FFI_ArrowSchema> {
         export_field(self.field())
     }
+}
+
+/// The part's only column, if it is nothing but values of `width` bytes, aligned to `alignment`.
+fn plain_chunk(part: Part<'_>, width: usize, alignment: usize) -> Result<Option<PlainChunk<'_>>> {
+    let (mut found, rows) = (Vec::with_capacity(1), part.rows);
+    let mut column = std::iter::once((part.piece.columns[0], width));
+    part.piece.source.plain(part.batch, rows.end, &mut column, true, &mut found)?;
+    let values = found.pop().flatten().filter(|plain| !plain.has_nulls).map(|plain| plain.values);
+    let values = values.and_then(|values| values.get(rows.start * width..rows.end * width));
+    let values = values.filter(|values| values.as_ptr().addr().is_multiple_of(alignment));
+    Ok(values.map(|values| PlainChunk { rows: rows.len(), values }))
+}
+
+/// What the values of a type of fixed width are, if there is nothing else to it but a validity bitmap.
+fn plain_role(data_type: &DataType) -> Option<Role> {
+    let layout = layout(data_type);
+    let is_plain = layout.plain_width().is_some() && !matches!(data_type, DataType::Dictionary(..));
+    layout.value_roles().next().filter(|_| is_plain)
 }
 
 fn export_schema(schema: &SchemaRef) -> Result<FFI_ArrowSchema> {
@@ -339,6 +389,39 @@ mod tests {
             |export| numbers.chunks_with(export).unwrap()[0].buffers()[0].as_ptr().cast::<i64>().is_aligned();
         assert!(!is_aligned(Export::new()));
         assert!(is_aligned(Export::new().aligned(true)));
-        assert!(opened(0, |_| ()).column("number").unwrap().chunks().is_ok());
+        assert!(numbers.plain_chunks(Export::new().aligned(true)).unwrap().is_none());
+    }
+
+    #[test]
+    fn plain_chunks_are_those_of_arrays() {
+        let batch = |rows: std::ops::Range<i64>| {
+            let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
+            RecordBatch::try_from_iter_with_nullable([("n", column, true)]).unwrap()
+        };
+        let memory = Dataset::try_from(vec![batch(0..5), batch(5..5), batch(5..12), batch(12..20)]).unwrap();
+        for format in [Format::File, Format::Stream] {
+            let mut bytes = Vec::new();
+            write_to(&memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
+            let whole = Open::new().bytes(Bytes::from(bytes)).unwrap();
+            for dataset in
+                [whole.clone(), whole.slice(3, 11).unwrap(), Dataset::concat(&[whole.clone(), whole]).unwrap()]
+            {
+                let column = dataset.column("n").unwrap();
+                let plain = column.plain_chunks(Export::new()).unwrap().unwrap();
+                let arrays = column.chunks_with(Export::new()).unwrap();
+                assert_eq!(plain.len(), arrays.len());
+                for (plain, array) in plain.iter().zip(&arrays) {
+                    let start = 8 * array.offset();
+                    assert_eq!(plain.values, &array.buffers()[0].as_slice()[start..start + 8 * array.len()]);
+                    assert_eq!(plain.rows, array.len());
+                }
+            }
+        }
+        let with_nulls: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
+        let memory = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", with_nulls)]).unwrap()]).unwrap();
+        let mut bytes = Vec::new();
+        write_to(&memory, &mut bytes, &WriteOptions::default()).unwrap();
+        let column = Open::new().bytes(Bytes::from(bytes)).unwrap().column("n").unwrap();
+        assert!(column.plain_chunks(Export::new()).unwrap().is_none());
     }
 }

@@ -57,7 +57,7 @@ mod text;
 mod types;
 
 pub use array::{Bytes, Items, Members, Value};
-pub use cdata::Export;
+pub use cdata::{Export, PlainChunk};
 #[cfg(feature = "check")]
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]

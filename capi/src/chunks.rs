@@ -3,8 +3,8 @@
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, UnionMode};
-use arrowwood::Result;
 use arrowwood::layout::{Role, layout};
+use arrowwood::{Column, Export, PlainChunk, Result};
 
 use crate::dataset::CDataset;
 use crate::error::argument;
@@ -52,11 +52,22 @@ const _: () = {
     assert!(offset_of!(CChunk, child_count) == 144 && offset_of!(CChunk, dictionary) == 152);
 };
 
-/// `arrowwood_chunks`: what keeps a table and the memory that it points to.
+/// `arrowwood_chunks`: keeps a table and the memory that it points to.
 pub struct CChunks {
     table: Box<[CChunk]>,
     _parts: Parts,
-    _arrays: Vec<ArrayData>,
+    _memory: Memory,
+}
+
+/// What the buffers of a table lie in.
+enum Memory {
+    Arrays {
+        _kept: Vec<ArrayData>,
+    },
+    /// The files behind a column.
+    Column {
+        _kept: Column,
+    },
 }
 
 impl Opaque for CChunks {
@@ -72,14 +83,34 @@ struct Parts {
 }
 
 impl CChunks {
-    fn new(arrays: Vec<ArrayData>) -> Result<CChunks> {
+    fn new(column: &Column, export: Export) -> Result<CChunks> {
+        match column.plain_chunks(export)? {
+            Some(values) => Ok(CChunks::of_plain(column, &values)),
+            None => CChunks::of_arrays(column.chunks_with(export)?),
+        }
+    }
+
+    /// Numbers without nulls, without making arrays of them.
+    fn of_plain(column: &Column, values: &[PlainChunk<'_>]) -> CChunks {
+        let mut first_row = 0;
+        let chunk = |plain: &PlainChunk<'_>| {
+            let values = CBuffer { data: plain.values.as_ptr().expose_provenance(), size: plain.values.len() as u64 };
+            let chunk = CChunk { first_row, rows: plain.rows as u64, values, ..CChunk::default() };
+            first_row += chunk.rows;
+            chunk
+        };
+        let table = values.iter().map(chunk).collect();
+        CChunks { table, _parts: Parts::default(), _memory: Memory::Column { _kept: column.clone() } }
+    }
+
+    fn of_arrays(arrays: Vec<ArrayData>) -> Result<CChunks> {
         let (mut parts, mut first_row) = (Parts::default(), 0);
         let mut table = Vec::with_capacity(arrays.len());
         for array in &arrays {
             table.push(CChunk { first_row, ..parts.chunk(array)? });
             first_row += array.len() as u64;
         }
-        Ok(CChunks { table: table.into(), _parts: parts, _arrays: arrays })
+        Ok(CChunks { table: table.into(), _parts: parts, _memory: Memory::Arrays { _kept: arrays } })
     }
 }
 
@@ -169,7 +200,7 @@ export! {
         dataset: Ref<CDataset>, column: usize, flags: Flags, chunks: Out<*const CChunk>, count: Out<usize>,
         owner: HandleOut<CChunks>,
     ) {
-        let made = CChunks::new(dataset.column(column)?.chunks_with(flags)?)?;
+        let made = CChunks::new(dataset.column(column)?, flags)?;
         chunks.put(if made.table.is_empty() { std::ptr::null() } else { made.table.as_ptr() });
         count.put(made.table.len());
         owner.put(made);

@@ -131,6 +131,14 @@ class Programs(Folder):
     def test_threads(self):
         run(compile_c(own("threads.c")), self.folder)
 
+    def test_what_is_not_freed_is_noticed(self):
+        """Without this the other programs would prove nothing by ending well."""
+        program = compile_c(own("leak.c"))
+        run(program)
+        for kind in ("schema", "array", "chunks", "text", "dataset", "error"):
+            done = subprocess.run([program, kind], capture_output=True, env=ENVIRONMENT, timeout=60)
+            self.assertTrue(done.returncode != 0 and b"LeakSanitizer" in done.stderr, kind)
+
     @needs_pkg_config
     def test_the_static_library(self):
         program = Path(BUILT.name) / "static"
