@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(chunks[0].buffers()[1].as_slice()[3..7], *b"\xffear");
         let array = dataset.export_batch(0, export).unwrap();
         assert_eq!((array.len(), array.num_children()), (3, 2));
-        assert!(!dataset.export_stream_with(export).unwrap().release.is_none());
+        assert!(dataset.export_stream_with(export).unwrap().release.is_some());
     }
 
     #[test]

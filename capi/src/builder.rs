@@ -59,8 +59,8 @@ export! {
 
     /// The rows as a dataset; frees the builder, also when that fails.
     fn arrowwood_builder_finish(builder: Owned<CBuilder>, dataset: HandleOut<CDataset>) {
-        let builder = builder.ok_or_else(|| argument("arrowwood_builder_finish: 'builder' is NULL"))?;
-        let builder = builder.take().0.into_inner().map_err(|_| broken())?;
+        let missing = || argument("arrowwood_builder_finish: 'builder' is NULL");
+        let builder = builder.take("builder")?.ok_or_else(missing)?.0.into_inner().map_err(|_| broken())?;
         dataset.put(CDataset::new(builder.finish()?));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Where a column's values lie: a table of all its chunks, made in one call.
+//! The buffers of all chunks of a column, in one table.
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
@@ -10,7 +10,7 @@ use crate::dataset::CDataset;
 use crate::error::argument;
 use crate::ffi::*;
 
-/// `arrowwood_buffer`: an address, 0 for none, and how many bytes there are from it on.
+/// `arrowwood_buffer`: an address, 0 for none, and a size in bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CBuffer {
@@ -18,7 +18,7 @@ pub struct CBuffer {
     size: u64,
 }
 
-/// `arrowwood_chunk`. Pointers are addresses here, so that whoever owns the table may pass it to another thread.
+/// `arrowwood_chunk`. Pointers are addresses, so that the table is `Send` and `Sync`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CChunk {

@@ -9,8 +9,8 @@ use crate::error::argument;
 use crate::ffi::*;
 use crate::value::{from_c, to_c};
 
-/// `arrowwood_dataset`: a dataset, and those of its columns that were asked for. Values that C is given lie in what these
-/// borrow, so they live as long as the handle.
+/// `arrowwood_dataset`: a dataset and its columns, as far as they were used. Values returned to C borrow from these, so they
+/// live as long as the handle.
 pub struct CDataset {
     dataset: Dataset,
     columns: OnceLock<Box<[OnceLock<Column>]>>,

@@ -2,7 +2,7 @@
 
 use arrowwood::{Error, ErrorKind};
 
-/// A panic, or a kind of error that the header doesn't know yet.
+/// A panic, or a kind of error unknown to the header.
 pub const INTERNAL: i32 = 14;
 
 const NAMES: [&str; 15] = [
@@ -43,12 +43,12 @@ pub fn code(error: &Error) -> i32 {
     }
 }
 
-/// What a code means, in words that end in NUL.
+/// The name of a code, NUL-terminated.
 pub fn name(code: i32) -> &'static str {
     usize::try_from(code).ok().and_then(|code| NAMES.get(code)).unwrap_or(&"unknown\0")
 }
 
-/// An argument that can't be.
+/// An `InvalidArgument` error.
 pub fn argument(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }

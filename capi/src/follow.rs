@@ -1,9 +1,9 @@
 //! New rows of a table, as they come.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use arrowwood::{Follow, follow};
+use arrowwood::{Error, ErrorKind, Follow, Result, follow};
 
 use crate::dataset::CDataset;
 use crate::ffi::*;
@@ -17,9 +17,10 @@ impl Opaque for CFollower {
 }
 
 impl CFollower {
-    /// It only looks; a look that was broken off has changed nothing.
-    fn lock(&self) -> MutexGuard<'_, Follow> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Refuses a follower that a panic has left with an unknown position.
+    fn lock(&self) -> Result<MutexGuard<'_, Follow>> {
+        let message = "the follower is unusable after an internal error; follow the table again";
+        self.0.lock().map_err(|_| Error::new(ErrorKind::Closed, message))
     }
 }
 
@@ -33,7 +34,7 @@ export! {
     /// The next rows, or NULL.
     fn arrowwood_follower_next(follower: Ref<CFollower>, timeout_ms: i64, dataset: HandleOut<CDataset>) {
         let timeout = u64::try_from(timeout_ms).map_or(Duration::MAX, Duration::from_millis);
-        match follower.lock().poll(timeout)? {
+        match follower.lock()?.poll(timeout)? {
             Some(rows) => dataset.put(CDataset::new(rows)),
             None => dataset.put_null(),
         }
@@ -42,7 +43,7 @@ export! {
 
     /// The number of the row behind the last that was handed out.
     fn arrowwood_follower_next_row(follower: Ref<CFollower>, row: Out<u64>) {
-        row.put(follower.lock().next_row());
+        row.put(follower.lock()?.next_row());
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use arrowwood::leave_sigbus_alone;
 use crate::error::name;
 use crate::ffi::{ErrorIn, Lent, Room, TextIn};
 
-/// Changes with every function or struct that is no longer what it was; `build.rs` and the header have it too.
+/// Increments when a function or struct changes; `build.rs` and the header have it too.
 const ABI_VERSION: u32 = 1;
 
 export_infallible! {

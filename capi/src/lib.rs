@@ -1,9 +1,9 @@
-//! The C library: `libarrowwood.so` and `include/arrowwood.h`, which says all that callers have to know.
+//! The C library: `libarrowwood.so` for `include/arrowwood.h`, which documents it.
 //!
-//! Each function is declared by `export!` (see [`ffi`]) and does its work in safe Rust: `open`, `dataset`, `exchange`
-//! (Arrow's C data interface), `chunks` (where a column's values lie), `compute`, `predicate`, `writer`, `builder`,
-//! `follow`, `maintain` (tables and files as a whole) and `messages`. `value` is one cell, `error` what went wrong.
-//! `capi/README.md` says how to add a function.
+//! `export!` (see [`ffi`]) declares each function, whose body is safe Rust: `open`, `dataset`, `exchange` (the Arrow C data
+//! interface), `chunks` (the buffers of a column), `compute`, `predicate`, `writer`, `builder`, `follow`, `maintain` (files
+//! and tables as a whole) and `messages`. `value` converts cells, `error` numbers errors. `capi/README.md` explains how to
+//! add a function.
 
 #[macro_use]
 mod ffi;

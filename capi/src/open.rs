@@ -35,8 +35,7 @@ structs! {
     struct CCsvOptions {
         size: u64,
         schema: Optional<SchemaIn>,
-        dictionary: Many<Text>,
-        dictionary_count: usize,
+        dictionary: List<Text>,
         delimiter: i32,
         _reserved: i32,
     }
@@ -88,7 +87,7 @@ impl CCsvOptions {
         if let Some(schema) = self.schema.given("options.schema")? {
             options.schema = Some(Arc::new(schema_of(schema)?));
         }
-        let names = self.dictionary.given(self.dictionary_count, "options.dictionary")?;
+        let names = self.dictionary.given("options.dictionary")?;
         options.dictionary = texts(names, "options.dictionary")?.into_iter().map(String::from).collect();
         if self.delimiter != 0 {
             let wrong = |_| argument(format!("options.delimiter: {} is no ASCII character", self.delimiter));

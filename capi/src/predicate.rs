@@ -9,11 +9,11 @@ use crate::value::from_c;
 /// `arrowwood_predicate`.
 pub struct CPredicate {
     predicate: Predicate,
-    /// How many are inside of one another. Work on predicates goes down into them.
+    /// How deep predicates are nested; evaluating and dropping them recurses.
     depth: usize,
 }
 
-/// The most that are inside of one another: far from what a thread's stack holds.
+/// The deepest nesting, far from what a thread's stack holds.
 const DEEPEST: usize = 500;
 
 impl Opaque for CPredicate {
@@ -35,8 +35,8 @@ impl CPredicate {
         let depth = 1 + parts.iter().map(|part| part.depth).max().unwrap_or(0);
         if depth > DEEPEST {
             let message = format!(
-                "more than {DEEPEST} predicates inside of one another; put them together in pairs, or ask for one of \
-                 many values by arrowwood_predicate_in"
+                "predicates are nested more than {DEEPEST} deep; combine them in pairs, or use arrowwood_predicate_in for \
+                 many values"
             );
             return Err(argument(message));
         }

@@ -22,7 +22,7 @@ impl Opaque for CWriter {
 }
 
 impl CWriter {
-    /// A writer that an internal error has left in the midst of something is not used again.
+    /// Refuses a writer that a panic has left in an unknown state.
     fn lock(&self) -> Result<MutexGuard<'_, Writer>> {
         self.0.lock().map_err(|_| broken())
     }
@@ -40,8 +40,7 @@ structs! {
         force: i32,
         sync_interval_ms: u64,
         segment_rows: u64,
-        dictionary: Many<Text>,
-        dictionary_count: usize,
+        dictionary: List<Text>,
         sorted_by: Optional<Text>,
     }
 
@@ -76,7 +75,7 @@ impl CWriterOptions {
             (other, _) => return Err(argument(format!("options.sync: there is no {other}"))),
         }
         options.segment_rows = Some(self.segment_rows).filter(|&rows| rows > 0);
-        let names = self.dictionary.given(self.dictionary_count, "options.dictionary")?;
+        let names = self.dictionary.given("options.dictionary")?;
         options.dictionary = texts(names, "options.dictionary")?.into_iter().map(String::from).collect();
         options.sorted_by = self.sorted_by.given("options.sorted_by")?.map(String::from);
         options.force = self.force != 0;
@@ -209,11 +208,8 @@ export! {
 
     /// Commits, syncs, and frees the writer, also when that fails.
     fn arrowwood_writer_close(writer: Owned<CWriter>) {
-        match writer.map(|writer| writer.take().0.into_inner()) {
-            None => Ok(()),
-            Some(Ok(writer)) => writer.close(),
-            Some(Err(_)) => Err(broken()),
-        }
+        let Some(writer) = writer.take("writer")? else { return Ok(()) };
+        writer.0.into_inner().map_err(|_| broken())?.close()
     }
 }
 

@@ -1,5 +1,5 @@
-//! The data that crosses: values, Arrow's C data interface, memory that one side lends to the other, and functions of the
-//! caller's. Part of the fence: see [`super`].
+//! Data at the boundary: values, the Arrow C data interface, memory and callbacks of the caller. Part of the fence: see
+//! [`super`].
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -17,11 +17,11 @@ use crate::error::argument;
 
 // ---- values ----
 
-/// `arrowwood_value`, as it is handed out.
+/// `arrowwood_value`, as returned.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CValue {
-    /// What it is.
+    /// `arrowwood_value_kind`.
     pub kind: i32,
     /// The unit of a time, the scale of a decimal.
     pub unit: i32,
@@ -38,17 +38,17 @@ const _: () = {
     assert!(offset_of!(CValue, unit) == 4 && offset_of!(CValue, length) == 8 && offset_of!(CValue, words) == 16);
 };
 
-/// `arrowwood_value`, filled by C: one of text or bytes points to as many bytes as `length` says.
+/// `arrowwood_value`, as passed by C: text and bytes point to `length` bytes.
 #[repr(transparent)]
 pub struct CValueIn(CValue);
 
 impl CValueIn {
-    /// All but the bytes.
+    /// The value without its bytes.
     pub fn plain(&self) -> &CValue {
         &self.0
     }
 
-    /// The bytes of a value of text or bytes.
+    /// The bytes of text or bytes.
     pub fn bytes(&self) -> Result<&[u8]> {
         let length = usize::try_from(self.0.length).unwrap_or(usize::MAX);
         let first: *const u8 = std::ptr::with_exposed_provenance(self.0.words[0] as usize);
@@ -57,14 +57,14 @@ impl CValueIn {
         }
         let first = checked(first, "value.as.bytes")?;
         check_count::<u8>(length, "value.as.bytes")?;
-        // SAFETY: as many bytes as the caller says, which stay as they are during the call.
+        // SAFETY: `length` bytes by the caller's word, which don't change during the call.
         Ok(unsafe { std::slice::from_raw_parts(first.as_ptr(), length) })
     }
 }
 
 // ---- Arrow's C data interface ----
 
-/// `const struct ArrowSchema *`: one that was not released, and stays the caller's.
+/// `const struct ArrowSchema *`: one that is not released, and remains the caller's.
 #[repr(transparent)]
 pub struct SchemaIn(*const FFI_ArrowSchema);
 
@@ -91,12 +91,12 @@ impl Param for SchemaIn {
         if unsafe { found.cast::<RawSchema>().as_ref() }.release.is_none() {
             return Err(argument(format!("'{name}' was released")));
         }
-        // SAFETY: an ArrowSchema that was not released, and stays as it is during the call.
+        // SAFETY: an ArrowSchema that is not released and doesn't change during the call.
         Ok(unsafe { found.as_ref() })
     }
 }
 
-/// `struct ArrowArray *`: one that was not released; the function takes it.
+/// `struct ArrowArray *`: one that is not released, to be moved.
 #[repr(transparent)]
 pub struct ArrayIn(*mut FFI_ArrowArray);
 
@@ -113,20 +113,23 @@ impl Param for ArrayIn {
     }
 }
 
-/// An array that can be taken.
+/// An array to be moved.
 pub struct ArrayTaken<'a>(&'a ArrayIn);
 
 impl ArrayTaken<'_> {
     /// The array, of type `schema`, as a dataset.
     pub fn import(self, schema: &FFI_ArrowSchema) -> Result<Dataset> {
-        // SAFETY: not NULL, aligned and not released, as `ArrayIn` has checked; the caller's struct is marked released.
+        // SAFETY: not NULL and aligned, as `ArrayIn` has checked; the caller's struct is marked released.
         let array = unsafe { FFI_ArrowArray::from_raw(self.0.0) };
-        // SAFETY: the header asks for an array of this very schema, which follows the C data interface.
+        if array.is_released() {
+            return Err(argument("the array was released"));
+        }
+        // SAFETY: the header requires an array of this schema that follows the C data interface.
         unsafe { Dataset::import_array(array, schema) }
     }
 }
 
-/// `struct ArrowArrayStream *`: one that was not released; the function takes it.
+/// `struct ArrowArrayStream *`: one that is not released, to be moved.
 #[repr(transparent)]
 pub struct StreamIn(*mut FFI_ArrowArrayStream);
 
@@ -143,7 +146,7 @@ impl Param for StreamIn {
     }
 }
 
-/// A stream that can be taken.
+/// A stream to be moved.
 pub struct StreamTaken<'a>(&'a StreamIn);
 
 impl StreamTaken<'_> {
@@ -155,14 +158,14 @@ impl StreamTaken<'_> {
     }
 }
 
-/// `uint32_t`: how arrays are handed out. Whoever asks for structure only bounds each access, as the header says.
+/// `uint32_t`: `arrowwood_flags`. By passing STRUCTURE_ONLY, C promises to bound each access.
 #[repr(transparent)]
 pub struct Flags(u32);
 
 impl Param for Flags {
     type Given<'a> = Export;
 
-    fn given<'a>(&'a self, name: &str) -> Result<Export> {
+    fn given(&self, name: &str) -> Result<Export> {
         const STRUCTURE_ONLY: u32 = 1;
         const ALIGNED: u32 = 2;
         if self.0 & !(STRUCTURE_ONLY | ALIGNED) != 0 {
@@ -179,14 +182,14 @@ impl Param for Flags {
 
 // ---- memory ----
 
-/// `const void *` and how many bytes: memory that stays as it is until it is released, or as long as the header asks.
+/// `const void *` and `size_t`: memory that doesn't change until it is released, or for as long as the header requires.
 #[repr(transparent)]
 pub struct Lent(*const u8);
 
 impl Counted for Lent {
     type Given<'a> = LentBytes;
 
-    fn given<'a>(&'a self, count: usize, name: &str) -> Result<LentBytes> {
+    unsafe fn given(&self, count: usize, name: &str) -> Result<LentBytes> {
         if count == 0 {
             return Ok(LentBytes { first: NonNull::dangling(), count });
         }
@@ -195,48 +198,36 @@ impl Counted for Lent {
     }
 }
 
-/// Memory of the caller's.
+/// Memory of the caller.
 pub struct LentBytes {
     first: NonNull<u8>,
     count: usize,
 }
 
-/// `void (*)(void *)`: NULL, or a function that may be called once, by any thread, with the context that follows.
+/// `void (*)(void *)`: NULL, or a callback to run once, on any thread, with the context that follows.
 #[repr(transparent)]
 pub struct Release(Option<unsafe extern "C" fn(*mut c_void)>);
 
-/// `void *`: what a function of the caller's is called with.
+/// `void *`: the first argument of a callback.
 #[repr(transparent)]
 pub struct Context(*mut c_void);
 
-macro_rules! as_they_are {
-    ($($type:ty),*) => {$(
-        impl Param for $type {
-            type Given<'a> = &'a $type;
+as_given!(<> Release, <> Context, <> Progress, <> Room);
 
-            fn given<'a>(&'a self, _name: &str) -> Result<&'a $type> {
-                Ok(self)
-            }
-        }
-    )*};
-}
-
-as_they_are!(Release, Context, Progress, Room);
-
-/// Who is told that lent memory is not used any more.
+/// Tells the caller when lent memory is no longer used.
 pub struct Lender {
     release: Option<unsafe extern "C" fn(*mut c_void)>,
     context: *mut c_void,
     is_bound: AtomicBool,
 }
 
-// SAFETY: the header says that `release` may be called by any thread; nothing else is done with the context.
+// SAFETY: the header allows `release` on any thread; nothing else is done with the context.
 unsafe impl Send for Lender {}
-// SAFETY: as above; it is only called when nobody shares it any more.
+// SAFETY: as above; it runs when the last reference is dropped.
 unsafe impl Sync for Lender {}
 
 impl Lender {
-    /// From now on the lender is told; before, the memory stays the caller's whatever happens.
+    /// Arms the callback. Without that, the memory remains the caller's.
     pub fn bind(&self) {
         self.is_bound.store(true, Ordering::Release);
     }
@@ -245,18 +236,18 @@ impl Lender {
 impl Drop for Lender {
     fn drop(&mut self) {
         if let Some(release) = self.release.filter(|_| self.is_bound.load(Ordering::Acquire)) {
-            // SAFETY: the header says so, and this happens once.
+            // SAFETY: a callback of the caller, with its context, which runs this once.
             unsafe { release(self.context) }
         }
     }
 }
 
 impl LentBytes {
-    /// The memory as bytes that keep the lender until nobody uses them any more.
+    /// The memory as bytes, which keep the lender while they are used.
     pub fn keep(self, release: &Release, context: &Context) -> (Bytes, Arc<Lender>) {
         let lender = Lender { release: release.0, context: context.0, is_bound: AtomicBool::new(false) };
         let lender = Arc::new(lender);
-        // SAFETY: the caller leaves the bytes as they are until they are released, which the lender is told by its drop.
+        // SAFETY: the bytes don't change until they are released, which dropping the lender does.
         let buffer = unsafe { Buffer::from_custom_allocation(self.first, self.count, lender.clone()) };
         (Bytes::from(buffer), lender)
     }
@@ -270,7 +261,7 @@ impl LentBytes {
             return Ok(());
         }
         let target = checked(room.0, "target")?;
-        // SAFETY: the header asks for as much room as there are bytes, and for memory that does not overlap.
+        // SAFETY: the header requires a place for as many bytes, which doesn't overlap with them.
         guard(|| unsafe {
             std::ptr::copy_nonoverlapping(self.first.as_ptr(), target.as_ptr(), self.count);
             Ok(())
@@ -278,22 +269,22 @@ impl LentBytes {
     }
 }
 
-/// `void *`: room for as many bytes as the parameter behind it has.
+/// `void *`: a place for as many bytes as the parameter that follows has.
 #[repr(transparent)]
 pub struct Room(*mut u8);
 
-/// `void (*)(void *, uint64_t, uint64_t)`: NULL, or a function that may be called during the call, by this thread, with
-/// the context that follows.
+/// `void (*)(void *, uint64_t, uint64_t)`: NULL, or a callback to run during the call, on this thread, with the context
+/// that follows.
 #[repr(transparent)]
 pub struct Progress(Option<unsafe extern "C" fn(*mut c_void, u64, u64)>);
 
 impl Progress {
-    /// Tells the caller how much of how much is done.
+    /// A closure that reports progress to the caller.
     pub fn with(&self, context: &Context) -> impl FnMut(u64, u64) {
         let (function, context) = (self.0, context.0);
         move |done, total| {
             if let Some(function) = function {
-                // SAFETY: the header says so, and the closure does not outlive the call.
+                // SAFETY: a callback of the caller, with its context; the closure doesn't outlive the call.
                 unsafe { function(context, done, total) }
             }
         }

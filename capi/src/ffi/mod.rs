@@ -1,13 +1,12 @@
-//! What crosses the border to C. **The fence**: this file and `data.rs` beside it hold all unsafe code of the C library.
+//! The boundary to C. **The fence**: this file and `data.rs` beside it hold all unsafe code of the C library.
 //!
-//! A function is declared by [`export!`] with parameters of the types below, which C passes as plain numbers and
-//! pointers. Each type says what its pointer has to be, and `arrowwood.h` asks that of callers. Only C makes values of
-//! these types: their fields are private, and nothing here makes one of anything else. What a parameter [gives](Param)
-//! is plain Rust, valid until the call returns, so all code behind this file is safe.
+//! [`export!`] declares functions with parameters of the types below, which C passes as plain numbers and pointers. Each
+//! type documents what its pointer must be; `arrowwood.h` requires the same of callers. Only C creates values of these
+//! types: their fields are private, and nothing here creates one from anything else. What a parameter [gives](Param) is
+//! plain Rust, valid until the call returns, so all code outside of the fence is safe.
 #![allow(unsafe_code)]
 
-mod data;
-
+use std::cell::Cell;
 use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,10 +20,10 @@ pub use data::*;
 
 // ---- functions ----
 
-/// Exports functions to C. Behind the parameters comes the caller's `arrowwood_error`; the result is 0 or its code.
+/// Exports functions to C. The caller's `arrowwood_error *` follows the parameters; the result is 0 or an error code.
 ///
-/// `name: Type` is a parameter, `name[count]: Type` two of them: a pointer, and how many it points to. In the body each
-/// is what its type [gives](Param); a parameter that can't be used is refused before the body runs.
+/// `name: Type` declares a parameter, `name[count]: Type` a pointer and its element count. In the body each is what its
+/// type [gives](Param); invalid parameters are refused before the body runs.
 macro_rules! export {
     ($($(#[$doc:meta])* fn $name:ident($($param:ident $([$count:ident])?: $type:ty),* $(,)?) $body:block)*) => {$(
         $(#[$doc])*
@@ -51,7 +50,8 @@ macro_rules! given {
         $crate::ffi::Param::given(&$param, stringify!($param)).map_err(|e| e.context(stringify!($function)))?
     };
     ($function:ident, $param:ident, $count:ident) => {
-        $crate::ffi::Counted::given(&$param, $count, stringify!($param))
+        // SAFETY: the header pairs the pointer with this very count.
+        unsafe { $crate::ffi::Counted::given(&$param, $count, stringify!($param)) }
             .map_err(|e| e.context(stringify!($function)))?
     };
 }
@@ -70,7 +70,7 @@ macro_rules! export_infallible {
     )*};
 }
 
-/// Does the work of a function; no panic leaves it.
+/// Runs the body of a function and reports its error. Catches panics.
 pub fn run(error: ErrorOut, work: impl FnOnce() -> Result<()>) -> i32 {
     let (code, os_error, message) = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return 0,
@@ -86,7 +86,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     format!("internal error, please report it: {}", text.unwrap_or("a panic without a message"))
 }
 
-/// Does the work of a function that has nobody to tell of a failure.
+/// Runs the body of a function that can't report errors. Catches panics.
 pub fn run_quietly(work: impl FnOnce()) {
     // The panic hook has printed what there is to say.
     let _ = catch_unwind(AssertUnwindSafe(work));
@@ -94,7 +94,7 @@ pub fn run_quietly(work: impl FnOnce()) {
 
 /// A parameter of a function.
 pub trait Param {
-    /// What it is in Rust, until the call returns.
+    /// The parameter in Rust, valid until the call returns.
     type Given<'a>
     where
         Self: 'a;
@@ -103,15 +103,18 @@ pub trait Param {
     fn given<'a>(&'a self, name: &str) -> Result<Self::Given<'a>>;
 }
 
-/// A pointer parameter that is followed by how many it points to.
+/// A pointer parameter that is followed by its element count.
 pub trait Counted {
-    /// What both are in Rust, until the call returns.
+    /// Both in Rust, valid until the call returns.
     type Given<'a>
     where
         Self: 'a;
 
     /// Checks the parameter `name`.
-    fn given<'a>(&'a self, count: usize, name: &str) -> Result<Self::Given<'a>>;
+    ///
+    /// # Safety
+    /// `count` must be the number that C passed with the pointer.
+    unsafe fn given<'a>(&'a self, count: usize, name: &str) -> Result<Self::Given<'a>>;
 }
 
 macro_rules! numbers {
@@ -119,7 +122,7 @@ macro_rules! numbers {
         impl Param for $number {
             type Given<'a> = $number;
 
-            fn given<'a>(&'a self, _name: &str) -> Result<$number> {
+            fn given(&self, _name: &str) -> Result<$number> {
                 Ok(*self)
             }
         }
@@ -127,6 +130,25 @@ macro_rules! numbers {
 }
 
 numbers!(i32, i64, u64, usize, f64);
+
+/// Parameters that are given as they are, and checked when they are used.
+macro_rules! as_given {
+    ($(<$($inner:ident: $bound:ident)?> $type:ty),*) => {$(
+        impl$(<$inner: $bound>)? Param for $type {
+            type Given<'a>
+                = &'a $type
+            where
+                Self: 'a;
+
+            fn given<'a>(&'a self, _name: &str) -> Result<&'a $type> {
+                Ok(self)
+            }
+        }
+    )*};
+}
+
+// Behind the macro that it uses.
+mod data;
 
 /// `pointer` if it can point to a `T`.
 fn checked<T>(pointer: *const T, name: &str) -> Result<NonNull<T>> {
@@ -153,7 +175,7 @@ const _: () = {
     assert!(size_of::<CError>() == 16 && offset_of!(CError, os_error) == 4 && offset_of!(CError, message) == 8);
 };
 
-/// `arrowwood_error *`: NULL, or room for one, whatever stands there.
+/// `arrowwood_error *`: NULL, or a place to write one to.
 #[repr(transparent)]
 pub struct ErrorOut(*mut CError);
 
@@ -161,18 +183,18 @@ impl ErrorOut {
     fn put(self, code: i32, os_error: i32, message: String) {
         if let Ok(place) = checked(self.0, "error") {
             let message = c_string(message);
-            // SAFETY: room for one; what stood there is not looked at.
+            // SAFETY: a place for an error; `write` doesn't read it.
             unsafe { place.write(CError { code, os_error, message }) }
         }
     }
 }
 
-/// `arrowwood_error *`: NULL, or one that was initialised, or that a function has filled.
+/// `arrowwood_error *`: NULL, or an initialised error.
 #[repr(transparent)]
 pub struct ErrorIn(*mut CError);
 
 impl ErrorIn {
-    /// Frees the message; there is no error any more.
+    /// Frees the message and zeroes the error.
     pub fn clear(self) {
         let Ok(mut place) = checked(self.0, "error") else { return };
         // SAFETY: initialised, and nobody else uses it during the call.
@@ -191,14 +213,14 @@ fn c_string(text: String) -> *mut c_char {
 
 // ---- text ----
 
-/// `const char *`: text in UTF-8 that ends in NUL.
+/// `const char *`: NUL-terminated UTF-8.
 #[repr(transparent)]
 pub struct Text(*const c_char);
 
 impl Text {
     fn bytes(&self, name: &str) -> Result<&[u8]> {
         let text = checked(self.0, name)?;
-        // SAFETY: not NULL, so a string that ends in NUL and stays as it is during the call.
+        // SAFETY: not NULL, so a NUL-terminated string that doesn't change during the call.
         Ok(unsafe { CStr::from_ptr(text.as_ptr()) }.to_bytes())
     }
 }
@@ -212,7 +234,7 @@ impl Param for Text {
     }
 }
 
-/// `const char *`: a path that ends in NUL; paths are bytes.
+/// `const char *`: a NUL-terminated path, of any bytes.
 #[repr(transparent)]
 pub struct FilePath(Text);
 
@@ -224,7 +246,7 @@ impl Param for FilePath {
     }
 }
 
-/// `char **`: room for a string, which the caller frees by `arrowwood_string_free`.
+/// `char **`: a place for a string, which the caller frees with `arrowwood_string_free`.
 #[repr(transparent)]
 pub struct TextOut(Out<*mut c_char>);
 
@@ -236,17 +258,17 @@ impl Param for TextOut {
     }
 }
 
-/// Room for a string.
+/// A place for a string.
 pub struct TextPlace<'a>(Place<'a, *mut c_char>);
 
 impl TextPlace<'_> {
-    /// Hands the text over to the caller.
+    /// Passes the text to the caller.
     pub fn put(self, text: String) {
         self.0.put(c_string(text));
     }
 }
 
-/// `char *`: NULL, or a string that this library has handed over, and that nobody uses any more.
+/// `char *`: NULL, or a string that the caller gives back.
 #[repr(transparent)]
 pub struct TextIn(*mut c_char);
 
@@ -254,7 +276,7 @@ impl TextIn {
     /// Frees the string.
     pub fn free(self) {
         if !self.0.is_null() {
-            // SAFETY: `c_string` made it, and the caller gives it back once.
+            // SAFETY: created by `c_string`, and given back once.
             drop(unsafe { CString::from_raw(self.0) });
         }
     }
@@ -262,10 +284,10 @@ impl TextIn {
 
 // ---- pointers ----
 
-/// What C can fill: whatever bytes it has written there are a value, and so are zeros.
+/// Types of which any bytes, zeros included, are a valid value.
 ///
 /// # Safety
-/// SAFETY: whoever implements it promises just that.
+/// SAFETY: implementors guarantee that.
 pub unsafe trait Filled: Sized {}
 
 macro_rules! filled {
@@ -275,14 +297,14 @@ macro_rules! filled {
     )*};
 }
 
-filled!(u8, i32, i64, u64, usize, Text, FilePath, CValueIn, Optional<Text>, Optional<SchemaIn>, Many<Text>);
+filled!(u8, i32, i64, u64, usize, Text, FilePath, CValueIn, Optional<Text>, Optional<SchemaIn>);
 
 // SAFETY: a pointer, of which nothing is known before it is checked.
 unsafe impl<T: Opaque> Filled for Ref<T> {}
 
-/// What can be NULL.
+/// Parameters that can be NULL.
 pub trait Pointer {
-    /// Whether it is.
+    /// Whether this one is.
     fn is_null(&self) -> bool;
 }
 
@@ -313,7 +335,7 @@ impl<P: Param + Pointer> Param for Optional<P> {
     }
 }
 
-/// `const T *`: one `T`, a type of the header that C fills.
+/// `const T *`: one `T`.
 #[repr(transparent)]
 pub struct In<T: Filled>(*const T);
 
@@ -325,12 +347,12 @@ impl<T: Filled> Param for In<T> {
 
     fn given<'a>(&'a self, name: &str) -> Result<&'a T> {
         let found = checked(self.0, name)?;
-        // SAFETY: not NULL and aligned, so a `T` that the caller has filled and leaves as it is during the call.
+        // SAFETY: not NULL and aligned, so a `T` that doesn't change during the call.
         Ok(unsafe { found.as_ref() })
     }
 }
 
-/// `const T *` and how many: so many of them, side by side; NULL only where there are none.
+/// `const T *` and a count: an array; may be NULL if the count is 0.
 #[repr(transparent)]
 pub struct Many<T: Filled>(*const T);
 
@@ -340,30 +362,52 @@ impl<T: Filled> Counted for Many<T> {
     where
         T: 'a;
 
-    fn given<'a>(&'a self, count: usize, name: &str) -> Result<&'a [T]> {
+    unsafe fn given<'a>(&'a self, count: usize, name: &str) -> Result<&'a [T]> {
         if count == 0 {
             return Ok(&[]);
         }
         let first = checked(self.0, name)?;
         check_count::<T>(count, name)?;
-        // SAFETY: aligned, and as many as the caller says, which stay as they are during the call.
+        // SAFETY: aligned, and `count` long by the caller's word; it doesn't change during the call.
         Ok(unsafe { std::slice::from_raw_parts(first.as_ptr(), count) })
+    }
+}
+
+/// `const T *` and `size_t`, side by side in a struct: an array, as in [`Many`].
+#[repr(C)]
+pub struct List<T: Filled> {
+    first: Many<T>,
+    count: usize,
+}
+
+// SAFETY: a pointer, of which nothing is known before it is checked, and a number.
+unsafe impl<T: Filled> Filled for List<T> {}
+
+impl<T: Filled> Param for List<T> {
+    type Given<'a>
+        = &'a [T]
+    where
+        T: 'a;
+
+    fn given<'a>(&'a self, name: &str) -> Result<&'a [T]> {
+        // SAFETY: C has set both, and the fields are private.
+        unsafe { self.first.given(self.count, name) }
     }
 }
 
 fn check_count<T>(count: usize, name: &str) -> Result<()> {
     match count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
         true => Ok(()),
-        false => Err(argument(format!("'{name}': there can't be {count} of them in memory"))),
+        false => Err(argument(format!("'{name}': {count} elements don't fit into memory"))),
     }
 }
 
-/// The texts of a list.
+/// The texts of an array.
 pub fn texts<'a>(list: &'a [Text], name: &str) -> Result<Vec<&'a str>> {
     list.iter().map(|text| text.given(name)).collect()
 }
 
-/// `T *`: room for one.
+/// `T *`: a place for one `T`.
 #[repr(transparent)]
 pub struct Out<T>(*mut T);
 
@@ -379,18 +423,18 @@ impl<T> Param for Out<T> {
     }
 }
 
-/// Room for a `T`.
+/// A place for a `T`.
 pub struct Place<'a, T>(&'a Out<T>);
 
 impl<T> Place<'_, T> {
-    /// Hands `value` over to the caller.
+    /// Passes `value` to the caller.
     pub fn put(self, value: T) {
-        // SAFETY: not NULL and aligned, as `Out` has checked, so room for one; what stood there is not looked at.
+        // SAFETY: not NULL and aligned, as `Out` has checked, so a place for a `T`; `write` doesn't read it.
         unsafe { self.0.0.write(value) }
     }
 }
 
-/// `T *` and how many: room for so many.
+/// `T *` and a count: an array to fill.
 #[repr(transparent)]
 pub struct ManyOut<T>(*mut T);
 
@@ -400,7 +444,7 @@ impl<T> Counted for ManyOut<T> {
     where
         T: 'a;
 
-    fn given<'a>(&'a self, count: usize, name: &str) -> Result<Places<'a, T>> {
+    unsafe fn given<'a>(&'a self, count: usize, name: &str) -> Result<Places<'a, T>> {
         if count > 0 {
             checked(self.0, name)?;
         }
@@ -409,25 +453,25 @@ impl<T> Counted for ManyOut<T> {
     }
 }
 
-/// Room for several.
+/// An array to fill.
 pub struct Places<'a, T> {
     first: &'a ManyOut<T>,
     count: usize,
 }
 
 impl<T> Places<'_, T> {
-    /// For how many.
+    /// Its length.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Hands `value` over to the caller as number `number`; there has to be room for it.
+    /// Writes element `number`; does nothing past the end.
     #[inline]
     pub fn put(&self, number: usize, value: T) {
         if number < self.count {
-            // SAFETY: inside of the room that the caller has.
+            // SAFETY: inside of the caller's array.
             let place = unsafe { self.first.0.add(number) };
-            // SAFETY: as above, and aligned; what stood there is not looked at.
+            // SAFETY: as above, and aligned; `write` doesn't read it.
             unsafe { place.write(value) }
         }
     }
@@ -435,15 +479,15 @@ impl<T> Places<'_, T> {
 
 // ---- handles ----
 
-/// What C holds by a pointer, and knows nothing of. The header lets any thread use it.
+/// Types that C holds by pointer only, and may use from any thread.
 pub trait Opaque: Send + Sync {
-    /// The type in the header.
+    /// The name in the header.
     const NAME: &'static str;
-    /// What one begins with, so that another one is refused.
+    /// The first word of each handle, by which handles of other types are refused.
     const TAG: u64;
 }
 
-/// What such a pointer points to.
+/// An [`Opaque`] value and its tag.
 #[repr(C)]
 pub struct Handle<T> {
     tag: u64,
@@ -479,12 +523,12 @@ impl<T: Opaque> Param for Ref<T> {
 
     #[inline]
     fn given<'a>(&'a self, name: &str) -> Result<&'a T> {
-        // SAFETY: the header asks for a handle that lives during the call.
+        // SAFETY: the header requires a handle that is not freed during the call.
         Ok(&unsafe { Handle::find(self.0, name) }?.value)
     }
 }
 
-/// `T **`: room for a handle, which the caller frees.
+/// `T **`: a place for a new handle, which the caller frees.
 #[repr(transparent)]
 pub struct HandleOut<T: Opaque>(*mut *mut Handle<T>);
 
@@ -500,70 +544,58 @@ impl<T: Opaque> Param for HandleOut<T> {
     }
 }
 
-/// Room for a handle.
+/// A place for a new handle.
 pub struct HandlePlace<'a, T: Opaque>(&'a HandleOut<T>);
 
 impl<T: Opaque> HandlePlace<'_, T> {
-    /// Hands `value` over to the caller.
+    /// Passes `value` to the caller.
     pub fn put(self, value: T) {
         let handle = Box::into_raw(Box::new(Handle { tag: T::TAG, value }));
-        // SAFETY: not NULL and aligned, as `HandleOut` has checked, so room for a pointer.
+        // SAFETY: not NULL and aligned, as `HandleOut` has checked, so a place for a pointer.
         unsafe { self.0.0.write(handle) }
     }
 
-    /// Tells the caller that there is none.
+    /// Passes NULL to the caller.
     pub fn put_null(self) {
         // SAFETY: as in `put`.
         unsafe { self.0.0.write(std::ptr::null_mut()) }
     }
 }
 
-/// `T *`: NULL, or a handle that nobody uses any more when the function is called.
+/// `T *`: NULL, or a handle that the function takes back. NULL once it is taken.
 #[repr(transparent)]
-pub struct Owned<T: Opaque>(*mut Handle<T>);
+pub struct Owned<T: Opaque>(Cell<*mut Handle<T>>);
 
 impl<T: Opaque> Owned<T> {
-    /// Frees it; NULL, and what is none of its type, stays.
-    pub fn free(self) {
-        if let Ok(Some(handle)) = self.given("") {
-            run_quietly(|| drop(handle.take()));
-        }
-    }
-}
-
-impl<T: Opaque> Param for Owned<T> {
-    type Given<'a>
-        = Option<Taken<'a, T>>
-    where
-        T: 'a;
-
-    fn given<'a>(&'a self, name: &str) -> Result<Option<Taken<'a, T>>> {
-        if self.0.is_null() {
+    /// Takes back what the handle holds and frees it; `None` for NULL.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a handle of another type, which stays.
+    pub fn take(&self, name: &str) -> Result<Option<T>> {
+        let pointer = self.0.get();
+        if pointer.is_null() {
             return Ok(None);
         }
-        // SAFETY: the header asks for a handle that was not freed.
-        unsafe { Handle::find(self.0, name) }?;
-        Ok(Some(Taken(self)))
-    }
-}
-
-/// A handle that can be taken back.
-pub struct Taken<'a, T: Opaque>(&'a Owned<T>);
-
-impl<T: Opaque> Taken<'_, T> {
-    /// What it holds; the handle is gone.
-    pub fn take(self) -> T {
-        // SAFETY: `HandlePlace::put` made it, and the caller gives it back once: each call checks one `Owned`, which
-        // gives one `Taken`, which is consumed here.
-        let mut handle = unsafe { Box::from_raw(self.0.0) };
+        // SAFETY: the header requires a handle that was not freed.
+        unsafe { Handle::find(pointer, name) }?;
+        self.0.set(std::ptr::null_mut());
+        // SAFETY: created by `HandlePlace::put`; C gives each handle back once, and this parameter no longer has it.
+        let mut handle = unsafe { Box::from_raw(pointer) };
         handle.tag = 0;
-        handle.value
+        Ok(Some(handle.value))
+    }
+
+    /// Frees the handle. NULL and handles of other types are left alone.
+    pub fn free(self) {
+        run_quietly(|| drop(self.take("")));
     }
 }
+
+as_given!(<T: Opaque> Owned<T>);
 
 // ---- structs that begin with their size ----
 
-/// Declares structs of the header that C fills.
+/// Declares structs of the header.
 macro_rules! structs {
     ($($(#[$doc:meta])* struct $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*
@@ -582,12 +614,12 @@ macro_rules! structs {
 #[repr(transparent)]
 pub struct Options<T: Filled>(*const T);
 
-/// The most bytes that options of any version have: a size that was never set is noticed.
+/// The largest size of options of any version: larger ones are uninitialised.
 const LARGEST: usize = 4096;
 
 /// The size that a struct of the header begins with.
 fn size_of_struct<T>(place: NonNull<T>, name: &str) -> Result<usize> {
-    // SAFETY: the header asks for a struct that begins with its size, a u64, as all types do that this is called for.
+    // SAFETY: the header requires a struct that begins with its size, a u64.
     let size = unsafe { place.cast::<u64>().read() };
     let size = usize::try_from(size).ok().filter(|size| (size_of::<u64>()..=LARGEST).contains(size));
     size.ok_or_else(|| argument(format!("'{name}' does not begin with its size: set .size to sizeof *{name}")))
@@ -599,7 +631,7 @@ impl<T: Filled> Param for Options<T> {
     where
         T: 'a;
 
-    fn given<'a>(&'a self, name: &str) -> Result<T> {
+    fn given(&self, name: &str) -> Result<T> {
         // SAFETY: zeros are a value, as any bytes are.
         let mut options: T = unsafe { std::mem::zeroed() };
         if self.0.is_null() {
@@ -607,7 +639,7 @@ impl<T: Filled> Param for Options<T> {
         }
         let place = checked(self.0, name)?;
         let size = size_of_struct(place, name)?;
-        // SAFETY: the caller's struct has so many bytes.
+        // SAFETY: the caller's struct has `size` bytes.
         let bytes = unsafe { std::slice::from_raw_parts(place.as_ptr().cast::<u8>(), size) };
         let known = size.min(size_of::<T>());
         if bytes[known..].iter().any(|&byte| byte != 0) {
@@ -621,7 +653,7 @@ impl<T: Filled> Param for Options<T> {
     }
 }
 
-/// `T *`: a struct to be filled, which begins with its size.
+/// `T *`: a struct to fill, which begins with its size.
 #[repr(transparent)]
 pub struct SizedOut<T: Filled>(*mut T);
 
@@ -637,20 +669,19 @@ impl<T: Filled> Param for SizedOut<T> {
     }
 }
 
-/// A struct to be filled.
+/// A struct to fill.
 pub struct SizedPlace<'a, T: Filled> {
     place: &'a SizedOut<T>,
     size: usize,
 }
 
 impl<T: Filled> SizedPlace<'_, T> {
-    /// Fills as much of it as the caller knows, behind its size, which stays.
+    /// Fills as much of it as the caller's version has; the size itself stays.
     pub fn put(self, value: T) {
         let (from, into) = ((&raw const value).cast::<u8>(), self.place.0.cast::<u8>());
         let (skipped, known) = (size_of::<u64>(), self.size.min(size_of::<T>()));
-        // SAFETY: both have `known` bytes, which are at least those that are skipped.
-        let (from, into) = unsafe { (from.add(skipped), into.add(skipped)) };
-        // SAFETY: as above; bytes are copied, whatever they are.
+        let (from, into) = (from.wrapping_add(skipped), into.wrapping_add(skipped));
+        // SAFETY: both structs have `known` bytes, which include those skipped; they are copied untyped.
         unsafe { std::ptr::copy_nonoverlapping(from, into, known - skipped) };
     }
 }

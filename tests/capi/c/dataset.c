@@ -274,8 +274,8 @@ static void check_deep_predicates(const arrowwood_dataset *dataset) {
     arrowwood_predicate_free(predicate);
     predicate = outer;
   }
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "more than 500", arrowwood_predicate_not(predicate, &outer, &error));
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "more than 500", arrowwood_predicate_and(predicate, predicate, &outer, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "more than 500 deep", arrowwood_predicate_not(predicate, &outer, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "more than 500 deep", arrowwood_predicate_and(predicate, predicate, &outer, &error));
   CHECK(found(dataset, predicate) == 3);
 }
 
