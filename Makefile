@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
 
-.PHONY: demo test test-rust features test-python test-c install-c bench bench-c bench-engines bench-streams bench-builders \
+.PHONY: demo test test-rust features test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
   bench-paged bench-instructions \
   interop live torture check-all fuzz docs wheel dist smoke lint clean
 
@@ -15,7 +15,7 @@ demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
 	$(BIN)/python examples/live_table.py
 
-test: test-rust features test-c test-python
+test: test-rust features test-c test-python test-jvm
 
 test-rust:
 	cargo test --workspace --exclude arrowwood-python
@@ -143,6 +143,24 @@ test-c:
 	$(MAKE) --no-print-directory install-c C_PROFILE=dev PREFIX=$(C_PREFIX)
 	ARROWWOOD_C_PREFIX=$(C_PREFIX) ARROWWOOD_C_PROGRAMS=$(abspath $(TARGET))/debug/examples \
 	  $(PYTHON) -m unittest discover -s tests/capi
+
+# The modules of jvm/ by Maven, with a JDK from 22 on; left out where there is none. The library in the jars is the one that
+# cargo has just built, without what debuggers need.
+JDK := $(shell jvm/find-jdk)
+MAVEN := JAVA_HOME=$(JDK) mvn --batch-mode --quiet --file jvm/pom.xml
+JVM_NATIVES := $(abspath $(TARGET))/jvm/native
+MAVEN_FLAGS = -Darrowwood.natives=$(JVM_NATIVES) -Darrowwood.programs=$(abspath $(TARGET))/debug \
+  -Darrowwood.python=$(abspath $(BIN))/python
+test-jvm: $(VENV)/test.done
+ifeq ($(and $(JDK),$(shell command -v mvn)),)
+	@echo 'test-jvm: left out: it needs Maven and a JDK from 22 on; set JAVA_HOME'
+else
+	cargo build --package arrowwood-c --package arrowwood-cli
+	cargo build --package arrowwood --example samples
+	install -d $(JVM_NATIVES)/linux-x86_64
+	strip --strip-debug -o $(JVM_NATIVES)/linux-x86_64/libarrowwood.so $(TARGET)/debug/libarrowwood.so
+	$(MAVEN) $(MAVEN_FLAGS) verify
+endif
 
 # The C library: libarrowwood.so, libarrowwood.a, arrowwood.h and arrowwood.pc, into $(DESTDIR)$(PREFIX).
 PREFIX ?= /usr/local

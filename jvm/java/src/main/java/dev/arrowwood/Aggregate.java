@@ -1,0 +1,140 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+
+import java.lang.foreign.MemorySegment;
+import java.util.Optional;
+
+/**
+ * A column of the result of {@link Dataset#aggregate}.
+ *
+ * @param name its name
+ * @param function what is computed
+ * @param column the column that it is computed of; empty with {@link Function#COUNT} counts rows
+ */
+public record Aggregate(String name, Function function, Optional<String> column) {
+    /** What is computed of the values of a group that aren't null. */
+    public enum Function {
+        /** The sum. */
+        SUM,
+        /** The mean. */
+        MEAN,
+        /** The least. */
+        MIN,
+        /** The greatest. */
+        MAX,
+        /** How many there are. */
+        COUNT,
+        /** The sample variance. */
+        VAR,
+        /** The standard deviation. */
+        STD
+    }
+
+    private static final long SIZE = 24;
+
+    private Aggregate(Function function, String column) {
+        this(column, function, Optional.of(column));
+    }
+
+    /**
+     * Returns the same with another name; by default it is that of the column.
+     *
+     * @param other the name
+     * @return an aggregate
+     */
+    public Aggregate as(String other) {
+        return new Aggregate(other, function, column);
+    }
+
+    /**
+     * The number of rows, in a column {@code count}.
+     *
+     * @return an aggregate
+     */
+    public static Aggregate count() {
+        return new Aggregate("count", Function.COUNT, Optional.empty());
+    }
+
+    /**
+     * The number of values that aren't null.
+     *
+     * @param column the column's name
+     * @return an aggregate
+     */
+    public static Aggregate count(String column) {
+        return new Aggregate(Function.COUNT, column);
+    }
+
+    /**
+     * The sum.
+     *
+     * @param column the column's name
+     * @return an aggregate
+     */
+    public static Aggregate sum(String column) {
+        return new Aggregate(Function.SUM, column);
+    }
+
+    /**
+     * The mean.
+     *
+     * @param column the column's name
+     * @return an aggregate
+     */
+    public static Aggregate mean(String column) {
+        return new Aggregate(Function.MEAN, column);
+    }
+
+    /**
+     * The least value.
+     *
+     * @param column the column's name
+     * @return an aggregate
+     */
+    public static Aggregate min(String column) {
+        return new Aggregate(Function.MIN, column);
+    }
+
+    /**
+     * The greatest value.
+     *
+     * @param column the column's name
+     * @return an aggregate
+     */
+    public static Aggregate max(String column) {
+        return new Aggregate(Function.MAX, column);
+    }
+
+    /**
+     * The sample variance.
+     *
+     * @param column the column's name
+     * @return an aggregate
+     */
+    public static Aggregate var(String column) {
+        return new Aggregate(Function.VAR, column);
+    }
+
+    /**
+     * The standard deviation.
+     *
+     * @param column the column's name
+     * @return an aggregate
+     */
+    public static Aggregate std(String column) {
+        return new Aggregate(Function.STD, column);
+    }
+
+    /** An array of {@code arrowwood_aggregate}. */
+    static MemorySegment structs(Native.Call call, Aggregate... aggregates) {
+        MemorySegment structs = call.arena.allocate(Math.max(1, aggregates.length) * SIZE, 8);
+        for (int i = 0; i < aggregates.length; i++) {
+            structs.set(ADDRESS, i * SIZE, call.text(aggregates[i].name));
+            structs.set(ADDRESS, i * SIZE + 8, aggregates[i].column.map(call::text).orElse(MemorySegment.NULL));
+            structs.set(JAVA_INT, i * SIZE + 16, aggregates[i].function.ordinal() + 1);
+        }
+        return structs;
+    }
+}

@@ -1,0 +1,347 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * Opens Arrow data of any size in place, in microseconds.
+ *
+ * <pre>{@code
+ * Dataset ds = Arrowwood.open(Path.of("prices.arrow"));
+ * ds.rows();
+ * ds.row(0).getDouble("price");
+ * ds.column("price").mean();
+ * }</pre>
+ *
+ * <p>Files must not be rewritten while they are open; growing them, or replacing them by a rename, is fine. Methods throw
+ * {@link Failure.FileChanged} when they notice a change.
+ *
+ * <p>All exceptions are a {@link Failure}, except {@code NullPointerException}, and those of the JDK for a closed arena or
+ * one of another thread.
+ */
+public final class Arrowwood {
+    private Arrowwood() {}
+
+    /**
+     * Returns the version of the library.
+     *
+     * @return such as {@code 0.1.0}
+     */
+    public static String version() {
+        try {
+            return Native.string((MemorySegment) Native.VERSION.invokeExact());
+        } catch (Throwable e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /**
+     * Keeps the library from installing its SIGBUS handler, for processes whose own handler must not change. Reading a page
+     * of a truncated file then ends in the JVM's {@code InternalError}, or ends the process, instead of
+     * {@link Failure.FileChanged}. Call it before opening the first file. Setting {@code ARROWWOOD_SIGBUS=off} in the
+     * environment has the same effect.
+     *
+     * @throws Failure.Busy if a file was opened before
+     */
+    public static void leaveSigbusAlone() {
+        Native.run(call -> call.check((int) Native.LEAVE_SIGBUS_ALONE.invokeExact(call.error)));
+    }
+
+    /**
+     * Opens an Arrow IPC file or stream, a table's directory, a directory of {@code *.arrow} files, or all files that match
+     * a glob. Reads metadata only. The collector unmaps it.
+     *
+     * @param path the path
+     * @param options how to open it
+     * @return the dataset
+     * @throws java.nio.file.NoSuchFileException if there is no such file
+     * @throws IOException if it can't be opened
+     * @throws Failure.InvalidData saying what the file looks like instead
+     * @throws IllegalArgumentException if several files differ in their schemas
+     */
+    public static Dataset open(Path path, ReadOption... options) throws IOException {
+        return opened(path.toString(), null, options);
+    }
+
+    /**
+     * Opens data that lives as long as an arena, as with {@code FileChannel.map(mode, offset, size, arena)}.
+     *
+     * @param path the path
+     * @param arena what ends the dataset, and all that is made from it
+     * @param options how to open it
+     * @return the dataset
+     * @throws java.nio.file.NoSuchFileException if there is no such file
+     * @throws IOException if it can't be opened
+     * @throws Failure.InvalidData saying what the file looks like instead
+     * @throws IllegalArgumentException if several files differ in their schemas
+     */
+    public static Dataset open(Path path, Arena arena, ReadOption... options) throws IOException {
+        return opened(path.toString(), java.util.Objects.requireNonNull(arena), options);
+    }
+
+    private static Dataset opened(String path, Arena arena, ReadOption... options) throws IOException {
+        return Native.callOnPath(call -> {
+            MemorySegment struct = ReadOption.struct(call.arena, options);
+            return Dataset.make(call, arena, (c, out) ->
+                    (int) Native.OPEN.invokeExact(c.text(path), struct, out, c.error));
+        });
+    }
+
+    /**
+     * Opens several paths with equal schemas as one dataset. The collector unmaps it.
+     *
+     * @param paths the paths
+     * @param options how to open them
+     * @return the dataset
+     * @throws IOException if one can't be opened
+     * @throws IllegalArgumentException if there are none, or they differ in their schemas
+     */
+    public static Dataset open(List<Path> paths, ReadOption... options) throws IOException {
+        return Native.callOnPath(call -> {
+            MemorySegment struct = ReadOption.struct(call.arena, options);
+            MemorySegment texts = call.texts(paths.stream().map(Path::toString).toList());
+            return Dataset.make(call, null, (c, out) ->
+                    (int) Native.OPEN_PATHS.invokeExact(texts, (long) paths.size(), struct, out, c.error));
+        });
+    }
+
+    /**
+     * Opens an IPC file or stream in memory.
+     *
+     * @param bytes its bytes, which are copied
+     * @param options how to open it
+     * @return the dataset
+     * @throws Failure.InvalidData if the bytes are no Arrow data
+     */
+    public static Dataset openBytes(byte[] bytes, ReadOption... options) {
+        return Native.call(call -> {
+            MemorySegment copy = Arena.ofAuto().allocate(Math.max(1, bytes.length), 64);
+            MemorySegment.copy(bytes, 0, copy, java.lang.foreign.ValueLayout.JAVA_BYTE, 0, bytes.length);
+            MemorySegment struct = ReadOption.struct(call.arena, options);
+            long number = Lent.keep(copy);
+            try {
+                return Dataset.make(call, null, (c, out) -> (int) Native.OPEN_MEMORY.invokeExact(
+                        copy, (long) bytes.length, Lent.RELEASE, MemorySegment.ofAddress(number), struct, out, c.error));
+            } catch (RuntimeException e) {
+                // The library doesn't release what it hasn't taken.
+                Lent.KEPT.remove(number);
+                throw e;
+            }
+        });
+    }
+
+    /** Memory that the library uses until it releases it. */
+    private static final class Lent {
+        static final Map<Long, MemorySegment> KEPT = new ConcurrentHashMap<>();
+        private static final AtomicLong NEXT = new AtomicLong(1);
+        static final MemorySegment RELEASE = stub();
+
+        static long keep(MemorySegment memory) {
+            long number = NEXT.getAndIncrement();
+            KEPT.put(number, memory);
+            return number;
+        }
+
+        static void release(MemorySegment number) {
+            KEPT.remove(number.address());
+        }
+
+        private static MemorySegment stub() {
+            try {
+                var release = MethodHandles.lookup().findStatic(
+                        Lent.class, "release", MethodType.methodType(void.class, MemorySegment.class));
+                return Linker.nativeLinker().upcallStub(release, FunctionDescriptor.ofVoid(ADDRESS), Arena.global());
+            } catch (ReflectiveOperationException e) {
+                throw new AssertionError(e);
+            }
+        }
+    }
+
+    /**
+     * Imports all batches of a {@code struct ArrowArrayStream} of Arrow's C stream interface without copying. The stream is
+     * moved: it is released also on failure. The producer vouches for the values.
+     *
+     * @param stream the struct, 40 bytes
+     * @return the dataset
+     * @throws IllegalArgumentException if the stream fails (the message is its own), or its arrays violate the interface
+     */
+    public static Dataset importStream(MemorySegment stream) {
+        return Native.call(call -> Dataset.make(call, null, (c, out) ->
+                (int) Native.IMPORT_STREAM.invokeExact(stream, out, c.error)));
+    }
+
+    /**
+     * How a CSV file is read.
+     *
+     * @param schema the columns to read, matched by name; empty for all, with inferred types
+     * @param dictionary names of text columns to encode by dictionaries
+     * @param delimiter an ASCII character
+     */
+    public record CsvOptions(Optional<Schema> schema, List<String> dictionary, char delimiter) {
+        /** All columns, between commas. */
+        public static final CsvOptions DEFAULT = new CsvOptions(Optional.empty(), List.of(), ',');
+    }
+
+    /**
+     * Reads a CSV file with a header line into memory.
+     *
+     * @param path the file
+     * @param options how
+     * @return the dataset
+     * @throws IOException if it can't be read
+     * @throws Failure.InvalidData naming the line
+     * @throws IllegalArgumentException if a column isn't there
+     */
+    public static Dataset readCsv(Path path, CsvOptions options) throws IOException {
+        return Native.callOnPath(call -> {
+            MemorySegment struct = call.arena.allocate(40, 8);
+            struct.set(JAVA_LONG, 0, 40);
+            struct.set(ADDRESS, 8, options.schema.map(Schema::struct).orElse(MemorySegment.NULL));
+            struct.set(ADDRESS, 16, call.texts(options.dictionary));
+            struct.set(JAVA_LONG, 24, options.dictionary.size());
+            struct.set(JAVA_INT, 32, options.delimiter);
+            try {
+                return Dataset.make(call, null, (c, out) ->
+                        (int) Native.READ_CSV.invokeExact(c.text(path.toString()), struct, out, c.error));
+            } finally {
+                java.lang.ref.Reference.reachabilityFence(options);
+            }
+        });
+    }
+
+    /**
+     * Reads all columns of a CSV file with a header line into memory, with inferred types.
+     *
+     * @param path the file
+     * @return the dataset
+     * @throws IOException if it can't be read
+     * @throws Failure.InvalidData naming the line
+     */
+    public static Dataset readCsv(Path path) throws IOException {
+        return readCsv(path, CsvOptions.DEFAULT);
+    }
+
+    // ---- maintenance ----
+
+    /**
+     * Checks the structure and all values of a file, table, directory or glob; a table may be written at the same time.
+     * Damage is not an exception but counted and listed.
+     *
+     * @param path the path
+     * @param progress hears how far it is
+     * @return what was found
+     * @throws IOException if it can't be read
+     */
+    public static Report check(Path path, Progress progress) throws IOException {
+        return Native.callOnPath(call -> {
+            MemorySegment report = call.arena.allocate(Report.SIZE, 8);
+            report.set(JAVA_LONG, 0, Report.SIZE);
+            call.check((int) Native.CHECK.invokeExact(
+                    call.text(path.toString()), Native.progress(call, progress), MemorySegment.NULL, report, call.out,
+                    call.error));
+            return Report.of(report, findings(call.out.get(ADDRESS, 0)), List.of());
+        });
+    }
+
+    /**
+     * Checks without hearing of the progress.
+     *
+     * @param path the path
+     * @return what was found
+     * @throws IOException if it can't be read
+     */
+    public static Report check(Path path) throws IOException {
+        return check(path, Progress.NONE);
+    }
+
+    /**
+     * Checks, and keeps the rows before the first damage. A damaged file is not modified but renamed to a name that ends in
+     * {@code .damaged}.
+     *
+     * @param path the path
+     * @param progress hears how far it is
+     * @return what was found, and kept
+     * @throws IOException if it can't be read or written
+     * @throws Failure.Busy if the table is being written
+     * @throws IllegalArgumentException if the path is a single segment of a table
+     */
+    public static Report repair(Path path, Progress progress) throws IOException {
+        return Native.callOnPath(call -> {
+            MemorySegment report = call.arena.allocate(Report.SIZE, 8);
+            report.set(JAVA_LONG, 0, Report.SIZE);
+            call.check((int) Native.REPAIR.invokeExact(
+                    call.text(path.toString()), Native.progress(call, progress), MemorySegment.NULL, report, call.out,
+                    call.out.asSlice(8), call.error));
+            List<Report.Finding> findings = findings(call.out.get(ADDRESS, 0));
+            List<String> moved = Dataset.take(call.out.get(ADDRESS, 8), null).stream()
+                    .map(row -> row.getString("path")).toList();
+            return Report.of(report, findings, moved);
+        });
+    }
+
+    /**
+     * Repairs without hearing of the progress.
+     *
+     * @param path the path
+     * @return what was found, and kept
+     * @throws IOException if it can't be read or written
+     * @throws Failure.Busy if the table is being written
+     */
+    public static Report repair(Path path) throws IOException {
+        return repair(path, Progress.NONE);
+    }
+
+    private static List<Report.Finding> findings(MemorySegment handle) {
+        return Dataset.take(handle, null).stream().map(Report.Finding::of).toList();
+    }
+
+    /**
+     * Rewrites all segments of a table as dense Arrow files; readers are not disturbed.
+     *
+     * @param path the table's directory
+     * @param progress hears how far it is
+     * @return how many segments were rewritten
+     * @throws IOException if there is no table, or it can't be written
+     * @throws Failure.Busy if the table is being written: use {@link Writer#compact}
+     */
+    public static long compact(Path path, Progress progress) throws IOException {
+        return Native.callOnPath(call -> {
+            call.check((int) Native.COMPACT.invokeExact(
+                    call.text(path.toString()), Native.progress(call, progress), MemorySegment.NULL, call.out,
+                    call.error));
+            return call.out.get(JAVA_LONG, 0);
+        });
+    }
+
+    /**
+     * Returns facts about a table.
+     *
+     * @param path its directory
+     * @return the facts
+     * @throws IOException if there is no table
+     * @throws Failure.InvalidData if it is damaged
+     */
+    public static TableStat stat(Path path) throws IOException {
+        return Native.callOnPath(call -> {
+            MemorySegment struct = call.arena.allocate(TableStat.SIZE, 8);
+            struct.set(JAVA_LONG, 0, TableStat.SIZE);
+            call.check((int) Native.TABLE_STAT.invokeExact(call.text(path.toString()), struct, call.error));
+            return TableStat.of(struct);
+        });
+    }
+}

@@ -1,0 +1,323 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+import java.util.AbstractList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.OptionalDouble;
+import java.util.RandomAccess;
+
+/**
+ * A column of a dataset, in place. Reductions run in the library, on all cores; they ignore nulls, and their results don't
+ * depend on the number of threads or batches.
+ */
+public final class Column {
+    private static final int SUM = 1;
+    private static final int MEAN = 2;
+    private static final int MIN = 3;
+    private static final int MAX = 4;
+    private static final int COUNT = 5;
+    private static final int VAR = 6;
+    private static final int STD = 7;
+    private static final int NULL_COUNT = 8;
+    private static final int N_UNIQUE = 9;
+    private static final int ANY = 10;
+    private static final int ALL = 11;
+
+    private final Dataset dataset;
+    private final long index;
+    private final Field field;
+
+    Column(Dataset dataset, long index, Field field) {
+        this.dataset = dataset;
+        this.index = index;
+        this.field = field;
+    }
+
+    /**
+     * Returns name and type.
+     *
+     * @return the field
+     */
+    public Field field() {
+        return field;
+    }
+
+    /**
+     * Returns the dataset that the column is of.
+     *
+     * @return the dataset
+     */
+    public Dataset dataset() {
+        return dataset;
+    }
+
+    /**
+     * Returns a value.
+     *
+     * @param row its row, from 0
+     * @return the value, as {@link Row} has it, or null
+     * @throws IndexOutOfBoundsException if there is no such row
+     */
+    public Object get(long row) {
+        return dataset.cell(row, index, field.type());
+    }
+
+    // ---- reductions ----
+
+    /**
+     * Returns the sum: a {@code Long} or {@code BigInteger} of integers and booleans, a {@code Double} of floats, a
+     * {@code BigDecimal} of decimals; 0 of no values.
+     *
+     * @return the sum
+     * @throws UnsupportedOperationException if the values have no sum, or are durations
+     * @throws IllegalArgumentException if a sum of decimals overflows
+     */
+    public Number sum() {
+        Object sum = reduce(SUM);
+        if (sum instanceof Number number) {
+            return number;
+        }
+        throw new Failure.Unsupported("the sum of a column of " + field.type() + " is no number");
+    }
+
+    /**
+     * Returns the mean.
+     *
+     * @return the mean, or empty if there are no values
+     * @throws UnsupportedOperationException if the type has none
+     */
+    public OptionalDouble mean() {
+        return optional(reduce(MEAN));
+    }
+
+    /**
+     * Returns the sample variance, divided by n - 1.
+     *
+     * @return the variance, or empty if there are fewer than two values
+     * @throws UnsupportedOperationException if the type has none
+     */
+    public OptionalDouble var() {
+        return optional(reduce(VAR));
+    }
+
+    /**
+     * Returns the standard deviation: the square root of {@link #var}.
+     *
+     * @return the deviation, or empty if there are fewer than two values
+     * @throws UnsupportedOperationException if the type has none
+     */
+    public OptionalDouble std() {
+        return optional(reduce(STD));
+    }
+
+    /**
+     * Returns the least value; NaN only if there is nothing else.
+     *
+     * @return the value, or empty if there are none
+     * @throws UnsupportedOperationException if the type has no order
+     */
+    public Optional<Object> min() {
+        return Optional.ofNullable(reduce(MIN));
+    }
+
+    /**
+     * Returns the greatest value; NaN only if there is nothing else.
+     *
+     * @return the value, or empty if there are none
+     * @throws UnsupportedOperationException if the type has no order
+     */
+    public Optional<Object> max() {
+        return Optional.ofNullable(reduce(MAX));
+    }
+
+    /**
+     * Returns how many values are not null.
+     *
+     * @return the number
+     */
+    public long count() {
+        return (long) reduce(COUNT);
+    }
+
+    /**
+     * Returns how many values are null.
+     *
+     * @return the number
+     */
+    public long nullCount() {
+        return (long) reduce(NULL_COUNT);
+    }
+
+    /**
+     * Returns how many values are distinct; null is one.
+     *
+     * @return the number
+     * @throws UnsupportedOperationException if the type is nested
+     */
+    public long nUnique() {
+        return (long) reduce(N_UNIQUE);
+    }
+
+    /**
+     * Returns whether any value of a column of booleans is true.
+     *
+     * @return whether one is
+     * @throws UnsupportedOperationException of other types
+     */
+    public boolean any() {
+        return (boolean) reduce(ANY);
+    }
+
+    /**
+     * Returns whether no value of a column of booleans is false.
+     *
+     * @return whether none is
+     * @throws UnsupportedOperationException of other types
+     */
+    public boolean all() {
+        return (boolean) reduce(ALL);
+    }
+
+    /**
+     * Returns an exact quantile, interpolated linearly.
+     *
+     * @param share 0 to 1
+     * @return the quantile, or empty if all values are null or NaN
+     * @throws IllegalArgumentException if the share is out of range
+     * @throws UnsupportedOperationException if the type has none
+     */
+    public OptionalDouble quantile(double share) {
+        return quantile(Native.QUANTILE, share);
+    }
+
+    /**
+     * Returns a quantile of a fixed sample of 1,048,576 rows. The cost doesn't depend on the size of the column.
+     *
+     * @param share 0 to 1
+     * @return the quantile, or empty if all values are null or NaN
+     * @throws IllegalArgumentException if the share is out of range
+     * @throws UnsupportedOperationException if the type has none
+     */
+    public OptionalDouble approxQuantile(double share) {
+        return quantile(Native.APPROX_QUANTILE, share);
+    }
+
+    private OptionalDouble quantile(MethodHandle function, double share) {
+        return optional(Native.call(call -> {
+            call.check((int) function.invokeExact(dataset.handle(), index, share, call.out, call.error));
+            return Values.read(call, call.out);
+        }));
+    }
+
+    private static OptionalDouble optional(Object number) {
+        return number == null ? OptionalDouble.empty() : OptionalDouble.of(((Number) number).doubleValue());
+    }
+
+    private Object reduce(int function) {
+        return Native.call(call -> {
+            call.check((int) Native.REDUCE.invokeExact(dataset.handle(), index, function, call.out, call.error));
+            return Values.read(call, call.out);
+        });
+    }
+
+    /**
+     * Counts the distinct values, most frequent first, in columns of this one's name and {@code count}.
+     *
+     * @return a dataset in memory
+     * @throws UnsupportedOperationException if the type is nested
+     */
+    public Dataset valueCounts() {
+        return dataset.valueCounts(index);
+    }
+
+    // ---- memory ----
+
+    /**
+     * Returns the memory of the column, batch by batch, where it lies: nothing is copied or checked, except that each
+     * buffer is as long as the rows and the type require. Offsets, keys and views may be damaged: segments bound each
+     * access. Buffers may be unaligned: read them with the {@code _UNALIGNED} layouts.
+     *
+     * @return an unmodifiable list, a chunk for each batch
+     * @throws Failure.InvalidData if a batch is damaged
+     */
+    public List<Chunk> chunks() {
+        return chunks(new ChunkOption[0]);
+    }
+
+    /**
+     * Returns the memory of the column, batch by batch, with more guarantees.
+     *
+     * @param options what to guarantee
+     * @return an unmodifiable list, a chunk for each batch
+     * @throws Failure.InvalidData if a batch is damaged
+     */
+    public List<Chunk> chunks(ChunkOption... options) {
+        List<ChunkOption> given = Arrays.asList(options);
+        int flags = (given.contains(ChunkOption.CHECKED) ? 0 : 1) | (given.contains(ChunkOption.ALIGNED) ? 2 : 0);
+        return Native.call(call -> {
+            MemorySegment out = call.out;
+            call.check((int) Native.CHUNKS.invokeExact(
+                    dataset.handle(), index, flags, out, out.asSlice(8), out.asSlice(16), call.error));
+            Arena arena = dataset.lifetime();
+            // What is read of the chunks is of this arena, and with it the owner is freed.
+            Native.owned(out.get(ADDRESS, 16), arena, Native.CHUNKS_FREE);
+            return new Chunks(Chunk.table(out.get(ADDRESS, 0), out.get(JAVA_LONG, 8), arena), arena);
+        });
+    }
+
+    /** Chunks, which are made when they are asked for. */
+    private static final class Chunks extends AbstractList<Chunk> implements RandomAccess {
+        private final MemorySegment table;
+        private final Arena arena;
+
+        Chunks(MemorySegment table, Arena arena) {
+            this.table = table;
+            this.arena = arena;
+        }
+
+        @Override
+        public Chunk get(int index) {
+            return Chunk.at(table, Objects.checkIndex(index, size()), arena);
+        }
+
+        @Override
+        public int size() {
+            return Math.toIntExact(table.byteSize() / Chunk.SIZE);
+        }
+    }
+
+    /**
+     * Returns the column as numbers, for access by row and as a stream.
+     *
+     * @return a view of the column
+     * @throws UnsupportedOperationException if the values aren't floats of 32 or 64 bits, or integers
+     */
+    public DoubleColumn asDouble() {
+        return new DoubleColumn(this);
+    }
+
+    /**
+     * Returns the column as integers, for access by row and as a stream. Dates, times, timestamps and durations are
+     * their counts of units.
+     *
+     * @return a view of the column
+     * @throws UnsupportedOperationException if the values aren't integers
+     */
+    public LongColumn asLong() {
+        return new LongColumn(this);
+    }
+
+    /** Returns name, type and dataset. */
+    @Override
+    public String toString() {
+        return dataset.select((int) index).toString();
+    }
+}

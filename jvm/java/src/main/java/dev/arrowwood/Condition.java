@@ -1,0 +1,280 @@
+package dev.arrowwood;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Objects;
+
+/**
+ * A condition on rows. A comparison with null is neither true nor false, and so is its negation. NaN is not equal to
+ * anything, nor less, nor greater. Numbers compare by value, times across units; integers also stand for times in the
+ * column's unit.
+ *
+ * <pre>{@code
+ * import static dev.arrowwood.Condition.col;
+ * ds.filter(col("price").gt(100).and(col("symbol").in("IBM", "AAPL")));
+ * }</pre>
+ */
+public sealed interface Condition {
+    /** How values are compared. */
+    enum Operator {
+        /** Equal. */
+        EQ("=="),
+        /** Not equal. */
+        NE("!="),
+        /** Less. */
+        LT("<"),
+        /** Less or equal. */
+        LE("<="),
+        /** Greater. */
+        GT(">"),
+        /** Greater or equal. */
+        GE(">=");
+
+        private final String symbol;
+
+        Operator(String symbol) {
+            this.symbol = symbol;
+        }
+    }
+
+    /**
+     * Compares a column with a value.
+     *
+     * @param column the column's name
+     * @param operator how
+     * @param value the value
+     */
+    record Compare(String column, Operator operator, Object value) implements Condition {
+        @Override
+        public String toString() {
+            return "(" + column + " " + operator.symbol + " " + value + ")";
+        }
+    }
+
+    /**
+     * Tests whether a column equals one of several values.
+     *
+     * @param column the column's name
+     * @param values the values
+     */
+    record In(String column, List<?> values) implements Condition {
+        /** Copies the values. */
+        public In {
+            values = Collections.unmodifiableList(new ArrayList<>(values));
+        }
+
+        @Override
+        public String toString() {
+            return "(" + column + " in " + values + ")";
+        }
+    }
+
+    /**
+     * Tests whether a column is null.
+     *
+     * @param column the column's name
+     */
+    record IsNull(String column) implements Condition {
+        @Override
+        public String toString() {
+            return "(" + column + " is null)";
+        }
+    }
+
+    /**
+     * True if both are.
+     *
+     * @param left one condition
+     * @param right the other
+     */
+    record And(Condition left, Condition right) implements Condition {
+        /** Checks the arguments. */
+        public And {
+            checkDepth(left, right);
+        }
+
+        @Override
+        public String toString() {
+            return "(" + left + " & " + right + ")";
+        }
+    }
+
+    /**
+     * True if one of them is.
+     *
+     * @param left one condition
+     * @param right the other
+     */
+    record Or(Condition left, Condition right) implements Condition {
+        /** Checks the arguments. */
+        public Or {
+            checkDepth(left, right);
+        }
+
+        @Override
+        public String toString() {
+            return "(" + left + " | " + right + ")";
+        }
+    }
+
+    /**
+     * True if the other is false.
+     *
+     * @param condition the other
+     */
+    record Not(Condition condition) implements Condition {
+        /** Checks the argument. */
+        public Not {
+            checkDepth(condition, condition);
+        }
+
+        @Override
+        public String toString() {
+            return "~" + condition;
+        }
+    }
+
+    /**
+     * A column by its name, of which conditions are made.
+     *
+     * @param name the name
+     */
+    record Col(String name) {
+        /**
+         * Equal to a value.
+         *
+         * @param value the value
+         * @return the condition
+         */
+        public Condition eq(Object value) {
+            return new Compare(name, Operator.EQ, value);
+        }
+
+        /**
+         * Not equal to a value.
+         *
+         * @param value the value
+         * @return the condition
+         */
+        public Condition ne(Object value) {
+            return new Compare(name, Operator.NE, value);
+        }
+
+        /**
+         * Less than a value.
+         *
+         * @param value the value
+         * @return the condition
+         */
+        public Condition lt(Object value) {
+            return new Compare(name, Operator.LT, value);
+        }
+
+        /**
+         * Less than or equal to a value.
+         *
+         * @param value the value
+         * @return the condition
+         */
+        public Condition le(Object value) {
+            return new Compare(name, Operator.LE, value);
+        }
+
+        /**
+         * Greater than a value.
+         *
+         * @param value the value
+         * @return the condition
+         */
+        public Condition gt(Object value) {
+            return new Compare(name, Operator.GT, value);
+        }
+
+        /**
+         * Greater than or equal to a value.
+         *
+         * @param value the value
+         * @return the condition
+         */
+        public Condition ge(Object value) {
+            return new Compare(name, Operator.GE, value);
+        }
+
+        /**
+         * Equal to one of several values.
+         *
+         * @param values the values
+         * @return the condition
+         */
+        public Condition in(Object... values) {
+            return new In(name, java.util.Arrays.asList(values));
+        }
+
+        /**
+         * Null.
+         *
+         * @return the condition
+         */
+        public Condition isNull() {
+            return new IsNull(name);
+        }
+    }
+
+    /**
+     * Names a column. Whether it exists is checked when the condition is applied.
+     *
+     * @param name the name
+     * @return what conditions are made of
+     */
+    static Col col(String name) {
+        return new Col(Objects.requireNonNull(name));
+    }
+
+    /**
+     * True if both are.
+     *
+     * @param other the other condition
+     * @return the condition
+     * @throws IllegalArgumentException if conditions are nested more than 500 deep
+     */
+    default Condition and(Condition other) {
+        return new And(this, other);
+    }
+
+    /**
+     * True if one of them is.
+     *
+     * @param other the other condition
+     * @return the condition
+     * @throws IllegalArgumentException if conditions are nested more than 500 deep
+     */
+    default Condition or(Condition other) {
+        return new Or(this, other);
+    }
+
+    /**
+     * True if this one is false.
+     *
+     * @return the condition
+     * @throws IllegalArgumentException if conditions are nested more than 500 deep
+     */
+    default Condition not() {
+        return new Not(this);
+    }
+
+    private static void checkDepth(Condition left, Condition right) {
+        if (depth(left) >= 500 || depth(right) >= 500) {
+            throw new Failure.InvalidArgument("conditions are nested more than 500 deep");
+        }
+    }
+
+    private static int depth(Condition condition) {
+        return switch (condition) {
+            case And(Condition left, Condition right) -> 1 + Math.max(depth(left), depth(right));
+            case Or(Condition left, Condition right) -> 1 + Math.max(depth(left), depth(right));
+            case Not(Condition inner) -> 1 + depth(inner);
+            default -> 0;
+        };
+    }
+}

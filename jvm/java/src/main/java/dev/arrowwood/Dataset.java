@@ -1,0 +1,768 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
+import java.util.AbstractList;
+import java.util.AbstractMap.SimpleImmutableEntry;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.RandomAccess;
+import java.util.Spliterator;
+import java.util.Spliterators;
+import java.util.function.Function;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
+
+/**
+ * An immutable table over one or many record batches, in place. Opened by {@link Arrowwood#open}.
+ *
+ * <p>Its lifetime is that of the arena that it was opened in, as with {@code FileChannel.map(mode, offset, size, arena)}:
+ * closing the arena unmaps the files, and later calls throw {@code IllegalStateException}. Without an arena, the files are
+ * unmapped when nothing refers to the dataset, its columns or their memory any longer. Datasets made from another one, by
+ * {@link #slice} and the like, live as long as that one's arena, or on their own if there is none.
+ *
+ * <p>Datasets can be used by any number of threads at once, unless their arena is confined to one.
+ */
+public final class Dataset implements Iterable<Row> {
+    private final MemorySegment handle;
+    /** Ends the dataset and all that is made from it; null if the collector does. */
+    private final Arena arena;
+    private volatile Schema schema;
+
+    private Dataset(MemorySegment handle, Arena arena) {
+        this.handle = handle;
+        this.arena = arena;
+    }
+
+    /** Calls what stores a new handle in its out parameter. */
+    interface Maker {
+        int make(Native.Call call, MemorySegment out) throws Throwable;
+    }
+
+    /** The dataset that a function of the library makes; of the collector if the arena is null. */
+    static Dataset make(Native.Call call, Arena arena, Maker maker) throws Throwable {
+        if (arena != null && !arena.scope().isAlive()) {
+            throw new IllegalStateException("the arena is closed");
+        }
+        call.check(maker.make(call, call.out));
+        return take(call.out.get(ADDRESS, 0), arena);
+    }
+
+    /** The dataset of a handle, which is freed by the arena, or by the collector if that is null. */
+    static Dataset take(MemorySegment raw, Arena arena) {
+        Arena owner = arena == null ? Arena.ofAuto() : arena;
+        return new Dataset(Native.owned(raw, owner, Native.DATASET_FREE), arena);
+    }
+
+    private Dataset derived(Maker maker) {
+        return Native.call(call -> make(call, arena, maker));
+    }
+
+    MemorySegment handle() {
+        return handle;
+    }
+
+    /** The arena of what is made from this dataset: a new one if the collector frees it. */
+    Arena lifetime() {
+        return arena == null ? Arena.ofAuto() : arena;
+    }
+
+    // ---- shape ----
+
+    /**
+     * Returns the number of rows.
+     *
+     * @return the number
+     * @throws Failure.InvalidData if a message of a stream is damaged
+     */
+    public long rows() {
+        return number(Native.ROWS);
+    }
+
+    /**
+     * Returns the number of record batches.
+     *
+     * @return the number
+     */
+    public long batches() {
+        return number(Native.BATCHES);
+    }
+
+    /**
+     * Returns the number of the first row in its table: rows keep their numbers when earlier ones are dropped.
+     *
+     * @return the number
+     */
+    public long firstRow() {
+        return number(Native.FIRST_ROW);
+    }
+
+    /**
+     * Returns the size of the rows in their buffers, without dictionaries.
+     *
+     * @return bytes
+     */
+    public long bytes() {
+        return number(Native.BYTES);
+    }
+
+    private long number(java.lang.invoke.MethodHandle function) {
+        return Native.call(call -> {
+            call.check((int) function.invokeExact(handle, call.out, call.error));
+            return call.out.get(JAVA_LONG, 0);
+        });
+    }
+
+    /**
+     * Returns the index of the column that the table is sorted by.
+     *
+     * @return the index, or empty if there is none
+     */
+    public OptionalInt sortedBy() {
+        long column = number(Native.SORTED_BY);
+        return column < 0 ? OptionalInt.empty() : OptionalInt.of((int) column);
+    }
+
+    /**
+     * Returns names and types of the columns.
+     *
+     * @return the schema
+     */
+    public Schema schema() {
+        Schema known = schema;
+        if (known == null) {
+            known = Schema.of((call, struct) -> (int) Native.SCHEMA.invokeExact(handle, struct, call.error));
+            schema = known;
+        }
+        return known;
+    }
+
+    /**
+     * What of a dataset is where.
+     *
+     * @param mapped bytes mapped from files
+     * @param copied bytes copied: decompressed, byte-swapped, or dictionaries built from deltas
+     * @param resident bytes of the mapped ones that are in physical memory
+     */
+    public record Footprint(long mapped, long copied, long resident) {}
+
+    /**
+     * Returns what of the dataset is mapped, copied and in physical memory. Asks the system about every page.
+     *
+     * @return the numbers
+     */
+    public Footprint footprint() {
+        return Native.call(call -> {
+            MemorySegment out = call.out;
+            call.check((int) Native.FOOTPRINT.invokeExact(
+                    handle, out, out.asSlice(8), out.asSlice(16), call.error));
+            return new Footprint(out.get(JAVA_LONG, 0), out.get(JAVA_LONG, 8), out.get(JAVA_LONG, 16));
+        });
+    }
+
+    // ---- rows ----
+
+    /**
+     * Reads a row, where it lies.
+     *
+     * @param row its index, from 0
+     * @return the row
+     * @throws IndexOutOfBoundsException if there is no such row
+     * @throws Failure.InvalidData if a value is damaged
+     */
+    public Row row(long row) {
+        List<Field> fields = schema().fields();
+        return Native.call(call -> new Row(fields, cells(call, fields, row)));
+    }
+
+    /** One cell of a column of a type. */
+    Object cell(long row, long column, Type type) {
+        return Native.call(call -> nested(call, row, new long[] {column}, type));
+    }
+
+    private Object[] cells(Native.Call call, List<Field> fields, long row) throws Throwable {
+        int count = fields.size();
+        MemorySegment cells = call.arena.allocate(Math.max(count, 1) * Values.SIZE, 8);
+        call.check((int) Native.CELLS.invokeExact(handle, row, cells, (long) count, call.error));
+        Object[] objects = new Object[count];
+        for (int i = 0; i < count; i++) {
+            MemorySegment cell = cells.asSlice(i * Values.SIZE, Values.SIZE);
+            objects[i] = object(call, cell, fields.get(i).type(), row, new long[] {i});
+        }
+        return objects;
+    }
+
+    /** The object of a value, which lies at a path below a row. */
+    private Object object(Native.Call call, MemorySegment value, Type given, long row, long[] path) throws Throwable {
+        Type type = Values.plain(given);
+        return switch (Values.kind(value)) {
+            case Values.LIST -> new Items(row, path, size(value), item(type));
+            case Values.MAP -> new Entries(row, path, size(value), (Type.MapOf) type);
+            case Values.STRUCT -> members(call, row, path, ((Type.Struct) type).members());
+            case Values.UNION -> member(call, Values.text(call, value), (Type.Union) type, row, path);
+            default -> Values.read(call, value);
+        };
+    }
+
+    private static int size(MemorySegment value) {
+        long length = Values.length(value);
+        if (length > Integer.MAX_VALUE) {
+            throw new Failure.Unsupported("a value of " + length + " items is too long for a Java list");
+        }
+        return (int) length;
+    }
+
+    private static Type item(Type type) {
+        return switch (type) {
+            case Type.ListOf(Field item, var layout) -> item.type();
+            case Type.FixedList(Field item, int size) -> item.type();
+            default -> throw new Failure.Internal("items of " + type);
+        };
+    }
+
+    private Row members(Native.Call call, long row, long[] path, List<Field> members) throws Throwable {
+        Object[] cells = new Object[members.size()];
+        for (int i = 0; i < cells.length; i++) {
+            cells[i] = nested(call, row, below(path, i), members.get(i).type());
+        }
+        return new Row(members, cells);
+    }
+
+    private Member member(Native.Call call, String name, Type.Union type, long row, long[] path) throws Throwable {
+        Type inner = type.members().stream().filter(field -> field.name().equals(name)).findFirst()
+                .orElseThrow(() -> new Failure.Internal("a member of no name: " + name)).type();
+        return new Member(name, nested(call, row, below(path, 0), inner));
+    }
+
+    private Object nested(Native.Call call, long row, long[] path, Type type) throws Throwable {
+        MemorySegment value = call.arena.allocate(Values.SIZE, 8);
+        MemorySegment steps = call.arena.allocateFrom(JAVA_LONG, path);
+        call.check((int) Native.VALUE.invokeExact(handle, row, steps, (long) path.length, value, call.error));
+        return object(call, value, type, row, path);
+    }
+
+    private static long[] below(long[] path, long index) {
+        long[] longer = Arrays.copyOf(path, path.length + 1);
+        longer[path.length] = index;
+        return longer;
+    }
+
+    /** The items of a list, read when they are asked for. */
+    private final class Items extends AbstractList<Object> implements RandomAccess {
+        private final long row;
+        private final long[] path;
+        private final int size;
+        private final Type item;
+
+        Items(long row, long[] path, int size, Type item) {
+            this.row = row;
+            this.path = path;
+            this.size = size;
+            this.item = item;
+        }
+
+        @Override
+        public Object get(int index) {
+            long[] place = below(path, java.util.Objects.checkIndex(index, size));
+            return Native.call(call -> nested(call, row, place, item));
+        }
+
+        @Override
+        public int size() {
+            return size;
+        }
+    }
+
+    /** The entries of a map, read when they are asked for. */
+    private final class Entries extends AbstractList<Map.Entry<Object, Object>> implements RandomAccess {
+        private final long row;
+        private final long[] path;
+        private final int size;
+        private final Type.MapOf type;
+
+        Entries(long row, long[] path, int size, Type.MapOf type) {
+            this.row = row;
+            this.path = path;
+            this.size = size;
+            this.type = type;
+        }
+
+        @Override
+        public Map.Entry<Object, Object> get(int index) {
+            long[] place = below(path, java.util.Objects.checkIndex(index, size));
+            return Native.call(call -> new SimpleImmutableEntry<>(
+                    nested(call, row, below(place, 0), type.key().type()),
+                    nested(call, row, below(place, 1), type.value().type())));
+        }
+
+        @Override
+        public int size() {
+            return size;
+        }
+    }
+
+    /**
+     * Returns all rows, which are read one by one.
+     *
+     * @return a stream, which can be parallel
+     */
+    public Stream<Row> stream() {
+        List<Field> fields = schema().fields();
+        return rows(cells -> new Row(fields, cells));
+    }
+
+    /**
+     * Returns all rows as records, whose components are matched with columns by name.
+     *
+     * @param <R> the record class
+     * @param type the record class
+     * @return a stream, which can be parallel
+     * @throws IllegalArgumentException if a component has no column; the stream throws it if one can't hold its cell
+     */
+    public <R extends Record> Stream<R> stream(Class<R> type) {
+        Records<R> records = Records.of(type);
+        int[] places = records.places(schema().fields());
+        return rows(cells -> records.read(places, cells));
+    }
+
+    private <T> Stream<T> rows(Function<Object[], T> made) {
+        return StreamSupport.stream(new RowSpliterator<>(this, schema().fields(), made, 0, rows()), false);
+    }
+
+    /** Rows from one number to another. */
+    private static final class RowSpliterator<T> implements Spliterator<T> {
+        private static final long SMALLEST = 1024;
+        private final Dataset dataset;
+        private final List<Field> fields;
+        private final Function<Object[], T> made;
+        private long next;
+        private final long end;
+
+        RowSpliterator(Dataset dataset, List<Field> fields, Function<Object[], T> made, long next, long end) {
+            this.dataset = dataset;
+            this.fields = fields;
+            this.made = made;
+            this.next = next;
+            this.end = end;
+        }
+
+        @Override
+        public boolean tryAdvance(java.util.function.Consumer<? super T> action) {
+            if (next >= end) {
+                return false;
+            }
+            long row = next++;
+            action.accept(made.apply(Native.call(call -> dataset.cells(call, fields, row))));
+            return true;
+        }
+
+        @Override
+        public Spliterator<T> trySplit() {
+            long half = (end - next) / 2;
+            if (half < SMALLEST) {
+                return null;
+            }
+            long start = next;
+            next += half;
+            return new RowSpliterator<>(dataset, fields, made, start, start + half);
+        }
+
+        @Override
+        public long estimateSize() {
+            return end - next;
+        }
+
+        @Override
+        public int characteristics() {
+            return ORDERED | SIZED | SUBSIZED | IMMUTABLE | NONNULL;
+        }
+    }
+
+    @Override
+    public Iterator<Row> iterator() {
+        return Spliterators.iterator(stream().spliterator());
+    }
+
+    // ---- columns ----
+
+    /**
+     * Returns a column.
+     *
+     * @param name its name
+     * @return the column
+     * @throws IllegalArgumentException if no column or several columns have the name
+     */
+    public Column column(String name) {
+        return column(schema().index(name));
+    }
+
+    /**
+     * Returns a column.
+     *
+     * @param index its index, from 0
+     * @return the column
+     * @throws IllegalArgumentException if there is no such column
+     */
+    public Column column(int index) {
+        List<Field> fields = schema().fields();
+        if (index < 0 || index >= fields.size()) {
+            throw new Failure.NoSuchColumn("no column " + index + "; there are " + fields.size());
+        }
+        return new Column(this, index, fields.get(index));
+    }
+
+    /**
+     * Returns all columns.
+     *
+     * @return an unmodifiable list
+     */
+    public List<Column> columns() {
+        return java.util.stream.IntStream.range(0, schema().fields().size()).mapToObj(this::column).toList();
+    }
+
+    // ---- other datasets ----
+
+    /**
+     * Returns the same rows with another lifetime.
+     *
+     * @param arena what ends it
+     * @return a dataset
+     */
+    public Dataset in(Arena arena) {
+        return Native.call(call ->
+                make(call, arena, (c, out) -> (int) Native.CLONE.invokeExact(handle, out, c.error)));
+    }
+
+    /**
+     * Selects columns.
+     *
+     * @param names their names, in the order that the result is to have
+     * @return a dataset
+     * @throws IllegalArgumentException if no column or several columns have a name
+     */
+    public Dataset select(String... names) {
+        return derived((call, out) -> (int) Native.SELECT_NAMES.invokeExact(
+                handle, call.texts(List.of(names)), (long) names.length, out, call.error));
+    }
+
+    /**
+     * Selects columns.
+     *
+     * @param columns their indexes, in the order that the result is to have
+     * @return a dataset
+     * @throws IllegalArgumentException if there is no such column
+     */
+    public Dataset select(int... columns) {
+        for (int column : columns) {
+            column(column);
+        }
+        long[] wide = Arrays.stream(columns).asLongStream().toArray();
+        return derived((call, out) -> (int) Native.SELECT.invokeExact(
+                handle, call.arena.allocateFrom(JAVA_LONG, wide), (long) wide.length, out, call.error));
+    }
+
+    /**
+     * Selects rows, or as many of them as there are.
+     *
+     * @param start the first row
+     * @param rows how many
+     * @return a dataset
+     * @throws IndexOutOfBoundsException if a number is negative
+     */
+    public Dataset slice(long start, long rows) {
+        if (start < 0 || rows < 0) {
+            throw new Failure.RowOutOfRange("rows " + start + " to " + start + " + " + rows + ": less than 0");
+        }
+        return derived((call, out) -> (int) Native.SLICE.invokeExact(handle, start, rows, out, call.error));
+    }
+
+    /**
+     * Selects the first rows.
+     *
+     * @param rows how many
+     * @return a dataset
+     */
+    public Dataset head(long rows) {
+        return slice(0, rows);
+    }
+
+    /**
+     * Selects the last rows.
+     *
+     * @param rows how many
+     * @return a dataset
+     */
+    public Dataset tail(long rows) {
+        return slice(Math.max(0, rows() - rows), rows);
+    }
+
+    /**
+     * Concatenates datasets without copying.
+     *
+     * @param datasets one or more; the result lives as long as the first
+     * @return a dataset
+     * @throws IllegalArgumentException if schemas differ, naming the first difference, or there are no datasets
+     */
+    public static Dataset concat(List<Dataset> datasets) {
+        if (datasets.isEmpty()) {
+            throw new Failure.InvalidArgument("there are no datasets to concatenate");
+        }
+        return datasets.get(0).derived((call, out) -> {
+            MemorySegment handles = call.arena.allocate(ADDRESS, datasets.size());
+            for (int i = 0; i < datasets.size(); i++) {
+                // Handles of its own, because addresses in memory keep nothing alive.
+                handles.setAtIndex(ADDRESS, i, datasets.get(i).in(call.arena).handle);
+            }
+            return (int) Native.CONCAT.invokeExact(handles, (long) datasets.size(), out, call.error);
+        });
+    }
+
+    /**
+     * Returns a dataset that includes the rows committed since; the same rows if there are none, or if the data can't
+     * grow. This dataset doesn't change.
+     *
+     * @return a dataset
+     */
+    public Dataset refresh() {
+        return Native.retry(call ->
+                make(call, arena, (c, out) -> (int) Native.REFRESH.invokeExact(handle, out, c.error)));
+    }
+
+    /**
+     * Copies rows by their numbers, in the given order.
+     *
+     * @param rows the numbers; negative ones count from the end
+     * @return a dataset in memory
+     * @throws IndexOutOfBoundsException naming the first number without a row
+     */
+    public Dataset take(long... rows) {
+        return derived((call, out) -> (int) Native.TAKE.invokeExact(
+                handle, call.arena.allocateFrom(JAVA_LONG, rows), (long) rows.length, out, call.error));
+    }
+
+    /**
+     * Copies distinct random rows, in the order drawn.
+     *
+     * @param rows how many
+     * @param seed the same one gives the same sample
+     * @return a dataset in memory
+     * @throws IllegalArgumentException if there are fewer rows
+     */
+    public Dataset sample(long rows, long seed) {
+        return derived((call, out) -> (int) Native.SAMPLE.invokeExact(handle, rows, seed, out, call.error));
+    }
+
+    /**
+     * Shuffles all rows: a view, which copies nothing until columns are used as a whole.
+     *
+     * @param seed the same one gives the same order
+     * @return a dataset
+     */
+    public Dataset shuffle(long seed) {
+        return derived((call, out) -> (int) Native.SHUFFLE.invokeExact(handle, seed, out, call.error));
+    }
+
+    /**
+     * Copies the rows for which a condition is true, in order. Of a table that is sorted by a column, reads only the rows
+     * within its bounds.
+     *
+     * @param condition such as {@code col("price").gt(100)}
+     * @return a dataset in memory
+     * @throws IllegalArgumentException if a column isn't there, or can't be compared with a value of that kind
+     */
+    public Dataset filter(Condition condition) {
+        return derived((call, out) ->
+                (int) Native.FILTER.invokeExact(handle, Conditions.build(call, condition), out, call.error));
+    }
+
+    /**
+     * Selects the rows whose value in the column that the table is sorted by lies between two others, both included, by
+     * binary search.
+     *
+     * @param low the least value; an integer also stands for a time in the column's unit
+     * @param high the greatest value
+     * @return a dataset
+     * @throws IllegalArgumentException if the dataset isn't of one sorted table, or a value is of another type
+     */
+    public Dataset between(Object low, Object high) {
+        Type type = sortedBy().isPresent() ? schema().fields().get(sortedBy().getAsInt()).type() : null;
+        return derived((call, out) -> {
+            MemorySegment values = call.arena.allocate(2 * Values.SIZE, 8);
+            MemorySegment second = values.asSlice(Values.SIZE);
+            Values.write(values, low, type, call::room);
+            Values.write(second, high, type, call::room);
+            return (int) Native.BETWEEN.invokeExact(handle, values, second, out, call.error);
+        });
+    }
+
+    /**
+     * Aggregates groups of rows with equal values, in one pass. The result has a row for each group, in order of first
+     * appearance: the columns {@code by}, then the aggregates.
+     *
+     * @param by names of the columns to group by; all rows are one group if there are none
+     * @param aggregates such as {@code Aggregate.mean("price")}
+     * @return a dataset in memory
+     * @throws IllegalArgumentException if a column isn't there, a sum overflows, or two columns would have one name
+     * @throws UnsupportedOperationException if a type can't be grouped, or has no such aggregate
+     */
+    public Dataset aggregate(List<String> by, Aggregate... aggregates) {
+        return aggregate(by, Optional.empty(), aggregates);
+    }
+
+    /**
+     * Aggregates groups of the rows for which a condition is true.
+     *
+     * @param by names of the columns to group by; all rows are one group if there are none
+     * @param where the condition, or empty for all rows
+     * @param aggregates such as {@code Aggregate.mean("price")}
+     * @return a dataset in memory
+     * @throws IllegalArgumentException as {@link #aggregate(List, Aggregate...)}
+     */
+    public Dataset aggregate(List<String> by, Optional<Condition> where, Aggregate... aggregates) {
+        return derived((call, out) -> {
+            MemorySegment condition = where.isPresent() ? Conditions.build(call, where.get()) : MemorySegment.NULL;
+            return (int) Native.AGGREGATE.invokeExact(
+                    handle, call.texts(by), (long) by.size(), condition, Aggregate.structs(call, aggregates),
+                    (long) aggregates.length, out, call.error);
+        });
+    }
+
+    /**
+     * Describes each column: rows for count, null_count, mean, std, min, 25%, 50%, 75% and max.
+     *
+     * @return a dataset in memory
+     */
+    public Dataset describe() {
+        return derived((call, out) -> (int) Native.DESCRIBE.invokeExact(handle, out, call.error));
+    }
+
+    /**
+     * Copies all rows into one record batch in memory, on all cores.
+     *
+     * @return a dataset in memory
+     * @throws UnsupportedOperationException if the dictionaries of the batches can't be unified
+     */
+    public Dataset collect() {
+        return derived((call, out) -> (int) Native.COLLECT.invokeExact(handle, out, call.error));
+    }
+
+    /**
+     * Lists the IPC messages of the files in order, a row for each: kind, offset, metadata_offset, metadata_length,
+     * body_offset, body_length, version, rows, dictionary, is_delta, compression, fields, nodes, buffers, metadata.
+     *
+     * @return a dataset in memory
+     * @throws UnsupportedOperationException if the rows are in memory
+     */
+    public Dataset messages() {
+        return derived((call, out) -> (int) Native.MESSAGES.invokeExact(handle, out, call.error));
+    }
+
+    /** Counts the values of a column. */
+    Dataset valueCounts(long column) {
+        return derived((call, out) -> (int) Native.VALUE_COUNTS.invokeExact(handle, column, out, call.error));
+    }
+
+    // ---- the rest ----
+
+    /**
+     * Checks all values.
+     *
+     * @throws Failure.InvalidData naming path, batch, column and row
+     */
+    public void validate() {
+        Native.run(call -> call.check((int) Native.VALIDATE.invokeExact(
+                handle, MemorySegment.NULL, MemorySegment.NULL, call.error)));
+    }
+
+    /**
+     * Writes an Arrow IPC file or stream, replacing what is at the path atomically.
+     *
+     * @param path where
+     * @param options how
+     * @throws IOException if it can't be written
+     * @throws Failure.InvalidData if a value is damaged
+     */
+    public void write(Path path, WriteOptions options) throws IOException {
+        Native.callOnPath(call -> {
+            call.check((int) Native.WRITE.invokeExact(
+                    handle, call.text(path.toString()), options.struct(call.arena), call.error));
+            return null;
+        });
+    }
+
+    /**
+     * Writes an Arrow IPC file, replacing what is at the path atomically.
+     *
+     * @param path where
+     * @throws IOException if it can't be written
+     * @throws Failure.InvalidData if a value is damaged
+     */
+    public void write(Path path) throws IOException {
+        write(path, WriteOptions.FILE);
+    }
+
+    /**
+     * Follows the table: returns its rows from one on, and waits for those that are committed later.
+     *
+     * @param start the number of the first row; -1 for the next one committed
+     * @return a follower
+     * @throws IllegalArgumentException if the dataset is not a whole table
+     */
+    public Follow follow(long start) {
+        return new Follow(this, start);
+    }
+
+    /**
+     * Exports all batches as a {@code struct ArrowArrayStream} of Arrow's C stream interface. Buffers are shared with the
+     * mapping; values are checked batch by batch. The caller releases the stream and its arrays, which keep what they
+     * need.
+     *
+     * @param stream the struct to fill, 40 bytes
+     */
+    public void exportStream(MemorySegment stream) {
+        Native.run(call -> call.check((int) Native.STREAM.invokeExact(handle, 0, stream, call.error)));
+    }
+
+    /**
+     * Formats the dataset as a table: its first and last rows.
+     *
+     * @param rows the most rows to show
+     * @param width the most characters of a line
+     * @return lines of text
+     */
+    public String display(long rows, long width) {
+        return Native.call(call -> {
+            call.check((int) Native.DISPLAY.invokeExact(handle, rows, width, call.out, call.error));
+            return call.takeText();
+        });
+    }
+
+    /** Returns {@code display(10, 100)}. */
+    @Override
+    public String toString() {
+        return display(10, 100);
+    }
+
+    /**
+     * Returns the only row.
+     *
+     * @return the row
+     * @throws NoSuchElementException if there isn't exactly one
+     */
+    public Row only() {
+        if (rows() != 1) {
+            throw new NoSuchElementException("there are " + rows() + " rows, not one");
+        }
+        return row(0);
+    }
+}

@@ -1,0 +1,84 @@
+package dev.arrowwood;
+
+import java.util.List;
+import java.util.stream.DoubleStream;
+import java.util.stream.IntStream;
+import java.util.stream.LongStream;
+
+/** A column of numbers as {@code double}, in place. Obtained from {@link Column#asDouble}. */
+public final class DoubleColumn {
+    private final Column column;
+    private final Numbers numbers;
+    private final Numbers.ToDouble reader;
+
+    DoubleColumn(Column column) {
+        this.column = column;
+        this.reader = Numbers.doubles(column.field());
+        this.numbers = new Numbers(column);
+    }
+
+    /**
+     * Returns the number of rows.
+     *
+     * @return the number
+     */
+    public long rows() {
+        return numbers.rows();
+    }
+
+    /**
+     * Returns a value.
+     *
+     * @param row its row, from 0
+     * @return the value
+     * @throws IndexOutOfBoundsException if there is no such row
+     * @throws IllegalStateException if it is null
+     */
+    public double get(long row) {
+        int chunk = numbers.chunk(row);
+        return reader.get(numbers.values(chunk), numbers.place(chunk, row));
+    }
+
+    /**
+     * Returns whether a value is null.
+     *
+     * @param row its row, from 0
+     * @return whether it is
+     * @throws IndexOutOfBoundsException if there is no such row
+     */
+    public boolean isNull(long row) {
+        return numbers.isNull(row);
+    }
+
+    /**
+     * Returns the sum of the values that aren't null, by the library.
+     *
+     * @return the sum, 0 if there are no values
+     */
+    public double sum() {
+        return column.sum().doubleValue();
+    }
+
+    /**
+     * Returns the values that aren't null.
+     *
+     * @return a stream, which can be parallel
+     */
+    public DoubleStream stream() {
+        List<Chunk> chunks = numbers.chunks();
+        return IntStream.range(0, chunks.size()).boxed().flatMapToDouble(chunk -> {
+            LongStream rows = LongStream.range(0, chunks.get(chunk).rows());
+            LongStream valid = chunks.get(chunk).validity().isEmpty() ? rows : rows.filter(chunks.get(chunk)::isValid);
+            return valid.mapToDouble(row -> reader.get(numbers.values(chunk), row));
+        });
+    }
+
+    /**
+     * Returns the memory of the column, as {@link Column#chunks()}.
+     *
+     * @return an unmodifiable list, a chunk for each batch
+     */
+    public List<Chunk> chunks() {
+        return column.chunks();
+    }
+}

@@ -1,0 +1,338 @@
+package dev.arrowwood;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileSystemException;
+import java.nio.file.NoSuchFileException;
+import java.util.OptionalInt;
+
+/**
+ * What all exceptions of Arrowwood have in common. Each extends the class of the JDK that is caught for such a mistake
+ * anyway, so {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
+ *
+ * <p>Messages say what was being done to which path, what was expected and found, and what to do. Methods that take a path
+ * throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are checked; all other methods throw
+ * {@link Io} instead, with one of these as its cause.
+ */
+public sealed interface Failure {
+    /**
+     * Returns the kind of failure.
+     *
+     * @return its code
+     */
+    Code code();
+
+    /**
+     * Returns the message.
+     *
+     * @return what {@link Throwable#getMessage} returns
+     */
+    String getMessage();
+
+    /**
+     * Returns the {@code errno} of the system call that failed.
+     *
+     * @return the number, or empty if no system call failed
+     */
+    default OptionalInt osError() {
+        return OptionalInt.empty();
+    }
+
+    /** Kinds of failures: {@code arrowwood_error_code} of the C library. */
+    enum Code {
+        /** No such file, or no file matches. */
+        NOT_FOUND,
+        /** The operating system refused access. */
+        PERMISSION_DENIED,
+        /** The bytes are not what the Arrow format says they must be. */
+        INVALID_DATA,
+        /** Valid, but not supported by this version. */
+        UNSUPPORTED,
+        /** Two schemas that must agree differ. */
+        SCHEMA_MISMATCH,
+        /** No column of that name or number. */
+        COLUMN_NOT_FOUND,
+        /** No row, batch or item of that number. */
+        ROW_OUT_OF_RANGE,
+        /** An argument has an invalid value. */
+        INVALID_ARGUMENT,
+        /** The writer is unusable after an earlier failure. */
+        CLOSED,
+        /** Another process writes the table, or something is still in use. */
+        BUSY,
+        /** A mapped file was truncated or overwritten. */
+        FILE_CHANGED,
+        /** A copy is needed, and the options forbid it. */
+        COPY_NEEDED,
+        /** Any other failure of the operating system. */
+        IO,
+        /** A bug in Arrowwood; the message says where. */
+        INTERNAL;
+
+        /** Returns the code of a number of the C library. */
+        static Code of(int number) {
+            return number > 0 && number <= values().length ? values()[number - 1] : INTERNAL;
+        }
+    }
+
+    /** Returns a number of the system as it is shown: 0 means none. */
+    private static OptionalInt shown(int osError) {
+        return osError == 0 ? OptionalInt.empty() : OptionalInt.of(osError);
+    }
+
+    /** There is no such file, or no file matches. */
+    final class NotFound extends NoSuchFileException implements Failure {
+        private static final long serialVersionUID = 1;
+        private final int osError;
+
+        NotFound(String message, int osError) {
+            super(null, null, message);
+            this.osError = osError;
+        }
+
+        @Override
+        public Code code() {
+            return Code.NOT_FOUND;
+        }
+
+        @Override
+        public String getMessage() {
+            return getReason();
+        }
+
+        @Override
+        public OptionalInt osError() {
+            return shown(osError);
+        }
+    }
+
+    /** The operating system refused access. */
+    final class AccessDenied extends AccessDeniedException implements Failure {
+        private static final long serialVersionUID = 1;
+        private final int osError;
+
+        AccessDenied(String message, int osError) {
+            super(null, null, message);
+            this.osError = osError;
+        }
+
+        @Override
+        public Code code() {
+            return Code.PERMISSION_DENIED;
+        }
+
+        @Override
+        public String getMessage() {
+            return getReason();
+        }
+
+        @Override
+        public OptionalInt osError() {
+            return shown(osError);
+        }
+    }
+
+    /** Any other failure of the operating system. */
+    final class FileSystem extends FileSystemException implements Failure {
+        private static final long serialVersionUID = 1;
+        private final int osError;
+
+        FileSystem(String message, int osError) {
+            super(null, null, message);
+            this.osError = osError;
+        }
+
+        @Override
+        public Code code() {
+            return Code.IO;
+        }
+
+        @Override
+        public String getMessage() {
+            return getReason();
+        }
+
+        @Override
+        public OptionalInt osError() {
+            return shown(osError);
+        }
+    }
+
+    /** A failure of the operating system, from a method that doesn't take a path. */
+    final class Io extends UncheckedIOException implements Failure {
+        private static final long serialVersionUID = 1;
+        private final Code code;
+        private final int osError;
+
+        Io(IOException cause, Code code, int osError) {
+            super(cause.getMessage(), cause);
+            this.code = code;
+            this.osError = osError;
+        }
+
+        @Override
+        public Code code() {
+            return code;
+        }
+
+        @Override
+        public OptionalInt osError() {
+            return shown(osError);
+        }
+    }
+
+    /** The bytes are not what the Arrow format says they must be. */
+    final class InvalidData extends RuntimeException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        InvalidData(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.INVALID_DATA;
+        }
+    }
+
+    /** Valid, but not supported by this version. */
+    final class Unsupported extends UnsupportedOperationException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        Unsupported(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.UNSUPPORTED;
+        }
+    }
+
+    /** Two schemas that must agree differ; the message names the first difference. */
+    final class SchemaMismatch extends IllegalArgumentException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        SchemaMismatch(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.SCHEMA_MISMATCH;
+        }
+    }
+
+    /** There is no column of that name or number; the message names those there are. */
+    final class NoSuchColumn extends IllegalArgumentException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        NoSuchColumn(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.COLUMN_NOT_FOUND;
+        }
+    }
+
+    /** There is no row, batch or item of that number. */
+    final class RowOutOfRange extends IndexOutOfBoundsException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        RowOutOfRange(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.ROW_OUT_OF_RANGE;
+        }
+    }
+
+    /** An argument has an invalid value. */
+    final class InvalidArgument extends IllegalArgumentException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        InvalidArgument(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.INVALID_ARGUMENT;
+        }
+    }
+
+    /** The writer or follower is closed, or unusable after an earlier failure. */
+    final class Closed extends IllegalStateException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        Closed(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.CLOSED;
+        }
+    }
+
+    /** Another process writes the table, or something is still in use. */
+    final class Busy extends IllegalStateException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        Busy(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.BUSY;
+        }
+    }
+
+    /** A mapped file was truncated or overwritten; open it again. */
+    final class FileChanged extends RuntimeException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        FileChanged(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.FILE_CHANGED;
+        }
+    }
+
+    /** A copy is needed, and {@link ReadOption#STRICT} forbids it. */
+    final class CopyNeeded extends RuntimeException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        CopyNeeded(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.COPY_NEEDED;
+        }
+    }
+
+    /** A bug in Arrowwood; the message says where. */
+    final class Internal extends RuntimeException implements Failure {
+        private static final long serialVersionUID = 1;
+
+        Internal(String message) {
+            super(message);
+        }
+
+        @Override
+        public Code code() {
+            return Code.INTERNAL;
+        }
+    }
+}

@@ -1,0 +1,199 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Flow;
+
+/**
+ * Returns new rows of a table as they are committed, by any process. Obtained from {@link Dataset#follow}.
+ *
+ * <pre>{@code
+ * try (Follow follow = dataset.follow(0)) {
+ *     for (Dataset rows : follow) {
+ *         System.out.println(rows.rows());
+ *     }
+ * }
+ * }</pre>
+ *
+ * <p>Threads sleep while they wait; virtual threads release their carrier. Closing the follower from another thread ends
+ * all waiting within a quarter of a second. Each dataset of rows lives as long as anything refers to it, also when the
+ * follower is closed.
+ */
+public final class Follow implements AutoCloseable, Iterable<Dataset> {
+    /** How long a thread waits inside the library, which doesn't notice interrupts. */
+    private static final long STEP = 250;
+
+    /** Waits for virtual threads, whose carriers a call would hold. */
+    private static final ExecutorService WAITERS =
+            Executors.newCachedThreadPool(Thread.ofPlatform().daemon().name("arrowwood-follow-", 0).factory());
+
+    private final Dataset table;
+    private final long start;
+    private final Owned owned;
+    private volatile boolean closing;
+
+    Follow(Dataset table, long start) {
+        this.table = table;
+        this.start = start;
+        MemorySegment handle = Native.retry(call -> {
+            call.check((int) Native.FOLLOW.invokeExact(table.handle(), start, call.out, call.error));
+            return call.out.get(ADDRESS, 0);
+        });
+        this.owned = new Owned(this, "follower", handle, Native.FOLLOWER_FREE);
+    }
+
+    /**
+     * Returns the rows committed since the last call, as soon as there are any.
+     *
+     * @param timeout how long to wait; zero doesn't wait
+     * @return the rows, or empty if none were committed in time
+     * @throws InterruptedException if the thread is interrupted while it waits
+     * @throws IllegalStateException if the follower is closed, also while waiting
+     * @throws Failure.FileChanged if the table was removed, or its last segment truncated
+     */
+    public Optional<Dataset> next(Duration timeout) throws InterruptedException {
+        long end = saturatedAdd(System.nanoTime(), timeout);
+        Optional<Dataset> rows = step(0);
+        while (rows.isEmpty()) {
+            long left = (end - System.nanoTime() + 999_999) / 1_000_000;
+            if (left <= 0) {
+                break;
+            }
+            if (Thread.interrupted()) {
+                throw new InterruptedException();
+            }
+            rows = await(Math.min(left, STEP));
+        }
+        return rows;
+    }
+
+    /** At most 146 years from now. */
+    private static long saturatedAdd(long now, Duration timeout) {
+        boolean isLong = timeout.compareTo(Duration.ofNanos(Long.MAX_VALUE / 2)) > 0;
+        return now + (isLong ? Long.MAX_VALUE / 2 : Math.max(0, timeout.toNanos()));
+    }
+
+    private Optional<Dataset> await(long millis) throws InterruptedException {
+        if (!Thread.currentThread().isVirtual()) {
+            return step(millis);
+        }
+        try {
+            return CompletableFuture.supplyAsync(() -> step(millis), WAITERS).get();
+        } catch (ExecutionException e) {
+            switch (e.getCause()) {
+                case RuntimeException failure -> throw failure;
+                case Error error -> throw error;
+                default -> throw new AssertionError(e);
+            }
+        }
+    }
+
+    private Optional<Dataset> step(long millis) {
+        if (closing) {
+            throw new Failure.Closed("the follower is closed");
+        }
+        MemorySegment handle = owned.lock();
+        try {
+            return Native.retry(call -> {
+                call.check((int) Native.FOLLOWER_NEXT.invokeExact(handle, millis, call.out, call.error));
+                MemorySegment rows = call.out.get(ADDRESS, 0);
+                return rows.address() == 0 ? Optional.empty() : Optional.of(Dataset.take(rows, null));
+            });
+        } finally {
+            owned.unlock(this);
+        }
+    }
+
+    /**
+     * Returns the number of the row after the last one returned.
+     *
+     * @return the number
+     */
+    public long nextRow() {
+        MemorySegment handle = owned.lock();
+        try {
+            return Native.call(call -> {
+                call.check((int) Native.FOLLOWER_NEXT_ROW.invokeExact(handle, call.out, call.error));
+                return call.out.get(JAVA_LONG, 0);
+            });
+        } finally {
+            owned.unlock(this);
+        }
+    }
+
+    /**
+     * Returns the rows of each call of {@link #next}, waiting without end. The iteration ends when the follower is closed
+     * from another thread, or the thread is interrupted; it remains interrupted.
+     *
+     * @return an iterator, which shares the follower's place
+     */
+    @Override
+    public Iterator<Dataset> iterator() {
+        return new Iterator<>() {
+            private Optional<Dataset> ahead = Optional.empty();
+
+            @Override
+            public boolean hasNext() {
+                while (ahead.isEmpty() && !isClosed()) {
+                    try {
+                        ahead = Follow.this.next(Duration.ofDays(1));
+                    } catch (InterruptedException e) {
+                        Thread.currentThread().interrupt();
+                        return false;
+                    } catch (Failure.Closed e) {
+                        return false;
+                    }
+                }
+                return ahead.isPresent();
+            }
+
+            @Override
+            public Dataset next() {
+                if (!hasNext()) {
+                    throw new NoSuchElementException("the follower is closed, or the thread interrupted");
+                }
+                Dataset rows = ahead.get();
+                ahead = Optional.empty();
+                return rows;
+            }
+        };
+    }
+
+    /**
+     * Returns a publisher of the rows from this follower's start on. Each subscriber gets all of them, in a thread of its
+     * own, no faster than it requests; it is completed when this follower is closed.
+     *
+     * @return the publisher
+     */
+    public Flow.Publisher<Dataset> publisher() {
+        return subscriber -> Subscription.start(this, subscriber);
+    }
+
+    Follow again() {
+        return new Follow(table, start);
+    }
+
+    boolean isClosed() {
+        return closing || owned.isClosed();
+    }
+
+    /** Ends the follower. Waits for a call in another thread, at most a quarter of a second. */
+    @Override
+    public void close() {
+        closing = true;
+        MemorySegment handle = owned.take();
+        if (handle != null) {
+            Native.free(Native.FOLLOWER_FREE, handle);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+package dev.arrowwood;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Locale;
+import java.util.Optional;
+
+/**
+ * Finds and loads {@code libarrowwood}: the file that {@code -Darrowwood.library} names, else the first of that name on
+ * {@code java.library.path}, else the one inside the jar, which is extracted to {@code -Darrowwood.tmpdir} or
+ * {@code java.io.tmpdir} and deleted once it is loaded.
+ */
+final class Library {
+    /** The ABI version that this code is written for: {@code ARROWWOOD_ABI_VERSION} of the header. */
+    static final int ABI = 1;
+
+    private static final Linker LINKER = Linker.nativeLinker();
+    private static final Source SOURCE = load();
+
+    private Library() {}
+
+    /** Loaded symbols, and where they are from. */
+    private record Source(SymbolLookup symbols, String from) {}
+
+    /** Returns the handle of a function of the library. */
+    static MethodHandle function(String name, FunctionDescriptor descriptor, Linker.Option... options) {
+        return function(SOURCE, name, descriptor, options);
+    }
+
+    /** Returns the address of a function of the library. */
+    static MemorySegment address(String name) {
+        return address(SOURCE, name);
+    }
+
+    private static MethodHandle function(
+            Source source, String name, FunctionDescriptor descriptor, Linker.Option... options) {
+        return LINKER.downcallHandle(address(source, name), descriptor, options);
+    }
+
+    private static MemorySegment address(Source source, String name) {
+        return source.symbols.find(name).orElseThrow(() -> new UnsatisfiedLinkError(
+                source.from + " has no function " + name + ": it is older than this jar, or not Arrowwood's library. "
+                        + remedy()));
+    }
+
+    private static Source load() {
+        String named = System.getProperty("arrowwood.library");
+        if (named != null) {
+            return open(Path.of(named), "-Darrowwood.library=" + named);
+        }
+        Optional<Path> installed = onLibraryPath();
+        if (installed.isPresent()) {
+            return open(installed.get(), installed.get() + " (of java.library.path)");
+        }
+        return extracted();
+    }
+
+    private static Optional<Path> onLibraryPath() {
+        String name = System.mapLibraryName("arrowwood");
+        for (String folder : System.getProperty("java.library.path", "").split(File.pathSeparator)) {
+            if (!folder.isEmpty() && Files.isRegularFile(Path.of(folder, name))) {
+                return Optional.of(Path.of(folder, name));
+            }
+        }
+        return Optional.empty();
+    }
+
+    private static Source open(Path path, String from) {
+        if (!Files.isRegularFile(path)) {
+            throw new UnsatisfiedLinkError(from + ": no such file. " + remedy());
+        }
+        SymbolLookup symbols;
+        try {
+            symbols = SymbolLookup.libraryLookup(path.toAbsolutePath(), Arena.global());
+        } catch (IllegalArgumentException e) {
+            UnsatisfiedLinkError error = new UnsatisfiedLinkError(from + ": can't be loaded: is it a shared library for "
+                    + platform() + ", in a folder from which files may be executed? " + remedy());
+            error.initCause(e);
+            throw error;
+        }
+        Source source = new Source(symbols, from);
+        checkVersion(source);
+        return source;
+    }
+
+    private static void checkVersion(Source source) {
+        MethodHandle version =
+                function(source, "arrowwood_abi_version", FunctionDescriptor.of(ValueLayout.JAVA_INT));
+        int abi;
+        try {
+            abi = (int) version.invokeExact();
+        } catch (Throwable e) {
+            throw new AssertionError(e);
+        }
+        if (abi != ABI) {
+            throw new UnsatisfiedLinkError(source.from + " has ABI version " + abi + ", this jar needs " + ABI
+                    + ": use the library and the jar of the same release. " + remedy());
+        }
+    }
+
+    private static Source extracted() {
+        String resource = "/native/" + platform() + "/" + System.mapLibraryName("arrowwood");
+        String folder = System.getProperty("arrowwood.tmpdir", System.getProperty("java.io.tmpdir"));
+        Path path = null;
+        try (InputStream library = Library.class.getResourceAsStream(resource)) {
+            if (library == null) {
+                throw new UnsatisfiedLinkError("the jar has no library for " + platform() + ". " + remedy());
+            }
+            path = Files.createTempFile(Path.of(folder), "arrowwood", ".so");
+            try (var file = Files.newOutputStream(path)) {
+                library.transferTo(file);
+            }
+            return open(path, "the library of the jar, extracted to " + folder);
+        } catch (IOException e) {
+            UnsatisfiedLinkError error = new UnsatisfiedLinkError("can't extract the library of the jar to " + folder
+                    + ": " + e + ". Name another folder with -Darrowwood.tmpdir=FOLDER.");
+            error.initCause(e);
+            throw error;
+        } finally {
+            discard(path);
+        }
+    }
+
+    /** Removes an extracted file; what is mapped of it remains. */
+    private static void discard(Path path) {
+        try {
+            if (path != null) {
+                Files.deleteIfExists(path);
+            }
+        } catch (IOException e) {
+            path.toFile().deleteOnExit();
+        }
+    }
+
+    /** Returns {@code linux-x86_64} and the like. */
+    private static String platform() {
+        String os = System.getProperty("os.name").toLowerCase(Locale.ROOT).split(" ")[0];
+        String architecture = System.getProperty("os.arch");
+        return os + "-" + (architecture.equals("amd64") ? "x86_64" : architecture);
+    }
+
+    private static String remedy() {
+        return "Build the library with `make install-c`, and name it with -Darrowwood.library=PATH, or extract that of the "
+                + "jar elsewhere with -Darrowwood.tmpdir=FOLDER.";
+    }
+}

@@ -1,0 +1,9 @@
+package dev.arrowwood;
+
+/**
+ * A value of a union.
+ *
+ * @param name the name of the member that it is of
+ * @param value the value, which may be null
+ */
+public record Member(String name, Object value) {}

@@ -1,0 +1,350 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+
+/** The functions of {@code arrowwood.h}, and how they are called: results in an out parameter, failures as exceptions. */
+final class Native {
+    static final MethodHandle VERSION = Library.function("arrowwood_version", FunctionDescriptor.of(ADDRESS));
+    static final MethodHandle ERROR_CLEAR = frees("arrowwood_error_clear");
+    static final MethodHandle STRING_FREE = frees("arrowwood_string_free");
+    static final MethodHandle LEAVE_SIGBUS_ALONE = function("arrowwood_leave_sigbus_alone");
+    static final MethodHandle COPY = function("arrowwood_copy", ADDRESS, ADDRESS, JAVA_LONG);
+
+    static final MethodHandle OPEN = function("arrowwood_open", ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle OPEN_PATHS = function("arrowwood_open_paths", ADDRESS, JAVA_LONG, ADDRESS, ADDRESS);
+    static final MethodHandle OPEN_MEMORY =
+            function("arrowwood_open_memory", ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle IMPORT_STREAM = function("arrowwood_import_stream", ADDRESS, ADDRESS);
+    static final MethodHandle READ_CSV = function("arrowwood_read_csv", ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle WRITE = function("arrowwood_write", ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle SCHEMA_PARSE = function("arrowwood_schema_parse", ADDRESS, ADDRESS);
+
+    static final MethodHandle DATASET_FREE = frees("arrowwood_dataset_free");
+    static final MethodHandle CLONE = function("arrowwood_dataset_clone", ADDRESS, ADDRESS);
+    static final MethodHandle ROWS = function("arrowwood_dataset_rows", ADDRESS, ADDRESS);
+    static final MethodHandle BATCHES = function("arrowwood_dataset_batches", ADDRESS, ADDRESS);
+    static final MethodHandle SCHEMA = function("arrowwood_dataset_schema", ADDRESS, ADDRESS);
+    static final MethodHandle FIRST_ROW = function("arrowwood_dataset_first_row", ADDRESS, ADDRESS);
+    static final MethodHandle SORTED_BY = function("arrowwood_dataset_sorted_by", ADDRESS, ADDRESS);
+    static final MethodHandle BYTES = function("arrowwood_dataset_bytes", ADDRESS, ADDRESS);
+    static final MethodHandle FOOTPRINT =
+            function("arrowwood_dataset_footprint", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle SELECT = function("arrowwood_dataset_select", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle SELECT_NAMES =
+            function("arrowwood_dataset_select_names", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle SLICE = function("arrowwood_dataset_slice", ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
+    static final MethodHandle CONCAT = function("arrowwood_dataset_concat", ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle REFRESH = function("arrowwood_dataset_refresh", ADDRESS, ADDRESS);
+    static final MethodHandle CELLS = function("arrowwood_dataset_cells", ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG);
+    static final MethodHandle VALUE =
+            function("arrowwood_dataset_value", ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle DISPLAY = function("arrowwood_dataset_display", ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
+    static final MethodHandle MESSAGES = function("arrowwood_dataset_messages", ADDRESS, ADDRESS);
+    static final MethodHandle VALIDATE = function("arrowwood_dataset_validate", ADDRESS, ADDRESS, ADDRESS);
+
+    static final MethodHandle STREAM = function("arrowwood_dataset_stream", ADDRESS, JAVA_INT, ADDRESS);
+    static final MethodHandle CHUNKS =
+            function("arrowwood_dataset_chunks", ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle CHUNKS_FREE = frees("arrowwood_chunks_free");
+
+    static final MethodHandle REDUCE = function("arrowwood_dataset_reduce", ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
+    static final MethodHandle QUANTILE =
+            function("arrowwood_dataset_quantile", ADDRESS, JAVA_LONG, JAVA_DOUBLE, ADDRESS);
+    static final MethodHandle APPROX_QUANTILE =
+            function("arrowwood_dataset_approx_quantile", ADDRESS, JAVA_LONG, JAVA_DOUBLE, ADDRESS);
+    static final MethodHandle TAKE = function("arrowwood_dataset_take", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle SAMPLE = function("arrowwood_dataset_sample", ADDRESS, JAVA_LONG, JAVA_LONG, ADDRESS);
+    static final MethodHandle SHUFFLE = function("arrowwood_dataset_shuffle", ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle BETWEEN = function("arrowwood_dataset_between", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle VALUE_COUNTS = function("arrowwood_dataset_value_counts", ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle DESCRIBE = function("arrowwood_dataset_describe", ADDRESS, ADDRESS);
+    static final MethodHandle COLLECT = function("arrowwood_dataset_collect", ADDRESS, ADDRESS);
+    static final MethodHandle FILTER = function("arrowwood_dataset_filter", ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle AGGREGATE = function(
+            "arrowwood_dataset_aggregate", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+
+    static final MethodHandle COMPARE = function("arrowwood_predicate_compare", ADDRESS, JAVA_INT, ADDRESS, ADDRESS);
+    static final MethodHandle IN = function("arrowwood_predicate_in", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle IS_NULL = function("arrowwood_predicate_null", ADDRESS, ADDRESS);
+    static final MethodHandle AND = function("arrowwood_predicate_and", ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle OR = function("arrowwood_predicate_or", ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle NOT = function("arrowwood_predicate_not", ADDRESS, ADDRESS);
+    static final MethodHandle PREDICATE_FREE = frees("arrowwood_predicate_free");
+
+    static final MethodHandle WRITER_OPEN = function("arrowwood_writer_open", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_SCHEMA = function("arrowwood_writer_schema", ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_APPEND_STREAM = function("arrowwood_writer_append_stream", ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_APPEND_DATASET = function("arrowwood_writer_append_dataset", ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_APPEND_ROW =
+            function("arrowwood_writer_append_row", ADDRESS, ADDRESS, JAVA_LONG);
+    static final MethodHandle WRITER_COMMIT = function("arrowwood_writer_commit", ADDRESS, JAVA_INT);
+    static final MethodHandle WRITER_SYNC = function("arrowwood_writer_sync", ADDRESS);
+    static final MethodHandle WRITER_ROLLBACK = function("arrowwood_writer_rollback", ADDRESS);
+    static final MethodHandle WRITER_PROGRESS = function("arrowwood_writer_progress", ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_COMPACT =
+            function("arrowwood_writer_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_DROP_BEFORE =
+            function("arrowwood_writer_drop_before", ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle WRITER_CLOSE = function("arrowwood_writer_close", ADDRESS);
+    static final MethodHandle WRITER_FREE = frees("arrowwood_writer_free");
+
+    static final MethodHandle FOLLOW = function("arrowwood_follow", ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle FOLLOWER_NEXT = function("arrowwood_follower_next", ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle FOLLOWER_NEXT_ROW = function("arrowwood_follower_next_row", ADDRESS, ADDRESS);
+    static final MethodHandle FOLLOWER_FREE = frees("arrowwood_follower_free");
+
+    static final MethodHandle CHECK = function("arrowwood_check", ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle REPAIR =
+            function("arrowwood_repair", ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle COMPACT = function("arrowwood_compact", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle TABLE_STAT = function("arrowwood_table_stat", ADDRESS, ADDRESS);
+
+    /** {@code ENOMEM}, {@code ENFILE} and {@code EMFILE} of Linux: memory, mappings or descriptors have run out. */
+    private static final int[] EXHAUSTED = {12, 23, 24};
+
+    private static final int RETRIES = 8;
+
+    private Native() {}
+
+    /** The handle of a function with these parameters and an error behind them, which returns a code. */
+    private static MethodHandle function(String name, MemoryLayout... parameters) {
+        return Library.function(name, FunctionDescriptor.of(JAVA_INT, parameters).appendArgumentLayouts(ADDRESS));
+    }
+
+    private static MethodHandle frees(String name) {
+        return Library.function(name, FunctionDescriptor.ofVoid(ADDRESS));
+    }
+
+    /** What is done with the library in one call. */
+    interface Work<T> {
+        T run(Call call) throws Throwable;
+    }
+
+    /** As {@link Work}, without a result. */
+    interface Deed {
+        void run(Call call) throws Throwable;
+    }
+
+    /** Room for a result and an error, until the call is over. */
+    static final class Call implements AutoCloseable {
+        private static final long RESULT = 64;
+
+        final Arena arena = Arena.ofConfined();
+        /** Room for results, 64 bytes of zeroes. */
+        final MemorySegment out;
+        /** An empty {@code arrowwood_error}. */
+        final MemorySegment error;
+
+        private Call() {
+            MemorySegment room = arena.allocate(RESULT + 16, 8);
+            out = room.asSlice(0, RESULT);
+            error = room.asSlice(RESULT, 16);
+        }
+
+        /** Throws what a code and the error say. */
+        void check(int code) throws Throwable {
+            if (code != 0) {
+                throw failure(error);
+            }
+        }
+
+        /** Text as NUL-terminated UTF-8. */
+        MemorySegment text(String text) {
+            if (text.indexOf('\0') >= 0) {
+                throw new Failure.InvalidArgument("a name or path with a NUL character: " + text.replace('\0', '?'));
+            }
+            return arena.allocateFrom(text);
+        }
+
+        /** An array of texts; NULL if there are none. */
+        MemorySegment texts(Iterable<String> texts) {
+            var pointers = new java.util.ArrayList<MemorySegment>();
+            texts.forEach(text -> pointers.add(text(text)));
+            if (pointers.isEmpty()) {
+                return MemorySegment.NULL;
+            }
+            MemorySegment array = arena.allocate(ADDRESS, pointers.size());
+            for (int i = 0; i < pointers.size(); i++) {
+                array.setAtIndex(ADDRESS, i, pointers.get(i));
+            }
+            return array;
+        }
+
+        /** Bytes, until the call is over. */
+        MemorySegment room(byte[] bytes) {
+            return arena.allocateFrom(java.lang.foreign.ValueLayout.JAVA_BYTE, bytes);
+        }
+
+        /** Takes a string of the library out of {@link #out}. */
+        String takeText() throws Throwable {
+            MemorySegment text = out.get(ADDRESS, 0);
+            try {
+                return string(text);
+            } finally {
+                STRING_FREE.invokeExact(text);
+            }
+        }
+
+        /** Reads bytes that may be mapped from a file. */
+        byte[] bytes(long address, long length) throws Throwable {
+            if (length == 0) {
+                return new byte[0];
+            }
+            if (length > Integer.MAX_VALUE - 8) {
+                throw new Failure.Unsupported("a value of " + length + " bytes is too long for a Java array");
+            }
+            MemorySegment copy = arena.allocate(length);
+            check((int) COPY.invokeExact(copy, MemorySegment.ofAddress(address), length, error));
+            return copy.toArray(java.lang.foreign.ValueLayout.JAVA_BYTE);
+        }
+
+        @Override
+        public void close() {
+            arena.close();
+        }
+    }
+
+    /** The exception of an error that the library has filled, which is cleared. */
+    static RuntimeException failure(MemorySegment error) throws Throwable {
+        MemorySegment message = error.get(ADDRESS, 8);
+        String text = message.address() == 0 ? "no message" : string(message);
+        RuntimeException failure = failure(error.get(JAVA_INT, 0), error.get(JAVA_INT, 4), text);
+        ERROR_CLEAR.invokeExact(error);
+        return failure;
+    }
+
+    /** Creates the exception of a failed call; that of a system call is unchecked. */
+    private static RuntimeException failure(int number, int osError, String message) {
+        Failure.Code code = Failure.Code.of(number);
+        return switch (code) {
+            case NOT_FOUND -> new Failure.Io(new Failure.NotFound(message, osError), code, osError);
+            case PERMISSION_DENIED -> new Failure.Io(new Failure.AccessDenied(message, osError), code, osError);
+            case IO -> new Failure.Io(new Failure.FileSystem(message, osError), code, osError);
+            case INVALID_DATA -> new Failure.InvalidData(message);
+            case UNSUPPORTED -> new Failure.Unsupported(message);
+            case SCHEMA_MISMATCH -> new Failure.SchemaMismatch(message);
+            case COLUMN_NOT_FOUND -> new Failure.NoSuchColumn(message);
+            case ROW_OUT_OF_RANGE -> new Failure.RowOutOfRange(message);
+            case INVALID_ARGUMENT -> new Failure.InvalidArgument(message);
+            case CLOSED -> new Failure.Closed(message);
+            case BUSY -> new Failure.Busy(message);
+            case FILE_CHANGED -> new Failure.FileChanged(message);
+            case COPY_NEEDED -> new Failure.CopyNeeded(message);
+            case INTERNAL -> new Failure.Internal(message);
+        };
+    }
+
+    /** NUL-terminated text of the library. */
+    static String string(MemorySegment text) {
+        return text.reinterpret(Long.MAX_VALUE).getString(0);
+    }
+
+    static <T> T call(Work<T> work) {
+        try (Call call = new Call()) {
+            return work.run(call);
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    static void run(Deed deed) {
+        try (Call call = new Call()) {
+            deed.run(call);
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** As {@link #call}, of functions that take a path: failures of the system are checked. */
+    static <T> T callOnPath(Work<T> work) throws IOException {
+        try {
+            return retry(work);
+        } catch (Failure.Io e) {
+            throw e.getCause();
+        }
+    }
+
+    /**
+     * As {@link #call}; collects garbage and tries again where the system has run out of something that unreachable
+     * datasets may still hold, as {@code FileChannel.map} does.
+     */
+    static <T> T retry(Work<T> work) {
+        for (int attempt = 0; ; attempt++) {
+            try {
+                return call(work);
+            } catch (Failure.Io e) {
+                if (attempt == RETRIES || !isExhausted(e)) {
+                    throw e;
+                }
+                collect(attempt);
+            }
+        }
+    }
+
+    private static boolean isExhausted(Failure failure) {
+        int number = failure.osError().orElse(0);
+        return java.util.Arrays.stream(EXHAUSTED).anyMatch(exhausted -> exhausted == number);
+    }
+
+    /** Lets the collector free unreachable datasets. */
+    private static void collect(int attempt) {
+        System.gc();
+        try {
+            Thread.sleep(5L << attempt);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** A handle that {@code arena} frees. */
+    static MemorySegment owned(MemorySegment handle, Arena arena, MethodHandle free) {
+        try {
+            return handle.reinterpret(arena, segment -> free(free, segment));
+        } catch (RuntimeException e) {
+            free(free, handle);
+            throw e;
+        }
+    }
+
+    static void free(MethodHandle free, MemorySegment handle) {
+        try {
+            free.invokeExact(handle);
+        } catch (Throwable e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** As {@code arrowwood_progress}, until the call is over. */
+    static MemorySegment progress(Call call, Progress progress) throws Throwable {
+        if (progress == Progress.NONE) {
+            return MemorySegment.NULL;
+        }
+        // An exception must not leave the function: the JVM would end.
+        Progress safe = (done, total) -> {
+            try {
+                progress.at(done, total);
+            } catch (RuntimeException e) {
+                // As documented.
+            }
+        };
+        MethodHandle at = java.lang.invoke.MethodHandles.lookup().findVirtual(
+                Progress.class, "at", java.lang.invoke.MethodType.methodType(void.class, long.class, long.class));
+        MethodHandle bound = java.lang.invoke.MethodHandles.dropArguments(at.bindTo(safe), 0, MemorySegment.class);
+        return java.lang.foreign.Linker.nativeLinker().upcallStub(
+                bound, FunctionDescriptor.ofVoid(ADDRESS, JAVA_LONG, JAVA_LONG), call.arena);
+    }
+}

@@ -1,0 +1,118 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_DOUBLE_UNALIGNED;
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT_UNALIGNED;
+import static java.lang.foreign.ValueLayout.JAVA_INT_UNALIGNED;
+import static java.lang.foreign.ValueLayout.JAVA_LONG_UNALIGNED;
+import static java.lang.foreign.ValueLayout.JAVA_SHORT_UNALIGNED;
+
+import java.lang.foreign.MemorySegment;
+import java.util.Arrays;
+import java.util.List;
+
+/** The numbers of a column by row: which chunk holds it, and how a number is read there. */
+final class Numbers {
+    private final List<Chunk> chunks;
+    private final MemorySegment[] values;
+    private final long[] firstRows;
+    private final long rows;
+    private final Column column;
+
+    Numbers(Column column) {
+        this.column = column;
+        this.chunks = column.chunks().stream().filter(chunk -> chunk.rows() > 0).toList();
+        this.values = chunks.stream().map(Chunk::values).toArray(MemorySegment[]::new);
+        this.firstRows = chunks.stream().mapToLong(Chunk::firstRow).toArray();
+        this.rows = chunks.isEmpty() ? 0 : chunks.getLast().firstRow() + chunks.getLast().rows();
+    }
+
+    /** Reads number {@code index} of a buffer. */
+    interface ToLong {
+        long get(MemorySegment values, long index);
+    }
+
+    /** Reads number {@code index} of a buffer. */
+    interface ToDouble {
+        double get(MemorySegment values, long index);
+    }
+
+    static ToLong longs(Field field) {
+        return switch (field.type()) {
+            case Type.Int(int bits, boolean signed) -> integer(bits, signed);
+            case Type.Date(int bits) -> integer(bits, true);
+            case Type.Time time -> integer(time.unit().compareTo(Type.Unit.MILLISECOND) <= 0 ? 32 : 64, true);
+            case Type.Timestamp timestamp -> integer(64, true);
+            case Type.Duration duration -> integer(64, true);
+            default -> throw refused(field, "integers");
+        };
+    }
+
+    static ToDouble doubles(Field field) {
+        return switch (field.type()) {
+            case Type.Floating(int bits) when bits == 64 -> (values, i) -> values.getAtIndex(JAVA_DOUBLE_UNALIGNED, i);
+            case Type.Floating(int bits) when bits == 32 -> (values, i) -> values.getAtIndex(JAVA_FLOAT_UNALIGNED, i);
+            case Type.Floating half -> (values, i) -> Float.float16ToFloat(values.getAtIndex(JAVA_SHORT_UNALIGNED, i));
+            case Type.Int(int bits, boolean signed) when bits < 64 || signed -> {
+                ToLong integer = integer(bits, signed);
+                yield (values, i) -> integer.get(values, i);
+            }
+            default -> throw refused(field, "numbers");
+        };
+    }
+
+    private static ToLong integer(int bits, boolean signed) {
+        return switch (bits) {
+            case 8 -> signed
+                    ? (values, i) -> values.get(JAVA_BYTE, i)
+                    : (values, i) -> Byte.toUnsignedLong(values.get(JAVA_BYTE, i));
+            case 16 -> signed
+                    ? (values, i) -> values.getAtIndex(JAVA_SHORT_UNALIGNED, i)
+                    : (values, i) -> Short.toUnsignedLong(values.getAtIndex(JAVA_SHORT_UNALIGNED, i));
+            case 32 -> signed
+                    ? (values, i) -> values.getAtIndex(JAVA_INT_UNALIGNED, i)
+                    : (values, i) -> Integer.toUnsignedLong(values.getAtIndex(JAVA_INT_UNALIGNED, i));
+            default -> (values, i) -> values.getAtIndex(JAVA_LONG_UNALIGNED, i);
+        };
+    }
+
+    private static Failure.Unsupported refused(Field field, String what) {
+        return new Failure.Unsupported("column '" + field.name() + "' is " + field.type() + ", which has no " + what
+                + " in place: use get, or chunks");
+    }
+
+    long rows() {
+        return rows;
+    }
+
+    List<Chunk> chunks() {
+        return chunks;
+    }
+
+    MemorySegment values(int chunk) {
+        return values[chunk];
+    }
+
+    /** The chunk of a row. */
+    int chunk(long row) {
+        if (row < 0 || row >= rows) {
+            throw new Failure.RowOutOfRange("row " + row + " of column '" + column.field().name() + "', which has " + rows);
+        }
+        int found = Arrays.binarySearch(firstRows, row);
+        return found >= 0 ? found : -found - 2;
+    }
+
+    /** The index of a row in its chunk; refuses nulls. */
+    long place(int chunk, long row) {
+        long index = row - firstRows[chunk];
+        if (!chunks.get(chunk).isValid(index)) {
+            throw new IllegalStateException("row " + row + " of column '" + column.field().name() + "' is null");
+        }
+        return index;
+    }
+
+    boolean isNull(long row) {
+        int chunk = chunk(row);
+        return !chunks.get(chunk).isValid(row - firstRows[chunk]);
+    }
+}

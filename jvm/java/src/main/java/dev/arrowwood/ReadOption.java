@@ -1,0 +1,31 @@
+package dev.arrowwood;
+
+/** How data is opened. Without options, values are checked when a column is first used as a whole. */
+public enum ReadOption {
+    /** Check all values when opening. */
+    VALIDATE_ALL,
+    /** Check no values: the caller vouches for them. */
+    VALIDATE_NONE,
+    /** Read everything into memory first, which is safe even if other processes rewrite the file. */
+    COPY,
+    /** Throw {@link Failure.CopyNeeded}, which names the buffer, instead of copying. */
+    STRICT,
+    /** Accept a truncated file or stream, up to its last whole batch. */
+    PARTIAL;
+
+    /** {@code arrowwood_open_options}. */
+    static java.lang.foreign.MemorySegment struct(java.lang.foreign.Arena arena, ReadOption... options) {
+        var struct = arena.allocate(24, 8);
+        struct.set(java.lang.foreign.ValueLayout.JAVA_LONG, 0, 24);
+        for (ReadOption option : options) {
+            switch (option) {
+                case VALIDATE_ALL -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 8, 1);
+                case VALIDATE_NONE -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 8, 2);
+                case COPY -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 12, 1);
+                case STRICT -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 16, 1);
+                case PARTIAL -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 20, 1);
+            }
+        }
+        return struct;
+    }
+}

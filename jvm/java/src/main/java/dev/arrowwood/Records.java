@@ -1,0 +1,239 @@
+package dev.arrowwood;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
+import java.lang.reflect.Constructor;
+import java.lang.reflect.Method;
+import java.lang.reflect.ParameterizedType;
+import java.lang.reflect.RecordComponent;
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
+import java.time.ZoneOffset;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.UUID;
+
+/** How a record class and the rows of a dataset are turned into each other. */
+final class Records<R extends Record> {
+    private static final ClassValue<Records<?>> KNOWN = new ClassValue<>() {
+        @Override
+        protected Records<?> computeValue(Class<?> type) {
+            return new Records<>(type.asSubclass(Record.class));
+        }
+    };
+
+    private final Class<R> type;
+    private final Component[] components;
+    /** Takes an {@code Object[]}. */
+    private final MethodHandle constructor;
+
+    /** A component of the record, and its accessor. */
+    private record Component(String name, Class<?> type, java.lang.reflect.Type generic, MethodHandle accessor) {}
+
+    private Records(Class<R> type) {
+        this.type = type;
+        RecordComponent[] declared = type.getRecordComponents();
+        Class<?>[] types = Arrays.stream(declared).map(RecordComponent::getType).toArray(Class<?>[]::new);
+        try {
+            this.components = new Component[declared.length];
+            for (int i = 0; i < declared.length; i++) {
+                Method accessor = declared[i].getAccessor();
+                accessor.setAccessible(true);
+                MethodHandle handle = MethodHandles.lookup().unreflect(accessor);
+                components[i] =
+                        new Component(declared[i].getName(), types[i], declared[i].getGenericType(), handle);
+            }
+            Constructor<R> canonical = type.getDeclaredConstructor(types);
+            canonical.setAccessible(true);
+            this.constructor = MethodHandles.lookup().unreflectConstructor(canonical)
+                    .asSpreader(Object[].class, types.length)
+                    .asType(MethodType.methodType(Object.class, Object[].class));
+        } catch (ReflectiveOperationException | RuntimeException e) {
+            throw new Failure.InvalidArgument(type + " can't be read and made by Arrowwood: " + e.getMessage()
+                    + "; make it public, or open its package to dev.arrowwood");
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    static <R extends Record> Records<R> of(Class<R> type) {
+        return (Records<R>) KNOWN.get(type);
+    }
+
+    /** The columns of a record class. */
+    static Field[] fields(Class<? extends Record> type) {
+        return Arrays.stream(of(type).components).map(Records::field).toArray(Field[]::new);
+    }
+
+    private static Field field(Component component) {
+        Class<?> type = component.type;
+        boolean nullable = !type.isPrimitive();
+        if (type == Optional.class && component.generic instanceof ParameterizedType generic
+                && generic.getActualTypeArguments()[0] instanceof Class<?> inner) {
+            type = inner;
+        }
+        Field field = new Field(component.name, arrowType(type, component.name));
+        return nullable ? field : field.notNull();
+    }
+
+    private static Type arrowType(Class<?> type, String name) {
+        Class<?> boxed = MethodType.methodType(type).wrap().returnType();
+        if (boxed.isEnum()) {
+            return new Type.Dictionary(Type.INT32, Type.UTF8, false);
+        }
+        return switch (boxed.getName()) {
+            case "java.lang.Boolean" -> new Type.Bool();
+            case "java.lang.Byte" -> new Type.Int(8, true);
+            case "java.lang.Short" -> new Type.Int(16, true);
+            case "java.lang.Integer" -> Type.INT32;
+            case "java.lang.Long" -> Type.INT64;
+            case "java.lang.Float" -> Type.FLOAT32;
+            case "java.lang.Double" -> Type.FLOAT64;
+            case "java.lang.String" -> Type.UTF8;
+            case "[B" -> new Type.Binary(Type.Layout.NORMAL);
+            case "java.util.UUID" -> new Type.FixedBinary(16);
+            case "java.time.Instant" -> new Type.Timestamp(Type.Unit.MICROSECOND, Optional.of("UTC"));
+            case "java.time.LocalDateTime" -> new Type.Timestamp(Type.Unit.MICROSECOND, Optional.empty());
+            case "java.time.LocalDate" -> new Type.Date(32);
+            case "java.time.LocalTime" -> new Type.Time(Type.Unit.MICROSECOND);
+            case "java.time.Duration" -> new Type.Duration(Type.Unit.MICROSECOND);
+            default -> throw new Failure.InvalidArgument("component '" + name + "' is a " + type.getName()
+                    + ", which no type of Arrow stands for: give the schema with Schema.parse");
+        };
+    }
+
+    // ---- rows to records ----
+
+    /** Which cell each component is. */
+    int[] places(List<Field> fields) {
+        return Arrays.stream(components).mapToInt(component -> Schema.index(fields, component.name)).toArray();
+    }
+
+    R read(List<Field> fields, Object[] cells) {
+        return read(places(fields), cells);
+    }
+
+    R read(int[] places, Object[] cells) {
+        Object[] arguments = new Object[places.length];
+        for (int i = 0; i < places.length; i++) {
+            arguments[i] = converted(cells[places[i]], components[i]);
+        }
+        try {
+            return type.cast((Object) constructor.invokeExact(arguments));
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new Failure.InvalidArgument("a " + type.getName() + " can't be made: " + e);
+        }
+    }
+
+    private Object converted(Object cell, Component component) {
+        try {
+            Object found = convert(cell, component.type, component.generic);
+            if (found != null || !component.type.isPrimitive()) {
+                return found;
+            }
+        } catch (ClassCastException | ArithmeticException e) {
+            throw new Failure.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName() + " is a "
+                    + component.type.getSimpleName() + ", which can't hold " + cell);
+        }
+        throw new Failure.InvalidArgument("component '" + component.name + "' of " + type.getSimpleName() + " is a "
+                + component.type + ", which can't hold null: make it an Optional, or its class");
+    }
+
+    private static Object convert(Object cell, Class<?> type, java.lang.reflect.Type generic) {
+        if (type == Optional.class) {
+            boolean known = generic instanceof ParameterizedType p && p.getActualTypeArguments()[0] instanceof Class<?>;
+            Class<?> inner = known ? (Class<?>) ((ParameterizedType) generic).getActualTypeArguments()[0] : Object.class;
+            return Optional.ofNullable(convert(cell, inner, inner));
+        }
+        return switch (cell) {
+            case null -> null;
+            case Number number when !type.isInstance(cell) -> number(number, type);
+            case String text when type.isEnum() -> constant(type, text);
+            case Row row when type.isRecord() -> row.to(type.asSubclass(Record.class));
+            case LocalDateTime local when type == Instant.class -> local.toInstant(ZoneOffset.UTC);
+            default -> MethodType.methodType(type).wrap().returnType().cast(cell);
+        };
+    }
+
+    private static Object constant(Class<?> type, String name) {
+        return Arrays.stream(type.getEnumConstants()).filter(constant -> ((Enum<?>) constant).name().equals(name))
+                .findFirst().orElseThrow(() -> new ClassCastException(name));
+    }
+
+    private static Object number(Number number, Class<?> type) {
+        String name = MethodType.methodType(type).wrap().returnType().getName();
+        boolean isInteger = number instanceof Long || number instanceof BigInteger;
+        return switch (name) {
+            case "java.lang.Double" -> number.doubleValue();
+            case "java.lang.Float" -> isInteger || number instanceof Float ? (Object) number.floatValue() : refused(number);
+            case "java.math.BigDecimal" -> isInteger ? new BigDecimal(number.toString()) : refused(number);
+            case "java.math.BigInteger" -> isInteger ? new BigInteger(number.toString()) : refused(number);
+            case "java.lang.Long" -> exact(number, Long.MIN_VALUE, Long.MAX_VALUE);
+            case "java.lang.Integer" -> (int) exact(number, Integer.MIN_VALUE, Integer.MAX_VALUE);
+            case "java.lang.Short" -> (short) exact(number, Short.MIN_VALUE, Short.MAX_VALUE);
+            case "java.lang.Byte" -> (byte) exact(number, Byte.MIN_VALUE, Byte.MAX_VALUE);
+            default -> refused(number);
+        };
+    }
+
+    private static Object refused(Number number) {
+        throw new ClassCastException(number.toString());
+    }
+
+    private static long exact(Number number, long least, long most) {
+        if (number instanceof Long integer && integer >= least && integer <= most) {
+            return integer;
+        }
+        throw new ArithmeticException(number.toString());
+    }
+
+    // ---- records to rows ----
+
+    /** Writes one component of a record as the value of its column. */
+    interface Put {
+        void put(Object source, MemorySegment value, Values.Room room) throws Throwable;
+    }
+
+    /** What writes each column, in the order of the table. */
+    Put[] puts(List<Field> fields) {
+        for (Component component : components) {
+            Schema.index(fields, component.name);
+        }
+        return fields.stream().map(this::put).toArray(Put[]::new);
+    }
+
+    private Put put(Field field) {
+        Component component = Arrays.stream(components).filter(one -> one.name.equals(field.name())).findFirst()
+                .orElseThrow(() -> new Failure.InvalidArgument(
+                        type + " has no component for column '" + field.name() + "'"));
+        MethodHandle accessor = component.accessor;
+        return switch (component.type.getName()) {
+            case "boolean" -> {
+                MethodHandle typed = accessor.asType(MethodType.methodType(boolean.class, Object.class));
+                yield (source, value, room) -> Values.putBool(value, (boolean) typed.invokeExact(source));
+            }
+            case "byte", "short", "int", "long" -> {
+                MethodHandle typed = accessor.asType(MethodType.methodType(long.class, Object.class));
+                yield (source, value, room) -> Values.putLong(value, (long) typed.invokeExact(source));
+            }
+            case "float", "double" -> {
+                MethodHandle typed = accessor.asType(MethodType.methodType(double.class, Object.class));
+                yield (source, value, room) -> Values.putDouble(value, (double) typed.invokeExact(source));
+            }
+            default -> {
+                MethodHandle typed = accessor.asType(MethodType.methodType(Object.class, Object.class));
+                yield (source, value, room) ->
+                        Values.write(value, (Object) typed.invokeExact(source), field.type(), room);
+            }
+        };
+    }
+}

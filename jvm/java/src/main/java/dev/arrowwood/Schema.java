@@ -1,0 +1,162 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandle;
+import java.util.Arrays;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+
+/** The names and types of columns. Immutable. */
+public final class Schema {
+    /** A function at an address, which releases a struct. */
+    private static final MethodHandle RELEASE =
+            Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
+
+    private final List<Field> fields;
+    /** The {@code struct ArrowSchema} of it, which the collector releases. */
+    private final MemorySegment struct;
+
+    private Schema(MemorySegment struct) {
+        this.struct = struct;
+        this.fields = SchemaReader.columns(struct);
+    }
+
+    /** What fills a {@code struct ArrowSchema}. */
+    interface Filler {
+        int fill(Native.Call call, MemorySegment struct) throws Throwable;
+    }
+
+    /** The schema that a function of the library exports. */
+    static Schema of(Filler filler) {
+        return Native.call(call -> {
+            MemorySegment struct = Arena.ofAuto().allocate(SchemaReader.SIZE, 8);
+            call.check(filler.fill(call, struct));
+            // Releasing keeps the struct's own memory until then.
+            return new Schema(struct.reinterpret(Arena.ofAuto(), ended -> release(struct)));
+        });
+    }
+
+    private static void release(MemorySegment struct) {
+        try {
+            RELEASE.invokeExact(struct.get(ADDRESS, SchemaReader.RELEASE), struct);
+        } catch (Throwable e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /**
+     * Parses a schema such as {@code ts: timestamp[us] not null, symbol: category, price: float64}. Types are named as
+     * {@link Type#toString} names them; {@code category} means {@code dictionary<int32, utf8>}.
+     *
+     * @param text the text
+     * @return the schema
+     * @throws IllegalArgumentException saying what is wrong where
+     */
+    public static Schema parse(String text) {
+        return of((call, struct) -> (int) Native.SCHEMA_PARSE.invokeExact(call.text(text), struct, call.error));
+    }
+
+    /**
+     * Creates a schema of columns.
+     *
+     * @param fields the columns
+     * @return the schema
+     * @throws IllegalArgumentException if two have the same name, or a type can't be written as text
+     */
+    public static Schema of(Field... fields) {
+        return parse(Arrays.stream(fields).map(Field::toString).collect(Collectors.joining(", ")));
+    }
+
+    /**
+     * Derives a schema from a record class: a column for each component. {@code String} becomes text, {@code Instant} a
+     * timestamp in microseconds and UTC; primitives become columns without nulls.
+     *
+     * @param type the record class
+     * @return the schema
+     * @throws IllegalArgumentException if a component's class has no matching type
+     */
+    public static Schema of(Class<? extends Record> type) {
+        return of(Records.fields(type));
+    }
+
+    /**
+     * Returns the columns.
+     *
+     * @return an unmodifiable list
+     */
+    public List<Field> fields() {
+        return fields;
+    }
+
+    /**
+     * Returns the names of the columns.
+     *
+     * @return an unmodifiable list
+     */
+    public List<String> names() {
+        return fields.stream().map(Field::name).toList();
+    }
+
+    /**
+     * Returns a column by its name.
+     *
+     * @param name the name
+     * @return the column
+     * @throws IllegalArgumentException if no column or several columns have the name
+     */
+    public Field field(String name) {
+        return fields.get(index(name));
+    }
+
+    /**
+     * Returns the index of a column, from 0.
+     *
+     * @param name its name
+     * @return the index
+     * @throws IllegalArgumentException if no column or several columns have the name
+     */
+    public int index(String name) {
+        return index(fields, name);
+    }
+
+    /** The index of the only field of a name. */
+    static int index(List<Field> fields, String name) {
+        int[] found = IntStream.range(0, fields.size()).filter(i -> fields.get(i).name().equals(name)).toArray();
+        if (found.length == 0) {
+            String names = fields.stream().map(field -> "'" + field.name() + "'").limit(20)
+                    .collect(Collectors.joining(", "));
+            throw new Failure.NoSuchColumn("no column '" + name + "'; there are " + names);
+        }
+        if (found.length > 1) {
+            throw new Failure.InvalidArgument("several columns are called '" + name + "': use their indexes");
+        }
+        return found[0];
+    }
+
+    /** The {@code struct ArrowSchema}, for calls. */
+    MemorySegment struct() {
+        return struct;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof Schema schema && schema.fields.equals(fields);
+    }
+
+    @Override
+    public int hashCode() {
+        return fields.hashCode();
+    }
+
+    /** Returns the schema as {@link #parse} reads it. */
+    @Override
+    public String toString() {
+        return fields.stream().map(Field::toString).collect(Collectors.joining(", "));
+    }
+}

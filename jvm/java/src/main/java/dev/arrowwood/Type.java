@@ -1,0 +1,370 @@
+package dev.arrowwood;
+
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Collectors;
+
+/**
+ * A type of Arrow's columnar format. {@code toString} returns the name that {@link Schema#parse} reads, such as
+ * {@code timestamp[us, UTC]}.
+ *
+ * <pre>{@code
+ * switch (field.type()) {
+ *     case Type.Timestamp(var unit, var zone) -> ...
+ *     case Type.Dictionary d -> ...
+ *     default -> ...
+ * }
+ * }</pre>
+ */
+public sealed interface Type {
+    /** A unit of time. */
+    enum Unit {
+        /** Seconds. */
+        SECOND("s", 1),
+        /** Milliseconds. */
+        MILLISECOND("ms", 1_000),
+        /** Microseconds. */
+        MICROSECOND("us", 1_000_000),
+        /** Nanoseconds. */
+        NANOSECOND("ns", 1_000_000_000);
+
+        private final String symbol;
+        private final long perSecond;
+
+        Unit(String symbol, long perSecond) {
+            this.symbol = symbol;
+            this.perSecond = perSecond;
+        }
+
+        /**
+         * Returns how many of the unit are a second.
+         *
+         * @return 1 to 1,000,000,000
+         */
+        public long perSecond() {
+            return perSecond;
+        }
+
+        /** Returns {@code s}, {@code ms}, {@code us} or {@code ns}. */
+        @Override
+        public String toString() {
+            return symbol;
+        }
+    }
+
+    /** What intervals are made of. */
+    enum IntervalUnit {
+        /** Months. */
+        YEAR_MONTH,
+        /** Days and milliseconds. */
+        DAY_TIME,
+        /** Months, days and nanoseconds. */
+        MONTH_DAY_NANO;
+
+        /** Returns {@code month_day_nano} and the like. */
+        @Override
+        public String toString() {
+            return name().toLowerCase(java.util.Locale.ROOT);
+        }
+    }
+
+    /** How text and bytes are laid out. */
+    enum Layout {
+        /** Offsets of 32 bits. */
+        NORMAL,
+        /** Offsets of 64 bits. */
+        LARGE,
+        /** Views of 16 bytes. */
+        VIEW
+    }
+
+    /** How lists are laid out. */
+    enum ListLayout {
+        /** Offsets of 32 bits. */
+        NORMAL("list"),
+        /** Offsets of 64 bits. */
+        LARGE("large_list"),
+        /** Offsets and sizes of 32 bits. */
+        VIEW("list_view"),
+        /** Offsets and sizes of 64 bits. */
+        LARGE_VIEW("large_list_view");
+
+        private final String type;
+
+        ListLayout(String type) {
+            this.type = type;
+        }
+    }
+
+    /** Nothing but nulls. */
+    record Null() implements Type {
+        @Override
+        public String toString() {
+            return "null";
+        }
+    }
+
+    /** True or false. */
+    record Bool() implements Type {
+        @Override
+        public String toString() {
+            return "bool";
+        }
+    }
+
+    /**
+     * An integer.
+     *
+     * @param bits 8, 16, 32 or 64
+     * @param signed whether it has a sign
+     */
+    record Int(int bits, boolean signed) implements Type {
+        @Override
+        public String toString() {
+            return (signed ? "int" : "uint") + bits;
+        }
+    }
+
+    /**
+     * A floating-point number.
+     *
+     * @param bits 16, 32 or 64
+     */
+    record Floating(int bits) implements Type {
+        @Override
+        public String toString() {
+            return "float" + bits;
+        }
+    }
+
+    /**
+     * A decimal number.
+     *
+     * @param bits 32, 64, 128 or 256
+     * @param precision the most digits
+     * @param scale how many of them stand behind the point
+     */
+    record Decimal(int bits, int precision, int scale) implements Type {
+        @Override
+        public String toString() {
+            return "decimal" + bits + "(" + precision + ", " + scale + ")";
+        }
+    }
+
+    /**
+     * Text in UTF-8.
+     *
+     * @param layout how it is laid out
+     */
+    record Text(Layout layout) implements Type {
+        @Override
+        public String toString() {
+            return named(layout, "utf8");
+        }
+    }
+
+    /**
+     * Bytes.
+     *
+     * @param layout how they are laid out
+     */
+    record Binary(Layout layout) implements Type {
+        @Override
+        public String toString() {
+            return named(layout, "binary");
+        }
+    }
+
+    /**
+     * As many bytes for each value.
+     *
+     * @param width how many
+     */
+    record FixedBinary(int width) implements Type {
+        @Override
+        public String toString() {
+            return "fixed_size_binary[" + width + "]";
+        }
+    }
+
+    /**
+     * A day.
+     *
+     * @param bits 32: days since 1970-01-01; 64: milliseconds
+     */
+    record Date(int bits) implements Type {
+        @Override
+        public String toString() {
+            return "date" + bits;
+        }
+    }
+
+    /**
+     * A time of day.
+     *
+     * @param unit its unit; seconds and milliseconds have 32 bits, the others 64
+     */
+    record Time(Unit unit) implements Type {
+        @Override
+        public String toString() {
+            return (unit.compareTo(Unit.MILLISECOND) <= 0 ? "time32[" : "time64[") + unit + "]";
+        }
+    }
+
+    /**
+     * A point in time.
+     *
+     * @param unit its unit, since 1970-01-01 00:00:00
+     * @param zone its time zone; without one it is local time of an unknown place
+     */
+    record Timestamp(Unit unit, Optional<String> zone) implements Type {
+        @Override
+        public String toString() {
+            return "timestamp[" + unit + zone.map(name -> ", " + name).orElse("") + "]";
+        }
+    }
+
+    /**
+     * A length of time.
+     *
+     * @param unit its unit
+     */
+    record Duration(Unit unit) implements Type {
+        @Override
+        public String toString() {
+            return "duration[" + unit + "]";
+        }
+    }
+
+    /**
+     * A length of time by the calendar.
+     *
+     * @param unit what it is made of
+     */
+    record Interval(IntervalUnit unit) implements Type {
+        @Override
+        public String toString() {
+            return "interval[" + unit + "]";
+        }
+    }
+
+    /**
+     * Lists of any length.
+     *
+     * @param item their items
+     * @param layout how they are laid out
+     */
+    record ListOf(Field item, ListLayout layout) implements Type {
+        @Override
+        public String toString() {
+            return layout.type + "<" + inner(item) + ">";
+        }
+    }
+
+    /**
+     * Lists of one length.
+     *
+     * @param item their items
+     * @param size how many
+     */
+    record FixedList(Field item, int size) implements Type {
+        @Override
+        public String toString() {
+            return "fixed_size_list<" + inner(item) + ">[" + size + "]";
+        }
+    }
+
+    /**
+     * Members with names.
+     *
+     * @param members the members
+     */
+    record Struct(List<Field> members) implements Type {
+        @Override
+        public String toString() {
+            return "struct<" + joined(members) + ">";
+        }
+    }
+
+    /**
+     * Keys with values.
+     *
+     * @param key the keys
+     * @param value the values
+     * @param keysSorted whether the keys of each value are sorted
+     */
+    record MapOf(Field key, Field value, boolean keysSorted) implements Type {
+        @Override
+        public String toString() {
+            return "map<" + inner(key) + ", " + inner(value) + ">";
+        }
+    }
+
+    /**
+     * One of several members.
+     *
+     * @param dense whether members only have the values that are theirs
+     * @param members the members
+     * @param ids their type ids
+     */
+    record Union(boolean dense, List<Field> members, List<Integer> ids) implements Type {
+        @Override
+        public String toString() {
+            return (dense ? "dense" : "sparse") + "_union<" + joined(members) + ">";
+        }
+    }
+
+    /**
+     * Keys into a dictionary of values.
+     *
+     * @param keys the type of the keys, an integer
+     * @param values the type of the values
+     * @param ordered whether the order of the keys is that of the values
+     */
+    record Dictionary(Type keys, Type values, boolean ordered) implements Type {
+        @Override
+        public String toString() {
+            return "dictionary<" + keys + ", " + values + ">";
+        }
+    }
+
+    /**
+     * Runs of equal values.
+     *
+     * @param runEnds the type of their ends, an integer
+     * @param values the values
+     */
+    record RunEndEncoded(Type runEnds, Field values) implements Type {
+        @Override
+        public String toString() {
+            return "run_end_encoded<" + runEnds + ", " + inner(values) + ">";
+        }
+    }
+
+    /** Text with offsets of 32 bits. */
+    Type UTF8 = new Text(Layout.NORMAL);
+    /** Signed integers of 64 bits. */
+    Type INT64 = new Int(64, true);
+    /** Signed integers of 32 bits. */
+    Type INT32 = new Int(32, true);
+    /** Floating-point numbers of 64 bits. */
+    Type FLOAT64 = new Floating(64);
+    /** Floating-point numbers of 32 bits. */
+    Type FLOAT32 = new Floating(32);
+
+    private static String named(Layout layout, String name) {
+        return switch (layout) {
+            case NORMAL -> name;
+            case LARGE -> "large_" + name;
+            case VIEW -> name + "_view";
+        };
+    }
+
+    private static String inner(Field field) {
+        return field.type() + (field.nullable() ? "" : " not null");
+    }
+
+    private static String joined(List<Field> fields) {
+        return fields.stream().map(Field::toString).collect(Collectors.joining(", "));
+    }
+}

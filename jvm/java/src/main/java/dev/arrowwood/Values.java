@@ -1,0 +1,309 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.MemorySegment;
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
+import java.time.DateTimeException;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.time.ZonedDateTime;
+import java.util.UUID;
+
+/** {@code arrowwood_value}: one value, as a Java object and back. */
+final class Values {
+    static final long SIZE = 48;
+    private static final long UNIT = 4;
+    private static final long LENGTH = 8;
+    private static final long WORD = 16;
+    private static final long SECOND_WORD = 24;
+
+    static final int NULL = 0;
+    static final int BOOL = 1;
+    static final int INT64 = 2;
+    static final int UINT64 = 3;
+    static final int INT128 = 4;
+    static final int FLOAT32 = 5;
+    static final int FLOAT64 = 6;
+    static final int DECIMAL = 7;
+    static final int TEXT = 8;
+    static final int BYTES = 9;
+    static final int UUID_BYTES = 10;
+    static final int DATE = 11;
+    static final int TIME = 12;
+    static final int TIMESTAMP = 13;
+    static final int DURATION = 14;
+    static final int INTERVAL = 15;
+    static final int LIST = 16;
+    static final int MAP = 17;
+    static final int STRUCT = 18;
+    static final int UNION = 19;
+
+    private static final long NANOS = 1_000_000_000;
+
+    private Values() {}
+
+    static int kind(MemorySegment value) {
+        return value.get(JAVA_INT, 0);
+    }
+
+    static long length(MemorySegment value) {
+        return value.get(JAVA_LONG, LENGTH);
+    }
+
+    /** The bytes of a text, of bytes, or of the name of a union's member. */
+    static byte[] bytes(Native.Call call, MemorySegment value) throws Throwable {
+        return call.bytes(value.get(JAVA_LONG, WORD), length(value));
+    }
+
+    static String text(Native.Call call, MemorySegment value) throws Throwable {
+        return new String(bytes(call, value), StandardCharsets.UTF_8);
+    }
+
+    /** A value that is not nested. */
+    static Object read(Native.Call call, MemorySegment value) throws Throwable {
+        long word = value.get(JAVA_LONG, WORD);
+        try {
+            return switch (kind(value)) {
+                case NULL -> null;
+                case BOOL -> word != 0;
+                case INT64 -> word;
+                case UINT64 -> word >= 0 ? (Object) word : new BigInteger(Long.toUnsignedString(word));
+                case INT128 -> narrowed(words(value, 2));
+                case FLOAT32 -> (float) value.get(JAVA_DOUBLE, WORD);
+                case FLOAT64 -> value.get(JAVA_DOUBLE, WORD);
+                case DECIMAL -> new BigDecimal(words(value, 4), value.get(JAVA_INT, UNIT));
+                case TEXT -> text(call, value);
+                case BYTES -> bytes(call, value);
+                case UUID_BYTES -> uuid(bytes(call, value));
+                case DATE -> LocalDate.ofEpochDay(word);
+                case TIME -> LocalTime.ofNanoOfDay(Math.multiplyExact(word, NANOS / perSecond(value)));
+                case TIMESTAMP -> timestamp(value, word);
+                case DURATION -> duration(word, perSecond(value));
+                case INTERVAL -> new Interval((int) word, (int) (word >> 32), value.get(JAVA_LONG, SECOND_WORD));
+                default -> throw new Failure.Internal("a value of an unknown kind: " + kind(value));
+            };
+        } catch (DateTimeException | ArithmeticException e) {
+            throw new Failure.InvalidData("a time that java.time can't represent: " + e.getMessage());
+        }
+    }
+
+    private static long perSecond(MemorySegment value) {
+        return Type.Unit.values()[value.get(JAVA_INT, UNIT)].perSecond();
+    }
+
+    private static Object timestamp(MemorySegment value, long count) {
+        long perSecond = perSecond(value);
+        long seconds = Math.floorDiv(count, perSecond);
+        int nanos = (int) (Math.floorMod(count, perSecond) * (NANOS / perSecond));
+        boolean hasZone = value.get(JAVA_LONG, SECOND_WORD) != 0;
+        return hasZone
+                ? Instant.ofEpochSecond(seconds, nanos)
+                : LocalDateTime.ofEpochSecond(seconds, nanos, ZoneOffset.UTC);
+    }
+
+    private static Duration duration(long count, long perSecond) {
+        return Duration.ofSeconds(Math.floorDiv(count, perSecond), Math.floorMod(count, perSecond) * (NANOS / perSecond));
+    }
+
+    /** Two's complement, low word first. */
+    private static BigInteger words(MemorySegment value, int count) {
+        byte[] bytes = new byte[8 * count];
+        for (int i = 0; i < bytes.length; i++) {
+            bytes[bytes.length - 1 - i] = value.get(JAVA_BYTE, WORD + i);
+        }
+        return new BigInteger(bytes);
+    }
+
+    /** A {@code Long} if it fits. */
+    private static Number narrowed(BigInteger number) {
+        return number.bitLength() < 64 ? (Number) number.longValue() : number;
+    }
+
+    private static UUID uuid(byte[] bytes) {
+        var buffer = java.nio.ByteBuffer.wrap(bytes);
+        return new UUID(buffer.getLong(), buffer.getLong());
+    }
+
+    static byte[] bytes(UUID uuid) {
+        return java.nio.ByteBuffer.allocate(16)
+                .putLong(uuid.getMostSignificantBits()).putLong(uuid.getLeastSignificantBits()).array();
+    }
+
+    /** Where texts and bytes of values stay until the call. */
+    interface Room {
+        MemorySegment put(byte[] bytes);
+    }
+
+    static void putNull(MemorySegment value) {
+        value.set(JAVA_INT, 0, NULL);
+    }
+
+    static void putBool(MemorySegment value, boolean flag) {
+        put(value, BOOL, flag ? 1 : 0);
+    }
+
+    static void putLong(MemorySegment value, long number) {
+        put(value, INT64, number);
+    }
+
+    static void putDouble(MemorySegment value, double number) {
+        value.set(JAVA_INT, 0, FLOAT64);
+        value.set(JAVA_DOUBLE, WORD, number);
+    }
+
+    static void putBytes(MemorySegment value, int kind, byte[] bytes, Room room) {
+        put(value, kind, room.put(bytes).address());
+        value.set(JAVA_LONG, LENGTH, bytes.length);
+    }
+
+    static void putText(MemorySegment value, String text, Room room) {
+        putBytes(value, TEXT, text.getBytes(StandardCharsets.UTF_8), room);
+    }
+
+    /** A point in time in the column's unit; what is finer than that is cut off. */
+    static void putTimestamp(MemorySegment value, long seconds, int nanos, Type.Unit unit) {
+        long perSecond = unit.perSecond();
+        long count;
+        try {
+            // By halves, so that the first seconds of the range don't overflow.
+            count = seconds < 0
+                    ? Math.addExact(Math.multiplyExact(seconds + 1, perSecond), nanos / (NANOS / perSecond) - perSecond)
+                    : Math.addExact(Math.multiplyExact(seconds, perSecond), nanos / (NANOS / perSecond));
+        } catch (ArithmeticException e) {
+            throw new Failure.InvalidArgument(
+                    Instant.ofEpochSecond(seconds, nanos) + " is out of range of a timestamp[" + unit + "]");
+        }
+        put(value, TIMESTAMP, count);
+        value.set(JAVA_INT, UNIT, unit.ordinal());
+    }
+
+    private static void putTimed(MemorySegment value, int kind, long count, Type.Unit unit) {
+        put(value, kind, count);
+        value.set(JAVA_INT, UNIT, unit.ordinal());
+    }
+
+    private static void put(MemorySegment value, int kind, long word) {
+        value.set(JAVA_INT, 0, kind);
+        value.set(JAVA_LONG, WORD, word);
+    }
+
+    /** Writes any Java object that stands for a value of a type; null of a type means that it is not known. */
+    static void write(MemorySegment value, Object object, Type type, Room room) {
+        switch (object) {
+            case null -> putNull(value);
+            case Boolean flag -> putBool(value, flag);
+            case Double number -> putDouble(value, number);
+            case Float number -> putDouble(value, number);
+            case Long number -> putLong(value, number);
+            case Integer number -> putLong(value, number);
+            case Short number -> putLong(value, number);
+            case Byte number -> putLong(value, number);
+            case CharSequence text -> putText(value, text.toString(), room);
+            case Enum<?> constant -> putText(value, constant.name(), room);
+            case byte[] bytes -> putBytes(value, BYTES, bytes, room);
+            case UUID uuid -> putBytes(value, UUID_BYTES, bytes(uuid), room);
+            case BigInteger number -> putInteger(value, number, type);
+            case BigDecimal number -> putDecimal(value, number, type);
+            case java.util.Optional<?> optional -> write(value, optional.orElse(null), type, room);
+            case Interval interval -> putInterval(value, interval, type);
+            default -> writeTime(value, object, plain(type));
+        }
+    }
+
+    /** The type of the values behind keys. */
+    static Type plain(Type type) {
+        return switch (type) {
+            case Type.Dictionary(Type keys, Type values, boolean ordered) -> plain(values);
+            case Type.RunEndEncoded(Type ends, Field values) -> plain(values.type());
+            case null -> null;
+            default -> type;
+        };
+    }
+
+    private static void writeTime(MemorySegment value, Object object, Type type) {
+        switch (object) {
+            case Instant instant -> putTimestamp(value, instant.getEpochSecond(), instant.getNano(), unit(type, instant.getNano()));
+            case ZonedDateTime time -> writeTime(value, time.toInstant(), type);
+            case OffsetDateTime time -> writeTime(value, time.toInstant(), type);
+            case LocalDateTime time -> writeTime(value, time.toInstant(ZoneOffset.UTC), type);
+            case LocalDate date -> put(value, DATE, date.toEpochDay());
+            case LocalTime time -> {
+                Type.Unit unit = unit(type, time.getNano());
+                putTimed(value, TIME, time.toNanoOfDay() / (NANOS / unit.perSecond()), unit);
+            }
+            case Duration duration -> putDuration(value, duration, unit(type, duration.getNano()));
+            default -> throw new Failure.InvalidArgument("a value of " + object.getClass()
+                    + " can't be stored" + (type == null ? "" : " as " + type) + "; lists, structs and maps are appended "
+                    + "as datasets");
+        }
+    }
+
+    /** The unit of a type; where that is not known, the coarsest from microseconds on that has these nanoseconds. */
+    private static Type.Unit unit(Type type, int nanos) {
+        return switch (type) {
+            case Type.Timestamp(Type.Unit unit, var zone) -> unit;
+            case Type.Time(Type.Unit unit) -> unit;
+            case Type.Duration(Type.Unit unit) -> unit;
+            case null, default -> nanos % 1_000 == 0 ? Type.Unit.MICROSECOND : Type.Unit.NANOSECOND;
+        };
+    }
+
+    private static void putDuration(MemorySegment value, Duration duration, Type.Unit unit) {
+        long perSecond = unit.perSecond();
+        try {
+            long whole = Math.multiplyExact(duration.getSeconds(), perSecond);
+            putTimed(value, DURATION, Math.addExact(whole, duration.getNano() / (NANOS / perSecond)), unit);
+        } catch (ArithmeticException e) {
+            throw new Failure.InvalidArgument(duration + " is out of range of a duration[" + unit + "]");
+        }
+    }
+
+    private static void putInterval(MemorySegment value, Interval interval, Type type) {
+        put(value, INTERVAL, Integer.toUnsignedLong(interval.months()) | (long) interval.days() << 32);
+        value.set(JAVA_LONG, SECOND_WORD, interval.nanoseconds());
+        int unit = plain(type) instanceof Type.Interval(Type.IntervalUnit of) ? of.ordinal() : 2;
+        value.set(JAVA_INT, UNIT, unit);
+    }
+
+    private static void putInteger(MemorySegment value, BigInteger number, Type type) {
+        if (number.bitLength() < 64) {
+            putLong(value, number.longValue());
+        } else if (number.signum() > 0 && number.bitLength() == 64) {
+            put(value, UINT64, number.longValue());
+        } else {
+            putDecimal(value, new BigDecimal(number), type);
+        }
+    }
+
+    private static void putDecimal(MemorySegment value, BigDecimal number, Type type) {
+        BigDecimal scaled = number;
+        if (plain(type) instanceof Type.Decimal(int bits, int precision, int scale)) {
+            try {
+                scaled = number.setScale(scale);
+            } catch (ArithmeticException e) {
+                throw new Failure.InvalidArgument(number + " has more digits behind the point than " + type);
+            }
+        }
+        byte[] digits = scaled.unscaledValue().toByteArray();
+        if (digits.length > 32 || scaled.scale() < Byte.MIN_VALUE || scaled.scale() > Byte.MAX_VALUE) {
+            throw new Failure.InvalidArgument(number + " has more digits than a decimal of 256 bits");
+        }
+        value.set(JAVA_INT, 0, DECIMAL);
+        value.set(JAVA_INT, UNIT, scaled.scale());
+        byte sign = (byte) (scaled.signum() < 0 ? -1 : 0);
+        for (int i = 0; i < 32; i++) {
+            value.set(JAVA_BYTE, WORD + i, i < digits.length ? digits[digits.length - 1 - i] : sign);
+        }
+    }
+}

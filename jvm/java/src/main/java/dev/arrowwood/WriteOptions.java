@@ -1,0 +1,70 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+
+/**
+ * How {@link Dataset#write} writes.
+ *
+ * @param format a file or a stream
+ * @param compression how buffers are compressed
+ * @param maxRows the most rows of a record batch; 0 keeps the batches
+ */
+public record WriteOptions(Format format, Compression compression, long maxRows) {
+    /** The two formats of Arrow IPC. */
+    public enum Format {
+        /** With a footer, for random access. */
+        FILE,
+        /** Read front to back. */
+        STREAM
+    }
+
+    /** How buffers are compressed. */
+    public enum Compression {
+        /** Not at all: the data can be opened in place. */
+        NONE,
+        /** By LZ4. */
+        LZ4,
+        /** By Zstandard. */
+        ZSTD
+    }
+
+    /** A file without compression. */
+    public static final WriteOptions FILE = new WriteOptions(Format.FILE, Compression.NONE, 0);
+
+    /** A stream without compression. */
+    public static final WriteOptions STREAM = new WriteOptions(Format.STREAM, Compression.NONE, 0);
+
+    /**
+     * Returns the same with compression.
+     *
+     * @param other how
+     * @return options
+     */
+    public WriteOptions compressed(Compression other) {
+        return new WriteOptions(format, other, maxRows);
+    }
+
+    /**
+     * Returns the same with another limit.
+     *
+     * @param rows the most rows of a record batch
+     * @return options
+     */
+    public WriteOptions withMaxRows(long rows) {
+        return new WriteOptions(format, compression, rows);
+    }
+
+    /** {@code arrowwood_write_options}. */
+    MemorySegment struct(Arena arena) {
+        MemorySegment struct = arena.allocate(24, 8);
+        struct.set(JAVA_LONG, 0, 24);
+        struct.set(JAVA_INT, 8, format.ordinal());
+        struct.set(JAVA_INT, 12, compression.ordinal());
+        struct.set(JAVA_LONG, 16, maxRows);
+        return struct;
+    }
+}

@@ -1,0 +1,388 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.io.IOException;
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+
+/**
+ * The single writer of a growing table. Appended rows become visible to readers, in any process, when they are committed,
+ * all at once.
+ *
+ * <pre>{@code
+ * record Tick(Instant ts, String symbol, double price) {}
+ *
+ * try (Writer writer = Writer.open(Path.of("ticks"), Schema.of(Tick.class), WriterOptions.DEFAULT.sortedBy("ts"))) {
+ *     writer.append(new Tick(Instant.now(), "IBM", 100.5));
+ *     writer.commit();
+ * }
+ * }</pre>
+ *
+ * <p>Can be used by several threads, whose calls wait for each other. A writer that is forgotten is freed by the collector
+ * without a commit.
+ */
+public final class Writer implements AutoCloseable {
+    private final Owned owned;
+    private final Schema schema;
+    private final RowRoom room;
+    /** The last class of records that was appended, and what writes its components. */
+    private Class<?> recordType;
+    private Records.Put[] puts;
+
+    private Writer(MemorySegment handle) {
+        this.owned = new Owned(this, "writer", handle, Native.WRITER_FREE);
+        this.schema = Schema.of((call, struct) -> (int) Native.WRITER_SCHEMA.invokeExact(handle, struct, call.error));
+        this.room = new RowRoom(schema.fields().size());
+    }
+
+    /** Where one row lies during a call. */
+    private static final class RowRoom implements Values.Room {
+        private static final int SMALLEST = 1 << 12;
+
+        final MemorySegment cells;
+        final MemorySegment[] cell;
+        final MemorySegment error = Arena.ofAuto().allocate(16, 8);
+        private MemorySegment texts = Arena.ofAuto().allocate(SMALLEST);
+        private long used;
+        /** Full blocks of texts of this row. */
+        private final List<MemorySegment> full = new ArrayList<>();
+
+        RowRoom(int columns) {
+            cells = Arena.ofAuto().allocate(Math.max(1, columns) * Values.SIZE, 8);
+            cell = new MemorySegment[columns];
+            for (int i = 0; i < columns; i++) {
+                cell[i] = cells.asSlice(i * Values.SIZE, Values.SIZE);
+            }
+        }
+
+        void clear() {
+            used = 0;
+            if (!full.isEmpty()) {
+                full.clear();
+            }
+        }
+
+        @Override
+        public MemorySegment put(byte[] bytes) {
+            if (bytes.length > texts.byteSize() - used) {
+                full.add(texts);
+                texts = Arena.ofAuto().allocate(Math.max(bytes.length, 2 * texts.byteSize()));
+                used = 0;
+            }
+            MemorySegment.copy(bytes, 0, texts, JAVA_BYTE, used, bytes.length);
+            MemorySegment placed = texts.asSlice(used, bytes.length);
+            used += bytes.length;
+            return placed;
+        }
+    }
+
+    /**
+     * Opens a table for writing, or creates it.
+     *
+     * @param path its directory
+     * @param schema its columns, which are compared with those of an existing table
+     * @param options how it is written
+     * @return the writer
+     * @throws IOException if the files can't be opened or made
+     * @throws Failure.Busy if another process writes the table; the message names it
+     * @throws Failure.SchemaMismatch if an existing table has other columns, naming the first difference
+     * @throws UnsupportedOperationException if a type can't grow, or the file system is a network's
+     */
+    public static Writer open(Path path, Schema schema, WriterOptions options) throws IOException {
+        return open(path, Optional.of(schema), options);
+    }
+
+    /**
+     * Opens a table for writing, or creates it.
+     *
+     * @param path its directory
+     * @param schema its columns, which are compared with those of an existing table
+     * @return the writer
+     * @throws IOException if the files can't be opened or made
+     * @throws Failure.Busy if another process writes the table; the message names it
+     * @throws Failure.SchemaMismatch if an existing table has other columns, naming the first difference
+     */
+    public static Writer open(Path path, Schema schema) throws IOException {
+        return open(path, Optional.of(schema), WriterOptions.DEFAULT);
+    }
+
+    /**
+     * Opens an existing table for writing, as it is.
+     *
+     * @param path its directory
+     * @return the writer
+     * @throws IOException if there is no table, or its files can't be opened
+     * @throws Failure.Busy if another process writes the table; the message names it
+     */
+    public static Writer open(Path path) throws IOException {
+        return open(path, Optional.empty(), WriterOptions.DEFAULT);
+    }
+
+    private static Writer open(Path path, Optional<Schema> schema, WriterOptions options) throws IOException {
+        return Native.callOnPath(call -> {
+            MemorySegment struct = schema.map(Schema::struct).orElse(MemorySegment.NULL);
+            call.check((int) Native.WRITER_OPEN.invokeExact(
+                    call.text(path.toString()), struct, options.struct(call), call.out, call.error));
+            return new Writer(call.out.get(ADDRESS, 0));
+        });
+    }
+
+    /**
+     * Returns the columns of the table.
+     *
+     * @return the schema
+     */
+    public Schema schema() {
+        return schema;
+    }
+
+    // ---- rows ----
+
+    /** Writes the cells of a row. */
+    private interface Filler {
+        void fill(RowRoom room) throws Throwable;
+    }
+
+    private void append(Filler filler) {
+        MemorySegment handle = owned.lock();
+        try {
+            room.clear();
+            filler.fill(room);
+            int code = (int) Native.WRITER_APPEND_ROW.invokeExact(
+                    handle, room.cells, (long) room.cell.length, room.error);
+            if (code != 0) {
+                throw Native.failure(room.error);
+            }
+        } catch (RuntimeException | Error e) {
+            throw e;
+        } catch (Throwable e) {
+            throw new Failure.InvalidArgument("a value of the row can't be read: " + e);
+        } finally {
+            owned.unlock(this);
+        }
+    }
+
+    /**
+     * Appends a record as a row. Components are matched with columns by name; times finer than a column's unit are cut
+     * off.
+     *
+     * @param row the record
+     * @throws IllegalArgumentException if a component and a column have no counterpart, a null is in a column without
+     *     nulls, a value is out of range, or a row out of order; nothing is appended then
+     */
+    public void append(Record row) {
+        append(room -> {
+            if (row.getClass() != recordType) {
+                puts = Records.of(row.getClass()).puts(schema.fields());
+                recordType = row.getClass();
+            }
+            for (int i = 0; i < puts.length; i++) {
+                puts[i].put(row, room.cell[i], room);
+            }
+        });
+    }
+
+    /**
+     * Appends a map from column names to values as a row; columns that it lacks are null.
+     *
+     * @param row the map
+     * @throws IllegalArgumentException if a key is not a column's name, a null is in a column without nulls, a value is
+     *     out of range or of a type that the column can't hold, or a row out of order; nothing is appended then
+     */
+    public void append(Map<String, ?> row) {
+        List<Field> fields = schema.fields();
+        row.keySet().forEach(schema::index);
+        append(room -> {
+            for (int i = 0; i < room.cell.length; i++) {
+                Values.write(room.cell[i], row.get(fields.get(i).name()), fields.get(i).type(), room);
+            }
+        });
+    }
+
+    /**
+     * Appends a row of values, one for each column, in the table's order.
+     *
+     * @param values objects as {@link Row} has them, or null; integers also stand for times in the column's unit
+     * @throws IllegalArgumentException if there are more or fewer than columns, a null is in a column without nulls, a
+     *     value is out of range or of a type that the column can't hold, or a row out of order; nothing is appended then
+     */
+    public void appendRow(Object... values) {
+        List<Field> fields = schema.fields();
+        if (values.length != fields.size()) {
+            throw new Failure.InvalidArgument(
+                    "a row of " + values.length + " values for a table of " + fields.size() + " columns");
+        }
+        append(room -> {
+            for (int i = 0; i < room.cell.length; i++) {
+                Values.write(room.cell[i], values[i], fields.get(i).type(), room);
+            }
+        });
+    }
+
+    /**
+     * Appends all rows of a dataset, or none.
+     *
+     * @param rows the rows, whose columns are matched by name
+     * @throws IllegalArgumentException if columns differ, a null is in a column without nulls, a value is out of range, or
+     *     a row out of order
+     * @throws Failure.InvalidData if a value is damaged
+     */
+    public void append(Dataset rows) {
+        run((handle, call) ->
+                (int) Native.WRITER_APPEND_DATASET.invokeExact(handle, rows.handle(), call.error));
+    }
+
+    /**
+     * Appends all rows of a {@code struct ArrowArrayStream} of Arrow's C stream interface, or none. The stream is moved,
+     * and released also on failure.
+     *
+     * @param stream the struct
+     * @throws IllegalArgumentException if the stream fails; as {@link #append(Dataset)}
+     */
+    public void appendStream(MemorySegment stream) {
+        run((handle, call) -> (int) Native.WRITER_APPEND_STREAM.invokeExact(handle, stream, call.error));
+    }
+
+    // ---- commits ----
+
+    /** A call on the writer. */
+    private interface Deed {
+        int run(MemorySegment handle, Native.Call call) throws Throwable;
+    }
+
+    private void run(Deed deed) {
+        MemorySegment handle = owned.lock();
+        try {
+            Native.run(call -> call.check(deed.run(handle, call)));
+        } finally {
+            owned.unlock(this);
+        }
+    }
+
+    /**
+     * Makes all appended rows visible to readers, atomically. Takes about a microsecond.
+     *
+     * @throws Failure.Io if no row became visible
+     */
+    public void commit() {
+        run((handle, call) -> (int) Native.WRITER_COMMIT.invokeExact(handle, 0, call.error));
+    }
+
+    /**
+     * Commits, and syncs to disk: the rows survive a power failure once it returns.
+     *
+     * @throws Failure.Io if no row became visible, or the sync failed
+     */
+    public void commitDurably() {
+        run((handle, call) -> (int) Native.WRITER_COMMIT.invokeExact(handle, 1, call.error));
+    }
+
+    /**
+     * Syncs all committed rows to disk: they survive a power failure once it returns.
+     *
+     * @throws Failure.Io if the sync failed: the writer is unusable afterwards, close it and open the table again
+     */
+    public void sync() {
+        run((handle, call) -> (int) Native.WRITER_SYNC.invokeExact(handle, call.error));
+    }
+
+    /** Discards the rows appended since the last commit. */
+    public void rollback() {
+        run((handle, call) -> (int) Native.WRITER_ROLLBACK.invokeExact(handle, call.error));
+    }
+
+    /**
+     * How far a writer is. Rows are numbered from the beginning of the table.
+     *
+     * @param rows the number of the row after the last one appended
+     * @param committedRows after the last one committed
+     * @param durableRows after the last one that would survive a power failure
+     * @param droppedRows committed rows that were lost in a system crash before the writer was opened
+     */
+    public record State(long rows, long committedRows, long durableRows, long droppedRows) {}
+
+    /**
+     * Returns the writer's row counts.
+     *
+     * @return the counts
+     */
+    public State progress() {
+        MemorySegment handle = owned.lock();
+        try {
+            return Native.call(call -> {
+                MemorySegment out = call.out;
+                out.set(JAVA_LONG, 0, 40);
+                call.check((int) Native.WRITER_PROGRESS.invokeExact(handle, out, call.error));
+                return new State(out.get(JAVA_LONG, 8), out.get(JAVA_LONG, 16), out.get(JAVA_LONG, 24),
+                        out.get(JAVA_LONG, 32));
+            });
+        } finally {
+            owned.unlock(this);
+        }
+    }
+
+    /**
+     * Rewrites all sealed segments as dense Arrow files; readers are not disturbed.
+     *
+     * @return how many segments were rewritten
+     * @throws Failure.Io if it failed; segments rewritten before remain so
+     */
+    public long compact() {
+        return counted((handle, call) -> (int) Native.WRITER_COMPACT.invokeExact(
+                handle, MemorySegment.NULL, MemorySegment.NULL, call.out, call.error));
+    }
+
+    /**
+     * Removes the segments that contain only rows before one. Readers that have mapped them keep them; the remaining rows
+     * keep their numbers.
+     *
+     * @param row the number of the first row to keep
+     * @return how many rows were removed
+     * @throws Failure.Io if it failed
+     */
+    public long dropBefore(long row) {
+        return counted((handle, call) ->
+                (int) Native.WRITER_DROP_BEFORE.invokeExact(handle, row, call.out, call.error));
+    }
+
+    private long counted(Deed deed) {
+        MemorySegment handle = owned.lock();
+        try {
+            return Native.call(call -> {
+                call.check(deed.run(handle, call));
+                return call.out.get(JAVA_LONG, 0);
+            });
+        } finally {
+            owned.unlock(this);
+        }
+    }
+
+    /**
+     * Commits, syncs and unlocks the table. Waits for a call in another thread. Does nothing the second time.
+     *
+     * @throws Failure.Io if the commit or the sync failed; the writer is closed nevertheless
+     */
+    @Override
+    public void close() {
+        MemorySegment handle = owned.take();
+        if (handle != null) {
+            Native.run(call -> call.check((int) Native.WRITER_CLOSE.invokeExact(handle, call.error)));
+        }
+    }
+
+    /** Closes the writer without a commit: rows appended since the last one are lost. */
+    public void discard() {
+        MemorySegment handle = owned.take();
+        if (handle != null) {
+            Native.free(Native.WRITER_FREE, handle);
+        }
+    }
+}

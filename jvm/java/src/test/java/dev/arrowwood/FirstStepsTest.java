@@ -1,0 +1,128 @@
+package dev.arrowwood;
+
+import static dev.arrowwood.Condition.col;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.ValueLayout;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What the pages of the docs show, step by step. */
+class FirstStepsTest {
+    @TempDir
+    Path folder;
+
+    record Price(String symbol, double price) {}
+
+    record Tick(Instant ts, String symbol, double price, Optional<Long> size) {}
+
+    private Dataset prices() throws Exception {
+        Path csv = Files.writeString(folder.resolve("prices.csv"), "symbol,price\nMSFT,39.81\nIBM,100.5\nAAPL,25.75\n");
+        Arrowwood.readCsv(csv).write(folder.resolve("prices.arrow"));
+        return Arrowwood.open(folder.resolve("prices.arrow"));
+    }
+
+    @Test
+    void aFileIsOpenedAndReadInPlace() throws Exception {
+        Dataset ds = prices();
+        assertEquals(3, ds.rows());
+        assertEquals("symbol: utf8, price: float64", ds.schema().toString());
+        assertEquals(Map.of("symbol", "IBM", "price", 100.5), ds.row(1).asMap());
+        assertEquals("{symbol=IBM, price=100.5}", ds.row(1).toString());
+        assertEquals(166.06, (double) ds.column("price").sum(), 1e-9);
+        assertEquals(166.06, ds.column("price").asDouble().stream().sum(), 1e-9);
+        assertEquals(25.75, ds.column("price").asDouble().get(2));
+        assertEquals(new Price("AAPL", 25.75), ds.stream(Price.class).toList().get(2));
+        double sum = 0;
+        for (Chunk chunk : ds.column("price").chunks()) {
+            for (long row = 0; row < chunk.rows(); row++) {
+                sum += chunk.values().getAtIndex(ValueLayout.JAVA_DOUBLE_UNALIGNED, row);
+            }
+        }
+        assertEquals(166.06, sum, 1e-9);
+        assertTrue(ds.toString().contains("3 rows × 2 columns"), ds.toString());
+        assertEquals(0, ds.footprint().copied());
+    }
+
+    @Test
+    void rowsAreSelectedAndAggregated() throws Exception {
+        Dataset ds = prices();
+        Dataset dear = ds.filter(col("price").gt(30).and(col("symbol").in("IBM", "AAPL")));
+        assertEquals(List.of("IBM"), dear.stream().map(row -> row.getString("symbol")).toList());
+        assertEquals(2, ds.filter(col("symbol").eq("IBM").not()).rows());
+        assertEquals("AAPL", ds.take(-1).row(0).get("symbol"));
+        Row all = ds.aggregate(List.of(), Aggregate.mean("price").as("m"), Aggregate.count()).only();
+        assertEquals(55.353, all.getDouble("m"), 1e-3);
+        assertEquals(3, all.getLong("count"));
+        assertEquals("MSFT", ds.slice(0, 1).only().get(0));
+    }
+
+    @Test
+    void aTableGrowsAndIsFollowed() throws Exception {
+        Path table = folder.resolve("ticks");
+        Instant start = Instant.parse("2026-01-01T00:00:00.000001Z");
+        try (Writer writer = Writer.open(
+                table, Schema.of(Tick.class), WriterOptions.DEFAULT.sortedBy("ts").dictionary("symbol"))) {
+            Dataset empty = Arrowwood.open(table);
+            assertEquals(0, empty.rows());
+            try (Follow follow = empty.follow(0)) {
+                assertEquals(Optional.empty(), follow.next(Duration.ofMillis(1)));
+                writer.append(new Tick(start, "IBM", 1.5, Optional.empty()));
+                writer.append(Map.of("ts", start.plusSeconds(1), "symbol", "AAPL", "price", 2, "size", 7));
+                writer.appendRow(start.plusSeconds(2), "IBM", 3.5, null);
+                writer.commit();
+                Dataset rows = follow.next(Duration.ofSeconds(10)).orElseThrow();
+                assertEquals(3, rows.rows());
+                assertEquals(3, follow.nextRow());
+            }
+            assertEquals(3, empty.refresh().rows());
+            assertEquals(3, writer.progress().committedRows());
+            var refused = assertThrows(
+                    IllegalArgumentException.class, () -> writer.append(new Tick(start, "X", 0, Optional.empty())));
+            assertTrue(refused.getMessage().contains("ts"), refused.getMessage());
+        }
+        List<Tick> expected = List.of(
+                new Tick(start, "IBM", 1.5, Optional.empty()), new Tick(start.plusSeconds(1), "AAPL", 2, Optional.of(7L)),
+                new Tick(start.plusSeconds(2), "IBM", 3.5, Optional.empty()));
+        assertEquals(expected, Arrowwood.open(table).stream(Tick.class).toList());
+        assertEquals(2, Arrowwood.open(table).between(start.plusSeconds(1), start.plusSeconds(5)).rows());
+        assertTrue(Arrowwood.check(table).isIntact());
+        assertEquals(3, Arrowwood.stat(table).end());
+    }
+
+    @Test
+    void closingTheArenaEndsTheDataset() throws Exception {
+        prices();
+        Dataset ds;
+        List<Dataset> derived = new ArrayList<>();
+        try (Arena arena = Arena.ofConfined()) {
+            ds = Arrowwood.open(folder.resolve("prices.arrow"), arena);
+            assertEquals(3, ds.rows());
+            derived.add(ds.slice(1, 1));
+        }
+        assertThrows(IllegalStateException.class, ds::rows);
+        assertThrows(IllegalStateException.class, () -> derived.get(0).rows());
+    }
+
+    @Test
+    void failuresAreThoseThatJavaKnows() throws Exception {
+        Dataset ds = prices();
+        var missing = assertThrows(NoSuchFileException.class, () -> Arrowwood.open(folder.resolve("no.arrow")));
+        assertTrue(missing.getMessage().contains("no.arrow"), missing.getMessage());
+        assertThrows(IndexOutOfBoundsException.class, () -> ds.row(3));
+        assertThrows(IllegalArgumentException.class, () -> ds.column("cost"));
+        assertThrows(UnsupportedOperationException.class, () -> ds.column("symbol").sum());
+    }
+}
