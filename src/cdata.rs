@@ -74,11 +74,17 @@ pub struct PlainChunk<'a> {
 
 impl Dataset {
     /// The dataset as a C stream of record batches, values checked, buffers shared with the mapping.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
     pub fn export_stream(&self) -> Result<FFI_ArrowArrayStream> {
         self.export_stream_with(Export::new())
     }
 
     /// [`Dataset::export_stream`], handed out as `export` says.
+    ///
+    /// # Errors
+    /// As `export_stream`.
     pub fn export_stream_with(&self, export: Export) -> Result<FFI_ArrowArrayStream> {
         Ok(stream(Producer::new(self.clone(), Shape::Table, export)?))
     }
@@ -92,11 +98,17 @@ impl Dataset {
     }
 
     /// The schema as a C struct: a struct type of the columns.
+    ///
+    /// # Errors
+    /// `Unsupported` where the C data interface can't have it.
     pub fn export_schema(&self) -> Result<FFI_ArrowSchema> {
         export_schema(self.schema())
     }
 
     /// All that a C stream holds, as a dataset that shares its buffers. Its producer vouches for the values.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with what the producer says; `SchemaMismatch` where a batch has another schema than the stream.
     pub fn import_stream(stream: FFI_ArrowArrayStream) -> Result<Dataset> {
         let failed = |e: arrow_schema::ArrowError| Error::argument(format!("importing an Arrow C stream: {e}"));
         let reader = ArrowArrayStreamReader::try_new(stream).map_err(failed)?;
@@ -108,22 +120,34 @@ impl Dataset {
 
 impl Column {
     /// The column as a C stream of arrays of its own type, values checked, buffers shared with the mapping.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
     pub fn export_stream(&self) -> Result<FFI_ArrowArrayStream> {
         self.export_stream_with(Export::new())
     }
 
     /// [`Column::export_stream`], handed out as `export` says.
+    ///
+    /// # Errors
+    /// As `export_stream`.
     pub fn export_stream_with(&self, export: Export) -> Result<FFI_ArrowArrayStream> {
         Ok(stream(Producer::new(self.as_dataset().clone(), Shape::Column, export)?))
     }
 
     /// [`Column::chunks`], handed out as `export` says.
+    ///
+    /// # Errors
+    /// As [`Column::chunks`].
     pub fn chunks_with(&self, export: Export) -> Result<Vec<ArrayData>> {
         self.watched(|| self.each_part(|part| export.column(&part, 0)))
     }
 
     /// [`Column::chunks_with`] of a column of fixed width without nulls, without making arrays: the values in place. `None` if
     /// there is more to the column than that, or if `export` asks for alignment and it isn't aligned.
+    ///
+    /// # Errors
+    /// `InvalidData` where the structure is damaged.
     pub fn plain_chunks(&self, export: Export) -> Result<Option<Vec<PlainChunk<'_>>>> {
         let Some(Role::Values { width, word }) = plain_role(self.data_type()) else { return Ok(None) };
         let alignment = if !export.is_aligned {
@@ -145,6 +169,9 @@ impl Column {
     }
 
     /// The field as a C struct.
+    ///
+    /// # Errors
+    /// `Unsupported` where the C data interface can't have it.
     pub fn export_schema(&self) -> Result<FFI_ArrowSchema> {
         export_field(self.field())
     }

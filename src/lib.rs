@@ -1,14 +1,95 @@
-//! Arrowwood opens Apache Arrow data of any size **in place**, by memory mapping, in microseconds.
+//! Opens Apache Arrow data of any size **in place**, by memory mapping, in microseconds, and makes tables that
+//! **grow**: one process appends and commits, others map the same Arrow files and see each commit at once.
 //!
-//! The rooms, from the ground up: `error`; `map` (files as memory) and `types` ([`layout`](mod@layout): which buffers a
-//! type has); `array` (bytes with an owner, one value, validation) and `parallel`; `dataset` (rows over batches); the
-//! four wings `ipc`, `compute`, `text` and `cdata`, which don't know each other; `rows` (rows into columns); `table`
-//! (those that grow); `open`; `check`. Each uses those below it; `ARCHITECTURE.md` has the picture.
+//! # Opening
+//! [`open`] takes the path of an Arrow IPC file or stream, a directory of files, or a pattern, and reads metadata only.
+//! A [`Dataset`] is rows over the mapped bytes: cheap to clone, `Send` and `Sync`. Cells are [`Value`]s that borrow
+//! from it.
+//! ```
+//! use std::sync::Arc;
+//!
+//! use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
+//! use arrowwood::{Dataset, Value, WriteOptions, open, write};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("prices.arrow");
+//! let symbols: ArrayRef = Arc::new(StringArray::from(vec!["AAPL", "IBM", "MSFT"]));
+//! let prices: ArrayRef = Arc::new(Float64Array::from(vec![223.02, 125.55, 28.8]));
+//! let batch = RecordBatch::try_from_iter([("symbol", symbols), ("price", prices)])?;
+//! write(&Dataset::try_from(vec![batch])?, &path, &WriteOptions::default())?;
+//!
+//! let dataset = open(&path)?;
+//! assert_eq!(dataset.len()?, 3);
+//! assert!(matches!(dataset.row(1)?.get(0)?, Value::Str("IBM")));
+//! assert_eq!(dataset.column("price")?.mean()?, Some((223.02 + 125.55 + 28.8) / 3.0));
+//! assert_eq!(dataset.footprint().copied, 0);
+//! for batch in dataset.to_record_batches() {
+//!     assert_eq!(batch?.num_columns(), 2); // arrow-rs arrays over the same memory
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//! [`Open`] has options, [`read_stream`] reads streams from pipes and sockets, [`Mapping`] is a file as typed memory.
+//!
+//! # Tables that grow
+//! A table is a directory of Arrow files with one [`Writer`]. What it appends is seen by nobody until
+//! [`Writer::commit`], and then by everybody, all or nothing. A committed row survives the process; a synced one
+//! survives a power cut.
+//! ```
+//! # use std::sync::Arc;
+//! # use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+//! use arrowwood::{Writer, WriterOptions, open};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("ticks");
+//! # let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+//! # let batch = RecordBatch::try_from_iter([("n", numbers)])?;
+//! let mut writer = Writer::open(&path, Some(batch.schema()), &WriterOptions::default())?;
+//! writer.append(&batch)?;
+//! writer.commit()?;
+//! let seen = open(&path)?; // in another process just as well
+//! writer.append(&batch)?;
+//! writer.commit()?;
+//! assert_eq!((seen.len()?, seen.refresh()?.len()?), (3, 6)); // a dataset never changes
+//! # Ok(())
+//! # }
+//! ```
+//! [`follow`] waits for new rows; [`compact`], [`check()`] and [`repair`] look after tables that are there.
+//!
+//! # Trust
+//! - **Any bytes give values or an error**, never a panic, and no allocation that the size of the file does not
+//!   justify. Structure is always checked; values when a column first leaves as an array, and each cell when it is
+//!   read.
+//! - **A file must not be rewritten while it is open.** Growing it and replacing it by a rename are fine. If it is
+//!   rewritten or truncated, calls return [`ErrorKind::FileChanged`] as soon as they notice; until then values may be
+//!   wrong, but nothing outside of the mapping is read. Arrays that were handed to other libraries are memory of the
+//!   file, without that protection. [`Open::copy`] reads the file into memory first.
+//! - To do so a handler for SIGBUS is installed with the first mapping. Faults that are not ours go to the handler that
+//!   was there before; [`leave_sigbus_alone`] installs none.
+//!
+//! # Errors
+//! Everything that can fail returns [`Result`]. An [`Error`] has an [`ErrorKind`] to match on, a sentence that says
+//! what was expected and what was found, and the path. Documentation lists kinds by name: `NotFound` is
+//! [`ErrorKind::NotFound`].
+//! ```
+//! use arrowwood::{ErrorKind, open};
+//!
+//! let error = open("missing.arrow").unwrap_err();
+//! assert_eq!(error.kind(), ErrorKind::NotFound);
+//! assert_eq!(error.path(), Some("missing.arrow".as_ref()));
+//! ```
+//!
+//! # Units
+//! Rows are counted in `u64` from 0, columns in `usize`; sizes are bytes unless a name says otherwise. Times are
+//! numbers with an [`arrow_schema::TimeUnit`], since 1970-01-01 00:00:00 UTC or since midnight; dates are days since
+//! 1970-01-01.
 //!
 //! # Features
 //! All are on by default. With `default-features = false` there is what opening and reading takes: [`open`], [`Open`],
-//! [`Dataset`], [`Row`], [`Column`], [`Value`], [`read_stream`], [`Mapping`], and the Arrow C data interface. What needs a
-//! feature that is missing, such as a file that is compressed, is an error that names it.
+//! [`Dataset`], [`Row`], [`Column`], [`Value`], [`read_stream`], [`Mapping`], and the Arrow C data interface. What
+//! needs a feature that is missing, such as a file that is compressed, is an error that names it.
 //!
 //! | feature | what it adds | with |
 //! |---|---|---|
@@ -20,6 +101,12 @@
 //! | `text` | CSV and JSON: [`read_csv_from`], [`read_json_from`], [`stream_csv`], [`stream_json`], [`Value::to_json`] | |
 //! | `compression` | bodies compressed with lz4 and zstd, read and written | |
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
+//!
+//! # Inside
+//! The modules, from the ground up: `error`; `map` (files as memory) and `types` ([`layout`](mod@layout): which buffers
+//! a type has); `array` (bytes with an owner, one value, validation) and `parallel`; `dataset` (rows over batches);
+//! `ipc`, `compute`, `text` and `cdata`, which don't know each other; `rows` (rows into columns); `table` (those that
+//! grow); `open`; `check`. Each uses those below it; `ARCHITECTURE.md` has the picture.
 
 // What a build without some features has too much of, it has for them.
 #![cfg_attr(
@@ -36,6 +123,7 @@
     allow(dead_code, unused_imports, rustdoc::broken_intra_doc_links)
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod array;
 mod cdata;
@@ -55,6 +143,11 @@ mod rows;
 mod table;
 mod text;
 mod types;
+
+/// The code of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 pub use array::{Bytes, Items, Members, Value};
 pub use cdata::{Export, PlainChunk};

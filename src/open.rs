@@ -63,6 +63,9 @@ impl Open {
     }
 
     /// Opens the file at `path`, or every file that `path` matches where it is a glob.
+    ///
+    /// # Errors
+    /// As [`open`]; `CopyNeeded` where [`Open::strict`] was asked for.
     pub fn path(self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
         match Mapping::open(path, Mode::Read) {
@@ -74,6 +77,9 @@ impl Open {
     }
 
     /// Opens all `paths`, whose schemas must agree, as one dataset.
+    ///
+    /// # Errors
+    /// As [`Open::path`], naming the path; `SchemaMismatch`; `InvalidArgument` without any path.
     pub fn paths<P: AsRef<Path>>(self, paths: &[P]) -> Result<Dataset> {
         let opened = paths.iter().map(|path| self.path(path)).collect::<Result<Vec<_>>>()?;
         match &opened[..] {
@@ -83,6 +89,9 @@ impl Open {
     }
 
     /// Opens bytes that are an IPC file or stream.
+    ///
+    /// # Errors
+    /// `InvalidData`, `Unsupported`; `CopyNeeded` where [`Open::strict`] was asked for.
     pub fn bytes(self, bytes: Bytes) -> Result<Dataset> {
         self.source(bytes, None)
     }

@@ -47,6 +47,9 @@ impl Bytes {
     }
 
     /// A copy of the bytes of `mapping`, in memory of our own.
+    ///
+    /// # Errors
+    /// `Io` without memory for the copy, or where reading the file fails; `FileChanged`.
     pub fn copied_from(mapping: &Mapping) -> Result<Bytes> {
         let mut copy = Vec::new();
         copy.try_reserve_exact(mapping.len())
@@ -101,6 +104,9 @@ impl Bytes {
     }
 
     /// A copy of bytes `offset .. offset + into.len()`; of a mapped file by pread(2), which touches no page.
+    ///
+    /// # Errors
+    /// `InvalidData` where the bytes end before; `Io`, `FileChanged`.
     pub fn read_at(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         if let Some(mapping) = &self.mapping {
             return mapping.read_at(offset, into);

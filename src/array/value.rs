@@ -127,6 +127,9 @@ impl<'a> Items<'a> {
     }
 
     /// The items in order.
+    ///
+    /// # Errors
+    /// Of an item: `InvalidData` where it is damaged.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
         let (field, values) = (self.field, self.values);
         (self.start..self.start + self.len).map(move |row| guard(|| field_value(field, values, row)))
@@ -171,6 +174,9 @@ impl<'a> Members<'a> {
     }
 
     /// Field and value of each member, in order.
+    ///
+    /// # Errors
+    /// Of an item: `InvalidData` where it is damaged.
     pub fn iter(&self) -> impl Iterator<Item = (&'a FieldRef, Result<Value<'a>>)> + use<'a> {
         let row = self.row;
         let members = self.fields().iter().zip(self.array.child_data());

@@ -100,6 +100,9 @@ const STATISTICS: [&str; 9] = ["count", "null_count", "mean", "std", "min", "25%
 impl Dataset {
     /// What there is to say of each column: a row for each statistic, which the first column names. Numbers and booleans
     /// are described by floats, all else by text.
+    ///
+    /// # Errors
+    /// `InvalidData` where a value is damaged.
     pub fn describe(&self) -> Result<Dataset> {
         let mut fields = vec![Field::new("statistic", DataType::Utf8, false)];
         let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(STATISTICS.to_vec()))];

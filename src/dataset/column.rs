@@ -44,11 +44,17 @@ impl Column {
     }
 
     /// The number of rows.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn len(&self) -> Result<u64> {
         self.dataset.len()
     }
 
     /// Whether there are no rows.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn is_empty(&self) -> Result<bool> {
         self.dataset.is_empty()
     }
@@ -59,27 +65,42 @@ impl Column {
     }
 
     /// The value of row `row`.
+    ///
+    /// # Errors
+    /// As [`Dataset::row`].
     pub fn get(&self, row: u64) -> Result<Value<'_>> {
         self.dataset.row(row)?.get(0)
     }
 
     /// Rows `start .. start + len`, or as many of them as there are.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn slice(&self, start: u64, len: u64) -> Result<Column> {
         Column::new(self.dataset.slice(start, len)?)
     }
 
     /// All values in order.
+    ///
+    /// # Errors
+    /// Of a value: `InvalidData` where it is damaged.
     pub fn values(&self) -> impl Iterator<Item = Result<Value<'_>>> {
         self.dataset.rows().map(|row| row?.get(0))
     }
 
     /// The number of values that are not null.
+    ///
+    /// # Errors
+    /// As [`Column::null_count`].
     pub fn count(&self) -> Result<u64> {
         Ok(self.len()? - self.null_count()?)
     }
 
     /// The number of rows that [`get`](Column::get) finds null, or a union with a null member: from the bitmaps, and
     /// where nulls stand in the values of dictionaries, runs or unions, from those.
+    ///
+    /// # Errors
+    /// `InvalidData` where a value is damaged.
     pub fn null_count(&self) -> Result<u64> {
         let counts = || self.each_chunk(|array, rows| Ok(nulls_among(array, rows)? as u64));
         let counts = self.watched(counts)?;
@@ -90,6 +111,9 @@ impl Column {
     ///
     /// Buffers are where the file has them, so they may not be aligned for their type, which typed arrays of arrow-rs
     /// do not take: [`ArrayData::align_buffers`] copies those that are not.
+    ///
+    /// # Errors
+    /// `InvalidData` naming batch, column, row and what was expected.
     pub fn chunks(&self) -> Result<Vec<ArrayData>> {
         self.watched(|| self.each_chunk(|array, rows| Ok(crate::array::slice(array, rows.start, rows.len()))))
     }

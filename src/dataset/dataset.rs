@@ -95,6 +95,9 @@ impl Dataset {
     }
 
     /// The number of rows. Walks the messages of a stream, or the blocks of a file, the first time.
+    ///
+    /// # Errors
+    /// `InvalidData` where a message is damaged or cut off; `FileChanged`.
     pub fn len(&self) -> Result<u64> {
         if let Some(len) = self.len.get() {
             return Ok(*len);
@@ -110,6 +113,9 @@ impl Dataset {
     }
 
     /// Whether there are no rows; looks no further than the first.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn is_empty(&self) -> Result<bool> {
         self.watched(Look::Seldom, || Ok(self.rows_until(1)? == 0))
     }
@@ -121,6 +127,9 @@ impl Dataset {
     }
 
     /// The number of record batches that have rows in the dataset, empty batches of a whole source included.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn num_batches(&self) -> Result<usize> {
         let counts = self.pieces.iter().map(|piece| match (piece.start, piece.rows) {
             (0, None) => piece.source.num_batches(),
@@ -130,6 +139,9 @@ impl Dataset {
     }
 
     /// Bytes that the dataset's rows take in its buffers, bitmaps and offsets included, dictionaries apart.
+    ///
+    /// # Errors
+    /// `InvalidData` where the structure of a batch is damaged.
     pub fn nbytes(&self) -> Result<u64> {
         self.watched(Look::Now, || {
             let mut sum = 0;
@@ -150,6 +162,9 @@ impl Dataset {
     }
 
     /// How many of the mapped bytes lie in physical memory now, whoever brought them there. Asks for every page.
+    ///
+    /// # Errors
+    /// `Io` where the system can't say.
     pub fn resident(&self) -> Result<u64> {
         self.sources().map(|source| source.resident()).sum()
     }
@@ -170,11 +185,17 @@ impl Dataset {
     }
 
     /// Column number `index`, counted from 0.
+    ///
+    /// # Errors
+    /// `ColumnNotFound`, naming the columns there are.
     pub fn column_at(&self, index: usize) -> Result<Column> {
         Column::new(self.select_at(&[index])?)
     }
 
     /// The columns called `names`, in that order.
+    ///
+    /// # Errors
+    /// As [`Dataset::column`], for any of the names.
     pub fn select<N: AsRef<str>>(&self, names: &[N]) -> Result<Dataset> {
         let picked = names.iter().map(|name| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
         self.select_at(&picked)
@@ -215,6 +236,9 @@ impl Dataset {
     }
 
     /// Rows `start .. start + len`, or as many of them as there are. Walks no further than `start + len`.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn slice(&self, start: u64, len: u64) -> Result<Dataset> {
         self.watched(Look::Seldom, || self.cut(start, len))
     }
@@ -238,11 +262,17 @@ impl Dataset {
     }
 
     /// The first `n` rows.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn head(&self, n: u64) -> Result<Dataset> {
         self.slice(0, n)
     }
 
     /// The last `n` rows.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn tail(&self, n: u64) -> Result<Dataset> {
         let len = self.len()?;
         self.slice(len.saturating_sub(n), n)
@@ -303,6 +333,9 @@ impl Dataset {
     }
 
     /// All rows in order.
+    ///
+    /// # Errors
+    /// Of a row: as [`Dataset::len`], once, and then no more rows.
     pub fn rows(&self) -> impl Iterator<Item = Result<Row<'_>>> {
         let schema: &Schema = &self.schema;
         self.parts().flat_map(move |part| {
@@ -318,6 +351,9 @@ impl Dataset {
     }
 
     /// The dataset batch by batch, each a dataset of one.
+    ///
+    /// # Errors
+    /// Of a batch: as [`Dataset::len`], once, and then no more batches.
     pub fn batches(&self) -> impl Iterator<Item = Result<Dataset>> {
         self.parts().map(|part| self.of_part(&part?))
     }
@@ -348,6 +384,9 @@ impl Dataset {
     }
 
     /// The batches as arrow-rs has them, values checked; buffers are shared unless arrow-rs needs them aligned.
+    ///
+    /// # Errors
+    /// Of a batch: `InvalidData` naming batch, column, row and what was expected.
     pub fn to_record_batches(&self) -> impl Iterator<Item = Result<RecordBatch>> {
         self.parts().map(|part| {
             let part = part?;

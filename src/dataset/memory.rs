@@ -98,6 +98,9 @@ impl TryFrom<Vec<RecordBatch>> for Dataset {
 
 impl Dataset {
     /// `batches` of `schema` as a dataset, without copying; there may be none.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` with the first difference of a batch's schema.
     pub fn from_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Dataset> {
         let mut parts = Vec::with_capacity(batches.len());
         for batch in &batches {

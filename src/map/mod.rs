@@ -61,6 +61,9 @@ pub enum Mode {
 
 impl Mode {
     /// The mode that `"r"`, `"r+"` or `"c"` stands for.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for anything else.
     pub fn parse(letters: &str) -> Result<Mode> {
         match letters {
             "r" => Ok(Mode::Read),
@@ -129,6 +132,9 @@ impl Mapping {
     }
 
     /// Anonymous memory of `len` zeroed bytes, page aligned, that belongs to no file.
+    ///
+    /// # Errors
+    /// `Io` where the system has no more memory or addresses.
     pub fn anonymous(len: usize) -> Result<Mapping> {
         let region =
             sys::Region::anonymous(len).map_err(|e| Error::io(&format!("reserving {len} bytes of memory"), &e))?;
@@ -173,11 +179,17 @@ impl Mapping {
     }
 
     /// The number of mapped bytes whose pages lie in physical memory (mincore(2)).
+    ///
+    /// # Errors
+    /// `Io` where the system can't say.
     pub fn resident(&self) -> Result<usize> {
         self.0.region.resident().map_err(|e| self.failed("asking which pages are resident", &e))
     }
 
     /// Writes changed pages back to the file (msync(2), `MS_SYNC`).
+    ///
+    /// # Errors
+    /// `Io` where the disk fails.
     pub fn flush(&self) -> Result<()> {
         self.0.region.flush().map_err(|e| self.failed("flushing the mapping", &e))
     }
@@ -299,6 +311,9 @@ impl Mapping {
     /// # std::fs::remove_file(&path).unwrap();
     /// # Ok::<(), arrowwood::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` where `len` elements don't fit.
     pub fn view<T: Element>(&self, offset: usize, len: Option<usize>) -> Result<View<T>> {
         View::new(self.clone(), offset, len)
     }

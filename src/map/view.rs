@@ -114,6 +114,9 @@ impl<T: Element> View<T> {
     }
 
     /// Elements `start .. start + len`, sharing the mapping.
+    ///
+    /// # Errors
+    /// `RowOutOfRange` past the end.
     pub fn slice(&self, start: usize, len: usize) -> Result<View<T>> {
         if start > self.len || len > self.len - start {
             return Err(out_of_range(start.saturating_add(len), self.len));

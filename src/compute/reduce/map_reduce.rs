@@ -25,6 +25,9 @@ impl Column {
     /// assert_eq!(rows, Some(3));
     /// # Ok::<(), Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// `InvalidData` where a value is damaged.
     pub fn map_reduce<R: Send>(
         &self,
         map: impl Fn(&ArrayData) -> R + Sync,

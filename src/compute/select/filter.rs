@@ -43,6 +43,9 @@ impl Dataset {
 
     /// Part of the dataset that has all rows of which `predicate` is true, and maybe others: of a table that is sorted by
     /// a column, what lies between the bounds that are asked for. For those who filter it bit by bit.
+    ///
+    /// # Errors
+    /// As [`Dataset::filter`].
     #[doc(hidden)]
     pub fn narrowed(&self, predicate: &Predicate) -> Result<Dataset> {
         self.watched(Look::Now, || self.bounded(predicate))

@@ -22,6 +22,9 @@ impl Dataset {
     ///
     /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row where it lies; columns used
     /// as a whole are gathered, batches of 65,536 rows or less at a time, and kept by the view.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn shuffle(&self, seed: u64) -> Result<Dataset> {
         let rows = self.len()?;
         let order = match u32::try_from(rows) {

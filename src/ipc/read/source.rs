@@ -472,6 +472,9 @@ impl Source for Ipc {
 impl Dataset {
     /// What [`Open::partial`](crate::Open::partial) left behind the last whole batch, in words: one entry for each file
     /// that is damaged or cut off, none where all was read. Walks to the end.
+    ///
+    /// # Errors
+    /// As [`Dataset::len`].
     pub fn left(&self) -> Result<Vec<String>> {
         self.len()?;
         let sources = self.sources().filter_map(|source| source.as_any().downcast_ref::<Ipc>());

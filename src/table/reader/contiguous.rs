@@ -21,6 +21,9 @@ impl Column {
     /// The whole column as one array, without copying: where it is of one batch, or fixed-width without nulls and over
     /// full segments of a table, the last of which may be live. `None` where it is not; then there are
     /// [`chunks`](Column::chunks).
+    ///
+    /// # Errors
+    /// `InvalidData` where a value is damaged; `Io` where the system has no more addresses.
     pub fn contiguous(&self) -> Result<Option<ArrayData>> {
         self.watched(|| self.join())
     }

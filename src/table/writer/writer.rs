@@ -494,6 +494,9 @@ impl Writer {
     }
 
     /// Commits, syncs, and publishes the last rows to stock readers.
+    ///
+    /// # Errors
+    /// As [`Writer::commit`] and [`Writer::sync`].
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
         self.keeper.publish_now(&self.segments[0].shared);
