@@ -9,7 +9,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 
 .PHONY: demo test test-rust features test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
   bench-paged bench-instructions \
-  interop live torture check-all fuzz docs wheel dist smoke lint clean
+  interop live torture check-all fuzz docs rustdoc wheel dist smoke lint msrv msrv-version clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -17,9 +17,14 @@ demo: $(VENV)/demo.done
 
 test: test-rust features test-c test-python test-jvm
 
+# Cargo builds a library anew for each selection of packages that gives it other features. All tests but Python's have this
+# one, so that they share what is built.
+RUST := --workspace --exclude arrowwood-python
+RUST_PROGRAMS := cargo build $(RUST) --lib --bins --examples
+
 test-rust:
-	cargo test --workspace --exclude arrowwood-python
-	cargo build --workspace --exclude arrowwood-python --examples
+	cargo test $(RUST)
+	$(RUST_PROGRAMS)
 
 # Each feature of the crate alone, and none, without warnings; and that without any files are opened and read.
 FEATURES := write collect table check compute text compression glob
@@ -138,9 +143,8 @@ dist: wheel
 
 # Programs in C, C++, Go, R and Python against the C library, installed as it is for users; what is not here is left out.
 test-c:
-	cargo build --package arrowwood-cli
-	cargo build --package arrowwood --example samples
-	$(MAKE) --no-print-directory install-c C_PROFILE=dev PREFIX=$(C_PREFIX)
+	$(RUST_PROGRAMS)
+	$(MAKE) --no-print-directory install-c C_PROFILE=dev C_BUILD='$(RUST_PROGRAMS)' PREFIX=$(C_PREFIX)
 	ARROWWOOD_C_PREFIX=$(C_PREFIX) ARROWWOOD_C_PROGRAMS=$(abspath $(TARGET))/debug/examples \
 	  $(PYTHON) -m unittest discover -s tests/capi
 
@@ -170,8 +174,9 @@ C_ABI := $(shell sed -n 's/^\#define ARROWWOOD_ABI_VERSION //p' capi/include/arr
 C_PROFILE ?= release
 C_BUILT := $(TARGET)/$(if $(filter dev,$(C_PROFILE)),debug,$(C_PROFILE))
 C_FILE := libarrowwood.so.$(C_ABI).$(VERSION)
+C_BUILD ?= cargo build --package arrowwood-c --profile $(C_PROFILE)
 install-c:
-	cargo build --package arrowwood-c --profile $(C_PROFILE)
+	$(C_BUILD)
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
 	install -m 755 $(C_BUILT)/libarrowwood.so $(DESTDIR)$(LIBDIR)/$(C_FILE)
 	ln -sf $(C_FILE) $(DESTDIR)$(LIBDIR)/libarrowwood.so.$(C_ABI)
@@ -196,6 +201,23 @@ smoke: wheel
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+# The documentation of all crates, in $(TARGET)/doc.
+rustdoc:
+	RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --no-deps
+
+# The crates with the oldest Rust that they promise, where rustup has it: nothing is downloaded.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+MSRV_TOOLCHAIN = $(shell rustup toolchain list 2>/dev/null | sed -n 's/^\($(subst .,\.,$(MSRV))[.-][^ ]*\).*/\1/p' | head -1)
+msrv:
+	@if [ -n "$(MSRV_TOOLCHAIN)" ]; then \
+	  echo "cargo +$(MSRV_TOOLCHAIN) check --workspace" && cargo +$(MSRV_TOOLCHAIN) check --workspace; \
+	else \
+	  echo "msrv: NOT CHECKED, Rust $(MSRV) is not installed; rustup toolchain install $(MSRV)"; \
+	fi
+
+msrv-version:
+	@echo $(MSRV)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
