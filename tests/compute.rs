@@ -259,3 +259,11 @@ fn quantiles_are_exact_where_values_are_close() {
     let rank = sorted.partition_point(|&value| value < column.approx_quantile(0.25).unwrap().unwrap());
     assert!((rank as f64 / sorted.len() as f64 - 0.25).abs() < 0.003);
 }
+
+#[test]
+fn the_mean_of_no_values_is_none() {
+    let nulls: ArrayRef = Arc::new(Int64Array::from(vec![None, None]));
+    let batch = RecordBatch::try_from_iter([("n", nulls)]).unwrap();
+    let dataset = Dataset::try_from(vec![batch]).unwrap();
+    assert_eq!(dataset.column("n").unwrap().mean().unwrap(), None);
+}
