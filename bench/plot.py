@@ -2,6 +2,7 @@
 light and dark pages can show them.
 
     bars("docs/plots/builders.svg", "512 MiB of int64", "GB/s", ["Vec", "ours"], ["system"], [[1.9, 5.0]])
+    dots("docs/plots/opening.svg", "Open", "ms", ["pyarrow", "ours"], {"95 MB": [0.2, 0.04], "4 GiB": [0.2, 0.05]})
     lines("docs/plots/streams.svg", "Write", "bytes per chunk", "GB/s", [2**14, 2**20], {"pyarrow": [0.5, 0.8]})
 """
 
@@ -45,6 +46,30 @@ def bars(path, title, unit, groups, series, values):
                 f'<rect x="{left}" y="{at + 1:g}" width="{x(value) - left:.1f}" height="{thick - 2}" fill="{colour}"/>'
             )
             parts.append(_text(x(value) + 5, at + thick / 2 + 4, _number(value), "start"))
+    parts.append(_line(left, top - 4, left, bottom, "axis"))
+    _save(path, title, bottom + 50, parts)
+
+
+def dots(path, title, unit, groups, values):
+    """Dots on a logarithmic axis from left to right: for each of `groups` one of each of `values`, name → numbers, joined
+    by a line. No number is 0 or missing."""
+    step, left, top = 30, 24 + max(_width(name) for name in groups), 44 + _legend_height(values)
+    right, bottom = WIDTH - 60, top + step * len(groups)
+    known = [value for row in values.values() for value in row]
+    ticks = _decades(min(known), max(known))
+    x = lambda value: left + (right - left) * math.log(value / ticks[0]) / math.log(ticks[-1] / ticks[0])
+    parts = _legend(values)
+    for tick in ticks:
+        parts.append(_line(x(tick), top - 4, x(tick), bottom, "grid"))
+        parts.append(_text(x(tick), bottom + 16, _number(tick), "middle", "faint"))
+    parts.append(_text((left + right) / 2, bottom + 36, unit, "middle", "faint"))
+    for row, name in enumerate(groups):
+        y, ends = top + step * (row + 0.5), [column[row] for column in values.values()]
+        parts.append(_text(left - 8, y + 4, name, "end"))
+        parts.append(_line(x(min(ends)), y, x(max(ends)), y, "axis"))
+        for number, value in enumerate(ends):
+            parts.append(f'<circle cx="{x(value):.1f}" cy="{y:.1f}" r="6" fill="{COLOURS[number]}"/>')
+        parts.append(_text(x(max(ends)) + 11, y + 4, _number(max(ends)), "start"))
     parts.append(_line(left, top - 4, left, bottom, "axis"))
     _save(path, title, bottom + 50, parts)
 

@@ -13,6 +13,7 @@ import arrowwood as aw
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").glob("**/*.md"))
+README = "../README.md"
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.M | re.S)
 
 
@@ -49,7 +50,9 @@ def run_console(text, env):
         assert not expected.strip() or agrees(done.stdout, expected), (line, done.stdout)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if {"python", "console"} & {kind for kind, *_ in blocks(page)}])
+@pytest.mark.parametrize(
+    "page", [page for page in [README, *PAGES] if {"python", "console"} & {kind for kind, *_ in blocks(page)}]
+)
 def test_page(page, tmp_path, monkeypatch, capsys):
     """Blocks of a page run one after the other; ```text behind ```python is what that prints, and ```sh is not run."""
     (tmp_path / "bin").mkdir()
@@ -98,3 +101,57 @@ def test_the_comparison_says_what_was_measured():
     reached = re.findall(r"^\| .* \| ([^|]*\d[^|]*) \|$", growing, re.M)
     benchmarks = (ROOT / "docs/benchmarks.md").read_text().replace("**", "")
     assert len(reached) == 10 and [figure for figure in reached if figure not in benchmarks] == []
+
+
+def test_the_readme_says_what_was_measured():
+    """Figures of the README are copies, too, and its plot is drawn from those of docs/rivals.md."""
+    readme = (ROOT / "README.md").read_text()
+    pages = [(ROOT / "docs" / page).read_text() for page in ("rivals.md", "performance.md")]
+    rows = re.findall(r"^\| [^|]+((?:\| [^|]*\d [mµn]?s[^|]*)+\|.*)$", readme, re.M)
+    figures = [figure for row in rows for figure in re.findall(r"[\d.,]+ [mµn]?s\b", row)]
+    assert len(rows) == 10 and len(figures) > 30
+    assert [figure for figure in figures if not any(f" {figure} " in re.sub("[~*]", "", page) for page in pages)] == []
+    benchmarks = (ROOT / "docs/benchmarks.md").read_text()
+    assert all(figure in benchmarks and figure in readme for figure in ("8.0–8.2 M/s", "0.93 µs", "0.82–0.97 ×"))
+
+
+def test_fastest_figures_of_the_readme_are_bold():
+    """**Bold** is what is faster than Arrowwood, in every row."""
+    units = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}
+    for line in re.findall(r"^\| .*\d [mµn]?s .*\|$", (ROOT / "README.md").read_text(), re.M):
+        cells = re.findall(r"(\*\*)?([\d.]+) ([mµn]?s)(?:\*\*)? \|", line)
+        times = [float(number) * units[unit] for _, number, unit in cells]
+        assert len(times) >= 3 and [bool(bold) for bold, *_ in cells] == [time < times[0] for time in times], line
+
+
+def test_the_plot_of_the_readme_shows_what_was_measured(tmp_path):
+    sys.path.insert(0, str(ROOT / "bench/rivals"))
+    import opening
+
+    opening.draw(tmp_path / "opening.svg")
+    assert (tmp_path / "opening.svg").read_text() == (ROOT / "docs/plots/opening.svg").read_text()
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in ROOT.glob("*.md")))
+def test_paths_that_a_page_names_are_there(page):
+    """Links, and files and folders in `code`, of the pages that lie beside the README."""
+    text = (ROOT / page).read_text()
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    names = re.findall(r"`((?:src|cli|python|capi|tests|docs|examples|bench|model|fuzz)/[\w./-]+)`", text)
+    assert [path for path in [*links, *names] if path and not (ROOT / path).exists()] == []
+
+
+def test_the_first_test_is_one():
+    """The test that CONTRIBUTING.md shows is one of those that run."""
+    shown = re.findall(r"```rust\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
+    assert len(shown) == 1 and shown[0] in (ROOT / "tests/compute.rs").read_text()
+
+
+def test_commands_that_are_named_are_there():
+    """`make TARGET` in pages, workflows and scripts names a target of the Makefile."""
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([\w-]+):(?!=)", makefile, re.M))
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob(".github/workflows/*.yml"), ROOT / ".ci/run"]
+    commands = r"(?:`|\$ |^ *|run: |step |\()make ((?:--\S+ |\w+=\S+ )*[\w-]+)"
+    named = {(path.name, made) for path in texts for made in re.findall(commands, path.read_text(), re.M)}
+    assert len(named) > 25 and {(page, made) for page, made in named if made.split()[-1] not in targets} == set()

@@ -1,7 +1,6 @@
-"""The article's walk and the README's code, step by step, with what comes out of them."""
+"""The article's walk, step by step, with what comes out of it."""
 
 import importlib.util
-import re
 from pathlib import Path
 
 import numpy as np
@@ -53,13 +52,3 @@ def test_the_copies(walk, tmp_path):
     assert ds.mapped.copied == 0
     for _, ours, theirs in walk.compare(path):  # the answers are compared in there
         assert ours > 0 and theirs > 0
-
-
-def test_the_readme(tmp_path, monkeypatch, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert len(blocks) >= 4 and len(blocks[0].strip().splitlines()) <= 26
-    monkeypatch.chdir(tmp_path)
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
-    printed = capsys.readouterr().out
-    assert "1,000,000 rows × 2 columns" in printed and "250500000.0" in printed
