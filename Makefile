@@ -159,8 +159,7 @@ test-jvm: $(VENV)/test.done
 ifeq ($(and $(JDK),$(shell command -v mvn)),)
 	@echo 'test-jvm: left out: it needs Maven and a JDK from 22 on; set JAVA_HOME'
 else
-	cargo build --package arrowwood-c --package arrowwood-cli
-	cargo build --package arrowwood --example samples
+	$(RUST_PROGRAMS)
 	install -d $(JVM_NATIVES)/linux-x86_64
 	strip --strip-debug -o $(JVM_NATIVES)/linux-x86_64/libarrowwood.so $(TARGET)/debug/libarrowwood.so
 	$(MAVEN) $(MAVEN_FLAGS) verify
