@@ -37,6 +37,8 @@ pub enum ErrorKind {
     CopyNeeded,
     /// Any other failure of the operating system.
     Io,
+    /// Something that this library relies on is not so: a bug in it. What was being done was stopped.
+    Internal,
 }
 
 /// An error: a [kind](ErrorKind), a sentence, and the path it is about.
@@ -77,6 +79,14 @@ impl Error {
 
     pub(crate) fn argument(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// The error of something that this library relies on and that is not so. It stops what is being done, instead of
+    /// letting it go on with a value that nobody has chosen.
+    #[cold]
+    pub(crate) fn internal(what: impl fmt::Display) -> Error {
+        let message = format!("internal error: {what}; this is a bug in arrowwood, please report it");
+        Error::new(ErrorKind::Internal, message)
     }
 
     pub(crate) fn unsupported(message: impl Into<String>) -> Error {

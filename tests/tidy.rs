@@ -26,7 +26,7 @@ const TOWER: &[&[&str]] = &[
 const INSIDE: &[(&str, &[&[&str]])] = &[
     ("ipc", &[&["framing"], &["read", "write"]]),
     ("compute", &[&["kernels", "frame"], &["blocks"], &["select"], &["reduce"], &["group"], &["statistics"]]),
-    ("table", &[&["format"], &["protocol"], &["reader"], &["writer"], &["check"]]),
+    ("table", &[&["format"], &["placement"], &["protocol"], &["reader"], &["writer"], &["check"]]),
 ];
 
 /// The circles of files there are, each with the reason why it is honest: the things themselves are that way.

@@ -79,6 +79,10 @@ class IoError(Error, OSError):
     """Any other failure of the operating system."""
 
 
+class InternalError(Error, RuntimeError):
+    """Something that the library relies on is not so: a bug in it. What was being done was stopped."""
+
+
 # Tracebacks show the names that users write.
 for _class in [Error, *Error.__subclasses__()]:
     _class.__module__ = "arrowwood"

@@ -111,6 +111,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
         ErrorKind::FileChanged => "FileChanged",
         ErrorKind::CopyNeeded => "CopyNeeded",
         ErrorKind::Io => "IoError",
+        ErrorKind::Internal => "InternalError",
         _ => "Error",
     }
 }

@@ -230,18 +230,42 @@ pub(crate) struct Extent {
 }
 
 impl Plan {
-    /// How far each buffer is filled given these counters.
-    pub fn extents(&self, counters: &[u64]) -> Vec<Extent> {
+    /// How far each buffer is filled given these counters, which are within limits that have a [`place`](Plan::place).
+    pub fn extents(&self, counters: &[u64]) -> Result<Vec<Extent>> {
+        debug_assert_eq!(counters.len(), self.counters, "a counter for each of the plan's");
         let mut found = Vec::with_capacity(self.regions);
         for column in &self.columns {
-            column.extents(counters[0], counters, &mut found);
+            let within = column.extents(counters[0], counters, &mut found);
+            within.ok_or_else(|| Error::internal(format_args!("{counters:?} rows and bytes can't be addressed")))?;
         }
         for dictionary in &self.dictionaries {
-            let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+            let entries = counters[dictionary.entries];
+            let bytes = counters[dictionary.bytes];
             found.push(Extent { region: dictionary.region + 1, bytes: 4 * (entries + 1), bits: None });
             found.push(Extent { region: dictionary.region + 2, bytes, bits: None });
         }
-        found
+        debug_assert!(found.iter().all(|used| used.region < self.regions), "extents are of the plan's buffers");
+        Ok(found)
+    }
+
+    /// Whether a commit of a segment with these limits may have these counters.
+    ///
+    /// # Errors
+    /// The first counter that is wrong, in words.
+    pub fn check_counters(&self, counters: &[u64], limits: &[u64]) -> Result<(), String> {
+        if counters.len() != limits.len() || limits.len() != self.counters {
+            return Err(format!("{} counters, expected {}", counters.len(), self.counters));
+        }
+        if let Some(number) = counters.iter().zip(limits).position(|(count, limit)| count > limit) {
+            let (count, limit) = (counters[number], limits[number]);
+            return Err(format!("counter {number}: expected {limit} at most, got {count}"));
+        }
+        self.columns.iter().try_for_each(|column| column.check_counters(counters[0], counters))?;
+        let wrong = self.dictionaries.iter().find(|entry| counters[entry.entries] == 0 && counters[entry.bytes] > 0);
+        match wrong {
+            Some(entry) => Err(format!("counter {}: a dictionary without entries has no text", entry.bytes)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -293,15 +317,33 @@ impl PlanNode {
         }
     }
 
-    fn extents(&self, rows: u64, counters: &[u64], found: &mut Vec<Extent>) {
-        let lengths = self.lengths(rows, counters).unwrap_or_default();
+    /// Whether there may be so many nulls, items and bytes of text in `rows` rows.
+    fn check_counters(&self, rows: u64, counters: &[u64]) -> Result<(), String> {
+        let name = self.field.name();
+        if let Some(nulls) = self.nulls.filter(|&counter| counters[counter] > rows) {
+            let got = counters[nulls];
+            return Err(format!("counter {nulls}: expected {rows} nulls of '{name}' at most, got {got}"));
+        }
+        let inside = match self.kind {
+            Kind::Bytes { counter, .. } | Kind::Views { counter } | Kind::List { counter, .. } => Some(counter),
+            _ => None,
+        };
+        if let Some(counter) = inside.filter(|&counter| rows == 0 && counters[counter] > 0) {
+            return Err(format!("counter {counter}: no rows of '{name}' have {} items or bytes", counters[counter]));
+        }
+        let rows = self.child_rows(rows, counters).ok_or_else(|| format!("too many items of '{name}'"))?;
+        self.children.iter().try_for_each(|child| child.check_counters(rows, counters))
+    }
+
+    fn extents(&self, rows: u64, counters: &[u64], found: &mut Vec<Extent>) -> Option<()> {
+        let lengths = self.lengths(rows, counters)?;
         for (number, &bytes) in lengths.iter().enumerate().take(self.buffers()) {
             let is_bitmap = number == 0 || self.kind == Kind::Bits;
             let bits = is_bitmap.then_some(if bytes == 0 { 0 } else { rows });
             found.push(Extent { region: self.region + number, bytes, bits });
         }
-        let rows = self.child_rows(rows, counters).unwrap_or(0);
-        self.children.iter().for_each(|child| child.extents(rows, counters, found));
+        let rows = self.child_rows(rows, counters)?;
+        self.children.iter().try_for_each(|child| child.extents(rows, counters, found))
     }
 
     /// Size, and whether it is text, of each buffer of a segment with these limits.

@@ -25,6 +25,8 @@ pub(super) const LINE: u64 = 64;
 pub(super) const SLOTS: u64 = 128;
 /// What stands behind the footer's length.
 pub(super) const TAIL: &[u8; 6] = b"ARROW1";
+/// The footer's length and what stands behind it.
+pub(super) const TAIL_LEN: u64 = 4 + TAIL.len() as u64;
 
 /// In the live page: the sequence of the newest visible commit; its low half is what waiting readers sleep on.
 pub(super) const SEQUENCE: u64 = 0;
@@ -105,7 +107,7 @@ pub(super) struct Header {
 impl Header {
     /// The size of the file.
     pub fn file_len(&self) -> u64 {
-        self.tail + 4 + TAIL.len() as u64
+        self.tail + TAIL_LEN
     }
 
     /// Where the words are that change.
@@ -186,13 +188,14 @@ impl Header {
             return Err(Error::invalid(format!("the header's checksum is {got:08x}, expected {expected:08x}")));
         }
         let (regions, counters) = (word.u32(96) as usize, word.u32(100) as usize);
-        if regions.max(counters) > len || Header::encoded_len(regions, counters) > len {
+        let minor = word.u16(10);
+        if !is_long_enough(len, minor, regions, counters) {
             let message = format!("a header of {len} bytes can't list {regions} buffers and {counters} counters");
             return Err(Error::invalid(message));
         }
         let region = |at: usize| Region { offset: word.u64(at), capacity: word.u64(at + 8) };
         let header = Header {
-            minor: word.u16(10),
+            minor,
             slots: word.u32(20),
             first_row: word.u64(24),
             capacity: word.u64(32),
@@ -207,44 +210,20 @@ impl Header {
             regions: (0..regions).map(|i| region(HEADER + 16 * i)).collect(),
             limits: (0..counters).map(|i| word.u64(HEADER + 16 * regions + 8 * i)).collect(),
         };
-        header.check(word.u64(88))?;
+        let (expected, got) = (header.tail.checked_add(TAIL_LEN), word.u64(88));
+        if expected != Some(got) {
+            let expected = expected.map_or("less than 2^64".into(), |expected| expected.to_string());
+            return Err(Error::invalid(format!("`file`: expected {expected}, {TAIL_LEN} more than `tail`, got {got}")));
+        }
         Ok(header)
     }
+}
 
-    /// Whether the buffers lie between `start` and the footers, one behind the other in some order, on pages of their own.
-    fn are_regions_between(&self, start: u64) -> bool {
-        let end = self.tail.saturating_sub(self.footer.saturating_mul(self.slots.into()));
-        let mut regions: Vec<_> = self.regions.iter().filter(|region| region.capacity > 0).collect();
-        regions.sort_by_key(|region| region.offset);
-        let mut next = start;
-        regions.iter().all(|region| {
-            let fits = region.offset >= next && region.offset.is_multiple_of(PAGE);
-            next = region.offset.saturating_add(region.capacity);
-            fits && next <= end
-        })
-    }
-
-    /// Whether all places lie inside the file, and the words that are loaded atomically are aligned.
-    fn check(&self, file_len: u64) -> Result<()> {
-        let ends = |start: u64, each: u64, count: u64| each.checked_mul(count).and_then(|len| start.checked_add(len));
-        let records = self.live.checked_add(PAGE).and_then(|start| ends(start, self.record, 4));
-        let footers = self.footer.checked_mul(self.slots.into());
-        let fits = records.is_some_and(|end| end <= self.tail)
-            && ends(self.ring, self.slot, self.slots.into()).is_some_and(|end| end <= self.tail)
-            && footers.is_some_and(|len| len <= self.tail)
-            && self.regions.iter().all(|region| region.offset.checked_add(region.capacity) <= Some(self.tail))
-            && records.is_some_and(|end| end <= self.ring)
-            && ends(self.ring, self.slot, self.slots.into()).is_some_and(|end| self.are_regions_between(end))
-            && self.first_row < 1 << 62
-            && self.tail.checked_add(10) == Some(file_len)
-            && self.live.is_multiple_of(PAGE)
-            && self.tail.is_multiple_of(LINE)
-            && self.record >= record_len(self.limits.len()) as u64
-            && self.record < 1 << 32
-            && !self.limits.is_empty()
-            && self.limits.iter().all(|&limit| limit < 1 << 48);
-        if fits { Ok(()) } else { Err(Error::invalid("the header's places don't fit its file")) }
-    }
+/// Whether a header of `len` bytes has room for its lists, and nothing behind them unless its version is a newer one.
+fn is_long_enough(len: usize, minor: u16, regions: usize, counters: usize) -> bool {
+    // No list is longer than the header, so that nothing overflows here.
+    let needed = (regions.max(counters) <= len).then(|| Header::encoded_len(regions, counters));
+    needed.is_some_and(|needed| needed == len || minor > MINOR && needed < len)
 }
 
 /// The bytes of a record with `counters` counters.
@@ -270,6 +249,9 @@ pub struct Record {
     /// Rows, then what else grows: null counts, bytes of text, items of lists, entries of dictionaries.
     pub counters: Vec<u64>,
 }
+
+/// Commits are numbered below this.
+pub(super) const MOST_SEQUENCE: u64 = 1 << 62;
 
 const SEALED: u32 = 1;
 const PROVISIONAL: u32 = 2;

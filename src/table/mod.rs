@@ -1,12 +1,13 @@
 //! Tables that grow: one process appends, any number of others read, and every segment is an Arrow file all the time.
 //!
-//! In reading order: `format` (bytes), `protocol` (how a commit gets to its readers), `reader` (a table as its readers
+//! In reading order: `format` (bytes), `placement` (where they stand), `protocol` (how a commit gets to its readers), `reader` (a table as its readers
 //! see it, and what survives a crash), `writer`, `check` (all of a table, and what can be kept). `docs/format.md` has the
 //! bytes. Uses `rows`, `ipc` and what is below them.
 
 #[cfg(feature = "check")]
 mod check;
 mod format;
+mod placement;
 mod protocol;
 mod reader;
 mod writer;

@@ -9,6 +9,7 @@ segments, and what counts after a crash.
     table.rows(start=1000)      # those from row 1000 on
 """
 
+import itertools
 import mmap
 import os
 import struct
@@ -102,6 +103,84 @@ def size(part):
     return (part.n * part.width + 7) // 8
 
 
+def up(number, step):
+    return -(-number // step) * step
+
+
+def is_empty(metadata):
+    """Whether a message's flatbuffer has no header: `MessageHeader.NONE`."""
+    if len(metadata) < 8:
+        return False
+    root = struct.unpack_from("<I", metadata)[0]
+    fields = root - struct.unpack_from("<i", metadata, root)[0]
+    kind = struct.unpack_from("<H", metadata, fields + 6)[0] if struct.unpack_from("<H", metadata, fields)[0] > 6 else 0
+    return not kind or not metadata[root + kind]
+
+
+def flat(nodes):
+    for node in nodes:
+        yield node
+        yield from flat(node.children)
+
+
+def has_order(t):
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_timestamp, pa.types.is_time,
+             pa.types.is_date, pa.types.is_duration, pa.types.is_fixed_size_binary)
+    return t in BYTES or t in VIEWS or any(is_kind(t) for is_kind in kinds)
+
+
+def check_header(h, start, schema, buffers, limits):
+    """What the page says of a header that begins at byte `start` of its file, field by field."""
+    counted = itertools.count()
+    parts = layout(schema, counted)[2]
+    if (h.buffers, h.counters) != (len(parts), next(counted)) or limits[0] != h.capacity:
+        raise Malformed("the lists are not those of the schema")
+    columns, entries, parts = layout(schema, limits)
+
+    def expect(name, is_right):
+        if not is_right:
+            raise Malformed(f"{name} can't be {getattr(h, name)}")
+
+    lists = 128 + 16 * h.buffers + 8 * h.counters
+    expect("length", h.length == lists or h.minor > 0 and h.length > lists)
+    expect("slots", 2 <= h.slots <= 65_536)
+    expect("first_row", h.first_row < 2**62)
+    expect("capacity", 1 <= h.capacity < 2**48)
+    expect("segment_rows", h.capacity <= h.segment_rows < 2**48)
+    expect("slot", h.slot % 64 == 0 and 0 < h.slot <= 2**28)
+    expect("footer", h.footer % 64 == 0 and 0 < h.footer <= 2**28 and h.slots * h.footer < 2**31)
+    expect("sorted_by", h.sorted_by == 0xFFFFFFFF or h.sorted_by < len(schema) and has_order(schema[h.sorted_by].type))
+    small = narrow(columns, entries)
+    if any(limit >= (2**31 if number in small else 2**48) for number, limit in enumerate(limits)):
+        raise Malformed("a limit is too large")
+    expect("live", h.live == up(start + h.length, 4096))
+    expect("record", h.record == up(64 + 8 * h.counters, 4096))
+    expect("ring", h.ring == h.live + 4096 + 4 * h.record)
+    places, at = [(0, 0)] * len(parts), up(h.ring + h.slots * h.slot, 65_536)
+    own = sum(len(node.parts) for node in flat(columns))
+    data = {node.parts[2] for node in flat(columns) if len(node.parts) == 3}
+    for n in [*range(own, len(parts)), *(n for n in range(own) if n not in data), *sorted(data)]:
+        if size(parts[n]):
+            places[n] = at, size(parts[n])
+            at = up(at + size(parts[n]), 65_536)
+    if places != buffers:
+        raise Malformed("a buffer stands elsewhere")
+    expect("tail", h.tail == up(at + h.slots * h.footer, 4096))
+    expect("file", h.file == h.tail + 10)
+
+
+def narrow(columns, entries):
+    """The numbers of the counters that count what 4-byte offsets and views point into."""
+    found, number = set(), 1
+    for node in flat(columns):
+        number += node.nullable
+        if node.type in BYTES or node.type in VIEWS or pa.types.is_list(node.type) or pa.types.is_large_list(node.type):
+            if BYTES.get(node.type) != 64 and not pa.types.is_large_list(node.type):
+                found.add(number)
+            number += 1
+    return found | set(range(number, number + 2 * len(entries)))
+
+
 class Segment:
     """One file. `record` is what counts of it, None if nothing does; `sequence` the number it was read at."""
 
@@ -112,8 +191,10 @@ class Segment:
         self.bytes, self.sequence, self.record, self.dense = memoryview(self.map), 0, None, None
         schema, at = self._frame(8)
         empty, at = self._frame(at)
-        start = (at + 4095) // 4096 * 4096
-        if not len(empty) or self.bytes[start:start + 8] != b"ArrwWood":
+        start = up(at, 4096)
+        if self.bytes[start:start + 8] != b"ArrwWood":
+            if is_empty(empty[8:]):
+                raise Malformed("the header is missing")
             with pa.ipc.open_file(pa.py_buffer(self.map)) as file:
                 self.dense = file.read_all()
             return
@@ -127,10 +208,11 @@ class Segment:
             raise Malformed("the header's checksum is wrong")
         if h.file != len(self.bytes) or h.first_row != self.name:
             raise Malformed("the header doesn't fit the file")
+        if h.length != len(raw) or h.length < 128:
+            raise Malformed("the header is cut off")
         self.buffers = list(struct.iter_unpack("<QQ", raw[128:128 + 16 * h.buffers]))
         self.limits = struct.unpack_from(f"<{h.counters}Q", raw, 128 + 16 * h.buffers)
-        if any(at + capacity > h.file for at, capacity in self.buffers):
-            raise Malformed("a buffer ends behind the file")
+        check_header(h, start, self.schema, self.buffers, self.limits)
         # A view of 8-byte words copies one of them in one go.
         self.word = self.bytes[h.live:h.live + 8].cast("Q")
 
@@ -163,25 +245,34 @@ class Segment:
 
     def durable(self):
         """The newest durable record whose delta is on the disk, None if there is none."""
-        records = sorted(filter(None, map(self.record_at, (2, 3))), key=lambda r: -r.sequence)
+        records = sorted(map(self.check, filter(None, map(self.record_at, (2, 3)))), key=lambda r: -r.sequence)
         nothing = Record(0, 0, 0, b"", 0, 0, (0,) * self.header.counters)
         for record in records:
             base = next((r for r in [*records, nothing] if r.sequence == record.previous), None)
             # With the record before overwritten, a newer one had been begun: this one was on the disk.
-            if self.parts(record) and (base is None or self.delta(base, record) == record.delta):
+            if base is None or self.delta(base, record) == record.delta:
                 return record
         return None
 
     def parts(self, record):
-        """What the buffers hold; checked to be within their limits."""
-        parts = layout(self.schema, record.counters)[2]
+        """What the buffers hold."""
+        return layout(self.schema, record.counters)[2]
+
+    def check(self, record):
+        """Refuse a record that is whole and can't be one of the segment."""
+        columns, _, parts = layout(self.schema, record.counters)
+        if not 0 < record.sequence < 2**62 or record.previous >= record.sequence:
+            raise Malformed("the number of a commit can't be what it is")
         for count, limit in zip(record.counters, self.limits, strict=True):
             if count > limit:
                 raise Malformed("a counter is above its limit")
+        for node in flat(columns):
+            if node.nulls > node.n:
+                raise Malformed("more nulls than rows")
         for part, (_, capacity) in zip(parts, self.buffers, strict=True):
             if size(part) > capacity:
                 raise Malformed("a buffer is longer than its capacity")
-        return parts
+        return record
 
     def delta(self, base, record):
         """The checksum of the bytes that `record` has and `base` has not."""
@@ -198,6 +289,8 @@ class Segment:
         """Take the newest record, if `sequence` changed."""
         if self.dense is None and (self.sequence == 0 or self.sequence != self.word[0]):
             record = self.visible()
+            if record:
+                self.check(record)
             self.record = record if record and record.boot == boot_id() else self.durable()
 
     # ---- what the record says

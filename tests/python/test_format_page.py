@@ -368,6 +368,73 @@ def test_a_damaged_header(tmp_path):
     assert agree(path) == rows_of(0, 10)
 
 
+def forge(path, segment, at, size, value):
+    """Write a field of the header, or of the record that begins at byte `at[0]`, and the checksum that it has then."""
+    start, length, field, crc = at
+    raw = bytearray(segment.bytes[start:start + length])
+    raw[field:field + size] = value.to_bytes(size, "little")
+    raw[crc:crc + 4] = bytes(4)
+    raw[crc:crc + 4] = crc32c(raw).to_bytes(4, "little")
+    write(path, segment, start, raw)
+
+
+WRONG_FIELDS = {
+    (20, 4): [0, 1, 2**32 - 1], (24, 8): [1, 2**62], (32, 8): [0, 9, 2**48], (40, 8): [0, 1, 4096, 2**63],
+    (48, 8): [0, 100, 8192, 2**63], (56, 8): [0, 65536, 2**63], (64, 8): [0, 32, 2**40], (72, 8): [0, 64, 2**63],
+    (80, 8): [0, 32, 2**40], (88, 8): [0, 2**40], (96, 4): [0, 1, 2**31], (100, 4): [0, 1, 2**31], (104, 4): [2, 77],
+    (112, 8): [0, 1, 2**48],
+}
+
+
+@pytest.mark.parametrize("field", [*WRONG_FIELDS, "buffers", "limits"])
+def test_a_header_with_a_right_checksum_and_a_wrong_field(tmp_path, field):
+    path = killed(tmp_path / "table", [10])
+    [segment] = segments(path)
+    h = segment.header
+    fields = {field: WRONG_FIELDS.get(field)}
+    if field == "buffers":
+        fields = {(128 + 8 * word, 8): [1, 4096, 2**63] for word in range(2 * h.buffers)}
+    if field == "limits":
+        fields = {(128 + 16 * h.buffers + 8 * word, 8): [2**48, 2**63] for word in range(h.counters)}
+    for (at, size), values in fields.items():
+        start = h.live - 4096
+        before = int.from_bytes(segment.bytes[start + at:start + at + size], "little")
+        for value in [*values, before + 1] if field != "limits" else values:
+            if (at, value) == (112, before + 1) or value >> 8 * size:     # more rows in later segments are fine
+                continue
+            forge(path, segment, (start, h.length, at, 16), size, value)
+            with pytest.raises(aw.InvalidData, match="header"):
+                aw.open(path)
+            with pytest.raises(Malformed):
+                open_table(path)
+            forge(path, segment, (start, h.length, at, 16), size, before)
+    assert agree(path) == rows_of(0, 10)
+
+
+@pytest.mark.parametrize("place", [1, 3])
+def test_a_record_with_a_right_checksum_and_a_wrong_field(tmp_path, place):
+    path = killed(tmp_path / "table", [10, "sync", 5, "sync", 5])
+    if place > 1:
+        set_boot(path)
+    [segment] = segments(path)
+    h = segment.header
+    place = place - 1 + segment.sequence % 2 if place == 1 else max((2, 3), key=lambda p: segment.record_at(p).sequence)
+    start, length = h.live + 4096 + place * h.record, 64 + 8 * h.counters
+    record = segment.record_at(place)
+    wrong = {(64, 8): [record.counters[1] - 1, segment.limits[0] + 1, 2**63], (72, 8): [21, 2**63], (80, 8): [2**63],
+             (32, 8): [record.sequence, 2**63]}
+    for (at, size), values in wrong.items():
+        before = int.from_bytes(segment.bytes[start + at:start + at + size], "little")
+        for value in values:
+            forge(path, segment, (start, length, at, 12), size, value)
+            with pytest.raises(aw.InvalidData, match=f"the record of commit {record.sequence}"):
+                aw.open(path)
+            with pytest.raises(Malformed):
+                open_table(path)
+            forge(path, segment, (start, length, at, 12), size, before)
+    assert len(agree(path)) == (20 if place < 2 else 15)
+
+
 # ---- what the reader here does as the page says, and the real one doesn't yet
 
 def lost_end(path, steps):

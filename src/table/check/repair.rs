@@ -24,8 +24,8 @@ use crate::error::{Error, Findings, Result};
 use crate::ipc::{Ipc, Options, WriteOptions, zeros};
 use crate::map::{Mapping, Medium, Mode};
 use crate::rows::{Kind, Plan, PlanNode};
-use crate::table::format::{Header, Record, SEGMENT_ROWS, SORTED_BY};
-use crate::table::reader::{Segment, chain, segment, setting};
+use crate::table::format::{Header, Record, SEGMENT_ROWS};
+use crate::table::reader::{Segment, chain, segment, setting, sorted_by_of};
 use crate::table::writer::{Growing, first_segment, take_lock, with_settings, without_settings, write_part};
 
 /// What a repair has done.
@@ -187,9 +187,11 @@ impl Prefix {
 /// A segment without rows, and without a name; `None` where there can't be one of that schema.
 fn empty_segment(folder: &Path, start: u64, schema: &SchemaRef, header: Option<&Header>) -> Result<Option<Growing>> {
     let Ok(plan) = Plan::of(&without_settings(schema)) else { return Ok(None) };
-    let sorted_by = header.and_then(|header| header.sorted_by).map(u64::from).or(setting(schema, SORTED_BY));
-    let sorted_by = sorted_by.map(|column| column as usize).filter(|&column| column < plan.columns.len());
-    let rows = header.map(|header| header.segment_rows).or(setting(schema, SEGMENT_ROWS));
+    // What is damaged is given up: a table without the setting is better than none.
+    let sorted_by = header.and_then(|header| header.sorted_by).map(|column| column as usize);
+    let has_order = |&column: &usize| schema.fields().get(column).is_some_and(|f| order::has_order(f.data_type()));
+    let sorted_by = sorted_by.or(sorted_by_of(schema).ok().flatten()).filter(has_order);
+    let rows = header.map(|header| header.segment_rows).or(setting(schema, SEGMENT_ROWS).ok().flatten());
     first_segment(&Medium::default(), folder, &Arc::new(plan), start, sorted_by, rows).map(Some)
 }
 
@@ -287,12 +289,12 @@ fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Option<D
         return None;
     }
     let arrays = ipc.columns_of(0).ok()?;
-    let sorted_by = setting(ipc.schema(), SORTED_BY);
+    let sorted_by = sorted_by_of(ipc.schema()).ok().flatten();
     let is_good = |rows: u64| {
         arrays.iter().enumerate().all(|(number, array)| {
             let array = slice(array, 0, rows as usize);
             let is_sorted = || order::follow("", &array, None).is_ok();
-            validate::check(&array).is_ok() && (sorted_by != Some(number as u64) || is_sorted())
+            validate::check(&array).is_ok() && (sorted_by != Some(number) || is_sorted())
         })
     };
     let rows = longest(ipc.span(0).ok().flatten()?.end, is_good);

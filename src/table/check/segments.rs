@@ -16,8 +16,8 @@ use crate::ipc::{Ipc, IpcSchema, Options, Sound, zeros};
 use crate::map::{Mapping, Mode, boot_id};
 use crate::parallel;
 use crate::rows::{Entries, Kind, PlanNode};
-use crate::table::format::{Record, SEQUENCE, record_len};
-use crate::table::reader::{Chain, Segment, chain, checksum, is_locked, segment};
+use crate::table::format::{Record, SEGMENT_ROWS, SEQUENCE, record_len};
+use crate::table::reader::{Chain, Segment, chain, checksum, is_locked, segment, setting, sorted_by_of};
 use crate::table::writer::front_of;
 
 /// How often damage is looked at again while a writer is at work, and how long that has to change it.
@@ -249,8 +249,27 @@ fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &m
             format!("expected the first message behind the schema, got it at byte {got}: no dense file, and no header"),
         );
     }
+    check_settings(&ipc, found);
     (looked.rows, looked.sealed, looked.schema) = (Some(rows), true, Some(ipc.schema().clone()));
     Ok(())
+}
+
+/// What the schema's metadata says of the table is sensible, and true of a dense segment's rows.
+fn check_settings(ipc: &Ipc, found: &mut Findings) {
+    if let Err(e) = setting(ipc.schema(), SEGMENT_ROWS) {
+        found.damage(8, e.message());
+    }
+    let column = match sorted_by_of(ipc.schema()) {
+        Ok(Some(column)) => column,
+        Ok(None) => return,
+        Err(e) => return found.damage(8, e.message()),
+    };
+    // A column that is damaged was found before.
+    if let Ok(array) = ipc.checked(0, column)
+        && let Err(e) = order::follow(ipc.schema().field(column).name(), array, None)
+    {
+        found.damage(None, e.message());
+    }
 }
 
 fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looked: &mut Looked) {
@@ -261,6 +280,8 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
     let is_of_today = check_records(segment, is_live, found);
     let record = match segment.newest() {
         Ok(record) => record,
+        // Which record is to blame was found before.
+        Err(_) if found.has_damage() => return,
         Err(e) => return found.damage(segment.header.live, e.message()),
     };
     (looked.rows, looked.sealed) = (Some(record.rows()), record.sealed);
@@ -311,6 +332,30 @@ impl Records {
     fn all(&self) -> impl Iterator<Item = &Record> {
         self.visible.iter().chain(&self.durable).flatten()
     }
+
+    /// Those that are whole, and where they stand.
+    fn placed<'a>(&'a self, segment: &'a Segment) -> impl Iterator<Item = (u64, &'a Record)> {
+        let page = segment.header.page();
+        let visible = [self.word, self.word ^ 1].map(|number| page.record(number));
+        let durable = [0, 1].map(|number| segment.header.durable(number));
+        let places = visible.into_iter().chain(durable);
+        let records = self.visible.iter().chain(&self.durable);
+        places.zip(records).filter_map(|(at, record)| Some((at, record.as_ref()?)))
+    }
+
+    /// The durable records that can be of the segment.
+    fn sound_durable(&self, segment: &Segment) -> impl Iterator<Item = &Record> {
+        self.durable.iter().flatten().filter(|record| segment.check_record(record).is_ok())
+    }
+
+    /// The counters from which a durable record's checksum counts, where they are still known.
+    fn before(&self, segment: &Segment, record: &Record) -> Option<Vec<u64>> {
+        if record.previous == 0 {
+            return Some(vec![0; segment.header.limits.len()]);
+        }
+        let before = self.sound_durable(segment).find(|other| other.sequence == record.previous);
+        before.map(|before| before.counters.clone())
+    }
 }
 
 /// Whether the newest commits are of this boot: else what a crash of the machine leaves is no damage.
@@ -321,13 +366,17 @@ fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool
     let [current, other] = &records.visible;
     if current.as_ref().is_none_or(|record| record.sequence != word) {
         let got = current.as_ref().map_or("none that is whole".into(), |record| format!("that of {}", record.sequence));
-        let back = segment.newest().map_or(0, |record| record.rows());
-        let message = format!(
-            "the newest commit record: expected that of commit {word}, got {got}; readers go back to {back} rows"
-        );
+        let back = match segment.newest() {
+            Ok(record) => format!("readers go back to {} rows", record.rows()),
+            Err(_) => "readers refuse the segment".into(),
+        };
+        let message = format!("the newest commit record: expected that of commit {word}, got {got}; {back}");
         found.add(is_of_today, header.page().record(word), message);
-    } else if let Some(e) = current.as_ref().and_then(|record| segment.check_record(record).err()) {
-        found.add(is_of_today, header.page().record(word), e.message());
+    }
+    for (at, record) in records.placed(segment) {
+        if let Err(e) = segment.check_record(record) {
+            found.damage(at, e.message());
+        }
     }
     match other {
         Some(other) if other.sequence > word && other.boot == boot_id() => {
@@ -358,7 +407,8 @@ fn is_blank(segment: &Segment, at: u64) -> bool {
 
 /// Durable records say no more than the newest commit, and what was appended has the checksum that they say.
 fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found: &mut Findings) {
-    let newest = segment.newest().unwrap_or_default();
+    // What is wrong with it otherwise was found before.
+    let Ok(newest) = segment.newest() else { return };
     for (number, record) in records.durable.iter().enumerate() {
         let Some(record) = record.as_ref().filter(|record| segment.check_record(record).is_ok()) else { continue };
         let at = segment.header.durable(number as u64);
@@ -370,7 +420,7 @@ fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found:
             found.add(is_damage, at, format!("a durable record of {rows} rows, the newest commit has {visible}"));
             continue;
         }
-        let Some(before) = before(segment, records, record) else { continue };
+        let Some(before) = records.before(segment, record) else { continue };
         match checksum(segment, &before, record) {
             Ok(got) if got == record.delta => (),
             Ok(got) => {
@@ -380,16 +430,6 @@ fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found:
                 found.add(is_of_today, at, message);
             }
             Err(e) => found.damage(at, e.message()),
-        }
-    }
-}
-
-/// The counters from which a durable record's checksum counts, where they are still known.
-fn before(segment: &Segment, records: &Records, record: &Record) -> Option<Vec<u64>> {
-    match record.previous {
-        0 => Some(vec![0; segment.header.limits.len()]),
-        sequence => {
-            records.durable.iter().flatten().find(|other| other.sequence == sequence).map(|r| r.counters.clone())
         }
     }
 }
@@ -404,17 +444,19 @@ pub(super) fn trusted(segment: &Segment) -> Record {
     let mut sound: Vec<&Record> = records.all().filter(|record| segment.check_record(record).is_ok()).collect();
     sound.retain(|record| record.boot == boot_id());
     sound.sort_by_key(|record| std::cmp::Reverse(record.rows()));
-    let newest = sound.first().map(|record| (*record).clone());
-    let mut newest = newest.or_else(|| segment.newest().ok()).unwrap_or_default();
-    for record in records.durable.iter().flatten().filter(|record| segment.check_record(record).is_ok()) {
-        let Some(before) = before(segment, &records, record) else { continue };
+    let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
+    let newest = sound.first().map(|record| (*record).clone()).or_else(|| segment.newest().ok());
+    // Where a record that can't be one hides what counts, what was on the disk is left.
+    let durable = || records.sound_durable(segment).max_by_key(|record| record.rows()).cloned();
+    let mut newest = newest.or_else(durable).unwrap_or_else(zeros);
+    for record in records.sound_durable(segment) {
+        let Some(before) = records.before(segment, record) else { continue };
         if record.rows() <= newest.rows() && checksum(segment, &before, record).is_ok_and(|got| got != record.delta) {
             newest = Record { counters: before, ..record.clone() };
         }
     }
     // Counts of nulls have no place; an older record that agrees with its bitmaps is the best that is known.
     let agrees = |record: &Record| nulls_agree(segment, &record.counters);
-    let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
     match agrees(&newest) {
         true => newest,
         false => sound

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, Options};
 use crate::map::{Mapping, Medium, Mode, boot_id};
 use crate::table::format::Record;
+use crate::table::placement::MOST_ROWS;
 
 /// The name of the segment whose first row is `first_row`.
 pub(in crate::table) fn name(first_row: u64) -> String {
@@ -19,7 +20,8 @@ pub(in crate::table) fn name(first_row: u64) -> String {
 /// The first row of a segment called `name`; `None` where that is not the name of one.
 fn first_row(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".arrow")?;
-    (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
+    let is_name = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
+    is_name.then(|| digits.parse().ok())?.filter(|&row| row < MOST_ROWS)
 }
 
 /// First rows of the segments in `folder`, in order. `None` where it is no folder of a table: it holds other Arrow
@@ -103,7 +105,7 @@ impl Chain {
             }
             kept -= 1;
             if record.boot != boot_id() {
-                lost_end = lost_end.max(starts[kept] + segment.visible().map_or(0, |visible| visible.rows()));
+                lost_end = lost_end.max(starts[kept] + segment.visible()?.map_or(0, |visible| visible.rows()));
             }
         };
         let orphans = starts[kept..].to_vec();

@@ -4,10 +4,10 @@
 //! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum says so,
 //! and the record before counts.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::map::boot_id;
 use crate::rows::Plan;
-use crate::table::format::{DOUBT, Record};
+use crate::table::format::{DOUBT, MOST_SEQUENCE, Record};
 use crate::table::reader::Segment;
 
 /// The checksum of the bytes that `to` has and `from` has not, buffer after buffer.
@@ -19,7 +19,9 @@ pub(in crate::table) fn delta(
 ) -> Result<u32> {
     let mut crc = 0;
     let mut chunk = vec![0; 1 << 16];
-    for (old, new) in plan.extents(from).into_iter().zip(plan.extents(to)) {
+    let (before, after) = (plan.extents(from)?, plan.extents(to)?);
+    for (old, new) in before.into_iter().zip(after) {
+        debug_assert_eq!(old.region, new.region, "the extents of one plan");
         let mut at = match (old.bits, old.bytes) {
             (Some(bits), _) => bits / 8,
             // The first offset of all is 0 and was never appended.
@@ -54,20 +56,23 @@ impl Segment {
     }
 
     /// The newest commit that counts: after a crash of the machine, the newest durable one.
+    ///
+    /// # Errors
+    /// `InvalidData` where a record is whole and can't be one of the segment: then nothing is known of what was committed.
     pub fn newest(&self) -> Result<Record> {
-        let seen =
-            self.visible_within(1).or_else(|e| match self.whole_records().any(|record| record.boot == boot_id()) {
-                true => self.visible(),
-                // Nobody has committed since the machine was started: nobody is in the middle of it.
-                false => Err(e),
-            });
+        let seen = match self.visible_within(1)? {
+            // Nobody has committed since the machine was started: nobody is in the middle of it.
+            None if !self.whole_records().any(|record| record.boot == boot_id()) => None,
+            None => self.visible()?,
+            seen => seen,
+        };
         match seen {
-            Ok(record) if record.boot == boot_id() => Ok(record),
-            Ok(record) => recover(self, record.sequence),
+            Some(record) if record.boot == boot_id() => Ok(record),
+            Some(record) => recover(self, record.sequence),
             // The pages of sequence and records reach the disk, or a copy, in any order: then the commit before counts.
-            Err(_) => match self.other_visible() {
+            None => match self.other_visible()? {
                 Some(record) => Ok(record),
-                None => recover(self, self.sequence()),
+                None => recover(self, self.sane_sequence()?),
             },
         }
     }
@@ -76,36 +81,68 @@ impl Segment {
         (0..2).filter_map(|number| self.record_at(self.header.page().record(number)))
     }
 
+    /// The number on the live page, which has no checksum.
+    fn sane_sequence(&self) -> Result<u64> {
+        let sequence = self.sequence();
+        if sequence < MOST_SEQUENCE {
+            return Ok(sequence);
+        }
+        let message = format!(
+            "the number of the newest commit: expected less than 2^62, got {sequence}; restore the file, or let \
+             `arrowwood check --repair` keep what is good"
+        );
+        Err(Error::invalid(message).at(self.path()))
+    }
+
     /// A whole visible record of this boot, where the newest one is not whole.
-    fn other_visible(&self) -> Option<Record> {
-        let sound = self.whole_records().filter(|record| record.boot == boot_id() && self.check_record(record).is_ok());
-        let record = sound.max_by_key(|record| record.sequence)?;
-        let sequence = record.sequence.max(self.sequence());
-        Some(Record { sequence, ..record })
+    fn other_visible(&self) -> Result<Option<Record>> {
+        let newest = self.whole_records().filter(|record| record.boot == boot_id()).max_by_key(|r| r.sequence);
+        let Some(record) = newest else { return Ok(None) };
+        let record = self.checked_record(record)?;
+        let sequence = record.sequence.max(self.sane_sequence()?);
+        Ok(Some(Record { sequence, ..record }))
+    }
+
+    /// The durable records that are whole, the newest first.
+    ///
+    /// # Errors
+    /// As [`Segment::check_record`].
+    pub fn durable_records(&self) -> Result<Vec<Record>> {
+        let whole = (0..2).filter_map(|number| self.durable(number));
+        let mut found = whole.map(|record| self.checked_record(record)).collect::<Result<Vec<_>>>()?;
+        found.sort_by_key(|record| std::cmp::Reverse(record.sequence));
+        Ok(found)
     }
 }
 
 /// The newest commit that can be relied on when the newest visible one, of number `visible`, was made before the machine
 /// last started. It gets a number behind all that there are.
 fn recover(segment: &Segment, visible: u64) -> Result<Record> {
-    let mut found: Vec<Record> = (0..2).filter_map(|number| segment.durable(number)).collect();
-    found.sort_by_key(|record| std::cmp::Reverse(record.sequence));
-    let zeros = vec![0; segment.header.limits.len()];
-    let before = |record: &Record| match record.previous {
-        0 => Some(zeros.clone()),
-        sequence => found.iter().find(|other| other.sequence == sequence).map(|other| other.counters.clone()),
-    };
-    let good = |record: &&Record| {
-        let is_sound = segment.check_record(record).is_ok();
-        // The other area may hold a newer record that was torn; then nothing says where the delta began, but a newer
-        // one is only begun when this one is on the disk.
-        let Some(before) = before(record) else { return is_sound };
-        is_sound && checksum(segment, &before, record).is_ok_and(|crc| crc == record.delta)
-    };
-    let best = found.iter().find(good).cloned();
-    let best = best.unwrap_or(Record { counters: zeros.clone(), ..Record::default() });
+    let found = segment.durable_records()?;
+    let mut best = Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
+    for record in &found {
+        if is_on_disk(segment, record, &found)? {
+            best = record.clone();
+            break;
+        }
+    }
     let sequence = found.iter().map(|record| record.sequence).fold(visible, u64::max);
+    debug_assert!(sequence < MOST_SEQUENCE, "numbers of records are checked");
     Ok(Record { sequence, ..best })
+}
+
+/// Whether what a durable record says has reached the disk with it.
+fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> Result<bool> {
+    let before = match record.previous {
+        0 => vec![0; record.counters.len()],
+        previous => match all.iter().find(|other| other.sequence == previous) {
+            Some(before) => before.counters.clone(),
+            // The other area may hold a newer record that was torn; then nothing says where the delta began, but a newer
+            // one is only begun when this one is on the disk.
+            None => return Ok(true),
+        },
+    };
+    Ok(checksum(segment, &before, record)? == record.delta)
 }
 
 /// The checksum of what `record` has and `before` has not, as the segment holds it.
@@ -117,6 +154,7 @@ pub(in crate::table) fn checksum(segment: &Segment, before: &[u64], record: &Rec
 }
 
 /// The rows that a crash of the machine has cost the segment.
-pub(in crate::table) fn dropped(segment: &Segment, kept: &Record) -> u64 {
-    segment.visible().map_or(0, |visible| visible.rows().saturating_sub(kept.rows()))
+pub(in crate::table) fn dropped(segment: &Segment, kept: &Record) -> Result<u64> {
+    let visible = segment.visible()?.map_or(0, |visible| visible.rows());
+    Ok(visible.saturating_sub(kept.rows()))
 }

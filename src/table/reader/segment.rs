@@ -11,9 +11,15 @@ use crate::array::{Bytes, slice, validate};
 use crate::error::{Error, Result};
 use crate::ipc::{Front, IpcSchema, front as find_front};
 use crate::map::{Look, Mapping, Mode, Watch, Words};
-use crate::rows::{Extent, Kind, Plan, PlanDictionary, arrays};
-use crate::table::format::{HEADER, Header, Record, SEQUENCE, WRITER, record_len};
+use crate::rows::{Kind, Plan, PlanDictionary, arrays};
+use crate::table::format::{HEADER, Header, MOST_SEQUENCE, Record, SEQUENCE, WRITER, record_len};
+use crate::table::placement;
 use crate::table::protocol::publish;
+
+/// What is said of a header that can't be one, and what to do about it.
+fn wrong_header(what: &str) -> String {
+    format!("the segment's header: {what}; restore the file, or let `arrowwood check --repair` keep what is good")
+}
 
 /// A segment in place.
 #[derive(Debug)]
@@ -26,11 +32,34 @@ pub(in crate::table) struct Segment {
     checked: Box<[AtomicU64]>,
 }
 
-/// The newest commit of a segment.
-pub(in crate::table) fn visible(header: &Header, words: &impl Words, patience: usize) -> Result<Record> {
+/// The newest commit of a segment; `None` where its record is not whole.
+pub(in crate::table) fn visible(header: &Header, words: &impl Words, patience: usize) -> Option<Record> {
     let mut bytes = vec![0; record_len(header.limits.len())];
-    let damaged = || Error::invalid("the segment's commit record is damaged; `arrowwood check` says more");
-    publish::newest(words, header.page(), &mut bytes, Record::decode_as, patience).ok_or_else(damaged)
+    publish::newest(words, header.page(), &mut bytes, Record::decode_as, patience)
+}
+
+/// The error of a record of commits that is not whole.
+pub(in crate::table) fn damaged_record() -> Error {
+    Error::invalid("the segment's commit record is damaged; `arrowwood check` says more")
+}
+
+/// Whether a record that is whole can be one of the segment: its numbers are within bounds, and its counters within the
+/// segment's limits, so that what it says can be looked at.
+pub(in crate::table) fn check_record(record: &Record, header: &Header, plan: &Plan) -> Result<()> {
+    let Record { sequence, previous, counters, .. } = record;
+    let wrong = match *sequence {
+        MOST_SEQUENCE.. => Err("expected a number less than 2^62".into()),
+        number if *previous >= number => {
+            Err(format!("`previous`: expected the number of a commit before it, got {previous}"))
+        }
+        _ => plan.check_counters(counters, &header.limits),
+    };
+    wrong.map_err(|wrong| {
+        Error::invalid(format!(
+            "the record of commit {sequence}: {wrong}; restore the file, or let `arrowwood check --repair` keep what \
+             is good"
+        ))
+    })
 }
 
 impl Segment {
@@ -41,13 +70,9 @@ impl Segment {
         mapping.read_at(start, &mut fixed)?;
         let mut bytes = vec![0; Header::len_of(&fixed)?];
         mapping.read_at(start, &mut bytes)?;
-        let header = Header::decode(&bytes)?;
+        let header = Header::decode(&bytes).map_err(|e| Error::invalid(wrong_header(e.message())))?;
         let plan = Plan::new(IpcSchema::of_metadata(&schema)?)?;
-        let (counts, expected) = ((header.regions.len(), header.limits.len()), (plan.regions, plan.counters));
-        if counts != expected {
-            let message = format!("the header lists {counts:?} buffers and counters, the schema has {expected:?}");
-            return Err(Error::invalid(message));
-        }
+        placement::check(&header, start, bytes.len(), &plan).map_err(|wrong| Error::invalid(wrong_header(&wrong)))?;
         if header.file_len() != mapping.len() as u64 {
             let (expected, got) = (header.file_len(), mapping.len());
             return Err(Error::invalid(format!("the segment has {got} bytes, expected {expected}; it was cut off")));
@@ -81,27 +106,30 @@ impl Segment {
         self.mapping.load64((self.header.live + WRITER) as usize) as u32
     }
 
-    /// The newest commit, whatever boot it is of.
-    pub fn visible(&self) -> Result<Record> {
+    /// The newest commit, whatever boot it is of; `None` where its record is not whole.
+    ///
+    /// # Errors
+    /// As [`Segment::check_record`].
+    pub fn visible(&self) -> Result<Option<Record>> {
         self.visible_within(publish::PATIENCE)
     }
 
     /// As [`Segment::visible`], for so many looks.
-    pub fn visible_within(&self, patience: usize) -> Result<Record> {
-        let record = visible(&self.header, &self.mapping, patience).map_err(|e| e.at(self.path()))?;
-        self.check_record(&record)?;
-        Ok(record)
+    pub fn visible_within(&self, patience: usize) -> Result<Option<Record>> {
+        visible(&self.header, &self.mapping, patience).map(|record| self.checked_record(record)).transpose()
     }
 
-    /// Whether the record stays within the segment's limits, so that what it says can be looked at.
+    /// Whether a record that is whole can be one of the segment.
+    ///
+    /// # Errors
+    /// `InvalidData`, naming the number that is wrong.
     pub fn check_record(&self, record: &Record) -> Result<()> {
-        let within = record.counters.len() == self.header.limits.len()
-            && record.counters.iter().zip(&self.header.limits).all(|(count, limit)| count <= limit);
-        let fits = |used: &Extent| used.bytes <= self.header.regions[used.region].capacity;
-        match within && self.plan.extents(&record.counters).iter().filter(|used| used.bytes > 8).all(fits) {
-            true => Ok(()),
-            false => Err(Error::invalid("the commit record goes beyond the segment's capacity").at(self.path())),
-        }
+        check_record(record, &self.header, &self.plan).map_err(|e| e.at(self.path()))
+    }
+
+    /// The record, if [`Segment::check_record`] has nothing against it.
+    pub fn checked_record(&self, record: Record) -> Result<Record> {
+        self.check_record(&record).map(|()| record)
     }
 
     /// A durable record, as it stands.
@@ -154,9 +182,11 @@ impl Segment {
         advance(&self.checked[number], array)
     }
 
-    /// Bytes of the file that hold something.
+    /// Bytes of the file that hold something: for people, so a record that can't be one counts as none.
     pub fn used(&self, record: &Record) -> u64 {
-        self.plan.extents(&record.counters).iter().map(|used| used.bytes).sum()
+        let extents = self.plan.extents(&record.counters);
+        debug_assert!(extents.is_ok(), "records are checked before they are kept");
+        extents.map_or(0, |extents| extents.iter().map(|used| used.bytes).sum())
     }
 }
 

@@ -8,6 +8,7 @@ use super::segment::Segment;
 use super::{chain, segment};
 use crate::error::{Error, Result};
 use crate::map::{Lock, Medium, guard};
+use crate::table::format::Record;
 
 /// A table at one moment: see [`table_stat`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +59,7 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
         Some((segment, record)) => {
             (stat.live, stat.sequence) = (!record.sealed, record.sequence);
             stat.end = segment.header.first_row + record.rows();
-            stat.describe(segment);
+            stat.describe(segment)?;
         }
         None => {
             let dataset = super::table::open(folder, Default::default())?;
@@ -81,12 +82,13 @@ impl TableStat {
         Ok(())
     }
 
-    fn describe(&mut self, segment: &Segment) {
-        let durable = (0..2).filter_map(|number| segment.durable(number)).map(|record| record.rows()).max();
-        self.durable_end = segment.header.first_row + durable.unwrap_or(0);
+    fn describe(&mut self, segment: &Segment) -> Result<()> {
+        let durable = segment.durable_records()?.iter().map(Record::rows).max().unwrap_or(0);
+        self.durable_end = segment.header.first_row + durable;
         self.segment_rows = Some(segment.header.segment_rows);
         let column = segment.header.sorted_by.and_then(|column| segment.plan.columns.get(column as usize));
         self.sorted_by = column.map(|node| node.field.name().clone());
+        Ok(())
     }
 }
 

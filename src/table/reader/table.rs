@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use arrow_data::ArrayData;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 
 use super::chain::{Chain, open_dense};
 use super::segment::Segment;
 use super::{chain, segment};
+use crate::dataset::order::has_order;
 use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, Options, Validate};
@@ -127,10 +128,9 @@ fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<Before
     };
     let (schema, sorted_by) = match (&live, &dense) {
         (Some((segment, _)), _) => (segment.plan.schema.schema.clone(), segment.header.sorted_by.map(|c| c as usize)),
-        (None, Some(ipc)) => (ipc.schema().clone(), setting(ipc.schema(), SORTED_BY).map(|column| column as usize)),
+        (None, Some(ipc)) => (ipc.schema().clone(), sorted_by_of(ipc.schema()).map_err(|e| e.at(folder))?),
         (None, None) => return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder)),
     };
-    let sorted_by = sorted_by.filter(|&column| column < schema.fields().len());
     let table = before.map_or_else(
         || Arc::new(Table { folder: folder.to_path_buf(), schema, options, sorted_by }),
         |(table, ..)| table.clone(),
@@ -156,8 +156,30 @@ fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<Before
 }
 
 /// A setting of the table that a dense segment carries in its schema's metadata.
-pub(in crate::table) fn setting(schema: &SchemaRef, key: &str) -> Option<u64> {
-    schema.metadata().get(key)?.parse().ok()
+///
+/// # Errors
+/// `InvalidData` where it is no number.
+pub(in crate::table) fn setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
+    let wrong = |text: &String| {
+        Error::invalid(format!("the schema's metadata has '{text}' for {key}, expected a number; restore the file"))
+    };
+    schema.metadata().get(key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+}
+
+/// The column that a dense segment is sorted by.
+///
+/// # Errors
+/// `InvalidData` where the schema's metadata names none that can be.
+pub(in crate::table) fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
+    let Some(number) = setting(schema, SORTED_BY)? else { return Ok(None) };
+    let column = usize::try_from(number).ok().and_then(|number| schema.fields().get(number));
+    match column.is_some_and(|column| has_order(column.data_type())) {
+        true => Ok(Some(number as usize)),
+        false => Err(Error::invalid(format!(
+            "the schema's metadata has {number} for {SORTED_BY}, expected the number of a column whose values have an \
+             order; restore the file"
+        ))),
+    }
 }
 
 fn known_entry(known: &[Arc<Entry>], first_row: u64, rows: u64) -> Arc<Entry> {

@@ -9,8 +9,9 @@ use crate::ipc::{Front, empty_metadata, front, schema_metadata};
 use crate::map::{Look, Medium, Store, boot_id, watched};
 use crate::rows::{ALIGNMENT, Mark, Place, Plan};
 use crate::table::format::{DOUBT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WRITER, record_len};
+use crate::table::placement;
 use crate::table::protocol::{Face, PATIENCE, Sizes, publish};
-use crate::table::reader::{delta, doubt, visible};
+use crate::table::reader::{check_record, damaged_record, delta, doubt, visible};
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
 const LARGE: usize = 1 << 10;
@@ -48,7 +49,12 @@ impl Shared {
     /// The newest visible commit.
     pub fn visible(&self) -> Result<Record> {
         let look = |when| self.store.look(when);
-        watched(Look::Seldom, look, || visible(&self.header, &self.store, PATIENCE))
+        watched(Look::Seldom, look, || {
+            let record = visible(&self.header, &self.store, PATIENCE);
+            let record = record.ok_or_else(damaged_record)?;
+            check_record(&record, &self.header, &self.plan)?;
+            Ok(record)
+        })
     }
 
     /// The rows of the newest durable record.
@@ -207,7 +213,7 @@ impl Growing {
 
     /// The segment at `path`, to go on from `record`.
     pub fn open(medium: &Medium, path: &Path, plan: &Arc<Plan>, header: Header, record: &Record) -> Result<Growing> {
-        let failed = |e: io::Error| Error::io("opening the segment to go on writing", &e);
+        let failed = opening_failed;
         let store = Store::open(medium, path).map_err(failed)?;
         watch(&store, &header).map_err(|e| e.at(path))?;
         let sizes = Sizes::of(plan);
@@ -220,9 +226,9 @@ impl Growing {
         store.reserve(0, control).map_err(failed)?;
         store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
         let face = Mutex::new(Face::reopen(sizes, &header, &store).map_err(failed)?);
-        let mut durable = last_durable(&store, &header, &record.counters).map_err(failed)?;
+        let mut durable = last_durable(&store, &header, plan, &record.counters).map_err(|e| e.at(path))?;
         if store.load32(header.live + DOUBT) == doubt() {
-            write_again(&store, &header, plan, &record.counters).map_err(failed)?;
+            write_again(&store, &header, plan, &record.counters)?;
             // Over the record that may not be on the disk; the other one is.
             durable = Durable { number: durable.number + 1, sequence: durable.sequence, ..Durable::default() };
         }
@@ -230,7 +236,7 @@ impl Growing {
         let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), face, durable });
         growing.now.counters = record.counters.clone();
         growing.sequence = growing.shared.store.load64(growing.shared.header.live + SEQUENCE).max(record.sequence);
-        growing.read_tails().map_err(failed)?;
+        growing.read_tails()?;
         growing.committed = growing.now.clone();
         growing.note_writer();
         Ok(growing)
@@ -253,13 +259,14 @@ impl Growing {
     }
 
     /// The last bytes of the bitmaps, as the file has them.
-    fn read_tails(&mut self) -> io::Result<()> {
+    fn read_tails(&mut self) -> Result<()> {
         let shared = self.shared.clone();
-        for used in shared.plan.extents(&self.now.counters) {
+        for used in shared.plan.extents(&self.now.counters)? {
             let bits = used.bits.unwrap_or(0);
             let mut last = [0];
             if !bits.is_multiple_of(8) {
-                shared.store.read(shared.header.regions[used.region].offset + bits / 8, &mut last)?;
+                let at = shared.header.regions[used.region].offset + bits / 8;
+                shared.store.read(at, &mut last).map_err(opening_failed)?;
             }
             self.now.tails[used.region] = last[0] & !(0xff << (bits % 8));
         }
@@ -331,12 +338,13 @@ impl Growing {
     }
 
     /// Gives back the blocks that were made ready and not used.
-    pub fn trim(&self) -> io::Result<()> {
+    pub fn trim(&self) -> Result<()> {
         let header = &self.shared.header;
-        for used in self.shared.plan.extents(&self.now.counters) {
+        for used in self.shared.plan.extents(&self.now.counters)? {
             let region = header.regions[used.region];
             let end = (region.offset + region.capacity).next_multiple_of(ALIGNMENT);
-            self.shared.release(region.offset + used.bytes, end)?;
+            let released = self.shared.release(region.offset + used.bytes, end);
+            released.map_err(|e| Error::io("giving back blocks that were reserved", &e))?;
         }
         Ok(())
     }
@@ -368,6 +376,10 @@ impl Place for Growing {
     }
 }
 
+fn opening_failed(e: io::Error) -> Error {
+    Error::io("opening the segment to go on writing", &e)
+}
+
 /// Has the store look out for others who write to its file.
 fn watch(store: &Store, header: &Header) -> Result<()> {
     let read = |at: usize, into: &mut [u8]| {
@@ -382,15 +394,16 @@ fn watch(store: &Store, header: &Header) -> Result<()> {
 }
 
 /// The newest durable record of rows that are there: one beyond them was torn.
-fn last_durable(store: &Store, header: &Header, counters: &[u64]) -> io::Result<Durable> {
+fn last_durable(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) -> Result<Durable> {
     let mut last = Durable::default();
     let is_within = |found: &[u64]| found.len() == counters.len() && found.iter().zip(counters).all(|(a, b)| a <= b);
     for number in 0..2 {
         let mut bytes = vec![0; record_len(header.limits.len())];
-        store.read(header.durable(number), &mut bytes)?;
-        if let Some(Record { sequence, sealed, counters, .. }) =
-            Record::decode(&bytes).filter(|record| record.sequence > last.sequence && is_within(&record.counters))
-        {
+        store.read(header.durable(number), &mut bytes).map_err(opening_failed)?;
+        let Some(record) = Record::decode(&bytes) else { continue };
+        check_record(&record, header, plan)?;
+        if record.sequence > last.sequence && is_within(&record.counters) {
+            let Record { sequence, sealed, counters, .. } = record;
             last = Durable { number, sequence, sealed, counters };
         }
     }
@@ -398,13 +411,13 @@ fn last_durable(store: &Store, header: &Header, counters: &[u64]) -> io::Result<
 }
 
 /// Writes the rows that are there over themselves: after a sync that failed, the system would not write them any more.
-fn write_again(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) -> io::Result<()> {
+fn write_again(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) -> Result<()> {
     let mut chunk = vec![0; 1 << 16];
-    for used in plan.extents(counters) {
+    for used in plan.extents(counters)? {
         for at in (0..used.bytes).step_by(chunk.len()) {
             let part = &mut chunk[..(used.bytes - at).min(1 << 16) as usize];
-            store.read(header.regions[used.region].offset + at, part)?;
-            store.write(header.regions[used.region].offset + at, part)?;
+            let at = header.regions[used.region].offset + at;
+            store.read(at, part).and_then(|()| store.write(at, part)).map_err(opening_failed)?;
         }
     }
     Ok(())
@@ -427,30 +440,22 @@ pub(in crate::table) fn front_of(plan: &Plan) -> Vec<u8> {
 /// The front of the file up to the end of its header, and the header.
 fn lay_out(plan: &Plan, shape: Shape, sizes: &Sizes) -> Result<(Vec<u8>, Header)> {
     let mut front = front_of(plan);
-    let start = front.len() as u64;
-    let encoded = Header::encoded_len(plan.regions, shape.limits.len()).max(HEADER) as u64;
-    let record = (record_len(plan.counters) as u64).next_multiple_of(PAGE);
-    let live = (start + encoded).next_multiple_of(PAGE);
-    let ring = live + PAGE + 4 * record;
-    let first = (ring + sizes.slot * SLOTS).next_multiple_of(ALIGNMENT);
-    let placed = plan.place(first, &shape.limits);
-    let (regions, end) = placed.ok_or_else(|| Error::argument("a segment of that many rows has no room in a file"))?;
-    let header = Header {
+    let chosen = Header {
         first_row: shape.first_row,
         capacity: shape.limits[0],
-        live,
-        record,
-        ring,
         slot: sizes.slot,
         slots: SLOTS as u32,
-        tail: (end + sizes.footer * SLOTS).next_multiple_of(PAGE),
         footer: sizes.footer,
         sorted_by: shape.sorted_by,
         segment_rows: shape.segment_rows,
-        regions,
         limits: shape.limits,
         ..Header::default()
     };
+    let len = Header::encoded_len(plan.regions, plan.counters);
+    let placed = placement::place(&chosen, front.len(), len, plan);
+    let header = placed.ok_or_else(|| Error::argument("a segment of that many rows has no room in a file"))?;
+    // What readers check of a header is true of those that are written.
+    debug_assert_eq!(placement::check(&header, front.len(), len, plan), Ok(()));
     front.extend(header.encode());
     Ok((front, header))
 }

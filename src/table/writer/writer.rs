@@ -647,7 +647,7 @@ fn live_segment(
 ) -> Result<(Growing, u64)> {
     if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
         let end = segment.header.first_row + record.rows();
-        let dropped = dropped(segment, record).max(chain.lost_end.saturating_sub(end));
+        let dropped = dropped(segment, record)?.max(chain.lost_end.saturating_sub(end));
         let mut live = Growing::open(&options.medium, segment.path(), plan, segment.header.clone(), record)?;
         // From now on this is the newest commit, of this boot, whatever stood there.
         live.show(false, false);
@@ -657,7 +657,7 @@ fn live_segment(
     }
     let first_row = first_row(dataset) + dataset.len()?;
     let header = chain.last.as_ref().map(|(segment, _)| &segment.header);
-    let kept = setting(dataset.schema(), SEGMENT_ROWS);
+    let kept = setting(dataset.schema(), SEGMENT_ROWS)?;
     let given = options.segment_rows.or(header.map(|header| header.segment_rows)).or(kept);
     let known = dataset.sorted_by();
     let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;

@@ -1,0 +1,121 @@
+//! Where everything in a segment stands. The writer chooses limits, slots and their sizes; every place follows from
+//! those and from the schema, so a reader checks a header by working its places out again.
+
+use super::format::{Header, LINE, PAGE, record_len};
+use crate::dataset::order::has_order;
+use crate::error::Result;
+use crate::rows::{ALIGNMENT, Plan, Region};
+use crate::types::field_type_name;
+
+/// Rows are numbered below this.
+pub(super) const MOST_ROWS: u64 = 1 << 62;
+/// What a counter counts is less.
+const MOST_COUNTED: u64 = 1 << 48;
+/// One slot is published and the others rest, so there are two at least.
+const SLOTS: std::ops::RangeInclusive<u64> = 2..=1 << 16;
+/// The most bytes of a slot, and of a footer.
+const MOST_BYTES: u64 = 1 << 28;
+
+/// `chosen` with the places of everything, where its encoded form of `len` bytes begins at byte `start` of the file.
+/// `None` where there are no such places in a file.
+pub(super) fn place(chosen: &Header, start: usize, len: usize, plan: &Plan) -> Option<Header> {
+    debug_assert_eq!(chosen.limits.len(), plan.counters, "a limit for each counter");
+    let live = (start as u64).checked_add(len as u64)?.checked_next_multiple_of(PAGE)?;
+    let record = (record_len(plan.counters) as u64).checked_next_multiple_of(PAGE)?;
+    let ring = live.checked_add(PAGE)?.checked_add(record.checked_mul(4)?)?;
+    let slots = u64::from(chosen.slots);
+    let first = ring.checked_add(chosen.slot.checked_mul(slots)?)?.checked_next_multiple_of(ALIGNMENT)?;
+    let (regions, end) = plan.place(first, &chosen.limits)?;
+    let tail = end.checked_add(chosen.footer.checked_mul(slots)?)?.checked_next_multiple_of(PAGE)?;
+    Some(Header { live, record, ring, regions, tail, ..chosen.clone() })
+}
+
+/// Whether a header that begins at byte `start` of its file, and has `len` bytes, is one of a segment of this schema:
+/// each field can be what it says, and everything stands where the format puts it.
+///
+/// # Errors
+/// `InvalidData` with the name of the first field that is wrong, what was expected and what was there.
+pub(super) fn check(header: &Header, start: usize, len: usize, plan: &Plan) -> Result<(), String> {
+    check_lists(header, plan)?;
+    check_choices(header)?;
+    check_limits(header, plan)?;
+    check_order(header, plan)?;
+    let Some(expected) = place(header, start, len, plan) else {
+        return Err(format!("a segment of {} rows with these limits has no room in a file", header.capacity));
+    };
+    let place = |name: &str, expected: u64, got: u64| check_that(expected == got, name, expected, got);
+    place("live", expected.live, header.live)?;
+    place("record", expected.record, header.record)?;
+    place("ring", expected.ring, header.ring)?;
+    check_regions(&expected.regions, &header.regions)?;
+    place("tail", expected.tail, header.tail)
+}
+
+fn check_that(is_right: bool, name: &str, expected: impl std::fmt::Display, got: u64) -> Result<(), String> {
+    if is_right { Ok(()) } else { Err(format!("`{name}`: expected {expected}, got {got}")) }
+}
+
+fn check_lists(header: &Header, plan: &Plan) -> Result<(), String> {
+    let lists = [("buffers", plan.regions, header.regions.len()), ("counters", plan.counters, header.limits.len())];
+    let wrong = lists.into_iter().find(|(_, expected, got)| expected != got);
+    match wrong {
+        Some((name, expected, got)) => Err(format!("`{name}`: the schema has {expected}, got {got}")),
+        None => Ok(()),
+    }
+}
+
+/// The sizes of the ring and of the footers.
+fn check_choices(header: &Header) -> Result<(), String> {
+    let slots = u64::from(header.slots);
+    check_that(SLOTS.contains(&slots), "slots", format_args!("{} to {}", SLOTS.start(), SLOTS.end()), slots)?;
+    for (name, bytes) in [("slot", header.slot), ("footer", header.footer)] {
+        let is_right = bytes.is_multiple_of(LINE) && (LINE..=MOST_BYTES).contains(&bytes);
+        check_that(is_right, name, format_args!("a multiple of {LINE} up to {MOST_BYTES}"), bytes)?;
+    }
+    // Which footer is published is said by its distance from the end, in 31 bits.
+    let most = i32::MAX as u64 / slots;
+    check_that(header.footer <= most, "footer", format_args!("{most} bytes at most for {slots} slots"), header.footer)
+}
+
+/// The rows, and how far each counter may go.
+fn check_limits(header: &Header, plan: &Plan) -> Result<(), String> {
+    let Header { first_row, capacity, segment_rows, limits, .. } = header;
+    check_that(*first_row < MOST_ROWS, "first_row", "less than 2^62", *first_row)?;
+    let most = 1..MOST_COUNTED;
+    check_that(most.contains(capacity), "capacity", "1 to 2^48 - 1 rows", *capacity)?;
+    let rows = *capacity..MOST_COUNTED;
+    check_that(rows.contains(segment_rows), "segment_rows", format_args!("{capacity} to 2^48 - 1"), *segment_rows)?;
+    check_that(limits[0] == *capacity, "the limit of rows", format_args!("{capacity}, as `capacity`"), limits[0])?;
+    let allowed = plan.limits(|_| MOST_COUNTED - 1);
+    let wrong = limits.iter().zip(&allowed).position(|(limit, allowed)| limit > allowed);
+    match wrong {
+        Some(n) => Err(format!("the limit of counter {n}: expected {} at most, got {}", allowed[n], limits[n])),
+        None => Ok(()),
+    }
+}
+
+/// The column that the rows are sorted by.
+fn check_order(header: &Header, plan: &Plan) -> Result<(), String> {
+    let Some(number) = header.sorted_by else { return Ok(()) };
+    let Some(column) = plan.columns.get(number as usize) else {
+        let columns = plan.columns.len();
+        return Err(format!("`sorted_by`: expected the number of one of {columns} columns, got {number}"));
+    };
+    if has_order(column.field.data_type()) {
+        return Ok(());
+    }
+    let (name, data_type) = (column.field.name(), field_type_name(&column.field));
+    Err(format!("`sorted_by`: expected a column whose values have an order, got '{name}' of type {data_type}"))
+}
+
+fn check_regions(expected: &[Region], got: &[Region]) -> Result<(), String> {
+    debug_assert_eq!(expected.len(), got.len(), "the lists are counted before");
+    match expected.iter().zip(got).position(|(expected, got)| expected != got) {
+        Some(number) => {
+            let say = |region: Region| format!("{} bytes at byte {}", region.capacity, region.offset);
+            let (expected, got) = (say(expected[number]), say(got[number]));
+            Err(format!("buffer {number}: expected room for {expected}, got {got}"))
+        }
+        None => Ok(()),
+    }
+}
