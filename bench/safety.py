@@ -2,7 +2,7 @@
 
     $ python bench/safety.py stocks.arrow price
 
-Prints medians and ratios of: open + first row with lazy checks against none; full validation against pyarrow's
+Prints medians and ratios of: open + first row, which checks that row alone, against pyarrow, which checks nothing; full validation against pyarrow's
 `validate(full=True)`; the sum of a column of the same data compressed with lz4 and zstd.
 """
 
@@ -46,9 +46,9 @@ def table(path):
 def main(path, column, folder):
     numbers = [f.name for f in aw.open(path).schema if f.type in ("float64", "int64", "timestamp[ms, UTC]")]
     show(
-        "open + first row of fixed-width columns: lazy checks, none",
+        "open + first row of fixed-width columns: arrowwood, pyarrow",
         lambda: aw.open(path).select(numbers)[0],
-        lambda: aw.open(path, validate="none").select(numbers)[0],
+        lambda: table(path).select(numbers).slice(0, 1).to_pylist(),
     )
     show(
         "open + full validation: arrowwood, pyarrow",

@@ -15,7 +15,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, SchemaRef};
 
-use crate::array::{Parts, aligned, slice};
+use crate::array::{aligned, struct_of};
 use crate::dataset::{Column, Dataset, Part};
 use crate::error::{Error, Result};
 use crate::map::Look;
@@ -55,9 +55,12 @@ impl Export {
     /// Column number `column` of the part's.
     fn column(self, part: &Part<'_>, column: usize) -> Result<ArrayData> {
         let column = part.piece.columns[column];
-        let array = match self.is_unchecked {
-            true => slice(part.piece.source.column(part.batch, column)?, part.rows.start, part.rows.len()),
-            false => part.column(column)?,
+        let array = if self.is_unchecked {
+            let array = part.piece.source.column(part.batch, column)?.slice(part.rows.start, part.rows.len());
+            // SAFETY: whoever asked for this, by `structure_only`, has promised to bound what goes by its values.
+            unsafe { array.structure_checked()? }
+        } else {
+            part.column(column)?
         };
         Ok(if self.is_aligned { aligned(array) } else { array })
     }
@@ -259,7 +262,7 @@ impl Producer {
 /// One batch as a C array.
 fn exported(batch: &Dataset, shape: Shape, export: Export) -> Result<FFI_ArrowArray> {
     let array = batch.watched(Look::Now, || {
-        let table = struct_of(batch, export)?;
+        let table = table_of(batch, export)?;
         match shape {
             Shape::Table => Ok(table),
             Shape::Column => {
@@ -271,7 +274,7 @@ fn exported(batch: &Dataset, shape: Shape, export: Export) -> Result<FFI_ArrowAr
     Ok(FFI_ArrowArray::new(&array))
 }
 
-fn struct_of(batch: &Dataset, export: Export) -> Result<ArrayData> {
+fn table_of(batch: &Dataset, export: Export) -> Result<ArrayData> {
     let part = batch.parts().next().transpose()?;
     let (len, children) = match part {
         Some(part) => {
@@ -280,8 +283,7 @@ fn struct_of(batch: &Dataset, export: Export) -> Result<ArrayData> {
         }
         None => (0, batch.schema().fields().iter().map(|field| ArrayData::new_empty(field.data_type())).collect()),
     };
-    let data_type = DataType::Struct(batch.schema().fields().clone());
-    Ok(Parts { data_type, len, validity: None, buffers: Vec::new(), children }.assemble())
+    struct_of(batch.schema().fields(), len, children)
 }
 
 fn stream(producer: Producer) -> FFI_ArrowArrayStream {

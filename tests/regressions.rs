@@ -90,19 +90,22 @@ fn a_writable_mapping_is_no_source() {
 }
 
 #[test]
-fn validate_checks_whatever_open_was_told() {
-    // With Validate::None, a later validate() found nothing wrong: values counted as checked.
+fn arrays_that_nobody_has_checked_are_not_handed_out() {
+    // There was a way to open without checks, and from there to arrays of arrow-rs: undefined behaviour without `unsafe`.
     let bytes = stream(&one(coded(DataType::Utf8)), &[text_values(false, &[0xff]), key(0)]);
-    let dataset = Open::new().validate(Validate::None).bytes(Bytes::from(bytes)).unwrap();
+    let dataset = Open::new().bytes(Bytes::from(bytes)).unwrap();
+    assert!(dataset.row(0).unwrap().get(0).is_err());
+    assert!(dataset.to_record_batches().next().unwrap().unwrap_err().to_string().contains("not UTF-8"));
+    assert!(dataset.column_at(0).unwrap().chunks().unwrap_err().to_string().contains("not UTF-8"));
     assert!(dataset.validate(|_, _| ()).unwrap_err().to_string().contains("not UTF-8"));
 }
 
 #[test]
-fn unchecked_values_do_not_make_the_writer_panic() {
+fn damaged_values_do_not_make_the_writer_panic() {
     // A list that leaves its child made the writer's slices panic.
     let lists = DataType::List(Arc::new(Field::new("item", DataType::Int8, true)));
     let bytes = stream(&one(lists), &[batch(1, &[(1, 0), (1, 0)], &[&[], &i32s(&[0, 1000]), &[], &[1]])]);
-    let dataset = Open::new().validate(Validate::None).bytes(Bytes::from(bytes)).unwrap();
+    let dataset = Open::new().bytes(Bytes::from(bytes)).unwrap();
     let error = write_to(&dataset, &mut std::io::sink(), &WriteOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidData);
 }

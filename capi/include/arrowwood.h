@@ -240,8 +240,7 @@ typedef struct arrowwood_dataset arrowwood_dataset;
 
 enum arrowwood_validate {
   ARROWWOOD_VALIDATE_LAZY = 0, /* check offsets, text and keys of a column when it is first used as a whole */
-  ARROWWOOD_VALIDATE_FULL = 1, /* check all values when opening */
-  ARROWWOOD_VALIDATE_NONE = 2  /* check nothing: the caller vouches for the values */
+  ARROWWOOD_VALIDATE_FULL = 1  /* check all values when opening */
 };
 
 typedef struct arrowwood_open_options {

@@ -56,7 +56,6 @@ impl OpenOptions {
         let validate = match self.validate {
             0 => Validate::Lazy,
             1 => Validate::Full,
-            2 => Validate::None,
             other => return Err(argument(format!("options.validate: there is no {other}"))),
         };
         let open = Open::new().validate(validate).copy(self.copy != 0);

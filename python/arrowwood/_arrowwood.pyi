@@ -85,7 +85,7 @@ _Table: TypeAlias = _ArrowData | AbstractMapping[str, _ColumnData] | Iterable[Ab
 def open(
     source: _Path | _HasBuffer | Sequence[_Path | _HasBuffer],
     *,
-    validate: Literal["lazy", "full", "none"] = "lazy",
+    validate: Literal["lazy", "full"] = "lazy",
     copy: bool = False,
     strict: bool = False,
     partial: bool = False,
@@ -101,7 +101,7 @@ def open(
             ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
             follow one another and whose schemas must agree.
         validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
-            whole, ``"full"`` now, ``"none"`` never, as the caller vouches for them.
+            whole, ``"full"`` now.
         copy: read everything into memory first; the only way that is sound against others who write the file.
         strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
         partial: accept data that was cut off while being written, up to its last whole batch.
@@ -714,7 +714,7 @@ class _Block:
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
 
 def _open_places(
-    places: list[tuple[_Path, int, int, list[int]]], how: tuple[Literal["lazy", "full", "none"], bool, bool, bool]
+    places: list[tuple[_Path, int, int, list[int]]], how: tuple[Literal["lazy", "full"], bool, bool, bool]
 ) -> Dataset:
     """The rows that a recipe names."""
 

@@ -22,7 +22,7 @@ use crate::recipe::{How, Place};
 ///         ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
 ///         follow one another and whose schemas must agree.
 ///     validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
-///         whole, ``"full"`` now, ``"none"`` never, as the caller vouches for them.
+///         whole, ``"full"`` now.
 ///     copy: read everything into memory first; the only way that is sound against others who write the file.
 ///     strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
 ///     partial: accept data that was cut off while being written, up to its last whole batch.

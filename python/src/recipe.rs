@@ -21,8 +21,7 @@ impl How {
         let validate = match validate {
             "lazy" => Validate::Lazy,
             "full" => Validate::Full,
-            "none" => Validate::None,
-            other => return Err(argument(format!("validate must be 'lazy', 'full' or 'none', got '{other}'"))),
+            other => return Err(argument(format!("validate must be 'lazy' or 'full', got '{other}'"))),
         };
         Ok(How { validate, copy, strict, partial })
     }
@@ -47,7 +46,6 @@ pub fn recipe(dataset: &arrowwood::Dataset, how: How) -> Result<Option<(Vec<Plac
     let places = places.into_iter().map(|place| (place.path, place.start, place.rows, place.columns));
     let validate = match how.validate {
         Validate::Full => "full",
-        Validate::None => "none",
         Validate::Lazy => "lazy",
     };
     Ok(Some((places.collect(), (validate, how.copy, how.strict, how.partial))))

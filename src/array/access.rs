@@ -3,12 +3,13 @@
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::validate;
+use super::{Unchecked, is_trivial};
 use crate::error::{Error, Result};
 use crate::types::layout;
 
 /// The values of `N` bytes from the array's first row on, nulls among them; as many as there are bytes for.
-pub(crate) fn fixed_values<const N: usize>(array: &ArrayData) -> &[[u8; N]] {
+pub(crate) fn fixed_values<const N: usize>(array: &(impl AsRef<Unchecked> + ?Sized)) -> &[[u8; N]] {
+    let array = array.as_ref();
     let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
     let all = bytes.as_chunks().0;
     all.get(array.offset()..all.len().min(array.offset() + array.len())).unwrap_or_default()
@@ -22,7 +23,8 @@ pub(crate) struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    pub(crate) fn of(array: &'a ArrayData) -> Bits<'a> {
+    pub(crate) fn of<A: AsRef<Unchecked> + ?Sized>(array: &'a A) -> Bits<'a> {
+        let array = array.as_ref();
         Bits { bytes: array.buffers().first().map_or(&[][..], |b| b.as_slice()), offset: array.offset() }
     }
 
@@ -36,7 +38,7 @@ impl<'a> Bits<'a> {
 /// Text or bytes of any layout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Texts<'a> {
-    array: &'a ArrayData,
+    array: &'a Unchecked,
     layout: Layout<'a>,
 }
 
@@ -51,8 +53,9 @@ enum Layout<'a> {
 impl<'a> Texts<'a> {
     /// # Errors
     /// `Unsupported` for arrays that hold neither text nor bytes.
-    pub(crate) fn of(array: &'a ArrayData) -> Result<Texts<'a>> {
+    pub(crate) fn of<A: AsRef<Unchecked> + ?Sized>(array: &'a A) -> Result<Texts<'a>> {
         use DataType::*;
+        let array = array.as_ref();
         let buffer = |number: usize| array.buffers().get(number).map_or(&[][..], |b| b.as_slice());
         let layout = match array.data_type() {
             Utf8 | Binary => Layout::Small(from(buffer(0).as_chunks().0, array.offset()), buffer(1)),
@@ -95,7 +98,7 @@ impl<'a> Texts<'a> {
 
     #[inline]
     pub(crate) fn is_null(&self, row: usize) -> bool {
-        self.array.nulls().is_some_and(|nulls| nulls.is_null(row))
+        self.array.is_null(row)
     }
 
     /// A view is a length, then either 12 bytes of value or 4 of prefix, a buffer number and an offset in that buffer.
@@ -140,7 +143,8 @@ pub(crate) enum Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    pub(crate) fn of(array: &'a ArrayData) -> Keys<'a> {
+    pub(crate) fn of<A: AsRef<Unchecked> + ?Sized>(array: &'a A) -> Keys<'a> {
+        let array = array.as_ref();
         let index = match array.data_type() {
             DataType::Dictionary(index, _) => index.primitive_width(),
             other => other.primitive_width(),
@@ -167,22 +171,10 @@ impl<'a> Keys<'a> {
 
 /// The bytes per row of values that can be anything.
 pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
-    layout(data_type).plain_width().filter(|&width| width > 0 && validate::is_trivial(data_type))
+    layout(data_type).plain_width().filter(|&width| width > 0 && is_trivial(data_type))
 }
 
 /// The values that the keys of `array` stand for.
 pub(crate) fn dictionary_of(array: &ArrayData) -> Result<&ArrayData> {
     array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))
-}
-
-/// Whether two arrays are the same rows of the same memory.
-pub(crate) fn is_same(a: &ArrayData, b: &ArrayData) -> bool {
-    let ends = |array: &ArrayData| (array.len(), array.offset(), array.nulls().map(|nulls| nulls.buffer().as_ptr()));
-    let buffers = |array: &ArrayData| array.buffers().len();
-    std::ptr::eq(a, b)
-        || ends(a) == ends(b)
-            && buffers(a) == buffers(b)
-            && a.buffers().iter().zip(b.buffers()).all(|(a, b)| a.as_ptr() == b.as_ptr() && a.len() == b.len())
-            && a.child_data().len() == b.child_data().len()
-            && a.child_data().iter().zip(b.child_data()).all(|(a, b)| is_same(a, b))
 }

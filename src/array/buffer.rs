@@ -6,18 +6,16 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, make_array};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_buffer::Buffer;
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, UnionMode};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{GrowableBuffer, Mapping};
-use crate::types::layout;
 
 /// Immutable bytes: a mapping, or memory.
 #[derive(Clone, Debug)]
@@ -32,16 +30,18 @@ impl Bytes {
     /// # Errors
     /// `InvalidArgument` for a mapping that can be stored into: what was checked has to stay as it is.
     pub fn of_mapping(mapping: Mapping) -> Result<Bytes> {
-        if mapping.mode().is_writable() && mapping.path().is_some() {
+        if mapping.mode().is_writable() {
             return Err(Error::argument(
                 "a writable mapping can't be opened as Arrow data; map the file with mode 'r'",
             ));
         }
         let region = mapping.region();
         let (base, len): (NonNull<u8>, usize) = (region.base(), region.len());
-        // SAFETY: the range stays mapped while the owner, a handle of the same mapping, lives. That nobody changes it
-        // meanwhile is the contract of `open` (see the crate's page on trust); every length and offset read from it
-        // is loaded once and bounded, so a breach yields wrong values and no access outside of the range.
+        // SAFETY: the range stays mapped while the owner, a handle of the same mapping, lives. This process does not store to
+        // it: the mapping is only read, refused above otherwise. That others change none of the bytes that arrays are made
+        // of is the contract of `open`, and what the format of tables promises, but for bits behind the last row of a
+        // bitmap, which nobody looks at. Every length and offset read from it is loaded once and bounded, so that a breach
+        // yields wrong values and no access outside of the range.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
         Ok(Bytes { data, mapping: Some(mapping) })
     }
@@ -59,7 +59,7 @@ impl Bytes {
         Ok(Bytes::from(copy))
     }
 
-    /// `len` bytes that `fill` writes: large ones in memory that was touched before, or that is cheaper to touch first.
+    /// `len` bytes, all of which `fill` writes or fails: large ones in memory that was touched before, or that is cheaper to touch first.
     pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<Buffer> {
         const LARGE: usize = 256 << 10;
         if len >= LARGE {
@@ -143,38 +143,8 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-/// The parts of an array, before they are put together.
-#[derive(Debug)]
-pub(crate) struct Parts {
-    pub data_type: DataType,
-    pub len: usize,
-    /// Validity bitmap and null count.
-    pub validity: Option<(Buffer, usize)>,
-    pub buffers: Vec<Buffer>,
-    pub children: Vec<ArrayData>,
-}
-
-impl Parts {
-    /// Puts an array together whose buffers are long enough for its length, as `ipc::decode` has checked, but whose
-    /// *values* (offsets, UTF-8, keys …) may still be anything. Such an array goes to the cell accessors, which bound
-    /// every load, and to anyone else only after `validate::check`.
-    pub(crate) fn assemble(self) -> ArrayData {
-        let nulls = self.validity.map(|(bits, count)| {
-            let bits = BooleanBuffer::new(bits, 0, self.len);
-            // SAFETY: the declared count is compared with the bitmap by `validate::check`; until then it is only shown.
-            unsafe { NullBuffer::new_unchecked(bits, count) }
-        });
-        let builder = ArrayDataBuilder::new(self.data_type)
-            .len(self.len)
-            .nulls(nulls)
-            .buffers(self.buffers)
-            .child_data(self.children);
-        // SAFETY: see above: lengths checked by the decoder, values checked before the array leaves the crate.
-        unsafe { builder.build_unchecked() }
-    }
-}
-
-/// Rows `start .. start + len` of `array`, sharing its buffers. The caller has made sure that they are inside.
+/// Rows `start .. start + len` of `array`, sharing its buffers. Panics when they are not inside, which callers rule out
+/// first.
 ///
 /// Throughout this crate the children of a struct, a fixed-size list and a sparse union are cut with it and its own
 /// offset is 0; every other type keeps its children whole and moves its offset. (arrow-rs moves the offset *and* cuts
@@ -183,6 +153,7 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     if start == 0 && len == array.len() {
         return array.clone();
     }
+    assert!(start <= array.len() && len <= array.len() - start, "rows past the array's last");
     let from = array.offset() + start;
     let (buffers, factor, from) = match array.data_type() {
         DataType::Struct(_) => (Vec::new(), 1, start),
@@ -194,7 +165,8 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     let nulls = array.nulls().map(|nulls| nulls.slice(start, len));
     let builder = ArrayDataBuilder::new(array.data_type().clone());
     let builder = builder.len(len).nulls(nulls).buffers(buffers).child_data(children);
-    // SAFETY: buffers, children and validity are those of an array of this type, each cut to the same `len` rows.
+    // SAFETY: buffers, children and validity are those of an array of this type, each cut to the same `len` rows, which
+    // are inside, as asserted above. So the values are as good as those of `array`.
     unsafe { builder.build_unchecked() }
 }
 
@@ -209,61 +181,12 @@ pub(crate) fn to_array(array: ArrayData) -> ArrayRef {
     make_array(aligned(array))
 }
 
-/// The bytes that rows `rows` of `array` take in its buffers and its children's, dictionaries apart.
-pub(crate) fn bytes_of(array: &ArrayData, rows: Range<usize>) -> u64 {
-    let count = rows.len();
-    let validity = if array.nulls().is_some() { count.div_ceil(8) } else { 0 };
-    let roles = layout(array.data_type());
-    let own: usize = roles.value_roles().filter_map(|role| role.bytes_for(count)).sum();
-    (validity + own) as u64 + nested_bytes(array, rows)
-}
-
-fn nested_bytes(array: &ArrayData, rows: Range<usize>) -> u64 {
-    let at = |row: usize| array.offset() + row;
-    let child = |number: usize, rows: Range<usize>| {
-        array.child_data().get(number).map_or(0, |c| bytes_of(c, rows.start.min(c.len())..rows.end.min(c.len())))
-    };
-    let all = |shift: usize| {
-        (0..array.child_data().len()).map(|n| child(n, rows.start + shift..rows.end + shift)).sum::<u64>()
-    };
-    let whole = || array.child_data().iter().map(|child| bytes_of(child, 0..child.len())).sum::<u64>();
-    match array.data_type() {
-        DataType::Utf8 | DataType::Binary => span::<4>(array, rows.start, rows.end).len() as u64,
-        DataType::LargeUtf8 | DataType::LargeBinary => span::<8>(array, rows.start, rows.end).len() as u64,
-        DataType::Utf8View | DataType::BinaryView => array.buffers().iter().skip(1).map(|b| b.len() as u64).sum(),
-        DataType::List(_) | DataType::Map(..) => child(0, span::<4>(array, rows.start, rows.end)),
-        DataType::LargeList(_) => child(0, span::<8>(array, rows.start, rows.end)),
-        DataType::FixedSizeList(_, size) => {
-            let size = usize::try_from(*size).unwrap_or(0);
-            child(0, at(rows.start).saturating_mul(size)..at(rows.end).saturating_mul(size))
-        }
-        DataType::Struct(_) => all(0),
-        DataType::Union(_, UnionMode::Sparse) => all(array.offset()),
-        DataType::Dictionary(..) => 0,
-        _ => whole(),
-    }
-}
-
-/// What offsets number `start` and `end` of `array` enclose; nothing where they make no sense.
-fn span<const N: usize>(array: &ArrayData, start: usize, end: usize) -> Range<usize> {
-    let offset = |row: usize| {
-        let bytes = array.buffers().first()?.get((array.offset() + row) * N..)?.first_chunk::<N>()?;
-        let mut wide = [0; 8];
-        wide[..N].copy_from_slice(bytes);
-        usize::try_from(u64::from_le_bytes(wide)).ok()
-    };
-    let most = array.child_data().first().map_or_else(|| array.buffers().get(1).map_or(0, Buffer::len), ArrayData::len);
-    match (offset(start), offset(end)) {
-        (Some(from), Some(to)) if from <= to && to <= most => from..to,
-        _ => 0..0,
-    }
-}
-
-/// `len` bytes that `fill` writes.
-pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8])) -> Result<Buffer> {
-    let fill = |out: &mut [u8]| {
-        fill(out);
+/// `len` bytes, all of which `fill` writes or fails: what it leaves out may be what stood in this memory before.
+pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
+    let mut done = Ok(());
+    let buffer = Bytes::filled(len, |out| {
+        done = fill(out);
         Ok(())
-    };
-    Bytes::filled(len, fill).map_err(|e| Error::io("making room for rows", &e))
+    });
+    done.and_then(|()| buffer.map_err(|e| Error::io("making room for rows", &e)))
 }

@@ -3,28 +3,28 @@
 //! Every place is looked up once and bounded, so that columns whose values have not been checked yet can be gathered
 //! from: ten thousand rows of a large file cost ten thousand rows. What comes out is to be checked instead.
 
+use std::cell::Cell;
+
 use arrow_buffer::{BooleanBuffer, Buffer};
-use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, UnionFields, UnionMode};
 
 use super::access::{Bits, Texts, fixed_values};
-use super::buffer::{Parts, filled};
-use super::value::{Value, run_of, value};
-use super::{cells, merge};
-use crate::error::{Error, Result};
+use super::value::{run_of, value};
+use super::{Parts, Unchecked, Value, cells, filled, merge};
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::{Role, layout};
 
 /// A row: the number of its array, and its number there.
 pub(crate) type Pick = (u32, usize);
 
 /// Buffers and children of an array.
-type Inside = (Vec<Buffer>, Vec<ArrayData>);
+type Inside = (Vec<Buffer>, Vec<Unchecked>);
 
 /// The rows `picks` of the arrays `from`, all of type `data_type`.
 ///
 /// # Errors
 /// `Unsupported` where they are too many for the offsets or keys of the type; of fewer rows there is no such error.
-pub(crate) fn gather(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) -> Result<ArrayData> {
+pub(crate) fn gather(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
     use DataType::*;
     let validity = if layout(data_type).has_validity() { validity(from, picks) } else { None };
     let (buffers, children) = match data_type {
@@ -50,8 +50,9 @@ pub(crate) fn gather(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) 
     Ok(Parts { data_type: data_type.clone(), len: picks.len(), validity, buffers, children }.assemble())
 }
 
-fn validity(from: &[&ArrayData], picks: &[Pick]) -> Option<(Buffer, usize)> {
-    let nulls: Vec<_> = from.iter().map(|array| array.nulls().filter(|nulls| nulls.null_count() > 0)).collect();
+fn validity(from: &[&Unchecked], picks: &[Pick]) -> Option<(Buffer, usize)> {
+    // However many are declared: that is not checked either.
+    let nulls: Vec<_> = from.iter().map(|array| array.nulls()).collect();
     if nulls.iter().all(Option::is_none) {
         return None;
     }
@@ -64,13 +65,13 @@ fn validity(from: &[&ArrayData], picks: &[Pick]) -> Option<(Buffer, usize)> {
     (nulls > 0).then(|| (bits.into_inner(), nulls))
 }
 
-fn bits(from: &[&ArrayData], picks: &[Pick]) -> Buffer {
-    let sources: Vec<_> = from.iter().map(|array| Bits::of(array)).collect();
+fn bits(from: &[&Unchecked], picks: &[Pick]) -> Buffer {
+    let sources: Vec<_> = from.iter().map(Bits::of).collect();
     let bit = |i: usize| sources[picks[i].0 as usize].get(picks[i].1);
     BooleanBuffer::collect_bool(picks.len(), bit).into_inner()
 }
 
-fn fixed(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) -> Result<Buffer> {
+fn fixed(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) -> Result<Buffer> {
     let width = layout(data_type).value_roles().find_map(|role| match role {
         Role::Values { width, .. } => Some(width),
         _ => None,
@@ -88,8 +89,8 @@ fn fixed(data_type: &DataType, from: &[&ArrayData], picks: &[Pick]) -> Result<Bu
 }
 
 /// Values of `N` bytes.
-pub(crate) fn fixed_of<const N: usize>(from: &[&ArrayData], picks: &[Pick]) -> Result<Buffer> {
-    picked::<N>(&from.iter().map(|array| fixed_values(array)).collect::<Vec<_>>(), picks)
+pub(crate) fn fixed_of<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Buffer> {
+    picked::<N>(&from.iter().map(fixed_values).collect::<Vec<_>>(), picks)
 }
 
 /// Values of `width` bytes, of bytes that begin with the first row.
@@ -107,10 +108,10 @@ pub(crate) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result
         width => filled(picks.len().saturating_mul(width), |out| {
             for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
                 let start = row.saturating_mul(width);
-                if let Some(value) = from.get(array as usize).and_then(|bytes| bytes.get(start..start + width)) {
-                    out.copy_from_slice(value);
-                }
+                let value = from.get(array as usize).and_then(|bytes| bytes.get(start..start.saturating_add(width)));
+                out.copy_from_slice(value.ok_or_else(no_row)?);
             }
+            Ok(())
         }),
     }
 }
@@ -118,38 +119,54 @@ pub(crate) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result
 fn picked<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick]) -> Result<Buffer> {
     filled(picks.len() * N, |out| {
         let out = out.as_chunks_mut::<N>().0;
+        debug_assert_eq!(out.len(), picks.len(), "a place for each row");
+        let is_missing = Cell::new(false);
         match sources {
-            [only] => out.iter_mut().zip(picks).for_each(|(out, &(_, row))| copy(out, only.get(row))),
+            [only] => out.iter_mut().zip(picks).for_each(|(out, &(_, row))| copy(out, only.get(row), &is_missing)),
             _ => out.iter_mut().zip(picks).for_each(|(out, &(array, row))| {
-                copy(out, sources.get(array as usize).and_then(|values| values.get(row)));
+                copy(out, sources.get(array as usize).and_then(|values| values.get(row)), &is_missing);
             }),
         }
+        if is_missing.get() { Err(no_row()) } else { Ok(()) }
     })
 }
 
+/// Copies a value, or notes that there is none.
 #[inline(always)]
-fn copy<const N: usize>(out: &mut [u8; N], value: Option<&[u8; N]>) {
-    if let Some(value) = value {
-        *out = *value;
+fn copy<const N: usize>(out: &mut [u8; N], value: Option<&[u8; N]>, is_missing: &Cell<bool>) {
+    match value {
+        Some(value) => *out = *value,
+        None => note(is_missing),
     }
 }
 
-fn fixed_of_any(width: usize, from: &[&ArrayData], picks: &[Pick]) -> Result<Buffer> {
+/// Apart, so that it costs the loop nothing.
+#[cold]
+#[inline(never)]
+fn note(is_missing: &Cell<bool>) {
+    is_missing.set(true);
+}
+
+#[cold]
+fn no_row() -> Error {
+    Error::invalid("fewer values than rows")
+}
+
+fn fixed_of_any(width: usize, from: &[&Unchecked], picks: &[Pick]) -> Result<Buffer> {
     filled(picks.len().saturating_mul(width), |out| {
         for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
             let array = from[array as usize];
             let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
             let start = (array.offset() + row).saturating_mul(width);
-            if let Some(value) = bytes.get(start..start.saturating_add(width)) {
-                out.copy_from_slice(value);
-            }
+            out.copy_from_slice(bytes.get(start..start.saturating_add(width)).ok_or_else(no_row)?);
         }
+        Ok(())
     })
 }
 
 /// Offsets and text.
-fn texts<const N: usize>(from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<Buffer>> {
-    let sources = from.iter().map(|array| Texts::of(array)).collect::<Result<Vec<_>>>()?;
+fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
+    let sources = from.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
     let text = |&(array, row): &Pick| sources[array as usize].get_valid(row);
     let mut offsets = Offsets::<N>::with_rows(picks.len());
     let mut end = 0;
@@ -157,26 +174,23 @@ fn texts<const N: usize>(from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<Buff
         end += text(pick)?.len();
         offsets.push(end)?;
     }
-    let mut failed = None;
+    // Bytes that change meanwhile may have another length now.
+    let changed = || Error::new(ErrorKind::FileChanged, "the text has changed while it was read");
     let data = filled(end, |mut out| {
         for pick in picks {
-            // Bytes that change meanwhile may have another length now.
-            match text(pick) {
-                Ok(bytes) if bytes.len() <= out.len() => {
-                    let (into, rest) = std::mem::take(&mut out).split_at_mut(bytes.len());
-                    into.copy_from_slice(bytes);
-                    out = rest;
-                }
-                other => failed = other.err().or(failed.take()),
-            }
+            let bytes = text(pick)?;
+            let (into, rest) = std::mem::take(&mut out).split_at_mut_checked(bytes.len()).ok_or_else(changed)?;
+            into.copy_from_slice(bytes);
+            out = rest;
         }
+        if out.is_empty() { Ok(()) } else { Err(changed()) }
     })?;
-    failed.map_or(Ok(vec![offsets.finish(), data]), Err)
+    Ok(vec![offsets.finish(), data])
 }
 
 /// Views over one buffer; they can't point further than 2 GiB.
-fn views(from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<Buffer>> {
-    let sources = from.iter().map(|array| Texts::of(array)).collect::<Result<Vec<_>>>()?;
+fn views(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
+    let sources = from.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
     let (mut views, mut data) = (vec![[0u8; 16]; picks.len()], Vec::new());
     for (view, &(array, row)) in views.iter_mut().zip(picks) {
         let bytes = sources[array as usize].get_valid(row)?;
@@ -191,7 +205,7 @@ fn views(from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<Buffer>> {
 }
 
 /// Lists with offsets, and list views, whose sizes follow from the same offsets.
-fn lists<const N: usize>(field: &FieldRef, from: &[&ArrayData], picks: &[Pick], is_view: bool) -> Result<Inside> {
+fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], is_view: bool) -> Result<Inside> {
     let (mut offsets, mut sizes, mut inside) = (Offsets::<N>::with_rows(picks.len()), Vec::new(), Vec::new());
     for &(array, row) in picks {
         let items = match value(from[array as usize], row)? {
@@ -213,18 +227,18 @@ fn lists<const N: usize>(field: &FieldRef, from: &[&ArrayData], picks: &[Pick], 
     Ok((buffers, vec![child(field, from, 0, &inside)?]))
 }
 
-fn fixed_lists(field: &FieldRef, from: &[&ArrayData], picks: &[Pick], size: i32) -> Result<ArrayData> {
+fn fixed_lists(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], size: i32) -> Result<Unchecked> {
     let size = usize::try_from(size).unwrap_or(0);
     let start = |&(array, row): &Pick| (array, (from[array as usize].offset() + row).saturating_mul(size));
     let inside = picks.iter().map(start).flat_map(|(array, at)| (at..at + size).map(move |row| (array, row)));
     child(field, from, 0, &inside.collect::<Vec<_>>())
 }
 
-fn structs(fields: &[FieldRef], from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<ArrayData>> {
+fn structs(fields: &[FieldRef], from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Unchecked>> {
     fields.iter().enumerate().map(|(number, field)| child(field, from, number, picks)).collect()
 }
 
-fn union(fields: &UnionFields, from: &[&ArrayData], picks: &[Pick], mode: UnionMode) -> Result<Inside> {
+fn union(fields: &UnionFields, from: &[&Unchecked], picks: &[Pick], mode: UnionMode) -> Result<Inside> {
     let ids = fixed_of::<1>(from, picks)?;
     let fields: Vec<_> = fields.iter().collect();
     if mode == UnionMode::Sparse {
@@ -246,7 +260,7 @@ fn union(fields: &UnionFields, from: &[&ArrayData], picks: &[Pick], mode: UnionM
     Ok((vec![ids, Buffer::from_vec(offsets.into_flattened())], children))
 }
 
-fn runs(ends: &Field, values: &FieldRef, from: &[&ArrayData], picks: &[Pick]) -> Result<Vec<ArrayData>> {
+fn runs(ends: &Field, values: &FieldRef, from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Unchecked>> {
     let width = ends.data_type().primitive_width().unwrap_or(8);
     let (mut runs, mut run_ends) = (Vec::<Pick>::new(), Vec::new());
     for (row, &(array, picked)) in picks.iter().enumerate() {
@@ -272,7 +286,7 @@ fn runs(ends: &Field, values: &FieldRef, from: &[&ArrayData], picks: &[Pick]) ->
 }
 
 /// Rows of child number `number` of the arrays.
-fn child(field: &FieldRef, from: &[&ArrayData], number: usize, picks: &[Pick]) -> Result<ArrayData> {
+fn child(field: &FieldRef, from: &[&Unchecked], number: usize, picks: &[Pick]) -> Result<Unchecked> {
     let children: Vec<_> = from.iter().filter_map(|array| array.child_data().get(number)).collect();
     let outside = |&(array, row): &Pick| children.get(array as usize).is_none_or(|child| row >= child.len());
     if children.len() < from.len() || picks.iter().any(outside) {

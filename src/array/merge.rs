@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use arrow_buffer::Buffer;
-use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::access::{Keys, Texts, dictionary_of, is_same};
+use super::Unchecked;
+use super::access::{Keys, Texts};
 use super::gather::{Pick, fixed_of, gather, too_many};
 use crate::error::{Error, Result};
 
@@ -17,14 +17,14 @@ use crate::error::{Error, Result};
 pub(crate) fn keys(
     index: &DataType,
     values: &DataType,
-    from: &[&ArrayData],
+    from: &[&Unchecked],
     picks: &[Pick],
-) -> Result<(Buffer, ArrayData)> {
+) -> Result<(Buffer, Unchecked)> {
     let width = index.primitive_width().unwrap_or(8);
     let dictionaries = from.iter().map(|array| dictionary_of(array)).collect::<Result<Vec<_>>>()?;
     match dictionaries.first() {
-        None => Ok((Buffer::default(), ArrayData::new_empty(values))),
-        Some(first) if dictionaries.iter().all(|other| is_same(first, other)) => {
+        None => Ok((Buffer::default(), Unchecked::empty(values))),
+        Some(first) if dictionaries.iter().all(|other| first.is_same(other)) => {
             let keys = match width {
                 1 => fixed_of::<1>(from, picks),
                 2 => fixed_of::<2>(from, picks),
@@ -37,20 +37,25 @@ pub(crate) fn keys(
     }
 }
 
+/// The values that the keys of `array` stand for.
+pub(crate) fn dictionary_of(array: &Unchecked) -> Result<&Unchecked> {
+    array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))
+}
+
 fn merged(
     index: &DataType,
     values: &DataType,
-    from: &[&ArrayData],
-    dictionaries: &[&ArrayData],
+    from: &[&Unchecked],
+    dictionaries: &[&Unchecked],
     picks: &[Pick],
-) -> Result<(Buffer, ArrayData)> {
+) -> Result<(Buffer, Unchecked)> {
     let (width, most) = (index.primitive_width().unwrap_or(8), most_keys(index));
-    let sources: Vec<_> = from.iter().map(|array| Keys::of(array)).collect();
+    let sources: Vec<_> = from.iter().map(Keys::of).collect();
     let mut merger = Merger::new(dictionaries);
     let mut keys = Vec::with_capacity(picks.len() * width);
     for &(array, row) in picks {
         let whole = from[array as usize];
-        let place = match whole.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+        let place = match whole.is_null(row) {
             true => 0,
             false => merger.place(array, sources[array as usize].get(row))?,
         };
@@ -66,7 +71,7 @@ fn merged(
             dictionaries
                 .iter()
                 .find(|d| !d.is_empty())
-                .map_or_else(|| ArrayData::new_empty(values), |dictionary| (*dictionary).clone()),
+                .map_or_else(|| Unchecked::empty(values), |dictionary| (*dictionary).clone()),
         ));
     }
     Ok((Buffer::from_vec(keys), gather(values, dictionaries, &merger.origins)?))
@@ -91,7 +96,7 @@ fn most_keys(index: &DataType) -> usize {
 }
 
 /// Whether dictionaries have no more than `most` different values together.
-pub(crate) fn has_at_most(dictionaries: &[&ArrayData], most: usize) -> Result<bool> {
+pub(crate) fn has_at_most(dictionaries: &[&Unchecked], most: usize) -> Result<bool> {
     let mut merger = Merger::new(dictionaries);
     for (number, dictionary) in dictionaries.iter().enumerate() {
         if merger.same_as[number] as usize != number {
@@ -109,7 +114,7 @@ pub(crate) fn has_at_most(dictionaries: &[&ArrayData], most: usize) -> Result<bo
 
 /// Values of several dictionaries, each once.
 struct Merger<'a> {
-    dictionaries: &'a [&'a ArrayData],
+    dictionaries: &'a [&'a Unchecked],
     texts: Vec<Option<Texts<'a>>>,
     /// The first of the dictionaries that is the same as each.
     same_as: Vec<u32>,
@@ -122,15 +127,15 @@ struct Merger<'a> {
 }
 
 impl<'a> Merger<'a> {
-    fn new(dictionaries: &'a [&'a ArrayData]) -> Merger<'a> {
+    fn new(dictionaries: &'a [&'a Unchecked]) -> Merger<'a> {
         let mut first = HashMap::new();
-        let address = |array: &ArrayData| {
+        let address = |array: &Unchecked| {
             let start = array.buffers().last().map_or(0, |buffer| buffer.as_ptr() as usize);
             (start, array.offset(), array.len())
         };
-        let same = |(number, array): (usize, &&ArrayData)| {
+        let same = |(number, array): (usize, &&Unchecked)| {
             let known = *first.entry(address(array)).or_insert(number as u32);
-            if is_same(dictionaries[known as usize], array) { known } else { number as u32 }
+            if dictionaries[known as usize].is_same(array) { known } else { number as u32 }
         };
         Merger {
             same_as: dictionaries.iter().enumerate().map(same).collect(),

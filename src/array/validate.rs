@@ -1,18 +1,17 @@
 //! Value checks: what the numbers in the buffers must be so that code which trusts them is safe with them.
 //!
-//! Structure (lengths of buffers) was checked when the array was made. Fixed-width values need no check at all, which
-//! is why a sum over a mapped column touches that column's bytes once. Strictness about meaning (digits of a decimal,
-//! whole days of a date64) is another matter and not looked at here.
+//! Structure (lengths of buffers) is checked by `checked`, which makes arrays that are trusted of those that pass. Values of
+//! fixed width need no check at all, which is why a sum over a mapped column touches that column's bytes once. Strictness
+//! about meaning (digits of a decimal, whole days of a date64) is another matter and not looked at here.
 
-use arrow_buffer::NullBuffer;
-use arrow_data::ArrayData;
 use arrow_schema::{DataType, UnionMode};
 
+use super::unchecked::{Unchecked, Validity};
 use super::value::{Value, key, slot, value};
 use crate::error::{Error, Result};
 
 /// Checks all values of `array` but those of its dictionaries, which are checked where they are kept.
-pub(crate) fn check(array: &ArrayData) -> Result<()> {
+pub(crate) fn check(array: &Unchecked) -> Result<()> {
     use DataType::*;
     check_null_count(array)?;
     match array.data_type() {
@@ -37,18 +36,23 @@ pub(crate) fn is_trivial(data_type: &DataType) -> bool {
 }
 
 /// Checks the null counts of an array and its children.
-pub(crate) fn check_null_counts(array: &ArrayData) -> Result<()> {
+pub(crate) fn check_null_counts(array: &Unchecked) -> Result<()> {
     check_null_count(array)?;
     array.child_data().iter().try_for_each(check_null_counts)
 }
 
-fn check_null_count(array: &ArrayData) -> Result<()> {
+fn check_null_count(array: &Unchecked) -> Result<()> {
     let Some(nulls) = array.nulls() else { return Ok(()) };
-    let (declared, real) = (nulls.null_count(), NullBuffer::new(nulls.inner().clone()).null_count());
-    if declared != real {
-        return Err(Error::invalid(format!("{declared} nulls are declared, the validity bitmap has {real}")));
+    check_declared(nulls, nulls.len() - nulls.bits().count_set_bits())
+}
+
+/// Whether as many nulls are declared as the bitmap has.
+pub(super) fn check_declared(nulls: Validity<'_>, real: usize) -> Result<()> {
+    let declared = nulls.declared();
+    match declared == real {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("{declared} nulls are declared, the validity bitmap has {real}"))),
     }
-    Ok(())
 }
 
 /// Offsets of an array from its first row on, wherever they are aligned.
@@ -58,15 +62,15 @@ struct Offsets<'a> {
     count: usize,
 }
 
-fn offsets32(array: &ArrayData) -> Result<Offsets<'_>> {
+fn offsets32(array: &Unchecked) -> Result<Offsets<'_>> {
     offsets(array, 4)
 }
 
-fn offsets64(array: &ArrayData) -> Result<Offsets<'_>> {
+fn offsets64(array: &Unchecked) -> Result<Offsets<'_>> {
     offsets(array, 8)
 }
 
-fn offsets(array: &ArrayData, width: usize) -> Result<Offsets<'_>> {
+fn offsets(array: &Unchecked, width: usize) -> Result<Offsets<'_>> {
     let count = if array.is_empty() { 0 } else { array.len() + 1 };
     let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let start = array.offset() * width;
@@ -114,7 +118,7 @@ fn check_offsets(offsets: &Offsets<'_>, end: usize) -> Result<()> {
 }
 
 /// All text at once, then that no string begins inside a character.
-fn check_strings(array: &ArrayData, offsets: &Offsets<'_>) -> Result<()> {
+fn check_strings(array: &Unchecked, offsets: &Offsets<'_>) -> Result<()> {
     let data = array.buffers().get(1).map_or(&[][..], |b| b.as_slice());
     check_offsets(offsets, data.len())?;
     if offsets.count == 0 {
@@ -135,12 +139,12 @@ fn check_strings(array: &ArrayData, offsets: &Offsets<'_>) -> Result<()> {
 }
 
 /// Reads every slot, which checks it. Those of null rows too: code that trusts an array may look at them.
-fn check_each(array: &ArrayData) -> Result<()> {
+fn check_each(array: &Unchecked) -> Result<()> {
     (0..array.len()).try_for_each(|row| slot(array, row).map(drop).map_err(|e| e.context(format_args!("row {row}"))))
 }
 
 /// Reads every value, and looks whether its view says the same: kernels compare views before they look at values.
-fn check_views(array: &ArrayData) -> Result<()> {
+fn check_views(array: &Unchecked) -> Result<()> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<16>().0;
     for row in 0..array.len() {
         let bytes = match slot(array, row).map_err(|e| e.context(format_args!("row {row}")))? {
@@ -160,7 +164,7 @@ fn check_views(array: &ArrayData) -> Result<()> {
     Ok(())
 }
 
-fn check_keys(array: &ArrayData) -> Result<()> {
+fn check_keys(array: &Unchecked) -> Result<()> {
     let DataType::Dictionary(index, _) = array.data_type() else { return Ok(()) };
     let width = index.primitive_width().unwrap_or(8);
     let keys = array.buffers().first().map_or(&[][..], |b| b.as_slice());
@@ -187,7 +191,7 @@ fn check_keys(array: &ArrayData) -> Result<()> {
     bad.map_or(Ok(()), |(row, e)| Err(e.context(format_args!("row {row}"))))
 }
 
-fn check_run_ends(array: &ArrayData) -> Result<()> {
+fn check_run_ends(array: &Unchecked) -> Result<()> {
     let Some(run_ends) = array.child_data().first() else { return Ok(()) };
     // Of no rows arrow-rs writes one run that ends at 0, which nobody looks into.
     if array.offset() + array.len() == 0 {
@@ -207,10 +211,10 @@ fn check_run_ends(array: &ArrayData) -> Result<()> {
     Err(Error::invalid(format!("the runs cover {before} rows of {rows}")))
 }
 
-fn data_len(array: &ArrayData) -> usize {
+fn data_len(array: &Unchecked) -> usize {
     array.buffers().get(1).map_or(0, |b| b.len())
 }
 
-fn child_len(array: &ArrayData) -> usize {
-    array.child_data().first().map_or(0, ArrayData::len)
+fn child_len(array: &Unchecked) -> usize {
+    array.child_data().first().map_or(0, Unchecked::len)
 }

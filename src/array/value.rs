@@ -3,9 +3,9 @@
 //! value, never an access outside of the buffers.
 
 use arrow_buffer::i256;
-use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
+use super::unchecked::Unchecked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::guard;
 
@@ -84,13 +84,13 @@ impl Value<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
     field: &'a Field,
-    values: &'a ArrayData,
+    values: &'a Unchecked,
     start: usize,
     len: usize,
 }
 
 impl<'a> Items<'a> {
-    fn new(field: &'a Field, values: &'a ArrayData, start: Option<usize>, len: Option<usize>) -> Result<Items<'a>> {
+    fn new(field: &'a Field, values: &'a Unchecked, start: Option<usize>, len: Option<usize>) -> Result<Items<'a>> {
         match (start, len) {
             (Some(start), Some(len)) if start.checked_add(len).is_some_and(|end| end <= values.len()) => {
                 Ok(Items { field, values, start, len })
@@ -139,7 +139,7 @@ impl<'a> Items<'a> {
 /// The members of a struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a> {
-    array: &'a ArrayData,
+    array: &'a Unchecked,
     row: usize,
 }
 
@@ -185,8 +185,8 @@ impl<'a> Members<'a> {
 }
 
 /// The value of row `row` of a field: extension types as what they are.
-pub(crate) fn field_value<'a>(field: &Field, array: &'a ArrayData, row: usize) -> Result<Value<'a>> {
-    let stored = value(array, row)?;
+pub(crate) fn field_value<'a>(field: &Field, array: &'a Unchecked, row: usize) -> Result<Value<'a>> {
+    let stored = cell(array, row)?;
     Ok(match (field.extension_type_name(), stored) {
         (Some("arrow.uuid"), Value::Bytes(bytes)) => bytes.try_into().map_or(Value::Bytes(bytes), Value::Uuid),
         (Some("arrow.bool8"), Value::Int(byte)) => Value::Bool(byte != 0),
@@ -195,8 +195,14 @@ pub(crate) fn field_value<'a>(field: &Field, array: &'a ArrayData, row: usize) -
     })
 }
 
-/// The value of row `row`.
-pub(crate) fn value(array: &ArrayData, row: usize) -> Result<Value<'_>> {
+/// The value of row `row` of an array, checked or not.
+#[inline]
+pub(crate) fn value<A: AsRef<Unchecked> + ?Sized>(array: &A, row: usize) -> Result<Value<'_>> {
+    cell(array.as_ref(), row)
+}
+
+#[inline]
+fn cell(array: &Unchecked, row: usize) -> Result<Value<'_>> {
     if row >= array.len() {
         return Err(Error::invalid(format!("row {row} of an array of {} rows", array.len())));
     }
@@ -207,7 +213,7 @@ pub(crate) fn value(array: &ArrayData, row: usize) -> Result<Value<'_>> {
 }
 
 /// What stands at row `row`, null or not.
-pub(crate) fn slot(array: &ArrayData, row: usize) -> Result<Value<'_>> {
+pub(crate) fn slot(array: &Unchecked, row: usize) -> Result<Value<'_>> {
     use DataType::*;
     let at = array.offset() + row;
     Ok(match array.data_type() {
@@ -242,13 +248,14 @@ pub(crate) fn slot(array: &ArrayData, row: usize) -> Result<Value<'_>> {
         Map(..) => Value::Map(items(array, at)?),
         Struct(_) => Value::Struct(Members { array, row }),
         Union(fields, mode) => union(array, fields, *mode, at)?,
-        Dictionary(..) => value(child(array, 0)?, key(array, at)?)?,
-        RunEndEncoded(..) => value(child(array, 1)?, run_of(child(array, 0)?, at)?)?,
+        Dictionary(..) => cell(child(array, 0)?, bounded_key(array, at)?)?,
+        RunEndEncoded(..) => cell(child(array, 1)?, run_of(child(array, 0)?, at)?)?,
     })
 }
 
 /// Element `at` of buffer `buffer`, wherever it is aligned.
-fn load<const N: usize>(array: &ArrayData, buffer: usize, at: usize) -> Result<[u8; N]> {
+#[inline]
+fn load<const N: usize>(array: &Unchecked, buffer: usize, at: usize) -> Result<[u8; N]> {
     let bytes = array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice());
     let start = at.checked_mul(N);
     start
@@ -257,12 +264,12 @@ fn load<const N: usize>(array: &ArrayData, buffer: usize, at: usize) -> Result<[
         .ok_or_else(|| Error::invalid(format!("element {at} of a buffer of {} bytes", bytes.len())))
 }
 
-fn bit(array: &ArrayData, buffer: usize, at: usize) -> Result<bool> {
+fn bit(array: &Unchecked, buffer: usize, at: usize) -> Result<bool> {
     let [byte] = load(array, buffer, at / 8)?;
     Ok(byte >> (at % 8) & 1 == 1)
 }
 
-fn child(array: &ArrayData, number: usize) -> Result<&ArrayData> {
+fn child(array: &Unchecked, number: usize) -> Result<&Unchecked> {
     array
         .child_data()
         .get(number)
@@ -273,7 +280,7 @@ fn decimal<'a>(digits: impl Into<i128>, scale: i8) -> Value<'a> {
     Value::Decimal { digits: i256::from_i128(digits.into()), scale }
 }
 
-fn interval(array: &ArrayData, unit: IntervalUnit, at: usize) -> Result<Value<'_>> {
+fn interval(array: &Unchecked, unit: IntervalUnit, at: usize) -> Result<Value<'_>> {
     let (mut months, mut days, mut nanoseconds) = (0, 0, 0);
     match unit {
         IntervalUnit::YearMonth => months = i32::from_le_bytes(load(array, 0, at)?),
@@ -294,7 +301,7 @@ fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| Error::invalid(format!("a string is not UTF-8: {e}")))
 }
 
-fn fixed_size(array: &ArrayData, at: usize, width: i32) -> Result<&[u8]> {
+fn fixed_size(array: &Unchecked, at: usize, width: i32) -> Result<&[u8]> {
     let width = usize::try_from(width).unwrap_or(0);
     let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let range = at.checked_mul(width).and_then(|start| Some(start..start.checked_add(width)?));
@@ -304,7 +311,7 @@ fn fixed_size(array: &ArrayData, at: usize, width: i32) -> Result<&[u8]> {
 }
 
 /// The bytes of a string or binary value.
-fn bytes(array: &ArrayData, at: usize) -> Result<&[u8]> {
+fn bytes(array: &Unchecked, at: usize) -> Result<&[u8]> {
     if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
         return view(array, at);
     }
@@ -317,7 +324,7 @@ fn bytes(array: &ArrayData, at: usize) -> Result<&[u8]> {
 }
 
 /// Offsets `at` and `at + 1`; `None` for a negative one.
-fn offsets(array: &ArrayData, at: usize) -> Result<(Option<usize>, Option<usize>)> {
+fn offsets(array: &Unchecked, at: usize) -> Result<(Option<usize>, Option<usize>)> {
     use DataType::*;
     match array.data_type() {
         LargeUtf8 | LargeBinary | LargeList(_) => Ok((start64(array, 0, at)?, start64(array, 0, at + 1)?)),
@@ -325,16 +332,16 @@ fn offsets(array: &ArrayData, at: usize) -> Result<(Option<usize>, Option<usize>
     }
 }
 
-fn start32(array: &ArrayData, buffer: usize, at: usize) -> Result<Option<usize>> {
+fn start32(array: &Unchecked, buffer: usize, at: usize) -> Result<Option<usize>> {
     Ok(usize::try_from(i32::from_le_bytes(load(array, buffer, at)?)).ok())
 }
 
-fn start64(array: &ArrayData, buffer: usize, at: usize) -> Result<Option<usize>> {
+fn start64(array: &Unchecked, buffer: usize, at: usize) -> Result<Option<usize>> {
     Ok(usize::try_from(i64::from_le_bytes(load(array, buffer, at)?)).ok())
 }
 
 /// A view is a length, then either 12 bytes of value or 4 of prefix, a buffer number and an offset in that buffer.
-fn view(array: &ArrayData, at: usize) -> Result<&[u8]> {
+fn view(array: &Unchecked, at: usize) -> Result<&[u8]> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let view: &[u8; 16] = views.get(at.saturating_mul(16)..).and_then(<[u8]>::first_chunk).ok_or_else(bad_view)?;
     let word = |i: usize| u32::from_le_bytes([view[4 * i], view[4 * i + 1], view[4 * i + 2], view[4 * i + 3]]) as usize;
@@ -351,7 +358,7 @@ fn bad_view() -> Error {
     Error::invalid("a view points outside of its buffers")
 }
 
-fn items(array: &ArrayData, at: usize) -> Result<Items<'_>> {
+fn items(array: &Unchecked, at: usize) -> Result<Items<'_>> {
     let values = child(array, 0)?;
     let (start, len) = match array.data_type() {
         DataType::ListView(_) => (start32(array, 0, at)?, start32(array, 1, at)?),
@@ -378,7 +385,7 @@ fn item_field(data_type: &DataType) -> Result<&Field> {
 }
 
 fn union<'a>(
-    array: &'a ArrayData,
+    array: &'a Unchecked,
     fields: &'a arrow_schema::UnionFields,
     mode: UnionMode,
     at: usize,
@@ -394,8 +401,14 @@ fn union<'a>(
     Ok(Value::Union(field, Box::new(field_value(field, child(array, number)?, row)?)))
 }
 
-/// The key of a dictionary-encoded row.
-pub(crate) fn key(array: &ArrayData, at: usize) -> Result<usize> {
+/// The key of a dictionary-encoded row of an array, checked or not.
+#[inline]
+pub(crate) fn key<A: AsRef<Unchecked> + ?Sized>(array: &A, at: usize) -> Result<usize> {
+    bounded_key(array.as_ref(), at)
+}
+
+#[inline]
+fn bounded_key(array: &Unchecked, at: usize) -> Result<usize> {
     let DataType::Dictionary(index, _) = array.data_type() else {
         return Err(Error::invalid("not a dictionary"));
     };
@@ -415,8 +428,8 @@ pub(crate) fn key(array: &ArrayData, at: usize) -> Result<usize> {
 }
 
 /// The run that row `at` lies in: the first whose end is greater.
-pub(crate) fn run_of(run_ends: &ArrayData, at: usize) -> Result<usize> {
-    let end = |run: usize| match value(run_ends, run) {
+pub(crate) fn run_of(run_ends: &Unchecked, at: usize) -> Result<usize> {
+    let end = |run: usize| match cell(run_ends, run) {
         Ok(Value::Int(end)) => usize::try_from(end).ok(),
         _ => None,
     };

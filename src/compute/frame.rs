@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use arrow_data::ArrayData;
 
+use crate::array::Unchecked;
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::Result;
 
@@ -125,7 +126,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Column number `column` of the dataset in batch `number`, values not checked.
-    pub(super) fn unchecked(&self, number: usize, column: usize) -> Result<&'a ArrayData> {
+    pub(super) fn unchecked(&self, number: usize, column: usize) -> Result<&'a Unchecked> {
         let part = self.part(number);
         part.piece.source.column(part.batch, part.piece.columns[column])
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
+use crate::array::{Unchecked, slice};
 use crate::error::Result;
 use crate::map::{Look, guard, watched};
 
@@ -40,14 +41,16 @@ pub(crate) trait Source: Debug + Send + Sync {
         Ok(Some((batch, (row - start) as usize)))
     }
 
-    /// A column of a batch whose structure has been checked; its values may be anything.
-    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData>;
+    /// A column of a batch, values not checked.
+    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked>;
 
-    /// A column of a batch whose values have been checked, unless the caller of `open` vouched for them.
+    /// A column of a batch whose values have been checked; once, if they are good.
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
-    /// Checks the values of a column of a batch, whatever the caller of `open` said; once, if they are good.
-    fn check(&self, batch: usize, column: usize) -> Result<()>;
+    /// Checks the values of a column of a batch.
+    fn check(&self, batch: usize, column: usize) -> Result<()> {
+        self.checked(batch, column).map(drop)
+    }
 
     /// The first `rows` values of columns of fixed width (given with their widths) of a batch, as bytes to be copied; keys
     /// are not checked. Nothing is decoded for it; where they are is kept if `keep`. `None` for a column that is not
@@ -283,7 +286,7 @@ impl<'a> Part<'a> {
 
     /// Column `column` of the source, values checked, cut to the part.
     pub(crate) fn column(&self, column: usize) -> Result<ArrayData> {
-        Ok(crate::array::slice(self.checked(column)?, self.rows.start, self.rows.len()))
+        Ok(slice(self.checked(column)?, self.rows.start, self.rows.len()))
     }
 
     /// Column `column` of the source, values checked, with all rows of the batch.

@@ -1,20 +1,21 @@
 //! The buffers of a plan as arrays.
 
 use arrow_buffer::Buffer;
-use arrow_data::ArrayData;
 
 use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
-use crate::array::Parts;
+use crate::array::{Parts, Unchecked};
 use crate::error::{Error, Result};
 
 /// `rows` rows of a node, as far as `counters` say that its buffers are filled; `part` has the first bytes of a region.
+/// Bitmaps are left out where none of their rows is null, by the counters, unless `keeps_bitmaps` says otherwise.
 pub(crate) fn column(
     plan: &Plan,
     node: &PlanNode,
     rows: u64,
     counters: &[u64],
     part: &impl Fn(usize, u64) -> Option<Buffer>,
-) -> Result<ArrayData> {
+    keeps_bitmaps: bool,
+) -> Result<Unchecked> {
     let past = || Error::invalid("a buffer ends behind its place");
     let lengths = node.lengths(rows, counters).ok_or_else(past)?;
     let mut buffers = Vec::with_capacity(3);
@@ -22,13 +23,14 @@ pub(crate) fn column(
         buffers.push(part(node.region + number, length).ok_or_else(past)?);
     }
     let validity = buffers.remove(0);
-    let validity = node.nulls.filter(|&counter| counters[counter] > 0).map(|c| (validity, counters[c] as usize));
+    let nulls = node.nulls.map(|counter| counters[counter] as usize);
+    let validity = nulls.filter(|&nulls| nulls > 0 || keeps_bitmaps).map(|nulls| (validity, nulls));
     let children = match node.kind {
         Kind::Keys { number } => vec![dictionary(&plan.dictionaries[number], counters, part)?],
         _ => {
             let rows = node.child_rows(rows, counters).ok_or_else(past)?;
             let children = node.children.iter();
-            children.map(|child| column(plan, child, rows, counters, part)).collect::<Result<_>>()?
+            children.map(|child| column(plan, child, rows, counters, part, keeps_bitmaps)).collect::<Result<_>>()?
         }
     };
     let data_type = node.field.data_type().clone();
@@ -40,7 +42,7 @@ pub(crate) fn dictionary(
     dictionary: &PlanDictionary,
     counters: &[u64],
     part: &impl Fn(usize, u64) -> Option<Buffer>,
-) -> Result<ArrayData> {
+) -> Result<Unchecked> {
     let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
     let parts = part(dictionary.region + 1, 4 * (entries + 1)).zip(part(dictionary.region + 2, bytes));
     let (offsets, text) = parts.ok_or_else(|| Error::invalid("a dictionary ends behind its place"))?;

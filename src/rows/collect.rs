@@ -17,7 +17,7 @@ use super::append::Incoming;
 use super::builder::{Gathered, batch};
 use super::entries::Entries;
 use super::plan::Plan;
-use crate::array::{Bytes, Parts, to_array};
+use crate::array::{Bytes, Parts, Unchecked, to_array};
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{GrowableBuffer, Look, copy_past_caches, settle};
@@ -254,13 +254,15 @@ impl<'a> Rows<'a> {
 
     /// A column whose values have been copied.
     fn fixed(&self, column: usize, values: Buffer, data_type: &DataType, met_nulls: bool) -> Result<Option<ArrayData>> {
-        let children = match data_type {
-            DataType::Dictionary(..) => self.array(0, column)?.child_data().to_vec(),
+        let known: Vec<&ArrayData> = match data_type {
+            DataType::Dictionary(..) => self.array(0, column)?.child_data().iter().collect(),
             _ => Vec::new(),
         };
+        let children = known.iter().map(|&values| Unchecked::from(values.clone())).collect();
         let (data_type, len) = (data_type.clone(), self.count);
         let validity = if met_nulls { self.validity(column)? } else { None };
-        Ok(Some(Parts { data_type, len, validity, buffers: vec![values], children }.assemble()))
+        let parts = Parts { data_type, len, validity, buffers: vec![values], children };
+        parts.assemble().checked(&known).map(Some)
     }
 
     /// The bitmap of a part's rows, where there are nulls among them.

@@ -154,7 +154,7 @@ impl Fixed {
         let values = Bytes::from(self.values).slice(0, rows * self.width);
         let buffers = vec![values.ok_or_else(|| Error::invalid("fewer values than rows"))?];
         let data_type = field.data_type().clone();
-        Ok(Parts { data_type, len: rows, validity, buffers, children: Vec::new() }.assemble())
+        Parts { data_type, len: rows, validity, buffers, children: Vec::new() }.assemble().checked(&[])
     }
 }
 

@@ -9,7 +9,8 @@ use multiversion::multiversion;
 use super::groups::{Groups, cell};
 use super::intern::Cell;
 use super::state::{Kind, State, Sum};
-use crate::array::access::{Keys, dictionary_of, fixed_values, is_same};
+use crate::array::Unchecked;
+use crate::array::access::{Keys, dictionary_of, fixed_values};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::LANES;
 use crate::compute::select::{Condition, Test};
@@ -108,7 +109,7 @@ impl<'a> Fused<'a> {
     fn rows(&self, frame: &Frame<'a>, part: usize, rows: std::ops::Range<usize>) -> Result<Option<Rows<'a>>> {
         let keys = frame.checked(part, self.key)?;
         let Keys::Bytes(bytes) = Keys::of(keys) else { return Ok(None) };
-        if has_nulls(keys) || !is_same(dictionary_of(keys)?, self.dictionary) {
+        if has_nulls(keys) || !Unchecked::of(dictionary_of(keys)?).is_same(Unchecked::of(self.dictionary)) {
             return Ok(None);
         }
         let floats = |column: usize| -> Result<Option<&'a [Raw]>> {

@@ -7,8 +7,8 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::intern::{Cell, Interner, packed_short};
-use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values, is_same};
-use crate::array::{Value, value};
+use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
+use crate::array::{Unchecked, Value, value};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::OUT;
 use crate::compute::select::Mask;
@@ -246,7 +246,7 @@ impl<'a> Encoder<'a> {
     fn add_keys(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         let dictionary = dictionary_of(array)?;
         let mut numbers = match self.dictionary.take() {
-            Some((last, numbers)) if is_same(last, dictionary) => numbers,
+            Some((last, numbers)) if Unchecked::of(last).is_same(Unchecked::of(dictionary)) => numbers,
             _ => vec![UNSEEN; dictionary.len().max(256)],
         };
         let (keys, valid) = (Keys::of(array), Mask::valid(array, &rows));

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use half::f16;
 
 use super::state::{FoundText, State};
-use crate::array::Parts;
+use crate::array::{Parts, Unchecked};
 use crate::compute::frame::Frame;
 use crate::compute::kernels::decimal_to_f64;
 use crate::compute::select::{Picked, Plains, limits};
@@ -156,8 +156,9 @@ pub(super) fn texts(
     let nulls = NullBuffer::from(valid);
     let validity = Some((nulls.buffer().clone(), nulls.null_count()));
     let buffers = found.buffers().to_vec();
-    let children = found.child_data().to_vec();
-    Ok(Parts { data_type: found.data_type().clone(), len: rows, validity, buffers, children }.assemble())
+    let children = found.child_data().iter().cloned().map(Unchecked::from).collect();
+    let parts = Parts { data_type: found.data_type().clone(), len: rows, validity, buffers, children };
+    parts.assemble().checked(&found.child_data().iter().collect::<Vec<_>>())
 }
 
 fn nulls_of(data_type: &DataType, rows: usize) -> ArrayData {
@@ -172,7 +173,7 @@ fn fixed<const N: usize>(
     data_type: &DataType,
     rows: usize,
     values: impl Iterator<Item = Option<[u8; N]>>,
-) -> ArrayData {
+) -> Result<ArrayData> {
     let mut bytes = Vec::with_capacity(rows);
     let mut valid = Vec::with_capacity(rows);
     for value in values.take(rows) {
@@ -184,15 +185,16 @@ fn fixed<const N: usize>(
     let nulls = valid.iter().filter(|valid| !**valid).count();
     let validity = (nulls > 0).then(|| (BooleanBuffer::from(valid).into_inner(), nulls));
     let buffers = vec![Buffer::from(bytes.as_flattened())];
-    Parts { data_type: data_type.clone(), len: rows, validity, buffers, children: Vec::new() }.assemble()
+    let parts = Parts { data_type: data_type.clone(), len: rows, validity, buffers, children: Vec::new() };
+    parts.assemble().checked(&[])
 }
 
 fn floats(data_type: &DataType, rows: usize, values: impl Iterator<Item = Option<f64>>) -> Result<ArrayData> {
-    Ok(match data_type {
+    match data_type {
         DataType::Float16 => fixed(data_type, rows, values.map(|v| v.map(|v| f16::from_f64(v).to_le_bytes()))),
         DataType::Float32 => fixed(data_type, rows, values.map(|v| v.map(|v| (v as f32).to_le_bytes()))),
         _ => fixed(data_type, rows, values.map(|v| v.map(f64::to_le_bytes))),
-    })
+    }
 }
 
 fn integers(data_type: &DataType, rows: usize, values: impl Iterator<Item = Option<i256>>) -> Result<ArrayData> {
@@ -211,7 +213,7 @@ fn integers(data_type: &DataType, rows: usize, values: impl Iterator<Item = Opti
             )
         };
     }
-    Ok(match data_type {
+    match data_type {
         DataType::Boolean => booleans(rows, &values),
         other => match other.primitive_width() {
             Some(1) => narrow!(1),
@@ -221,14 +223,15 @@ fn integers(data_type: &DataType, rows: usize, values: impl Iterator<Item = Opti
             Some(16) => narrow!(16),
             _ => narrow!(32),
         },
-    })
+    }
 }
 
-fn booleans(rows: usize, values: &[Option<i256>]) -> ArrayData {
+fn booleans(rows: usize, values: &[Option<i256>]) -> Result<ArrayData> {
     let value = |row: usize| values.get(row).copied().flatten();
     let bits = BooleanBuffer::collect_bool(rows, |row| value(row) == Some(i256::ONE)).into_inner();
     let valid = BooleanBuffer::collect_bool(rows, |row| value(row).is_some());
     let nulls = rows - valid.count_set_bits();
     let validity = (nulls > 0).then(|| (valid.into_inner(), nulls));
-    Parts { data_type: DataType::Boolean, len: rows, validity, buffers: vec![bits], children: Vec::new() }.assemble()
+    let parts = Parts { data_type: DataType::Boolean, len: rows, validity, buffers: vec![bits], children: Vec::new() };
+    parts.assemble().checked(&[])
 }

@@ -11,7 +11,7 @@ use super::compress;
 use super::mask::Span;
 use crate::array::access::fixed_width;
 use crate::array::gather::{Pick, fixed_from};
-use crate::array::{Parts, validate};
+use crate::array::{Parts, Unchecked};
 use crate::compute::frame::{ANYWHERE, AT_ONCE, Frame};
 use crate::dataset::Plain;
 use crate::error::Result;
@@ -95,12 +95,8 @@ impl<'a> Plains<'a> {
 
 impl Column {
     fn array(&self, data_type: &DataType, len: usize, values: Buffer) -> Result<ArrayData> {
-        let children = self.dictionary.iter().cloned().collect();
+        let children = self.dictionary.iter().cloned().map(Unchecked::from).collect();
         let parts = Parts { data_type: data_type.clone(), len, validity: None, buffers: vec![values], children };
-        let array = parts.assemble();
-        if self.dictionary.is_some() {
-            validate::check(&array)?;
-        }
-        Ok(array)
+        parts.assemble().checked(self.dictionary.as_ref().as_slice())
     }
 }

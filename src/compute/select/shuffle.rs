@@ -10,8 +10,7 @@ use arrow_schema::{DataType, SchemaRef};
 
 use super::random::Random;
 use super::take::Picked;
-use crate::array::access::dictionary_of;
-use crate::array::{merge, validate};
+use crate::array::{Unchecked, merge};
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, Footprint, Location, Source};
 use crate::error::{Error, Result};
@@ -54,7 +53,7 @@ fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
     if arrays.iter().any(|array| !matches!(array.data_type(), DataType::Dictionary(..))) {
         return Ok(false);
     }
-    let dictionaries = arrays.iter().map(|array| dictionary_of(array)).collect::<Result<Vec<_>>>()?;
+    let dictionaries = arrays.iter().map(|array| merge::dictionary_of(array)).collect::<Result<Vec<_>>>()?;
     merge::has_at_most(&dictionaries, most)
 }
 
@@ -136,7 +135,11 @@ impl Source for View {
         Ok((row < self.order.len()).then_some(row as usize / self.batch_rows))
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+        self.checked(batch, column).map(Unchecked::of)
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
         let missing = || Error::argument(format!("batch {batch}, column {column}"));
         let kept = self.gathered.get(batch * self.dataset.num_columns() + column).ok_or_else(missing)?;
         match kept.get() {
@@ -146,14 +149,6 @@ impl Source for View {
                 Ok(kept.get_or_init(|| array))
             }
         }
-    }
-
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        self.column(batch, column)
-    }
-
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        validate::check(self.column(batch, column)?)
     }
 
     fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {

@@ -9,8 +9,8 @@ use arrow_schema::{DataType, SchemaRef};
 use super::mask::{Mask, Span};
 use super::plain::Plains;
 use super::random::Random;
+use crate::array::Unchecked;
 use crate::array::gather::{Pick, gather};
-use crate::array::validate;
 use crate::compute::frame::{ANYWHERE, Frame};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -207,17 +207,25 @@ impl Picked {
             return Ok(array);
         }
         // What a gathered column shares with its batches has to be checked there, once.
-        let is_shared = has_dictionary(data_type);
-        let array = |&part: &usize| match is_shared {
-            true => frame.checked(part, column),
-            false => frame.unchecked(part, column),
-        };
-        let from = self.parts.iter().map(array).collect::<Result<Vec<_>>>()?;
-        let gathered = gather(data_type, &from, self.picks()).map_err(|e| e.context(name()))?;
-        if !is_shared && !validate::is_trivial(data_type) {
-            validate::check(&gathered).map_err(|e| e.context(name()))?;
+        if !has_dictionary(data_type) {
+            let from = self.parts.iter().map(|&part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
+            let gathered = gather(data_type, &from, self.picks()).and_then(|gathered| gathered.checked(&[]));
+            return gathered.map_err(|e| e.context(name()));
         }
-        Ok(gathered)
+        let shared = self.parts.iter().map(|&part| frame.checked(part, column)).collect::<Result<Vec<_>>>()?;
+        let from: Vec<&Unchecked> = shared.iter().map(|array| Unchecked::of(array)).collect();
+        let mut known = Vec::new();
+        shared.iter().for_each(|array| add_dictionaries(array, &mut known));
+        let gathered = gather(data_type, &from, self.picks()).and_then(|gathered| gathered.checked(&known));
+        gathered.map_err(|e| e.context(name()))
+    }
+}
+
+/// The dictionaries in an array and its children.
+fn add_dictionaries<'a>(array: &'a ArrayData, into: &mut Vec<&'a ArrayData>) {
+    match array.data_type() {
+        DataType::Dictionary(..) => into.extend(array.child_data().first()),
+        _ => array.child_data().iter().for_each(|child| add_dictionaries(child, into)),
     }
 }
 

@@ -6,10 +6,8 @@
 
 use std::ops::Range;
 
-use arrow_data::ArrayData;
-
 use super::source::Ipc;
-use crate::array::check_null_counts;
+use crate::array::{Unchecked, check_null_counts};
 use crate::dataset::Source;
 use crate::error::{Error, Findings, Result};
 use crate::ipc::framing::{
@@ -63,7 +61,7 @@ impl Ipc {
         let rows: usize = headers.iter().flatten().sum();
         // What the columns of a bad header hold nobody knows.
         let check = |job: usize| match headers[job / columns] {
-            Ok(_) => self.check(batches.start + job / columns, job % columns),
+            Ok(_) => self.checked(batches.start + job / columns, job % columns).map(drop),
             Err(_) => Ok(()),
         };
         let checked = parallel::map(columns * headers.len(), rows.saturating_mul(4 * columns), check);
@@ -198,10 +196,10 @@ impl Ipc {
     }
 
     /// The columns of a batch of which everything is good but, perhaps, the values of some rows.
-    pub(crate) fn columns_of(&self, batch: usize) -> Result<Vec<ArrayData>> {
+    pub(crate) fn columns_of(&self, batch: usize) -> Result<Vec<Unchecked>> {
         self.check_header(batch)?;
         let column = |(number, node): (usize, &Node)| {
-            self.resolver(batch, node)?.check(node)?;
+            self.resolver(batch, node)?.checked(node)?;
             let array = self.column(batch, number)?;
             check_null_counts(array)?;
             Ok(array.clone())

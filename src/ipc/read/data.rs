@@ -20,8 +20,6 @@ pub enum Validate {
     Lazy,
     /// When the file is opened.
     Full,
-    /// Never: the caller vouches for them.
-    None,
 }
 
 /// How an IPC file or stream is opened.

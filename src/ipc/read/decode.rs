@@ -6,10 +6,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_buffer::Buffer;
-use arrow_data::ArrayData;
 use arrow_schema::{DataType, UnionMode};
 
-use crate::array::{Bytes, Parts};
+use crate::array::{Bytes, Parts, Unchecked};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
     BatchHeader, Compression, Extent, IpcSchema, Node, Opened, V5, body, had_validity, length, roles_of,
@@ -93,7 +92,7 @@ fn count_error(what: &str, expected: usize, got: usize) -> Error {
 /// Finds the values of dictionaries.
 pub(super) trait Dictionaries {
     /// The values of dictionary `id` as they are for the batch being decoded, `None` when none came yet.
-    fn values(&self, id: i64) -> Result<Option<ArrayData>>;
+    fn values(&self, id: i64) -> Result<Option<Unchecked>>;
 }
 
 /// What decoding needs beside the batch.
@@ -111,7 +110,7 @@ pub(super) struct Decoder<'a> {
 
 impl Decoder<'_> {
     /// Column `number` of `batch`, whose node is `column`.
-    pub(in crate::ipc) fn column(&self, batch: &Batch, column: &Node, number: usize) -> Result<ArrayData> {
+    pub(in crate::ipc) fn column(&self, batch: &Batch, column: &Node, number: usize) -> Result<Unchecked> {
         let start = batch.starts.get(number).copied().unwrap_or_default();
         let mut walk = Walk { decoder: self, batch, at: start };
         let array = walk.node(column)?;
@@ -130,7 +129,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn node(&mut self, node: &Node) -> Result<ArrayData> {
+    fn node(&mut self, node: &Node) -> Result<Unchecked> {
         let (len, nulls) = self.field_node()?;
         let mut validity = None;
         let mut buffers = Vec::with_capacity(3);
@@ -266,11 +265,11 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn children(&mut self, node: &Node, len: usize) -> Result<Vec<ArrayData>> {
+    fn children(&mut self, node: &Node, len: usize) -> Result<Vec<Unchecked>> {
         if let Some((id, values)) = &node.dictionary {
             let found = self.decoder.dictionaries.values(*id)?;
             // A column of nulls needs no dictionary, and some writers send none.
-            return Ok(vec![found.unwrap_or_else(|| ArrayData::new_empty(values.data_type()))]);
+            return Ok(vec![found.unwrap_or_else(|| Unchecked::empty(values.data_type()))]);
         }
         let children = node.children.iter().map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;
         check_child_lengths(node.data_type(), len, &children)?;
@@ -304,11 +303,11 @@ fn last_offset(offsets: &Buffer, rows: usize, node: &Node) -> Option<usize> {
 }
 
 /// The lengths of children that follow from the parent's; those of lists follow from offsets, which are values.
-fn check_child_lengths(data_type: &DataType, len: usize, children: &[ArrayData]) -> Result<()> {
+fn check_child_lengths(data_type: &DataType, len: usize, children: &[Unchecked]) -> Result<()> {
     let expected = match data_type {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(len),
         DataType::FixedSizeList(_, size) => usize::try_from(*size).ok().and_then(|size| len.checked_mul(size)),
-        DataType::RunEndEncoded(..) => children.first().map(ArrayData::len),
+        DataType::RunEndEncoded(..) => children.first().map(Unchecked::len),
         _ => return Ok(()),
     };
     match children.iter().find(|child| Some(child.len()) != expected) {

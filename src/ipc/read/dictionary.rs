@@ -19,7 +19,7 @@ use arrow_data::transform::MutableArrayData;
 use super::append_vec::AppendVec;
 use super::data::IpcData;
 use super::decode::{Batch, Dictionaries};
-use crate::array::{buffer, validate};
+use crate::array::{CheckedOnce, Unchecked, aligned, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, Frame, Header, IpcSchema, Node};
 use crate::parallel::lock;
@@ -115,20 +115,23 @@ impl<'a> Resolver<'a> {
         found
     }
 
-    /// Checks the values of the dictionaries that `node` and its children use.
-    pub(super) fn check(self, node: &Node) -> Result<()> {
-        let mut outcome = Ok(());
+    /// The dictionaries that `node` and its children use, values checked.
+    pub(super) fn checked(self, node: &Node) -> Result<Vec<ArrayData>> {
+        let mut checked = Ok(Vec::new());
         node.dictionaries(&mut |id, _| {
-            if let (Ok(()), Some(version)) = (&outcome, self.version(id)) {
-                outcome = version.check(self, id);
+            if let (Ok(found), Some(version)) = (&mut checked, self.version(id)) {
+                match version.checked(self, id) {
+                    Ok(values) => found.push(values),
+                    Err(e) => checked = Err(e),
+                }
             }
         });
-        outcome
+        checked
     }
 }
 
 impl Dictionaries for Resolver<'_> {
-    fn values(&self, id: i64) -> Result<Option<ArrayData>> {
+    fn values(&self, id: i64) -> Result<Option<Unchecked>> {
         self.version(id).map(|version| version.values(*self, id)).transpose()
     }
 }
@@ -156,24 +159,23 @@ pub(super) struct Link {
     rows: usize,
     /// When it came: dictionaries that its values use are those of then.
     epoch: Epoch,
-    values: OnceLock<ArrayData>,
-    checked: OnceLock<()>,
+    values: OnceLock<CheckedOnce>,
 }
 
 impl Link {
     pub(super) fn new(frame: Frame, rows: usize, epoch: Epoch) -> Link {
-        Link { frame, rows, epoch, values: OnceLock::new(), checked: OnceLock::new() }
+        Link { frame, rows, epoch, values: OnceLock::new() }
     }
 
-    fn values(&self, known: Resolver<'_>, id: i64) -> Result<&ArrayData> {
+    fn values(&self, known: Resolver<'_>, id: i64) -> Result<&CheckedOnce> {
         if let Some(values) = self.values.get() {
             return Ok(values);
         }
         let values = self.decode(known, id).map_err(|e| e.context(format_args!("dictionary {id}")))?;
-        Ok(self.values.get_or_init(|| values))
+        Ok(self.values.get_or_init(|| CheckedOnce::new(values)))
     }
 
-    fn decode(&self, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
+    fn decode(&self, known: Resolver<'_>, id: i64) -> Result<Unchecked> {
         let node = &known.dictionaries.0.get(&id).ok_or_else(|| Error::invalid("no field has it"))?.node;
         let mut metadata = vec![0; self.frame.metadata_len];
         known.data.bytes.read_at(self.frame.metadata, &mut metadata)?;
@@ -187,16 +189,13 @@ impl Link {
         known.data.decoder(&Resolver { epoch: self.epoch, ..known }).column(&batch, node, 0)
     }
 
-    /// Checks the values, and those of the dictionaries they use, once.
-    fn check(&self, known: Resolver<'_>, id: i64) -> Result<()> {
-        if self.checked.get().is_none() {
-            if let Some(dictionary) = known.dictionaries.0.get(&id) {
-                Resolver { epoch: self.epoch, ..known }.check(&dictionary.node)?;
-            }
-            validate::check(self.values(known, id)?).map_err(|e| e.context(format_args!("dictionary {id}")))?;
-            self.checked.get_or_init(|| ());
-        }
-        Ok(())
+    /// The values, checked, as are those of the dictionaries they use.
+    fn checked(&self, known: Resolver<'_>, id: i64) -> Result<&ArrayData> {
+        let inner = || match known.dictionaries.0.get(&id) {
+            Some(dictionary) => Resolver { epoch: self.epoch, ..known }.checked(&dictionary.node),
+            None => Ok(Vec::new()),
+        };
+        self.values(known, id)?.checked(inner).map_err(|e| e.context(format_args!("dictionary {id}")))
     }
 }
 
@@ -217,21 +216,30 @@ impl Version {
         Ok(Version { chain: self.chain.clone(), links: self.links + 1, rows })
     }
 
-    pub(super) fn values(&self, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
-        if self.links == 1 {
-            return self.link(0)?.values(known, id).cloned();
+    /// The values, not checked where they are of one link.
+    pub(super) fn values(&self, known: Resolver<'_>, id: i64) -> Result<Unchecked> {
+        match self.links {
+            1 => self.link(0)?.values(known, id).map(|values| values.unchecked().clone()),
+            _ => self.whole(known, id).map(Unchecked::from),
         }
+    }
+
+    /// The values, checked.
+    pub(super) fn checked(&self, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
+        match self.links {
+            1 => self.link(0)?.checked(known, id).cloned(),
+            _ => self.whole(known, id),
+        }
+    }
+
+    fn whole(&self, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
         match self.chain.whole(known, id) {
-            Ok(whole) if self.rows <= whole.len() => Ok(buffer::slice(whole, 0, self.rows)),
+            Ok(whole) if self.rows <= whole.len() => Ok(slice(whole, 0, self.rows)),
             Ok(whole) => Err(Error::invalid(format!("dictionary {id} has {} of {} values", whole.len(), self.rows))),
             // A delta that comes later may be the damaged one; what came before is still good.
             Err(e) if e.kind() == ErrorKind::InvalidData => self.chain.first(self.links, known, id),
             Err(e) => Err(e),
         }
-    }
-
-    pub(super) fn check(&self, known: Resolver<'_>, id: i64) -> Result<()> {
-        (0..self.links).try_for_each(|i| self.link(i)?.check(known, id))
     }
 
     fn link(&self, i: usize) -> Result<&Link> {
@@ -263,14 +271,13 @@ impl Chain {
     fn first(&self, count: usize, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
         let mut parts = Vec::new();
         for link in (0..count).filter_map(|i| self.links.get(i)) {
-            link.check(known, id)?;
-            parts.push(buffer::aligned(link.values(known, id)?.clone()));
+            parts.push(aligned(link.checked(known, id)?.clone()));
         }
         concat(&parts).map_err(|e| e.context(format_args!("dictionary {id}")))
     }
 }
 
-/// The arrays one behind the other. They must be aligned, and their values checked.
+/// The arrays one behind the other. They must be aligned.
 pub(super) fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
     let mut whole = MutableArrayData::new(parts.iter().collect(), false, parts.first().map_or(0, ArrayData::len));
     for (number, part) in parts.iter().enumerate() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::data::IpcData;
 use super::decode::Batch;
-use crate::array::validate;
+use crate::array::is_trivial;
 use crate::dataset::{Plain, Widths};
 use crate::error::Result;
 use crate::ipc::framing::{Node, length};
@@ -123,7 +123,7 @@ fn value_offset(data: &IpcData, batch: &Batch, column: usize, width: usize) -> O
 
 /// Whether a column has a bitmap and values that can be anything, or keys.
 fn is_plain(node: &Node) -> bool {
-    (node.dictionary.is_some() || validate::is_trivial(node.data_type())) && node.layout.has_validity()
+    (node.dictionary.is_some() || is_trivial(node.data_type())) && node.layout.has_validity()
 }
 
 #[cfg(test)]

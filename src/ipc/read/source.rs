@@ -18,11 +18,11 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::append_vec::AppendVec;
-use super::data::{IpcData, Options, Seen, Validate, at_message, body_end, never_written, unexpected};
+use super::data::{IpcData, Options, Seen, at_message, body_end, never_written, unexpected};
 use super::decode::Batch;
 use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
-use crate::array::{Bytes, validate};
+use crate::array::{Bytes, CheckedOnce, Unchecked};
 use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
 use crate::error::{Error, Result};
 use crate::ipc::framing::{DictionaryHeader, Footer, Found, Frame, Header, Kind, Node, Window, find, rows_of};
@@ -70,8 +70,7 @@ pub(super) struct Entry {
 pub(super) struct Decoded {
     pub(super) batch: Batch,
     /// Boxed: of most batches few columns are asked for as arrays.
-    columns: Box<[OnceLock<Box<ArrayData>>]>,
-    checked: Box<[OnceLock<()>]>,
+    columns: Box<[OnceLock<Box<CheckedOnce>>]>,
 }
 
 impl Ipc {
@@ -250,12 +249,9 @@ impl Ipc {
     }
 
     fn decode(&self, frame: Frame) -> Result<Decoded> {
-        let columns = self.data.schema.columns.len();
-        Ok(Decoded {
-            batch: self.data.header(frame)?,
-            columns: (0..columns).map(|_| OnceLock::new()).collect(),
-            checked: (0..columns).map(|_| OnceLock::new()).collect(),
-        })
+        let batch = self.data.header(frame)?;
+        let columns = self.data.schema.columns.iter().map(|_| OnceLock::new()).collect();
+        Ok(Decoded { batch, columns })
     }
 
     /// The frame of a batch's message.
@@ -292,6 +288,22 @@ impl Ipc {
             let _ = self.walk_to_end();
         }
         Ok(resolver)
+    }
+
+    /// A column of a batch, and its place in the schema.
+    #[inline]
+    fn found(&self, batch: usize, column: usize) -> Result<(&CheckedOnce, &Node)> {
+        let decoded = self.decoded(batch)?;
+        let Some((place, node)) = decoded.columns.get(column).zip(self.data.schema.columns.get(column)) else {
+            return Err(Error::argument(format!("there is no column {column}")));
+        };
+        if let Some(array) = place.get() {
+            return Ok((array, node));
+        }
+        let resolver = self.resolver(batch, node)?;
+        let array = self.data.decoder(&resolver).column(&decoded.batch, node, column);
+        let array = array.map_err(|e| self.data.column_error(e, batch, column))?;
+        Ok((place.get_or_init(|| Box::new(CheckedOnce::new(array))), node))
     }
 
     /// Closes the file, which stays mapped.
@@ -369,43 +381,14 @@ impl Source for Ipc {
         Ok(None)
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        let decoded = self.decoded(batch)?;
-        let Some((place, node)) = decoded.columns.get(column).zip(self.data.schema.columns.get(column)) else {
-            return Err(Error::argument(format!("there is no column {column}")));
-        };
-        if let Some(array) = place.get() {
-            return Ok(array);
-        }
-        let resolver = self.resolver(batch, node)?;
-        let array = self.data.decoder(&resolver).column(&decoded.batch, node, column);
-        let array = array.map_err(|e| self.data.column_error(e, batch, column))?;
-        Ok(place.get_or_init(|| Box::new(array)))
+    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+        self.found(batch, column).map(|(array, _)| array.unchecked())
     }
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        if self.data.options.validate != Validate::None {
-            self.check(batch, column)?;
-        }
-        self.column(batch, column)
-    }
-
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        let array = self.column(batch, column)?;
-        if validate::is_trivial(array.data_type()) && array.nulls().is_none() {
-            return Ok(());
-        }
-        let decoded = self.decoded(batch)?;
-        let Some((checked, node)) = decoded.checked.get(column).zip(self.data.schema.columns.get(column)) else {
-            return Ok(());
-        };
-        if checked.get().is_none() {
-            let dictionaries = self.resolver(batch, node)?.check(node);
-            let good = dictionaries.and_then(|()| validate::check(array));
-            good.map_err(|e| self.data.column_error(e, batch, column))?;
-            checked.get_or_init(|| ());
-        }
-        Ok(())
+        let (array, node) = self.found(batch, column)?;
+        let dictionaries = || self.resolver(batch, node)?.checked(node);
+        array.checked(dictionaries).map_err(|e| self.data.column_error(e, batch, column))
     }
 
     fn plain<'a>(
@@ -434,9 +417,7 @@ impl Source for Ipc {
         }
         let resolver = self.resolver(0, node)?;
         let Some(only) = resolver.only(*id) else { return Ok(None) };
-        let checked = if self.data.options.validate == Validate::None { Ok(()) } else { only.check(resolver, *id) };
-        let values = checked.and_then(|()| only.values(resolver, *id));
-        values.map(Some).map_err(|e| self.data.column_error(e, 0, column))
+        only.checked(resolver, *id).map(Some).map_err(|e| self.data.column_error(e, 0, column))
     }
 
     fn footprint(&self) -> Footprint {

@@ -16,7 +16,7 @@ use arrow_schema::SchemaRef;
 use super::data::{at_message, never_written, unexpected};
 use super::decode::{Batch, Decoder, Dictionaries, zeros};
 use super::dictionary::concat;
-use crate::array::{Bytes, aligned, to_array, validate};
+use crate::array::{Bytes, Unchecked, aligned, to_array};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
     BatchHeader, CONTINUATION, DictionaryHeader, Frame, Header, IpcSchema, Kind, MAGIC, Node, length, not_arrow,
@@ -161,8 +161,10 @@ impl<R: Read> StreamReader<R> {
             thorough: false,
         };
         let array = decoder.column(batch, node, number)?;
-        validate::check(&array)?;
-        Ok(array)
+        match &node.dictionary {
+            Some((id, _)) => array.checked(self.dictionaries.whole(*id)?.as_slice()),
+            None => array.checked(&self.dictionaries.known_to(node)?),
+        }
     }
 
     fn dictionary(&mut self, header: &Header<'_>, body: Bytes) -> Result<()> {
@@ -368,23 +370,40 @@ impl Dictionary {
         self.parts.push(values);
     }
 
-    fn whole(&self) -> Result<Option<ArrayData>> {
+    fn whole(&self) -> Result<Option<&ArrayData>> {
         if let [] | [_] = &self.parts[..] {
-            return Ok(self.parts.first().cloned());
+            return Ok(self.parts.first());
         }
         if let Some(whole) = self.whole.get() {
-            return Ok(Some(whole.clone()));
+            return Ok(Some(whole));
         }
         let parts: Vec<_> = self.parts.iter().cloned().map(aligned).collect();
         let whole = concat(&parts)?;
-        Ok(Some(self.whole.get_or_init(|| whole).clone()))
+        Ok(Some(self.whole.get_or_init(|| whole)))
+    }
+}
+
+impl Known {
+    fn whole(&self, id: i64) -> Result<Option<&ArrayData>> {
+        let whole = self.0.get(&id).map_or(Ok(None), Dictionary::whole);
+        whole.map_err(|e| e.context(format_args!("dictionary {id}")))
+    }
+
+    /// The dictionaries that `node` and its children use; all were checked when they came.
+    fn known_to(&self, node: &Node) -> Result<Vec<&ArrayData>> {
+        let mut known = Ok(Vec::new());
+        node.dictionaries(&mut |id, _| match (&mut known, self.whole(id)) {
+            (Ok(found), Ok(whole)) => found.extend(whole),
+            (Ok(_), Err(e)) => known = Err(e),
+            (Err(_), _) => (),
+        });
+        known
     }
 }
 
 impl Dictionaries for Known {
-    fn values(&self, id: i64) -> Result<Option<ArrayData>> {
-        let whole = self.0.get(&id).map_or(Ok(None), Dictionary::whole);
-        whole.map_err(|e| e.context(format_args!("dictionary {id}")))
+    fn values(&self, id: i64) -> Result<Option<Unchecked>> {
+        self.whole(id).map(|whole| whole.cloned().map(Unchecked::from))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Arrays as the buffers of a record batch: cut to their rows, rebased, in the order of the layout table.
 //!
 //! Buffers that can go out as they are do; copies are made of bitmaps that begin inside a byte, of offsets that do
-//! not begin at 0, and of views of which most point at rows that are not sent. The values may be unchecked, where the
-//! caller of `open` vouched for them, so every number that places something is bounded here.
+//! not begin at 0, and of views of which most point at rows that are not sent. The values are checked, and every number
+//! that places something is bounded here all the same: the file behind them may be another one by now.
 
 use std::ops::Range;
 use std::sync::LazyLock;

@@ -17,7 +17,7 @@ use arrow_schema::DataType;
 use self::canonical::{agree, place};
 use self::whole::Whole;
 use super::encode::{Body, Keys, child_of};
-use crate::array::{Parts, key, slice};
+use crate::array::{Parts, Unchecked, key, slice};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{Format, IpcSchema, Node};
@@ -173,14 +173,14 @@ impl Keys for Dictionaries {
 }
 
 /// `array`, whose node is `node`, with the whole dictionaries inside instead of its own, and keys to their values.
-fn renumbered(node: &Node, array: &ArrayData, wholes: &mut HashMap<i64, Whole>) -> Result<ArrayData> {
+fn renumbered(node: &Node, array: &ArrayData, wholes: &mut HashMap<i64, Whole>) -> Result<Unchecked> {
     if !has_dictionary(node) {
-        return Ok(array.clone());
+        return Ok(Unchecked::from(array.clone()));
     }
     let data_type = node.data_type().clone();
     if let Some((id, _)) = &node.dictionary {
         let whole = wholes.get_mut(id).ok_or_else(|| Error::invalid("an inner dictionary that was not gathered"))?;
-        let values = whole.values()?.clone();
+        let values = Unchecked::from(whole.values()?.clone());
         let keys = rewrite(array, whole.places(child_of(array, 0)?)?)?;
         let validity = validity_from(array, 0);
         let parts = Parts { data_type, len: array.len(), validity, buffers: vec![keys], children: vec![values] };
@@ -191,7 +191,7 @@ fn renumbered(node: &Node, array: &ArrayData, wholes: &mut HashMap<i64, Whole>) 
     let len = array.offset() + array.len();
     let validity = validity_from(array, array.offset());
     let whole = Parts { data_type, len, validity, buffers: array.buffers().to_vec(), children }.assemble();
-    Ok(slice(&whole, array.offset(), array.len()))
+    Ok(whole.slice(array.offset(), array.len()))
 }
 
 /// The validity bitmap of `array` behind `before` rows more, and its number of nulls.

@@ -6,10 +6,7 @@ use crate::rows::{Kind, Plan, PlanNode};
 use crate::table::format::{Header, TAIL};
 use crate::table::protocol::Sizes;
 use crate::table::protocol::footer::{STAMP, encoded, said};
-use crate::table::reader::Segment;
-
-/// A byte of the file, and what is wrong there.
-pub(super) type Wrong = (u64, String);
+use crate::table::reader::{Segment, Wrong};
 
 /// A face that is sound.
 #[derive(Debug)]

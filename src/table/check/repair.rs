@@ -12,20 +12,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchOptions, make_array};
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::footer_check::has_witness;
-use super::segments::{TableCheck, look_at_all, offset_at, schema_of, trusted};
-use crate::array::{Bytes, slice, validate};
+use super::segments::{TableCheck, look_at_all, schema_of, trusted};
+use crate::array::{Bytes, to_array};
 use crate::dataset::{Dataset, Source, order};
 use crate::error::{Error, Findings, Result};
 use crate::ipc::{Ipc, Options, WriteOptions, zeros};
 use crate::map::{Mapping, Medium, Mode};
 use crate::rows::{Kind, Plan, PlanNode};
 use crate::table::format::{Header, Record, SEGMENT_ROWS};
-use crate::table::reader::{Segment, chain, segment, setting, sorted_by_of};
+use crate::table::reader::{Segment, chain, offset_at, segment, setting, sorted_by_of};
 use crate::table::writer::{Growing, first_segment, take_lock, with_settings, without_settings, write_part};
 
 /// What a repair has done.
@@ -201,7 +201,8 @@ fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
     cut_dictionaries(segment, &mut newest);
     let rows = longest(newest.rows(), |rows| is_good(segment, &newest, rows));
     let record = record_of(segment, &newest, rows)?;
-    let columns = (0..segment.plan.columns.len()).map(|number| segment.column(number, &record));
+    let column = |number: usize| segment.column(number, &record)?.checked(&[]);
+    let columns = (0..segment.plan.columns.len()).map(column);
     let columns = columns.collect::<Result<Vec<_>>>().ok()?;
     let dataset = dataset_of(&segment.plan.schema.schema, columns, rows)?;
     Some(with_settings(dataset, &segment.header))
@@ -209,7 +210,7 @@ fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
 
 fn dataset_of(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<Dataset> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
-    let columns = columns.into_iter().map(make_array).collect();
+    let columns = columns.into_iter().map(to_array).collect();
     let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options).ok()?;
     Dataset::try_from(vec![batch]).ok()
 }
@@ -233,9 +234,8 @@ fn longest(most: u64, is_good: impl Fn(u64) -> bool) -> u64 {
 fn is_good(segment: &Segment, newest: &Record, rows: u64) -> bool {
     let Some(record) = record_of(segment, newest, rows) else { return false };
     (0..segment.plan.columns.len()).all(|number| {
-        let Ok(array) = segment.column(number, &record) else { return false };
-        let is_sorted = || order::follow("", &array, None).is_ok();
-        validate::check(&array).is_ok() && (segment.header.sorted_by != Some(number as u32) || is_sorted())
+        let Ok(array) = segment.column(number, &record).and_then(|array| array.checked(&[])) else { return false };
+        segment.header.sorted_by != Some(number as u32) || order::follow("", &array, None).is_ok()
     })
 }
 
@@ -270,7 +270,7 @@ fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
             counters[dictionary.entries] = entries;
             counters[dictionary.bytes] = end(entries).filter(|end| *end <= counters[dictionary.bytes])?;
             let array = segment.dictionary(dictionary, &counters).ok()?;
-            validate::check(&array).ok().map(|()| counters)
+            array.check(&[]).ok().map(|()| counters)
         };
         let entries = longest(newest.counters[dictionary.entries], |entries| of(entries).is_some());
         if let Some(counters) = of(entries) {
@@ -292,11 +292,11 @@ fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Option<D
     let sorted_by = sorted_by_of(ipc.schema()).ok().flatten();
     let is_good = |rows: u64| {
         arrays.iter().enumerate().all(|(number, array)| {
-            let array = slice(array, 0, rows as usize);
-            let is_sorted = || order::follow("", &array, None).is_ok();
-            validate::check(&array).is_ok() && (sorted_by != Some(number) || is_sorted())
+            let Ok(array) = array.slice(0, rows as usize).checked(&[]) else { return false };
+            sorted_by != Some(number) || order::follow("", &array, None).is_ok()
         })
     };
     let rows = longest(ipc.span(0).ok().flatten()?.end, is_good);
-    dataset_of(ipc.schema(), arrays.iter().map(|array| slice(array, 0, rows as usize)).collect(), rows)
+    let columns = arrays.iter().map(|array| array.slice(0, rows as usize).checked(&[]));
+    dataset_of(ipc.schema(), columns.collect::<Result<_>>().ok()?, rows)
 }

@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use arrow_schema::SchemaRef;
 
-use super::footer_check::{self, Wrong};
+use super::footer_check;
 use crate::array::Bytes;
 use crate::dataset::{Source, order, schema_difference};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
-use crate::ipc::{Ipc, IpcSchema, Options, Sound, zeros};
+use crate::ipc::{Ipc, IpcSchema, Options, Sound};
 use crate::map::{Mapping, Mode, boot_id};
 use crate::parallel;
-use crate::rows::{Entries, Kind, PlanNode};
+use crate::rows::Entries;
 use crate::table::format::{Record, SEGMENT_ROWS, SEQUENCE, record_len};
-use crate::table::reader::{Chain, Segment, chain, checksum, is_locked, segment, setting, sorted_by_of};
+use crate::table::reader::{
+    Chain, Segment, chain, checksum, count_nulls, is_locked, recount, segment, setting, sorted_by_of,
+};
 use crate::table::writer::front_of;
 
 /// How often damage is looked at again while a writer is at work, and how long that has to change it.
@@ -475,8 +477,7 @@ fn nulls_agree(segment: &Segment, counters: &[u64]) -> bool {
 
 fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
     let columns = &segment.plan.columns;
-    let check =
-        |number: usize| segment.column(number, record).and_then(|array| segment.check(number, &array).map(|()| array));
+    let check = |number: usize| segment.column(number, record).and_then(|array| segment.checked(number, array, record));
     let bytes = usize::try_from(segment.used(record)).unwrap_or(usize::MAX);
     let checked = parallel::map(columns.len(), bytes, check);
     for (column, checked) in columns.iter().zip(&checked) {
@@ -498,80 +499,6 @@ fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
         let at = column.map(|column| segment.header.regions[column.region + 1].offset);
         found.damage(at, e.message());
     }
-}
-
-/// Counts what the counters count in the values themselves: where they say something else.
-fn recount(segment: &Segment, counters: &[u64]) -> Vec<Wrong> {
-    let mut wrong = Vec::new();
-    for column in &segment.plan.columns {
-        count_nulls(segment, column, counters[0], counters, &mut wrong);
-        count_items(segment, column, counters[0], counters, &mut wrong);
-    }
-    for dictionary in &segment.plan.dictionaries {
-        let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
-        if let Some((at, got)) = offset_at(segment, dictionary.region + 1, 4, entries).filter(|&(_, got)| got != bytes)
-        {
-            wrong.push((
-                at,
-                format!("a dictionary of {entries} entries ends at byte {got} of its text, expected {bytes}"),
-            ));
-        }
-    }
-    wrong
-}
-
-fn count_nulls(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], wrong: &mut Vec<Wrong>) {
-    if let Some(counter) = node.nulls {
-        let (name, expected) = (node.field.name(), counters[counter]);
-        let at = segment.header.regions[node.region].offset;
-        let got = segment.part(node.region, 0, rows.div_ceil(8)).map(|bits| zeros(&bits, rows as usize) as u64);
-        if got != Some(expected) {
-            let got = got.map_or("no bitmap".into(), |got| format!("{got} nulls"));
-            wrong.push((at, format!("column '{name}': the validity bitmap has {got}, expected {expected}")));
-        }
-    }
-    let rows = node.child_rows(rows, counters).unwrap_or(0);
-    node.children.iter().for_each(|child| count_nulls(segment, child, rows, counters, wrong));
-}
-
-fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], wrong: &mut Vec<Wrong>) {
-    let name = node.field.name();
-    if let Kind::Bytes { width, counter } | Kind::List { width, counter } = node.kind
-        && let Some((at, got)) = offset_at(segment, node.region + 1, width, rows)
-        && got != counters[counter]
-    {
-        wrong.push((at, format!("column '{name}': the last offset is {got}, expected {}", counters[counter])));
-    }
-    if let Kind::Views { counter } = node.kind {
-        let end = end_of_views(segment, node.region + 1, rows);
-        if end > counters[counter] {
-            let at = segment.header.regions[node.region + 1].offset;
-            wrong.push((
-                at,
-                format!("column '{name}': the text of views ends at byte {end}, expected {}", counters[counter]),
-            ));
-        }
-    }
-    let rows = node.child_rows(rows, counters).unwrap_or(0);
-    node.children.iter().for_each(|child| count_items(segment, child, rows, counters, wrong));
-}
-
-/// Where offset number `number` of a region stands, and what it is.
-pub(super) fn offset_at(segment: &Segment, region: usize, width: usize, number: u64) -> Option<(u64, u64)> {
-    let from = number.checked_mul(width as u64)?;
-    let raw = segment.part(region, from, from.checked_add(width as u64)?)?;
-    let mut wide = [0; 8];
-    wide[..width].copy_from_slice(&raw);
-    Some((segment.header.regions.get(region)?.offset + from, u64::from_le_bytes(wide)))
-}
-
-/// Where the text of the first `rows` views ends.
-pub(super) fn end_of_views(segment: &Segment, region: usize, rows: u64) -> u64 {
-    let views = rows.checked_mul(16).and_then(|len| segment.part(region, 0, len));
-    let word =
-        |view: &[u8; 16], at: usize| view[at..].first_chunk().map_or(0, |raw| u64::from(u32::from_le_bytes(*raw)));
-    let ends = |view: &[u8; 16]| if word(view, 0) > 12 { word(view, 12) + word(view, 0) } else { 0 };
-    views.map_or(0, |views| views.as_chunks().0.iter().map(ends).max().unwrap_or(0))
 }
 
 /// The texts of a dictionary are all different: else keys of equal texts would not be equal.

@@ -40,8 +40,8 @@ impl Column {
         let rows = mapping.len() / places[0].width;
         let Some(values) = Bytes::of_mapping(mapping)?.slice(0, rows * places[0].width) else { return Ok(None) };
         let data_type = self.data_type().clone();
-        let whole =
-            Parts { data_type, len: rows, validity: None, buffers: vec![values], children: Vec::new() }.assemble();
+        let joined = Parts { data_type, len: rows, validity: None, buffers: vec![values], children: Vec::new() };
+        let whole = joined.assemble().checked(&[])?;
         debug_assert_eq!(last.rows.start, 0);
         let len = parts.iter().map(|part| part.rows.len()).sum();
         Ok(Some(slice(&whole, first.rows.start, len)))

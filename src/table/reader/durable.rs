@@ -5,7 +5,7 @@
 //! and the record before counts.
 
 use crate::error::{Error, Result};
-use crate::map::boot_id;
+use crate::map::{Words, boot_id};
 use crate::rows::Plan;
 use crate::table::format::{DOUBT, MOST_SEQUENCE, Record};
 use crate::table::reader::Segment;
@@ -51,7 +51,7 @@ impl Segment {
     /// Whether all that the record says is on the disk, and there is no doubt about it.
     pub fn is_durable(&self, record: &Record) -> bool {
         let is_same = |durable: Record| durable.sealed == record.sealed && durable.counters == record.counters;
-        let word = self.mapping.load64((self.header.live + DOUBT) as usize) as u32;
+        let word = self.mapping.load32(self.header.live + DOUBT);
         word != doubt() && (0..2).filter_map(|number| self.durable(number)).any(is_same)
     }
 

@@ -1,13 +1,11 @@
 //! A growable segment as its readers hold it: mapped once, and arrays over what a commit says is there.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
-use arrow_schema::DataType;
 
-use crate::array::{Bytes, slice, validate};
+use crate::array::{Bytes, CheckedUpTo, Unchecked};
 use crate::error::{Error, Result};
 use crate::ipc::{Front, IpcSchema, front as find_front};
 use crate::map::{Look, Mapping, Mode, Watch, Words};
@@ -28,8 +26,8 @@ pub(in crate::table) struct Segment {
     pub mapping: Mapping,
     pub header: Header,
     pub plan: Plan,
-    /// Rows of each column, and entries of each dictionary, whose values have been checked.
-    checked: Box<[AtomicU64]>,
+    /// How far each column and each dictionary has been checked.
+    checked: Box<[CheckedUpTo]>,
 }
 
 /// The newest commit of a segment; `None` where its record is not whole.
@@ -78,7 +76,7 @@ impl Segment {
             return Err(Error::invalid(format!("the segment has {got} bytes, expected {expected}; it was cut off")));
         }
         mapping.watch(Watch::InPlace(header.marks(start as u64, &fixed)));
-        let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| AtomicU64::new(0)).collect();
+        let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| CheckedUpTo::default()).collect();
         Ok(Some(Segment { bytes: Bytes::of_mapping(mapping.clone())?, mapping, header, plan, checked }))
     }
 
@@ -103,7 +101,7 @@ impl Segment {
 
     /// The process that last opened the segment for writing.
     pub fn writer(&self) -> u32 {
-        self.mapping.load64((self.header.live + WRITER) as usize) as u32
+        self.mapping.load32(self.header.live + WRITER)
     }
 
     /// The newest commit, whatever boot it is of; `None` where its record is not whole.
@@ -153,33 +151,36 @@ impl Segment {
         self.bytes.slice((place.offset + from) as usize, to.checked_sub(from)? as usize)
     }
 
-    /// Column `number` as the record has it.
-    pub fn column(&self, number: usize, record: &Record) -> Result<ArrayData> {
+    /// Column `number` as the record has it, values not checked.
+    pub fn column(&self, number: usize, record: &Record) -> Result<Unchecked> {
         let column = self.plan.columns.get(number).ok_or_else(|| Error::argument(format!("column {number}")))?;
         let part = |region, len| self.part(region, 0, len);
-        arrays::column(&self.plan, column, record.rows(), &record.counters, &part).map_err(|e| e.at(self.path()))
+        // With bitmaps, whatever the counters of nulls say: what is null is what the bitmap says.
+        let array = arrays::column(&self.plan, column, record.rows(), &record.counters, &part, true);
+        array.map_err(|e| e.at(self.path()))
     }
 
-    pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<ArrayData> {
+    pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<Unchecked> {
         let part = |region, len| self.part(region, 0, len);
         arrays::dictionary(dictionary, counters, &part).map_err(|e| e.at(self.path()))
     }
 
-    /// Checks the values of a column up to the array's end, from where the last check ended: committed rows don't
+    /// The column, values checked up to the record's last row, from where the last check ended: committed rows don't
     /// change.
-    pub fn check(&self, number: usize, array: &ArrayData) -> Result<()> {
-        let (mut numbers, mut dictionaries) = (Vec::new(), Vec::new());
+    pub fn checked(&self, number: usize, array: Unchecked, record: &Record) -> Result<ArrayData> {
+        let mut numbers = Vec::new();
         self.plan.columns[number].each(&mut |node| {
             if let Kind::Keys { number } = node.kind {
                 numbers.push(number);
             }
         });
-        dictionaries_of(array, &mut dictionaries);
-        for (number, values) in numbers.into_iter().zip(dictionaries) {
-            let place = &self.checked[self.plan.columns.len() + number];
-            advance(place, values).map_err(|e| e.context("its dictionary"))?;
-        }
-        advance(&self.checked[number], array)
+        let dictionary = |number: usize| {
+            let values = self.dictionary(&self.plan.dictionaries[number], &record.counters)?;
+            let checked = self.checked[self.plan.columns.len() + number].checked(values, &[]);
+            checked.map_err(|e| e.context("its dictionary"))
+        };
+        let known = numbers.into_iter().map(dictionary).collect::<Result<Vec<_>>>()?;
+        self.checked[number].checked(array, &known.iter().collect::<Vec<_>>())
     }
 
     /// Bytes of the file that hold something: for people, so a record that can't be one counts as none.
@@ -188,23 +189,6 @@ impl Segment {
         debug_assert!(extents.is_ok(), "records are checked before they are kept");
         extents.map_or(0, |extents| extents.iter().map(|used| used.bytes).sum())
     }
-}
-
-/// The dictionaries of an array and its children, in the order of the fields.
-fn dictionaries_of<'a>(array: &'a ArrayData, found: &mut Vec<&'a ArrayData>) {
-    match array.data_type() {
-        DataType::Dictionary(..) => found.extend(array.child_data().first()),
-        _ => array.child_data().iter().for_each(|child| dictionaries_of(child, found)),
-    }
-}
-
-fn advance(place: &AtomicU64, array: &ArrayData) -> Result<()> {
-    let (from, to) = (place.load(Ordering::Acquire) as usize, array.len());
-    if from < to {
-        validate::check(&slice(array, from, to - from))?;
-        place.fetch_max(to as u64, Ordering::AcqRel);
-    }
-    Ok(())
 }
 
 /// The Schema message's metadata, and where the header begins; `None` where nothing of ours follows the schema.

@@ -17,10 +17,11 @@ use arrow_schema::{Schema, SchemaRef};
 use super::chain::{Chain, open_dense};
 use super::segment::Segment;
 use super::{chain, segment};
+use crate::array::Unchecked;
 use crate::dataset::order::has_order;
 use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Ipc, Options, Validate};
+use crate::ipc::{Ipc, Options};
 use crate::map::{Look, guard};
 use crate::table::format::{Page, Record, SORTED_BY};
 
@@ -38,8 +39,8 @@ struct Table {
 struct Snapshot {
     segment: Arc<Segment>,
     record: Record,
-    columns: Box<[OnceLock<ArrayData>]>,
-    checked: Box<[OnceLock<()>]>,
+    columns: Box<[OnceLock<Unchecked>]>,
+    checked: Box<[OnceLock<ArrayData>]>,
 }
 
 impl Snapshot {
@@ -50,7 +51,7 @@ impl Snapshot {
         Snapshot { segment, record, columns, checked }
     }
 
-    fn column(&self, column: usize) -> Result<&ArrayData> {
+    fn column(&self, column: usize) -> Result<&Unchecked> {
         let missing = || Error::argument(format!("there is no column {column}"));
         let place = self.columns.get(column).ok_or_else(missing)?;
         match place.get() {
@@ -62,17 +63,15 @@ impl Snapshot {
         }
     }
 
-    fn check(&self, column: usize) -> Result<()> {
-        let array = self.column(column)?;
-        if let Some(place) = self.checked.get(column)
-            && place.get().is_none()
-        {
-            let name = self.segment.plan.columns[column].field.name();
-            let checked = self.segment.check(column, array);
-            checked.map_err(|e| e.context(format_args!("column '{name}'")).at(self.segment.path()))?;
-            place.get_or_init(|| ());
+    fn checked(&self, column: usize) -> Result<&ArrayData> {
+        if let Some(array) = self.checked.get(column).and_then(OnceLock::get) {
+            return Ok(array);
         }
-        Ok(())
+        let array = self.column(column)?.clone();
+        let name = self.segment.plan.columns[column].field.name();
+        let checked = self.segment.checked(column, array, &self.record);
+        let checked = checked.map_err(|e| e.context(format_args!("column '{name}'")).at(self.segment.path()))?;
+        Ok(self.checked[column].get_or_init(|| checked))
     }
 }
 
@@ -268,17 +267,17 @@ impl Entry {
         Ok(())
     }
 
-    fn column(&self, table: &Table, column: usize) -> Result<&ArrayData> {
+    fn column(&self, table: &Table, column: usize) -> Result<&Unchecked> {
         match self.open(table)? {
             Opened::Growable(snapshot) => snapshot.column(column),
             Opened::Dense(ipc) => ipc.column(0, column),
         }
     }
 
-    fn check_column(&self, table: &Table, column: usize) -> Result<()> {
+    fn checked(&self, table: &Table, column: usize) -> Result<&ArrayData> {
         match self.open(table)? {
-            Opened::Growable(snapshot) => snapshot.check(column),
-            Opened::Dense(ipc) => ipc.check(0, column),
+            Opened::Growable(snapshot) => snapshot.checked(column),
+            Opened::Dense(ipc) => ipc.checked(0, column),
         }
     }
 }
@@ -339,19 +338,12 @@ impl Source for History {
         self.locate_by_len(back)
     }
 
-    fn column(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
         self.entry(batch)?.column(&self.table, column)
     }
 
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        if self.table.options.validate != Validate::None {
-            self.check(batch, column)?;
-        }
-        self.column(batch, column)
-    }
-
-    fn check(&self, batch: usize, column: usize) -> Result<()> {
-        self.entry(batch)?.check_column(&self.table, column)
+        self.entry(batch)?.checked(&self.table, column)
     }
 
     fn footprint(&self) -> Footprint {
@@ -430,19 +422,12 @@ impl Source for Live {
         Ok(row.map(|row| (0, row as usize)))
     }
 
-    fn column(&self, _batch: usize, column: usize) -> Result<&ArrayData> {
+    fn column(&self, _batch: usize, column: usize) -> Result<&Unchecked> {
         self.snapshot.column(column)
     }
 
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        if self.table.options.validate != Validate::None {
-            self.check(batch, column)?;
-        }
-        self.column(batch, column)
-    }
-
-    fn check(&self, _batch: usize, column: usize) -> Result<()> {
-        self.snapshot.check(column)
+    fn checked(&self, _batch: usize, column: usize) -> Result<&ArrayData> {
+        self.snapshot.checked(column)
     }
 
     fn footprint(&self) -> Footprint {

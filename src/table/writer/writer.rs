@@ -14,8 +14,8 @@ use crate::dataset::{Dataset, Key, order, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, Look, Medium, boot_id, guard, remote, remove_parts};
 use crate::rows::{Entries, Incoming, Mark, Place, Plan, PlanDictionary, arrays_of};
-use crate::table::format::{SEGMENT_ROWS, SORTED_BY};
-use crate::table::reader::{Chain, chain, dropped, first_row, segment, setting, table};
+use crate::table::format::{Record, SEGMENT_ROWS, SORTED_BY};
+use crate::table::reader::{Chain, Segment, chain, dropped, first_row, recount, segment, setting, table};
 
 /// Rows of a table's first segment; each next one has room for twice as many.
 const FIRST_ROWS: u64 = 64 << 10;
@@ -637,6 +637,22 @@ pub(in crate::table) fn first_segment(
     Growing::create(medium, path, plan, shape, false)
 }
 
+/// Whether the counters of the commit to go on from are those of its values: rows that are written behind too small a
+/// count would be written over committed ones.
+fn check_counters(segment: &Segment, record: &Record) -> Result<()> {
+    match recount(segment, &record.counters).into_iter().next() {
+        None => Ok(()),
+        Some((at, wrong)) => {
+            let message = format!(
+                "the record of commit {} does not fit its rows: byte {at}: {wrong}; let `arrowwood check --repair` keep \
+                 what is good",
+                record.sequence
+            );
+            Err(Error::invalid(message).at(segment.path()))
+        }
+    }
+}
+
 /// The segment to go on with, and how many rows were lost.
 fn live_segment(
     path: &Path,
@@ -646,6 +662,7 @@ fn live_segment(
     options: &WriterOptions,
 ) -> Result<(Growing, u64)> {
     if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
+        check_counters(segment, record)?;
         let end = segment.header.first_row + record.rows();
         let dropped = dropped(segment, record)?.max(chain.lost_end.saturating_sub(end));
         let mut live = Growing::open(&options.medium, segment.path(), plan, segment.header.clone(), record)?;

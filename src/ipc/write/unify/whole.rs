@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 
 use super::canonical::{Budget, are_copies, place, spell};
+use crate::array::Unchecked;
 use crate::array::gather::{Pick, gather};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::Node;
@@ -183,7 +184,7 @@ impl Whole {
 
     /// Puts the values together, each source's as `renumber` has them: with the whole dictionaries inside, where there are
     /// some. No more is copied than was spelled, and so within the budget.
-    pub(super) fn finish(&mut self, node: &Node, renumber: impl FnMut(&ArrayData) -> Result<ArrayData>) -> Result<()> {
+    pub(super) fn finish(&mut self, node: &Node, renumber: impl FnMut(&ArrayData) -> Result<Unchecked>) -> Result<()> {
         if self.sources.is_empty() || self.finished.is_some() {
             return Ok(());
         }
@@ -192,8 +193,8 @@ impl Whole {
             return Ok(());
         }
         let sources = self.sources.iter().map(|source| &source.values).map(renumber).collect::<Result<Vec<_>>>()?;
-        let from: Vec<&ArrayData> = sources.iter().collect();
-        let values = gather(node.data_type(), &from, &self.origins)?;
+        let from: Vec<&Unchecked> = sources.iter().collect();
+        let values = gather(node.data_type(), &from, &self.origins)?.checked(&[])?;
         self.finished = Some(self.sources.len());
         self.by_place.insert(place(&values), self.sources.len());
         self.sources.push(Source { values, places: None });

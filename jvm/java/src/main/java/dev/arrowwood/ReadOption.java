@@ -4,8 +4,6 @@ package dev.arrowwood;
 public enum ReadOption {
     /** Check all values when opening. */
     VALIDATE_ALL,
-    /** Check no values: the caller vouches for them. */
-    VALIDATE_NONE,
     /** Read everything into memory first, which is safe even if other processes rewrite the file. */
     COPY,
     /** Throw {@link Failure.CopyNeeded}, which names the buffer, instead of copying. */
@@ -20,7 +18,6 @@ public enum ReadOption {
         for (ReadOption option : options) {
             switch (option) {
                 case VALIDATE_ALL -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 8, 1);
-                case VALIDATE_NONE -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 8, 2);
                 case COPY -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 12, 1);
                 case STRICT -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 16, 1);
                 case PARTIAL -> struct.set(java.lang.foreign.ValueLayout.JAVA_INT, 20, 1);

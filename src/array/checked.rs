@@ -1,0 +1,368 @@
+//! From arrays whose values may be anything to those that are trusted: by checking them, once.
+#![allow(unsafe_code)]
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use arrow_data::{ArrayData, ArrayDataBuilder};
+use arrow_schema::{DataType, Fields, UnionMode};
+
+use super::unchecked::Unchecked;
+use super::validate;
+use crate::error::{Error, Result};
+use crate::types::layout;
+use crate::types::layout::children;
+
+impl Unchecked {
+    /// The array, once all that is wrong with it would have been found: buffers and children that are too few or too
+    /// short, and values. Dictionaries that are `known`, which are the same rows of the same memory as one that was
+    /// checked, are not checked again.
+    ///
+    /// # Errors
+    /// `InvalidData`, naming the row and what was expected.
+    pub(crate) fn checked(self, known: &[&ArrayData]) -> Result<ArrayData> {
+        check_all(&self, known)?;
+        // SAFETY: checked just above; bitmaps that are left out have no nulls then.
+        Ok(unsafe { self.without_idle_bitmaps().assume_checked() })
+    }
+
+    /// The array with its values as they are, once all that is wrong with its structure would have been found: buffers and
+    /// children that are too few or too short, its dictionaries' among them.
+    ///
+    /// # Safety
+    /// Whoever gets it must bound each access that goes by one of its values.
+    ///
+    /// # Errors
+    /// `InvalidData`, naming what was expected.
+    pub(crate) unsafe fn structure_checked(self) -> Result<ArrayData> {
+        check_structure(&self)?;
+        check_structure_of_dictionaries(&self)?;
+        // SAFETY: that the values may be anything is what the caller answers for.
+        Ok(unsafe { self.without_idle_bitmaps().assume_checked() })
+    }
+
+    /// Checks what [`Unchecked::checked`] does.
+    pub(crate) fn check(&self, known: &[&ArrayData]) -> Result<()> {
+        check_all(self, known)
+    }
+}
+
+fn check_all(array: &Unchecked, known: &[&ArrayData]) -> Result<()> {
+    check_structure(array)?;
+    validate::check(array)?;
+    check_dictionaries(array, known)
+}
+
+/// Checks the dictionaries in an array that are not known.
+fn check_dictionaries(array: &Unchecked, known: &[&ArrayData]) -> Result<()> {
+    let DataType::Dictionary(..) = array.data_type() else {
+        return array.child_data().iter().try_for_each(|child| check_dictionaries(child, known));
+    };
+    let is_known = |values: &Unchecked| known.iter().any(|known| values.is_same(Unchecked::of(known)));
+    let mut unknown = array.child_data().iter().filter(|values| !is_known(values));
+    unknown.try_for_each(|values| check_all(values, known).map_err(|e| e.context("its dictionary")))
+}
+
+/// Checks the structure of the dictionaries in an array.
+fn check_structure_of_dictionaries(array: &Unchecked) -> Result<()> {
+    let is_coded = matches!(array.data_type(), DataType::Dictionary(..));
+    array.child_data().iter().try_for_each(|child| {
+        if is_coded {
+            check_structure(child).map_err(|e| e.context("its dictionary"))?;
+        }
+        check_structure_of_dictionaries(child)
+    })
+}
+
+/// Checks that an array has the buffers and children of its type, each long enough for its rows: what can be said
+/// without a look at them.
+fn check_structure(array: &Unchecked) -> Result<()> {
+    let end = array.offset().checked_add(array.len()).ok_or_else(|| wrong(array, "more rows than can be counted"))?;
+    let layout = layout(array.data_type());
+    let roles = layout.value_roles();
+    let buffers = array.buffers();
+    let mut expected = 0;
+    for (number, role) in roles.enumerate() {
+        let needed = role.bytes_for(end);
+        let len = buffers.get(number).map(|buffer| buffer.len());
+        if needed.is_none() || len.is_none_or(|len| Some(len) < needed) {
+            return Err(wrong(array, format_args!("a buffer of {len:?} bytes, expected {needed:?} at least")));
+        }
+        expected += 1;
+    }
+    if buffers.len() != expected && !(layout.variadic && buffers.len() > expected) {
+        return Err(wrong(array, format_args!("{} buffers, expected {expected}", buffers.len())));
+    }
+    if array.nulls().is_some_and(|nulls| nulls.len() != array.len() || !layout.has_validity()) {
+        return Err(wrong(array, "a validity bitmap of another length, or none expected"));
+    }
+    check_children(array, end)?;
+    match array.data_type() {
+        DataType::Dictionary(..) => Ok(()),
+        _ => array.child_data().iter().try_for_each(check_structure),
+    }
+}
+
+/// Checks the types of the children, and their lengths as far as they follow from `end`, the row behind the array's last.
+fn check_children(array: &Unchecked, end: usize) -> Result<()> {
+    let own = array.child_data();
+    let is_coded = matches!(array.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..));
+    if own.is_empty() && !is_coded && !array.data_type().is_nested() {
+        return Ok(());
+    }
+    let fields = children(array.data_type());
+    let mut types = fields.iter().map(|field| field.data_type());
+    let dictionary = match array.data_type() {
+        DataType::Dictionary(_, values) => Some(&**values),
+        _ => None,
+    };
+    let count = fields.len() + usize::from(dictionary.is_some());
+    if own.len() != count || !own.iter().all(|child| types.next().or(dictionary) == Some(child.data_type())) {
+        return Err(wrong(array, "children of other types than its own says"));
+    }
+    let least = match array.data_type() {
+        DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(end),
+        DataType::FixedSizeList(_, size) => usize::try_from(*size).ok().and_then(|size| end.checked_mul(size)),
+        DataType::RunEndEncoded(..) => own.iter().map(Unchecked::len).max(),
+        _ => Some(0),
+    };
+    if least.is_some_and(|least| own.iter().all(|child| child.len() >= least)) {
+        Ok(())
+    } else {
+        Err(wrong(array, format_args!("a child of fewer rows than {least:?}")))
+    }
+}
+
+fn wrong(array: &Unchecked, what: impl std::fmt::Display) -> Error {
+    Error::invalid(format!("{} of {} rows: {what}", array.data_type(), array.len()))
+}
+
+/// Columns side by side as a struct without nulls: each was checked by itself, and nothing else is to be checked.
+///
+/// # Errors
+/// `InvalidArgument` where they are not of the fields' types, or not of `len` rows.
+pub(crate) fn struct_of(fields: &Fields, len: usize, columns: Vec<ArrayData>) -> Result<ArrayData> {
+    let fits = |(field, column): (&arrow_schema::FieldRef, &ArrayData)| {
+        field.data_type() == column.data_type() && column.len() == len
+    };
+    if columns.len() != fields.len() || !fields.iter().zip(&columns).all(fits) {
+        return Err(Error::argument(format!("columns that are not those of a table of {len} rows")));
+    }
+    let builder = ArrayDataBuilder::new(DataType::Struct(fields.clone())).len(len).child_data(columns);
+    // SAFETY: a struct without nulls has nothing but its children, of the right types and length as seen above.
+    Ok(unsafe { builder.build_unchecked() })
+}
+
+/// An array that is checked when somebody asks for it as one that is trusted, once.
+#[derive(Debug)]
+pub(crate) struct CheckedOnce {
+    array: Unchecked,
+    is_checked: OnceLock<()>,
+}
+
+impl CheckedOnce {
+    /// Of an array without bitmaps where no rows are said to be null; those of others are left out.
+    pub(crate) fn new(array: Unchecked) -> CheckedOnce {
+        let array = array.without_idle_bitmaps();
+        CheckedOnce { array, is_checked: OnceLock::new() }
+    }
+
+    /// The array, values not checked.
+    #[inline]
+    pub(crate) fn unchecked(&self) -> &Unchecked {
+        &self.array
+    }
+
+    /// The array, values checked. `dictionaries` has those of its dictionaries that were checked before.
+    #[inline]
+    pub(crate) fn checked(&self, dictionaries: impl FnOnce() -> Result<Vec<ArrayData>>) -> Result<&ArrayData> {
+        if self.is_checked.get().is_none() {
+            let known = dictionaries()?;
+            self.array.check(&known.iter().collect::<Vec<_>>())?;
+            self.is_checked.get_or_init(|| ());
+        }
+        // SAFETY: checked just above, or before: nothing but that sets the mark, and the array is never another.
+        Ok(unsafe { self.array.assume_checked_ref() })
+    }
+}
+
+/// How far a column that grows has been checked: arrays of it lie over the same bytes, and each has the rows of the one
+/// before and more behind them, so that only those are looked at.
+#[derive(Debug, Default)]
+pub(crate) struct CheckedUpTo(Mutex<Done>);
+
+/// What was checked.
+#[derive(Debug, Default)]
+struct Done {
+    rows: usize,
+    /// Where the parts of the array lie that was checked last, and how long they are.
+    extents: Vec<Extent>,
+    /// The nulls among these rows, of each array whose rows go with the column's.
+    nulls: Vec<usize>,
+}
+
+/// A buffer by its address, or the rows of an array: what may only become longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    start: usize,
+    len: usize,
+}
+
+impl CheckedUpTo {
+    /// The array, values checked; all of it where it does not go on where the one before ended.
+    ///
+    /// That the rows which were checked are what they were is the contract of [`open`](crate::open()): what was committed
+    /// never changes.
+    pub(crate) fn checked(&self, array: Unchecked, known: &[&ArrayData]) -> Result<ArrayData> {
+        check_structure(&array)?;
+        let mut extents = Vec::new();
+        add_extents(&array, &mut extents);
+        let mut done = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let goes_on = |(old, new): (&Extent, &Extent)| old.start == new.start && old.len <= new.len;
+        let is_longer = done.extents.len() == extents.len() && done.extents.iter().zip(&extents).all(goes_on);
+        if !is_longer {
+            *done = Done::default();
+        }
+        let (from, to) = (done.rows, array.len());
+        debug_assert!(from <= to, "rows are among what becomes longer");
+        let mut nulls = Vec::with_capacity(done.nulls.len());
+        count_nulls(&array, from, &mut done.nulls.iter().copied(), &mut nulls)?;
+        if from < to || !is_longer {
+            validate::check(&array.slice(from, to - from))?;
+        }
+        *done = Done { rows: to, extents, nulls };
+        drop(done);
+        check_dictionaries(&array, known)?;
+        // SAFETY: structure, dictionaries and counts of nulls are checked above. Values are checked from row `from` on; those
+        // before were when they were rows of an array over the same bytes, which no buffer or child was longer than, so
+        // that what they point to is inside of these as well. Bitmaps that are left out have no nulls then.
+        Ok(unsafe { array.without_idle_bitmaps().assume_checked() })
+    }
+}
+
+fn add_extents(array: &Unchecked, into: &mut Vec<Extent>) {
+    into.push(Extent { start: array.offset(), len: array.len() });
+    // A bitmap is as long as its array; another one is another array.
+    into.push(Extent { start: array.nulls().map_or(0, |nulls| nulls.bits().values().as_ptr() as usize), len: 0 });
+    into.extend(array.buffers().iter().map(|buffer| Extent { start: buffer.as_ptr() as usize, len: buffer.len() }));
+    array.child_data().iter().for_each(|child| add_extents(child, into));
+}
+
+/// Counts the nulls from row `from` on, and adds those that are known of the rows before: of the array, and of its
+/// children whose rows go with its own. The other children are checked as a whole.
+fn count_nulls(
+    array: &Unchecked,
+    from: usize,
+    known: &mut impl Iterator<Item = usize>,
+    into: &mut Vec<usize>,
+) -> Result<()> {
+    let before = known.next().unwrap_or(0);
+    let mut count = 0;
+    if let Some(nulls) = array.nulls() {
+        let rest = nulls.bits().slice(from, array.len() - from);
+        count = before + rest.len() - rest.count_set_bits();
+        validate::check_declared(nulls, count)?;
+    }
+    into.push(count);
+    let factor = match array.data_type() {
+        DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => 1,
+        DataType::FixedSizeList(_, size) => usize::try_from(*size).unwrap_or(0),
+        _ => return Ok(()),
+    };
+    // Children of the rows before the array's first are not its own: such arrays have an offset of 0 here.
+    let start = (array.offset() + from) * factor;
+    array.child_data().iter().try_for_each(|child| count_nulls(child, start.min(child.len()), known, into))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Array, StringArray, StringViewArray};
+    use arrow_buffer::Buffer;
+
+    use super::super::unchecked::Parts;
+    use super::*;
+
+    fn int64(len: usize, bytes: usize, validity: Option<(&[u8], usize)>) -> Unchecked {
+        let validity = validity.map(|(bits, nulls)| (Buffer::from_slice_ref(bits), nulls));
+        let buffers = vec![Buffer::from_vec(vec![0u8; bytes])];
+        Parts { data_type: DataType::Int64, len, validity, buffers, children: Vec::new() }.assemble()
+    }
+
+    #[test]
+    fn arrays_of_too_little_are_not_trusted() {
+        assert!(int64(3, 24, None).checked(&[]).is_ok());
+        assert!(int64(3, 23, None).checked(&[]).is_err());
+        let no_buffers = Parts { buffers: Vec::new(), ..parts_of(int64(3, 24, None)) };
+        assert!(no_buffers.assemble().checked(&[]).is_err());
+        let item = std::sync::Arc::new(arrow_schema::Field::new("item", DataType::Int64, true));
+        let lists = |children: Vec<Unchecked>, size: i32| {
+            let data_type = DataType::FixedSizeList(item.clone(), size);
+            Parts { data_type, len: 2, validity: None, buffers: Vec::new(), children }.assemble().checked(&[])
+        };
+        assert!(lists(vec![int64(6, 48, None)], 3).is_ok());
+        assert!(lists(vec![int64(5, 48, None)], 3).is_err());
+        assert!(lists(vec![int64(6, 40, None)], 3).is_err());
+        assert!(lists(vec![Unchecked::from(StringArray::from(vec!["a"; 6]).to_data())], 3).is_err());
+        assert!(lists(Vec::new(), 0).is_err());
+        let data_type = DataType::Dictionary(Box::new(DataType::Int64), Box::new(DataType::Utf8));
+        let without_values = Parts { data_type, ..parts_of(int64(3, 24, None)) };
+        assert!(without_values.assemble().checked(&[]).is_err());
+    }
+
+    fn parts_of(array: Unchecked) -> Parts {
+        let (data_type, len) = (array.data_type().clone(), array.len());
+        Parts { data_type, len, validity: None, buffers: array.buffers().to_vec(), children: Vec::new() }
+    }
+
+    #[test]
+    fn counts_of_nulls_are_those_of_the_bitmap() {
+        assert_eq!(int64(3, 24, Some((&[0b101], 1))).checked(&[]).unwrap().null_count(), 1);
+        assert!(int64(3, 24, Some((&[0b101], 2))).checked(&[]).is_err());
+        // None are declared, and the bitmap has one; or has none, and is left out.
+        let hidden = int64(3, 24, Some((&[0b101], 0)));
+        assert!(hidden.is_null(1) && hidden.clone().checked(&[]).is_err());
+        assert!(CheckedUpTo::default().checked(hidden, &[]).is_err());
+        assert!(int64(3, 24, Some((&[0b111], 0))).checked(&[]).unwrap().nulls().is_none());
+        let up_to = CheckedUpTo::default();
+        assert!(up_to.checked(int64(3, 24, Some((&[0b111], 0))), &[]).unwrap().nulls().is_none());
+    }
+
+    #[test]
+    fn known_dictionaries_are_those_that_were_checked() {
+        let (good, twin) = (StringArray::from(vec!["a", "b"]).to_data(), StringArray::from(vec!["a", "b"]).to_data());
+        let bad = Unchecked::from(good.clone());
+        let bad = Parts { buffers: vec![bad.buffers()[0].clone(), Buffer::from_slice_ref([0xff; 2])], ..parts_of(bad) };
+        let keys = |values: Unchecked| {
+            let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+            let buffers = vec![Buffer::from_slice_ref([1u8, 0])];
+            Parts { data_type, len: 2, validity: None, buffers, children: vec![values] }.assemble()
+        };
+        assert!(keys(good.clone().into()).checked(&[&good]).is_ok());
+        assert!(keys(twin.into()).checked(&[&good]).is_ok());
+        assert!(keys(bad.assemble()).checked(&[&good]).is_err());
+    }
+
+    /// The first rows of an array over memory that grows.
+    fn first(views: &Buffer, data: &Buffer, rows: usize, bytes: usize) -> Unchecked {
+        let buffers = vec![views.slice_with_length(0, 16 * rows), data.slice_with_length(0, bytes)];
+        Parts { data_type: DataType::Utf8View, len: rows, validity: None, buffers, children: Vec::new() }.assemble()
+    }
+
+    #[test]
+    fn what_was_checked_holds_only_while_nothing_becomes_shorter() {
+        let texts = ["a text that is long enough", "another one that is long", "and a third of that length"];
+        let whole = StringViewArray::from_iter_values(texts).to_data();
+        let (views, data) = (&whole.buffers()[0], &whole.buffers()[1]);
+        let ends: Vec<usize> = texts.iter().scan(0, |end, text| (*end += text.len(), Some(*end)).1).collect();
+        let up_to = CheckedUpTo::default();
+        for rows in [1, 2, 2, 1, 3] {
+            assert_eq!(up_to.checked(first(views, data, rows, ends[rows - 1]), &[]).unwrap().len(), rows);
+        }
+        // A row more or less, and fewer bytes than the rows before point to.
+        let up_to = CheckedUpTo::default();
+        up_to.checked(first(views, data, 2, ends[1]), &[]).unwrap();
+        assert!(up_to.checked(first(views, data, 3, ends[0]), &[]).is_err());
+        assert!(up_to.checked(first(views, data, 1, ends[0] - 1), &[]).is_err());
+        assert!(up_to.checked(first(views, data, 2, ends[0]), &[]).is_err());
+        assert!(up_to.checked(first(views, data, 3, ends[2]), &[]).is_ok());
+    }
+}

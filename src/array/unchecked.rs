@@ -1,0 +1,277 @@
+//! [`Unchecked`]: an array whose values may be anything.
+//!
+//! What comes out of a file is an array as soon as its buffers have been found. What stands in them (offsets, keys, text,
+//! counts of nulls) was written by somebody else, and code that trusts it reads outside of its memory: all of arrow-rs, and
+//! whoever gets the array by the C data interface. An [`ArrayData`] is trusted, so what nobody has checked is no
+//! `ArrayData`, but this. Its bytes can be looked at, each load bounded (`value`), and `checked` makes an `ArrayData` of
+//! it: there is no other way from one to the other without `unsafe`.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::{ArrayData, ArrayDataBuilder};
+use arrow_schema::{DataType, UnionMode};
+
+use super::buffer;
+use crate::types::layout;
+
+/// An array whose values may be anything.
+#[derive(Clone, Debug)]
+#[repr(transparent)]
+pub(crate) struct Unchecked(ArrayData);
+
+/// Which rows of an array are null, as its bitmap says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Validity<'a>(&'a NullBuffer);
+
+/// The count of nulls of a bitmap that is kept although none are declared: arrow-rs drops one with a count of 0. No array
+/// that is trusted has one.
+const IDLE: usize = usize::MAX;
+
+impl Unchecked {
+    /// An array that is checked, as one that may be anything.
+    #[inline]
+    pub(crate) fn of(array: &ArrayData) -> &Unchecked {
+        // SAFETY: the type is transparent, so both references are to the same thing; it is borrowed for as long.
+        unsafe { &*std::ptr::from_ref(array).cast::<Unchecked>() }
+    }
+
+    fn of_all(arrays: &[ArrayData]) -> &[Unchecked] {
+        let start = arrays.as_ptr().cast::<Unchecked>();
+        // SAFETY: the type is transparent, so both slices have the same elements; they are borrowed for as long.
+        unsafe { std::slice::from_raw_parts(start, arrays.len()) }
+    }
+
+    /// No rows.
+    pub(crate) fn empty(data_type: &DataType) -> Unchecked {
+        Unchecked(ArrayData::new_empty(data_type))
+    }
+
+    #[inline]
+    pub(crate) fn data_type(&self) -> &DataType {
+        self.0.data_type()
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn offset(&self) -> usize {
+        self.0.offset()
+    }
+
+    #[inline]
+    pub(crate) fn buffers(&self) -> &[Buffer] {
+        self.0.buffers()
+    }
+
+    #[inline]
+    pub(crate) fn child_data(&self) -> &[Unchecked] {
+        Unchecked::of_all(self.0.child_data())
+    }
+
+    #[inline]
+    pub(crate) fn nulls(&self) -> Option<Validity<'_>> {
+        self.0.nulls().map(Validity)
+    }
+
+    /// Whether row `row` is null; true of none past the end.
+    #[inline]
+    pub(crate) fn is_null(&self, row: usize) -> bool {
+        self.nulls().is_some_and(|nulls| row < nulls.len() && nulls.is_null(row))
+    }
+
+    /// Rows `start .. start + len`, which are inside, sharing the buffers; see [`slice`](buffer::slice).
+    pub(crate) fn slice(&self, start: usize, len: usize) -> Unchecked {
+        Unchecked(buffer::slice(&self.0, start, len))
+    }
+
+    /// Whether there are bitmaps in it although no rows are said to be null.
+    pub(super) fn has_idle_bitmaps(&self) -> bool {
+        self.nulls().is_some_and(Validity::is_idle) || self.child_data().iter().any(Unchecked::has_idle_bitmaps)
+    }
+
+    /// The array without bitmaps of which no rows are said to be null.
+    pub(super) fn without_idle_bitmaps(self) -> Unchecked {
+        if !self.has_idle_bitmaps() {
+            return self;
+        }
+        let nulls = self.0.nulls().filter(|nulls| !Validity(nulls).is_idle()).cloned();
+        let children = self.child_data().iter().cloned().map(|child| child.without_idle_bitmaps().0).collect();
+        let builder = ArrayDataBuilder::new(self.data_type().clone()).len(self.len()).offset(self.offset());
+        let builder = builder.buffers(self.buffers().to_vec()).nulls(nulls).child_data(children);
+        // SAFETY: what the builder leaves unlooked at is what an `Unchecked` may be.
+        Unchecked(unsafe { builder.build_unchecked() })
+    }
+
+    /// Whether the other array is the same rows of the same memory, of the same type.
+    pub(crate) fn is_same(&self, other: &Unchecked) -> bool {
+        let nulls = |array: &Unchecked| array.0.nulls().map(|n| (n.buffer().as_ptr(), n.offset(), n.null_count()));
+        let is_same_buffer = |(a, b): (&Buffer, &Buffer)| a.as_ptr() == b.as_ptr() && a.len() == b.len();
+        std::ptr::eq(self, other)
+            || self.len() == other.len()
+                && self.offset() == other.offset()
+                && nulls(self) == nulls(other)
+                && self.data_type() == other.data_type()
+                && self.buffers().len() == other.buffers().len()
+                && self.buffers().iter().zip(other.buffers()).all(is_same_buffer)
+                && self.child_data().len() == other.child_data().len()
+                && self.child_data().iter().zip(other.child_data()).all(|(a, b)| a.is_same(b))
+    }
+
+    /// The array as one that is trusted.
+    ///
+    /// # Safety
+    /// Its values are those of an array of its type, counts of nulls among them: what `checked` would find. That is so where
+    /// all of its buffers were written by code that makes such arrays of others which were checked.
+    pub(crate) unsafe fn assume_checked(self) -> ArrayData {
+        debug_assert!(!self.has_idle_bitmaps(), "bitmaps without a count");
+        self.0
+    }
+
+    /// As [`Unchecked::assume_checked`].
+    ///
+    /// # Safety
+    /// The same.
+    pub(super) unsafe fn assume_checked_ref(&self) -> &ArrayData {
+        debug_assert!(!self.has_idle_bitmaps(), "bitmaps without a count");
+        &self.0
+    }
+}
+
+impl From<ArrayData> for Unchecked {
+    fn from(array: ArrayData) -> Unchecked {
+        Unchecked(array)
+    }
+}
+
+impl AsRef<Unchecked> for Unchecked {
+    #[inline]
+    fn as_ref(&self) -> &Unchecked {
+        self
+    }
+}
+
+impl AsRef<Unchecked> for ArrayData {
+    #[inline]
+    fn as_ref(&self) -> &Unchecked {
+        Unchecked::of(self)
+    }
+}
+
+impl<'a> Validity<'a> {
+    /// The number of rows.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    pub(crate) fn is_null(self, row: usize) -> bool {
+        self.0.is_null(row)
+    }
+
+    #[inline]
+    pub(crate) fn is_valid(self, row: usize) -> bool {
+        self.0.is_valid(row)
+    }
+
+    /// How many rows are said to be null.
+    pub(crate) fn declared(self) -> usize {
+        if self.is_idle() { 0 } else { self.0.null_count() }
+    }
+
+    /// Whether there is a bitmap although no row is said to be null.
+    pub(super) fn is_idle(self) -> bool {
+        self.0.null_count() == IDLE
+    }
+
+    /// A bit for each row, set where it is not null.
+    pub(crate) fn bits(self) -> &'a BooleanBuffer {
+        self.0.inner()
+    }
+}
+
+/// The parts of an array, before they are put together.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub data_type: DataType,
+    pub len: usize,
+    /// Validity bitmap, with a bit for each row, and null count; a bitmap with a count of 0 is looked at all the same.
+    pub validity: Option<(Buffer, usize)>,
+    pub buffers: Vec<Buffer>,
+    pub children: Vec<Unchecked>,
+}
+
+impl Parts {
+    /// Puts the array together. Nothing is looked at but the length of the bitmap.
+    pub(crate) fn assemble(self) -> Unchecked {
+        let nulls = self.validity.map(|(bits, count)| {
+            let bits = BooleanBuffer::new(bits, 0, self.len);
+            let count = if count == 0 { IDLE } else { count };
+            // SAFETY: a wrong count is a value like others that nobody has checked: `checked` compares it with the bitmap.
+            unsafe { NullBuffer::new_unchecked(bits, count) }
+        });
+        let children = self.children.into_iter().map(|child| child.0).collect();
+        let builder = ArrayDataBuilder::new(self.data_type).len(self.len).nulls(nulls).buffers(self.buffers);
+        // SAFETY: what the builder leaves unlooked at is what an `Unchecked` may be.
+        Unchecked(unsafe { builder.child_data(children).build_unchecked() })
+    }
+}
+
+/// The bytes that rows `rows` of `array` take in its buffers and its children's, dictionaries apart.
+pub(crate) fn bytes_of(array: &Unchecked, rows: Range<usize>) -> u64 {
+    let count = rows.len();
+    let validity = if array.nulls().is_some_and(|nulls| nulls.declared() > 0) { count.div_ceil(8) } else { 0 };
+    let roles = layout(array.data_type());
+    let own: usize = roles.value_roles().filter_map(|role| role.bytes_for(count)).sum();
+    (validity + own) as u64 + nested_bytes(array, rows)
+}
+
+fn nested_bytes(array: &Unchecked, rows: Range<usize>) -> u64 {
+    let at = |row: usize| array.offset() + row;
+    let child = |number: usize, rows: Range<usize>| {
+        array.child_data().get(number).map_or(0, |c| bytes_of(c, rows.start.min(c.len())..rows.end.min(c.len())))
+    };
+    let all = |shift: usize| {
+        (0..array.child_data().len()).map(|n| child(n, rows.start + shift..rows.end + shift)).sum::<u64>()
+    };
+    let whole = || array.child_data().iter().map(|child| bytes_of(child, 0..child.len())).sum::<u64>();
+    match array.data_type() {
+        DataType::Utf8 | DataType::Binary => span::<4>(array, rows.start, rows.end).len() as u64,
+        DataType::LargeUtf8 | DataType::LargeBinary => span::<8>(array, rows.start, rows.end).len() as u64,
+        DataType::Utf8View | DataType::BinaryView => array.buffers().iter().skip(1).map(|b| b.len() as u64).sum(),
+        DataType::List(_) | DataType::Map(..) => child(0, span::<4>(array, rows.start, rows.end)),
+        DataType::LargeList(_) => child(0, span::<8>(array, rows.start, rows.end)),
+        DataType::FixedSizeList(_, size) => {
+            let size = usize::try_from(*size).unwrap_or(0);
+            child(0, at(rows.start).saturating_mul(size)..at(rows.end).saturating_mul(size))
+        }
+        DataType::Struct(_) => all(0),
+        DataType::Union(_, UnionMode::Sparse) => all(array.offset()),
+        DataType::Dictionary(..) => 0,
+        _ => whole(),
+    }
+}
+
+/// What offsets number `start` and `end` of `array` enclose; nothing where they make no sense.
+fn span<const N: usize>(array: &Unchecked, start: usize, end: usize) -> Range<usize> {
+    let offset = |row: usize| {
+        let bytes = array.buffers().first()?.get((array.offset() + row) * N..)?.first_chunk::<N>()?;
+        let mut wide = [0; 8];
+        wide[..N].copy_from_slice(bytes);
+        usize::try_from(u64::from_le_bytes(wide)).ok()
+    };
+    let most = array.child_data().first().map_or_else(|| array.buffers().get(1).map_or(0, Buffer::len), Unchecked::len);
+    match (offset(start), offset(end)) {
+        (Some(from), Some(to)) if from <= to && to <= most => from..to,
+        _ => 0..0,
+    }
+}
