@@ -109,6 +109,8 @@ torture:
 	ARROWWOOD_LIMITS=long cargo test --release --test limits -- --nocapture
 	cargo run --release --example readers
 	ARROWWOOD_CORRUPTION=all cargo test --release --test corruption -- --nocapture
+	ARROWWOOD_FORGED=all cargo test --release --config profile.release.package.arrowwood.overflow-checks=true \
+	  --config profile.release.package.arrowwood.debug-assertions=true --test hostile_table -- --nocapture
 	ARROWWOOD_POWER_RUNS=1000 ARROWWOOD_ERROR_RUNS=5 ARROWWOOD_SEEN_RUNS=200 cargo test --release --test power -- --nocapture
 	ARROWWOOD_CHANGED_ROUNDS=1000 cargo test --release --test changed -- --nocapture
 
@@ -118,8 +120,8 @@ MINUTES ?= 5
 CORPUS ?= ../shared/arrow-testing
 FUZZ_SEEDS = find $(CORPUS) -type f ! -name '*.gz' ! -name '*.md' -exec cp -n {} fuzz/corpus/$$target/ \;
 fuzz:
-	for target in ipc_open ipc_values messages csv; do \
-	  mkdir -p fuzz/corpus/$$target && if [ -d $(CORPUS) ] && [ $$target != csv ]; then $(FUZZ_SEEDS); fi; \
+	for target in ipc_open ipc_values messages csv tables; do \
+	  mkdir -p fuzz/corpus/$$target && if [ -d $(CORPUS) ] && [ $$target != csv ] && [ $$target != tables ]; then $(FUZZ_SEEDS); fi; \
 	  cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES))) -timeout=10 -rss_limit_mb=1500 || exit 1; \
 	done
 
