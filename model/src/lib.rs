@@ -78,7 +78,7 @@ impl Model {
 }
 
 impl Words for Model {
-    fn put(&self, offset: u64, bytes: &[u8]) {
+    fn store_words(&self, offset: u64, bytes: &[u8]) {
         for (raw, offset) in bytes.as_chunks::<8>().0.iter().zip((offset..).step_by(8)) {
             let value = u64::from_le_bytes(*raw);
             if self.known(offset) == value {
@@ -92,11 +92,11 @@ impl Words for Model {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.put(offset, bytes);
+        self.store_words(offset, bytes);
         Ok(())
     }
 
-    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+    fn load_words(&self, offset: u64, into: &mut [u8]) {
         for (raw, offset) in into.as_chunks_mut::<8>().0.iter_mut().zip((offset..).step_by(8)) {
             *raw = self.load(offset, Ordering::Relaxed).to_le_bytes();
         }

@@ -99,7 +99,7 @@ fn segment<K: Kind>(commits: u64, faults: Faults) -> Arc<Model> {
 
 /// Commit `sequence`, which adds a row.
 fn append<K: Kind>(model: &Model, sequence: u64) {
-    model.put(ROWS + 8 * (sequence - 1), &(100 + sequence).to_le_bytes());
+    model.store_words(ROWS + 8 * (sequence - 1), &(100 + sequence).to_le_bytes());
     commit(model, PAGE, sequence, &K::bytes(sequence));
 }
 
@@ -111,7 +111,7 @@ fn look<K: Kind>(model: &Model) -> u64 {
     assert_eq!(rows, sequence, "a record that nobody committed");
     for row in 0..rows {
         let mut value = [0; 8];
-        model.copy_out(ROWS + 8 * row, &mut value);
+        model.load_words(ROWS + 8 * row, &mut value);
         assert_eq!(u64::from_le_bytes(value), 101 + row, "row {row} is not there yet");
     }
     sequence
@@ -181,7 +181,7 @@ fn faces(faults: Faults) -> impl Fn() {
                 let face = u64::from(own.load32(TAIL));
                 for place in [footer(face), slot(face)].iter().filter(|_| face > 0) {
                     let mut bytes = [0; 8];
-                    own.copy_out(*place, &mut bytes);
+                    own.load_words(*place, &mut bytes);
                     assert_eq!(u64::from_le_bytes(bytes), face, "a face that is not there yet");
                 }
             }

@@ -14,7 +14,7 @@
 //! when that is full (mremap(2)).
 
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -47,6 +47,8 @@ pub struct GrowableBuffer {
 pub(crate) struct Memory {
     region: Region,
     touched: usize,
+    /// How many bytes were lent to the system before: until they are written to, it may take them back.
+    lent: usize,
 }
 
 impl GrowableBuffer {
@@ -71,7 +73,8 @@ impl GrowableBuffer {
     /// `Io` when there are not so many addresses.
     pub(crate) fn exact(len: usize) -> Result<GrowableBuffer> {
         let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {len} bytes"), &e);
-        let memory = if len == 0 { Memory::none() } else { Memory::take(len, len).map_err(failed)? };
+        let mut memory = if len == 0 { Memory::none() } else { Memory::take(len, len).map_err(failed)? };
+        memory.hold(0..len);
         Ok(GrowableBuffer { memory, len })
     }
 
@@ -116,9 +119,9 @@ impl GrowableBuffer {
     /// `Io` when there is no memory for them.
     #[inline]
     pub fn extend_from_slice(&mut self, bytes: &[u8]) -> Result<()> {
-        if !self.memory.region.try_copy_in(self.len, bytes) {
+        if !self.memory.region.try_write(self.len, bytes) {
             self.reserve(bytes.len())?;
-            self.memory.region.copy_in(self.len, bytes);
+            self.write_at(self.len, bytes)?;
         }
         self.len += bytes.len();
         Ok(())
@@ -141,9 +144,9 @@ impl GrowableBuffer {
     /// `InvalidArgument` behind the end, `Io` when there is no memory for them.
     #[inline]
     pub fn put(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
-        if at > self.len || !self.memory.region.try_copy_in(at, bytes) {
+        if at > self.len || !self.memory.region.try_write(at, bytes) {
             self.make_room(at, bytes.len())?;
-            self.memory.region.copy_in(at, bytes);
+            self.write_at(at, bytes)?;
         }
         self.len = self.len.max(at + bytes.len());
         Ok(())
@@ -163,6 +166,7 @@ impl GrowableBuffer {
         self.reserve(len)?;
         let before = self.len;
         self.len += len;
+        self.memory.hold(before..self.len);
         Ok(&mut self.memory.region.bytes_mut()[before..before + len])
     }
 
@@ -178,6 +182,15 @@ impl GrowableBuffer {
         memory.touched = memory.touched.max(self.len);
         let base = memory.region.base();
         (Arc::new(memory), base, self.len)
+    }
+
+    /// Writes where room was made.
+    #[cold]
+    fn write_at(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        match self.memory.region.try_write(at, bytes) {
+            true => Ok(()),
+            false => Err(Error::internal(format_args!("no room for {} bytes at byte {at} of a buffer", bytes.len()))),
+        }
     }
 
     #[cold]
@@ -196,7 +209,7 @@ impl GrowableBuffer {
             return Ok(());
         }
         let wanted = end.max(2 * capacity).checked_next_multiple_of(HUGE).unwrap_or(usize::MAX);
-        self.memory.region.extend(wanted).map_err(failed)?;
+        self.memory.region.extend(wanted, self.len).map_err(failed)?;
         RESERVED.fetch_add(self.capacity() - capacity, Ordering::Relaxed);
         self.memory.region.prefer_huge_pages(0);
         Ok(())
@@ -247,14 +260,14 @@ const KEPT: usize = 64;
 
 impl Memory {
     const fn none() -> Memory {
-        Memory { region: Region::none(), touched: 0 }
+        Memory { region: Region::none(), touched: 0, lent: 0 }
     }
 
     /// Memory for `len` bytes and, where the system has nothing against it, for `wanted`: of the pool what fits best, or
     /// new.
     fn take(len: usize, wanted: usize) -> io::Result<Memory> {
         if let Some((region, touched)) = reuse(len, wanted) {
-            return Ok(Memory { region, touched });
+            return Ok(Memory { region, touched, lent: touched });
         }
         let whole = RESERVED.load(Ordering::Relaxed).saturating_add(wanted) <= MOST && wanted > len;
         if let Some(region) = whole.then(|| Region::reserved(wanted).ok()).flatten() {
@@ -273,7 +286,14 @@ impl Memory {
 
     fn of(region: Region) -> Memory {
         RESERVED.fetch_add(region.len(), Ordering::Relaxed);
-        Memory { region, touched: 0 }
+        Memory { region, touched: 0, lent: 0 }
+    }
+
+    /// Makes bytes that are about to be borrowed, and were not written yet, stay what they are until they are.
+    fn hold(&mut self, range: Range<usize>) {
+        if range.start < self.lent {
+            self.region.hold(range.start..range.end.min(self.lent));
+        }
     }
 }
 

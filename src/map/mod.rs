@@ -318,7 +318,7 @@ impl Mapping {
         View::new(self.clone(), offset, len)
     }
 
-    /// Copies bytes that are inside the mapping out of its pages.
+    /// Copies bytes that are inside the mapping out of its pages: each aligned word of 8 in one go, in no order.
     pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
         self.0.region.copy_out(offset, into);
     }

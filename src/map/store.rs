@@ -110,7 +110,7 @@ impl Store {
         self.file.read_exact_at(into, offset)
     }
 
-    /// Stores `bytes` at `offset`, which `prepare` has made ready.
+    /// Stores `bytes` at `offset`, which `prepare` has made ready: each aligned word of 8 in one go, in no order.
     #[inline]
     pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
         self.stored(offset, bytes);
@@ -123,7 +123,7 @@ impl Store {
         let _ = self.medium.tell(Act::Store { file: self.id, offset, bytes });
     }
 
-    /// Fills `into` with the bytes from `offset` on, through the mapping.
+    /// Fills `into` with the bytes from `offset` on, through the mapping: each aligned word of 8 in one go, in no order.
     pub(crate) fn copy_out(&self, offset: u64, into: &mut [u8]) {
         self.region.copy_out(offset as usize, into);
     }

@@ -4,10 +4,11 @@
 use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Mode;
@@ -16,18 +17,24 @@ use super::guard::Registered;
 /// One contiguous range of mapped addresses.
 ///
 /// Invariant: `base` is the start of `len` bytes that mmap(2) returned and that nobody but `drop` unmaps; with
-/// `len == 0` nothing is mapped and `base` dangles.
+/// `len == 0` nothing is mapped and `base` dangles. Bytes can be stored to where `is_writable`.
+///
+/// What is mapped from a file other processes may be writing, and other mappings of this one: through `&Region` there are
+/// atomic loads and stores, and no others ([`atoms`](Region::atoms), [`word64`](Region::word64)). Memory of no file is
+/// borrowed as bytes, like a `Vec`'s: [`bytes`](Region::bytes) and [`bytes_mut`](Region::bytes_mut). Nobody does both.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<u8>,
     len: usize,
+    is_writable: bool,
     /// What the handler of faults knows of it, where it is one of files.
     known: Option<Registered>,
 }
 
 // SAFETY: a Region is an address range owned for its whole life, not tied to the thread that mapped it.
 unsafe impl Send for Region {}
-// SAFETY: all access through `&Region` is by raw copies (see `copy_out`, `copy_in`), which tolerate other writers.
+// SAFETY: through `&Region` bytes are loaded and stored atomically, or, of memory of no file, read while nobody can have
+// the `&mut Region` that it takes to write to them.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -74,7 +81,7 @@ impl Region {
 
     /// Nothing.
     pub(super) const fn none() -> Region {
-        Region { base: NonNull::dangling(), len: 0, known: None }
+        Region { base: NonNull::dangling(), len: 0, is_writable: false, known: None }
     }
 
     /// Addresses for `len` bytes of memory that come when they are first touched, the first of them at the start of a huge
@@ -90,7 +97,7 @@ impl Region {
             // SAFETY: the first `lead` bytes, whole pages, of what was just mapped and nobody knows of.
             unsafe { libc::munmap(mapped.base.as_ptr().cast(), lead) };
         }
-        Ok(Region { base, len: wide - lead, known: None })
+        Ok(Region { base, len: wide - lead, is_writable: true, known: None })
     }
 
     /// Has the system use huge pages from byte `offset` on. A hint.
@@ -118,8 +125,22 @@ impl Region {
         let _ = len;
     }
 
-    /// Makes the region, of no file, `len` bytes long; its bytes may be at other addresses then.
-    pub(super) fn extend(&mut self, len: usize) -> io::Result<()> {
+    /// Writes to each page of a range of memory of no file, so that the system does not take it back: see `lend`. What stood
+    /// there is lost.
+    pub(super) fn hold(&mut self, range: Range<usize>) {
+        let page = page_size();
+        let bytes = &mut self.bytes_mut()[range];
+        bytes.iter_mut().step_by(page).for_each(|byte| *byte = 0);
+        // The range need not begin at a page, and then its last byte is on one more.
+        if let Some(last) = bytes.last_mut() {
+            *last = 0;
+        }
+    }
+
+    /// Makes the region, of no file, `len` bytes long. The first `used` bytes, which were written, stay; they may be at other
+    /// addresses then.
+    pub(super) fn extend(&mut self, len: usize, used: usize) -> io::Result<()> {
+        debug_assert!(used <= self.len && self.len <= len, "memory becomes longer");
         #[cfg(target_os = "linux")]
         {
             // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that nobody holds addresses in it.
@@ -132,19 +153,10 @@ impl Region {
             }
         }
         // Other systems can't, nor can Linux where only a part of the range has huge pages.
-        self.move_to(Region::reserved(len)?);
-        Ok(())
-    }
-
-    /// Becomes `other`, which is longer, with the same bytes.
-    fn move_to(&mut self, other: Region) {
-        let mut chunk = vec![0; 1 << 16];
-        for at in (0..self.len).step_by(chunk.len()) {
-            let part = (self.len - at).min(1 << 16);
-            self.copy_out(at, &mut chunk[..part]);
-            other.copy_in(at, &chunk[..part]);
-        }
+        let mut other = Region::reserved(len)?;
+        other.bytes_mut()[..used].copy_from_slice(self.bytes(used));
         *self = other;
+        Ok(())
     }
 
     /// Maps parts of shared mappings of files, each of whole pages but the last, one behind the other. The files lie at
@@ -187,19 +199,105 @@ impl Region {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    /// The bytes of memory of no file that nobody else sees.
+    /// The bytes of memory of no file.
+    ///
+    /// Those that were lent to the system (`lend`) and not written to since may become zeros at any time: to be read or
+    /// borrowed they have to be held first (`hold`).
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: `base` starts `len` mapped, writable bytes (`anonymous` and `reserved` are the callers' origins), borrowed
-        // as long as `&mut self`; the callers hand out none of them before or meanwhile.
+        debug_assert!(self.known.is_none() && (self.is_writable || self.len == 0), "memory of no file");
+        // SAFETY: `base` starts `len` mapped, writable bytes of no file (`anonymous` and `reserved` are the callers'
+        // origins), which nobody else has: addresses of them leave with `GrowableBuffer::into_parts` only, which takes the
+        // region along. They are borrowed as long as `&mut self`.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
     }
 
-    /// The first `len` bytes of memory of no file, which nobody writes to as long as they are borrowed.
+    /// The first `len` bytes of memory of no file, all of which were written or held.
     pub(super) fn bytes(&self, len: usize) -> &[u8] {
         assert!(len <= self.len, "bytes past the mapping");
-        // SAFETY: `len` mapped bytes, asserted above, of memory that only a `GrowableBuffer` writes to, and only through
-        // `&mut`; a shared borrow of it is a shared borrow of the region.
+        debug_assert!(self.known.is_none(), "memory of no file");
+        // SAFETY: `len` mapped bytes, asserted above, of memory that is written to through `&mut self` alone; a shared borrow
+        // of it is a shared borrow of the region.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), len) }
+    }
+
+    /// Copies bytes into memory of no file, if there is room for them.
+    #[inline]
+    pub(super) fn try_write(&mut self, offset: usize, from: &[u8]) -> bool {
+        if offset > self.len || from.len() > self.len - offset {
+            return false;
+        }
+        debug_assert!(self.known.is_none() && (self.is_writable || from.is_empty()), "memory of no file");
+        // SAFETY: `offset + from.len() <= self.len`, checked above.
+        let into = unsafe { self.base.as_ptr().add(offset) };
+        if let (Some(word), 8) = (from.first_chunk::<8>(), from.len()) {
+            // A single number is one store instead of a call.
+            // SAFETY: as below, of 8 bytes; an array of bytes needs no alignment.
+            unsafe { into.cast::<[u8; 8]>().write(*word) };
+            return true;
+        }
+        if let (Some(word), 4) = (from.first_chunk::<4>(), from.len()) {
+            // SAFETY: as below, of 4 bytes; an array of bytes needs no alignment.
+            unsafe { into.cast::<[u8; 4]>().write(*word) };
+            return true;
+        }
+        // SAFETY: destination range inside of writable memory that `&mut self` proves nobody else looks at, so that `from`,
+        // a live borrow, is no part of it.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
+        true
+    }
+
+    /// `len` bytes from `offset` on, which others may be storing to: those up to the first aligned word, the words, and those
+    /// behind the last one. Panics when they are not inside, which callers rule out first.
+    #[inline]
+    fn atoms(&self, offset: usize, len: usize) -> (&[AtomicU8], &[AtomicU64], &[AtomicU8]) {
+        assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
+        // A mapping begins at a page.
+        let head = (offset.next_multiple_of(8) - offset).min(len);
+        let (words, tail) = ((len - head) / 8, (len - head) % 8);
+        // SAFETY: `offset <= self.len`, asserted above, so this stays inside the range, as do the next two.
+        let start = unsafe { self.base.as_ptr().add(offset) };
+        // SAFETY: `head` bytes inside; see below.
+        let first = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU8>(), head) };
+        // SAFETY: `head <= len`.
+        let start = unsafe { start.add(head) };
+        let middle = match words {
+            0 => &[],
+            // SAFETY: `words` words inside, aligned since `head` bytes lead to a multiple of 8. References to atomics may be to
+            // what others store to; they live as long as the range is borrowed.
+            _ => unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), words) },
+        };
+        // SAFETY: `head + 8 * words <= len`.
+        let start = unsafe { start.add(8 * words) };
+        // SAFETY: `tail` bytes inside, as above.
+        let last = unsafe { std::slice::from_raw_parts(start.cast::<AtomicU8>(), tail) };
+        (first, middle, last)
+    }
+
+    /// Loads bytes, an aligned word of 8 at a time (relaxed), in no order. Panics when they are not inside, which callers
+    /// rule out first.
+    #[inline]
+    pub(super) fn copy_out(&self, offset: usize, into: &mut [u8]) {
+        let (first, words, last) = self.atoms(offset, into.len());
+        let (head, rest) = into.split_at_mut(first.len());
+        let (middle, tail) = rest.as_chunks_mut::<8>();
+        debug_assert_eq!((middle.len(), tail.len()), (words.len(), last.len()), "bytes cut alike");
+        head.iter_mut().zip(first).for_each(|(into, byte)| *into = byte.load(Ordering::Relaxed));
+        middle.iter_mut().zip(words).for_each(|(into, word)| *into = word.load(Ordering::Relaxed).to_ne_bytes());
+        tail.iter_mut().zip(last).for_each(|(into, byte)| *into = byte.load(Ordering::Relaxed));
+    }
+
+    /// Stores bytes, an aligned word of 8 at a time (relaxed), in no order. Panics when they are not inside, or the region
+    /// can't be written to.
+    #[inline]
+    pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
+        assert!(self.is_writable, "storing into a mapping that is only read");
+        let (first, words, last) = self.atoms(offset, from.len());
+        let (head, rest) = from.split_at(first.len());
+        let (middle, tail) = rest.as_chunks::<8>();
+        debug_assert_eq!((middle.len(), tail.len()), (words.len(), last.len()), "bytes cut alike");
+        head.iter().zip(first).for_each(|(from, byte)| byte.store(*from, Ordering::Relaxed));
+        middle.iter().zip(words).for_each(|(from, word)| word.store(u64::from_ne_bytes(*from), Ordering::Relaxed));
+        tail.iter().zip(last).for_each(|(from, byte)| byte.store(*from, Ordering::Relaxed));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -214,56 +312,14 @@ impl Region {
         self.base.as_ptr() as usize
     }
 
-    /// Copies bytes out of the region. Panics when they are not inside, which callers rule out first.
-    pub(super) fn copy_out(&self, offset: usize, into: &mut [u8]) {
-        assert!(offset <= self.len && into.len() <= self.len - offset, "copy_out past the mapping");
-        // SAFETY: `offset + into.len() <= self.len`, asserted above, so the sum stays inside one mapped object.
-        let from = unsafe { self.base.as_ptr().add(offset) };
-        // SAFETY: source range inside the mapping (above), destination is a live `&mut`, and the two cannot overlap
-        // because no Rust reference to mapped bytes is ever mutable.
-        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
-    }
-
-    /// Copies bytes into the region. Panics when they are not inside. The region must have been mapped writable.
-    #[inline]
-    pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
-        assert!(self.try_copy_in(offset, from), "copy_in past the mapping");
-    }
-
-    /// Copies bytes into the region, if they are inside. The region must have been mapped writable.
-    #[inline]
-    pub(super) fn try_copy_in(&self, offset: usize, from: &[u8]) -> bool {
-        if offset > self.len || from.len() > self.len - offset {
-            return false;
-        }
-        // SAFETY: `offset + from.len() <= self.len`, checked above.
-        let into = unsafe { self.base.as_ptr().add(offset) };
-        if let (Some(word), 8) = (from.first_chunk::<8>(), from.len()) {
-            // A single number is one store instead of a call.
-            // SAFETY: as below, of 8 bytes; an array of bytes needs no alignment.
-            unsafe { into.cast::<[u8; 8]>().write(*word) };
-            return true;
-        }
-        if let (Some(word), 4) = (from.first_chunk::<4>(), from.len()) {
-            // SAFETY: as below, of 4 bytes; an array of bytes needs no alignment.
-            unsafe { into.cast::<[u8; 4]>().write(*word) };
-            return true;
-        }
-        // SAFETY: destination range inside a mapping that the callers, `View::set`, `Store::put` and `GrowableBuffer::put`,
-        // know to be writable; they hand out no references to it meanwhile, so nothing in Rust relies on these bytes
-        // staying the same. `copy`, not `copy_nonoverlapping`: `from` may itself have been made from mapped memory by a
-        // foreign caller.
-        unsafe { std::ptr::copy(from.as_ptr(), into, from.len()) };
-        true
-    }
-
     /// The aligned 8-byte word at `offset`, which other processes may be storing to. Panics when it is not inside.
     pub(super) fn word64(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset.checked_add(8).is_some_and(|end| end <= self.len), "no such word");
         // SAFETY: `offset` is inside the range, asserted above.
         let word = unsafe { self.base.as_ptr().add(offset) };
-        // SAFETY: 8 mapped bytes, asserted above, and aligned, since a mapping begins at a page. Every access to them in
-        // this crate is atomic while they can change, and the reference lives no longer than the range.
+        // SAFETY: 8 mapped bytes, asserted above, and aligned, since a mapping begins at a page. Both sides of a table access
+        // the words that they share atomically, through this, `word32`, `copy_in` and `copy_out`; the reference lives no longer
+        // than the range.
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 
@@ -290,7 +346,8 @@ impl Region {
             unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, expected, &raw const time) };
         }
         #[cfg(not(target_os = "linux"))]
-        if self.word32(offset).load(std::sync::atomic::Ordering::Acquire) == expected {
+        // The word is the low half of one of 8 bytes, and is loaded as that.
+        if self.word64(offset).load(Ordering::Acquire) as u32 == expected {
             std::thread::sleep(timeout.min(Duration::from_millis(1)));
         }
     }
@@ -376,7 +433,7 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
         return Err(io::Error::last_os_error());
     }
     let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))?;
-    Ok(Region { base, len, known: None })
+    Ok(Region { base, len, is_writable: protection & libc::PROT_WRITE != 0, known: None })
 }
 
 /// The bytes of memory that the machine has; 0 where the system doesn't say.

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use super::{Mapping, Store};
 
-/// Bytes that one process stores and others load, at offsets. Words are aligned.
+/// Words that one process stores and others load, at offsets that are multiples of their size. All loads and stores are
+/// atomic.
 pub trait Words {
-    /// Stores bytes, in no order.
-    fn put(&self, offset: u64, bytes: &[u8]);
-    /// As [`put`](Words::put), for pieces of any size that may find the disk full.
+    /// Stores words of 8 bytes, in no order (relaxed).
+    fn store_words(&self, offset: u64, bytes: &[u8]);
+    /// Writes bytes that nobody looks at yet; may find the disk full.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Loads bytes, in no order.
-    fn copy_out(&self, offset: u64, into: &mut [u8]);
+    /// Loads words of 8 bytes, in no order (relaxed).
+    fn load_words(&self, offset: u64, into: &mut [u8]);
     /// Loads a word (acquire).
     fn load64(&self, offset: u64) -> u64;
     /// Stores a word (release): whoever loads it sees everything stored before.
@@ -41,10 +42,16 @@ pub trait Words {
     }
 }
 
+/// Whether bytes are whole words of 8, so that each is loaded or stored in one go.
+fn are_words(offset: u64, len: usize) -> bool {
+    offset.is_multiple_of(8) && len.is_multiple_of(8)
+}
+
 /// The writer's side.
 impl Words for Store {
     #[inline]
-    fn put(&self, offset: u64, bytes: &[u8]) {
+    fn store_words(&self, offset: u64, bytes: &[u8]) {
+        debug_assert!(are_words(offset, bytes.len()), "whole words");
         Store::put(self, offset, bytes);
     }
 
@@ -52,7 +59,8 @@ impl Words for Store {
         Store::write(self, offset, bytes)
     }
 
-    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+    fn load_words(&self, offset: u64, into: &mut [u8]) {
+        debug_assert!(are_words(offset, into.len()), "whole words");
         Store::copy_out(self, offset, into);
     }
 
@@ -86,13 +94,14 @@ impl Words for Store {
 
 /// A reader's side. Of a mapping that can't be written nothing is stored.
 impl Words for Mapping {
-    fn put(&self, _offset: u64, _bytes: &[u8]) {}
+    fn store_words(&self, _offset: u64, _bytes: &[u8]) {}
 
     fn write(&self, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
         Err(io::Error::other("readers write nothing"))
     }
 
-    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+    fn load_words(&self, offset: u64, into: &mut [u8]) {
+        debug_assert!(are_words(offset, into.len()), "whole words");
         Mapping::copy_out(self, offset as usize, into);
     }
 

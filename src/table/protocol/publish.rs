@@ -17,7 +17,9 @@
 //! `waiting` is cleared *before* the store that sleepers look at. Cleared behind it, it could be the flag of a reader
 //! that has seen this commit already and goes to sleep until the next one, which would then not wake it.
 //!
-//! The crate `model` runs these functions under a model checker, in all orders that the memory model allows.
+//! All of these are atomic: the words of a record are stored and loaded relaxed, one by one, so that a reader that is too
+//! slow gets words of two commits, and never half a word. The crate `model` runs these functions under a model checker, in
+//! all orders that the memory model allows, over words with the same orderings.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -40,9 +42,9 @@ pub fn commit(words: &impl Words, page: Page, sequence: u64, record: &[u8]) {
         words.publish32(page.waiting(), 0);
     }
     let at = page.record(sequence);
-    words.put(at, &record[..8]);
+    words.store_words(at, &record[..8]);
     words.fence(Ordering::Release);
-    words.put(at + 8, &record[8..]);
+    words.store_words(at + 8, &record[8..]);
     words.publish64(page.sequence(), sequence);
     // Between the store of what is waited for and the look at the flag; the sleeper does the same the other way.
     words.fence(Ordering::SeqCst);
@@ -65,7 +67,7 @@ pub fn newest<R>(
         let sequence = words.load64(page.sequence());
         looks = if sequence == last { looks + 1 } else { 0 };
         last = sequence;
-        words.copy_out(page.record(sequence), bytes);
+        words.load_words(page.record(sequence), bytes);
         words.fence(Ordering::Acquire);
         let is_whole = words.load64(page.record(sequence)) == sequence;
         if let Some(record) = decode(bytes, sequence).filter(|_| is_whole) {
