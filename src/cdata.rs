@@ -349,6 +349,9 @@ impl Dataset {
     /// One array of struct type, or of any type, that came through the C data interface, as a dataset: a struct gives
     /// its members as columns, another array one column called `values`.
     ///
+    /// # Errors
+    /// `InvalidArgument` with what arrow-rs says of the array, and for a struct array with null rows.
+    ///
     /// # Safety
     /// `array` and `schema` must belong together and follow the C data interface: pointers valid, buffers as long as
     /// the type and the length ask for, values valid.

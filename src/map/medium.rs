@@ -134,6 +134,9 @@ pub enum Act<'a> {
 /// Somebody who watches a disk. Called from the writer's thread and from its companion's.
 pub trait Witness: Debug + Send + Sync {
     /// Hears of an act before it is done; an error is what the act fails with, in its place.
+    ///
+    /// # Errors
+    /// What the act is to fail with.
     fn hear(&self, act: Act<'_>) -> io::Result<()>;
 }
 

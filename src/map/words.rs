@@ -13,6 +13,9 @@ pub trait Words {
     /// Stores words of 8 bytes, in no order (relaxed).
     fn store_words(&self, offset: u64, bytes: &[u8]);
     /// Writes bytes that nobody looks at yet; may find the disk full.
+    ///
+    /// # Errors
+    /// What the disk answers.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Loads words of 8 bytes, in no order (relaxed).
     fn load_words(&self, offset: u64, into: &mut [u8]);

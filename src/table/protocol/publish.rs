@@ -90,6 +90,9 @@ pub fn sleep(words: &impl Words, page: Page, sequence: u64, timeout: Duration) {
 
 /// Makes what stands in `slot` and `footer`, bytes and where they go, the face that stock readers see: `length`, stored at
 /// `tail`, chooses the footer. Nobody may be looking at either.
+///
+/// # Errors
+/// What the disk answers; then nothing was published.
 pub fn flip(
     words: &impl Words,
     slot: (u64, &[u8]),

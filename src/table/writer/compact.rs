@@ -58,6 +58,9 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
 }
 
 /// As [`compact`], on a disk that somebody may watch.
+///
+/// # Errors
+/// As [`compact`].
 pub fn compact_on(medium: &Medium, path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
     guard(|| compact_all(medium, path.as_ref(), progress))
 }
