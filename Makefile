@@ -133,6 +133,7 @@ docs: $(BIN)/python
 # A wheel for all Pythons from 3.11 on and any Linux whose C library is not older than MANYLINUX says. Zig links against
 # that one, whatever this machine has.
 MANYLINUX ?= manylinux_2_17
+GLIBC = $(subst _,.,$(MANYLINUX:manylinux_%=%))
 MATURIN := 'maturin[zig]>=1.9,<2'
 wheel: $(BIN)/python
 	$(BIN)/pip install --quiet $(MATURIN)
@@ -166,6 +167,16 @@ else
 	strip --strip-debug -o $(JVM_NATIVES)/linux-x86_64/libarrowwood.so $(TARGET)/debug/libarrowwood.so
 	$(MAVEN) $(MAVEN_FLAGS) verify
 endif
+
+# The jars with sources and documentation, into dist/. Their library asks for no C library newer than that of the wheel.
+JVM_TARGET := x86_64-unknown-linux-gnu
+jars: $(BIN)/python
+	$(BIN)/pip install --quiet cargo-zigbuild ziglang
+	PATH="$(abspath $(BIN)):$$PATH" cargo zigbuild --release --package arrowwood-c --target $(JVM_TARGET).$(GLIBC)
+	install -d $(JVM_NATIVES)-release/linux-x86_64 dist
+	strip -o $(JVM_NATIVES)-release/linux-x86_64/libarrowwood.so $(TARGET)/$(JVM_TARGET)/release/libarrowwood.so
+	$(MAVEN) -Darrowwood.natives=$(JVM_NATIVES)-release -DskipTests clean package
+	cp jvm/*/target/arrowwood-*$(VERSION)*.jar dist/
 
 # The C library: libarrowwood.so, libarrowwood.a, arrowwood.h and arrowwood.pc, into $(DESTDIR)$(PREFIX).
 PREFIX ?= /usr/local

@@ -712,8 +712,8 @@ int32_t arrowwood_writer_append_dataset(arrowwood_writer *writer, const arrowwoo
                                         arrowwood_error *error);
 
 /* Appends one row: a value for each column, in the table's order. Integers also stand for dates, times and
- * timestamps in the column's unit, and for floats and decimals that represent them exactly. Lists and structs can
- * only be null.
+ * timestamps in the column's unit, and for floats and decimals that represent them exactly. Tables with columns of lists
+ * or structs take no single rows: append them as Arrow data.
  * Errors: as arrowwood_writer_append. */
 int32_t arrowwood_writer_append_row(arrowwood_writer *writer, const arrowwood_value *values, size_t count,
                                     arrowwood_error *error);

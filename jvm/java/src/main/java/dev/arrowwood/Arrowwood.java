@@ -45,6 +45,8 @@ public final class Arrowwood {
     public static String version() {
         try {
             return Native.string((MemorySegment) Native.VERSION.invokeExact());
+        } catch (RuntimeException | Error e) {
+            throw e;
         } catch (Throwable e) {
             throw new AssertionError(e);
         }
@@ -317,7 +319,7 @@ public final class Arrowwood {
      * @param progress hears how far it is
      * @return how many segments were rewritten
      * @throws IOException if there is no table, or it can't be written
-     * @throws Failure.Busy if the table is being written: use {@link Writer#compact}
+     * @throws Failure.Busy if the table is being written: use {@link TableWriter#compact}
      */
     public static long compact(Path path, Progress progress) throws IOException {
         return Native.callOnPath(call -> {

@@ -274,7 +274,7 @@ public sealed interface Condition {
             case And(Condition left, Condition right) -> 1 + Math.max(depth(left), depth(right));
             case Or(Condition left, Condition right) -> 1 + Math.max(depth(left), depth(right));
             case Not(Condition inner) -> 1 + depth(inner);
-            default -> 0;
+            default -> 1;
         };
     }
 }

@@ -84,6 +84,7 @@ public sealed interface Failure {
     /** There is no such file, or no file matches. */
     final class NotFound extends NoSuchFileException implements Failure {
         private static final long serialVersionUID = 1;
+        /** The {@code errno}, 0 if there is none. */
         private final int osError;
 
         NotFound(String message, int osError) {
@@ -110,6 +111,7 @@ public sealed interface Failure {
     /** The operating system refused access. */
     final class AccessDenied extends AccessDeniedException implements Failure {
         private static final long serialVersionUID = 1;
+        /** The {@code errno}, 0 if there is none. */
         private final int osError;
 
         AccessDenied(String message, int osError) {
@@ -136,6 +138,7 @@ public sealed interface Failure {
     /** Any other failure of the operating system. */
     final class FileSystem extends FileSystemException implements Failure {
         private static final long serialVersionUID = 1;
+        /** The {@code errno}, 0 if there is none. */
         private final int osError;
 
         FileSystem(String message, int osError) {
@@ -162,7 +165,9 @@ public sealed interface Failure {
     /** A failure of the operating system, from a method that doesn't take a path. */
     final class Io extends UncheckedIOException implements Failure {
         private static final long serialVersionUID = 1;
+        /** The kind of failure. */
         private final Code code;
+        /** The {@code errno}, 0 if there is none. */
         private final int osError;
 
         Io(IOException cause, Code code, int osError) {

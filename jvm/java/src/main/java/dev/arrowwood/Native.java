@@ -114,6 +114,11 @@ final class Native {
 
     private static final int RETRIES = 8;
 
+    static {
+        // Loaded before descriptors run out, because loading a class takes one.
+        failure(Failure.Code.IO.ordinal() + 1, 0, "");
+    }
+
     private Native() {}
 
     /** The handle of a function with these parameters and an error behind them, which returns a code. */

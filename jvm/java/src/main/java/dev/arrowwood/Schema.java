@@ -52,7 +52,7 @@ public final class Schema {
 
     /**
      * Parses a schema such as {@code ts: timestamp[us] not null, symbol: category, price: float64}. Types are named as
-     * {@link Type#toString} names them; {@code category} means {@code dictionary<int32, utf8>}.
+     * {@link Type} names them; {@code category} means {@code dictionary<int32, utf8>}.
      *
      * @param text the text
      * @return the schema

@@ -73,28 +73,35 @@ final class Values {
     /** A value that is not nested. */
     static Object read(Native.Call call, MemorySegment value) throws Throwable {
         long word = value.get(JAVA_LONG, WORD);
+        return switch (kind(value)) {
+            case NULL -> null;
+            case BOOL -> word != 0;
+            case INT64 -> word;
+            case UINT64 -> word >= 0 ? (Object) word : new BigInteger(Long.toUnsignedString(word));
+            case INT128 -> narrowed(words(value, 2));
+            case FLOAT32 -> (float) value.get(JAVA_DOUBLE, WORD);
+            case FLOAT64 -> value.get(JAVA_DOUBLE, WORD);
+            case DECIMAL -> new BigDecimal(words(value, 4), value.get(JAVA_INT, UNIT));
+            case TEXT -> text(call, value);
+            case BYTES -> bytes(call, value);
+            case UUID_BYTES -> uuid(bytes(call, value));
+            case DATE, TIME, TIMESTAMP -> time(value, word);
+            case DURATION -> duration(word, perSecond(value));
+            case INTERVAL -> new Interval((int) word, (int) (word >> 32), value.get(JAVA_LONG, SECOND_WORD));
+            default -> throw new Failure.Internal("a value of an unknown kind: " + kind(value));
+        };
+    }
+
+    /** A time of java.time; its count of units where that can't represent it. */
+    private static Object time(MemorySegment value, long word) {
         try {
             return switch (kind(value)) {
-                case NULL -> null;
-                case BOOL -> word != 0;
-                case INT64 -> word;
-                case UINT64 -> word >= 0 ? (Object) word : new BigInteger(Long.toUnsignedString(word));
-                case INT128 -> narrowed(words(value, 2));
-                case FLOAT32 -> (float) value.get(JAVA_DOUBLE, WORD);
-                case FLOAT64 -> value.get(JAVA_DOUBLE, WORD);
-                case DECIMAL -> new BigDecimal(words(value, 4), value.get(JAVA_INT, UNIT));
-                case TEXT -> text(call, value);
-                case BYTES -> bytes(call, value);
-                case UUID_BYTES -> uuid(bytes(call, value));
                 case DATE -> LocalDate.ofEpochDay(word);
                 case TIME -> LocalTime.ofNanoOfDay(Math.multiplyExact(word, NANOS / perSecond(value)));
-                case TIMESTAMP -> timestamp(value, word);
-                case DURATION -> duration(word, perSecond(value));
-                case INTERVAL -> new Interval((int) word, (int) (word >> 32), value.get(JAVA_LONG, SECOND_WORD));
-                default -> throw new Failure.Internal("a value of an unknown kind: " + kind(value));
+                default -> timestamp(value, word);
             };
         } catch (DateTimeException | ArithmeticException e) {
-            throw new Failure.InvalidData("a time that java.time can't represent: " + e.getMessage());
+            return word;
         }
     }
 

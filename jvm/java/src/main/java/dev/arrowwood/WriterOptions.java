@@ -15,7 +15,7 @@ public final class WriterOptions {
     public enum Sync {
         /** Now and then: see {@link WriterOptions#syncEvery}. */
         INTERVAL,
-        /** When {@link Writer#sync} or {@link Writer#close} is called. */
+        /** When {@link TableWriter#sync} or {@link TableWriter#close} is called. */
         NEVER,
         /** With every commit. */
         COMMIT

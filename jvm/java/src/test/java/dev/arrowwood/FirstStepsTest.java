@@ -73,7 +73,7 @@ class FirstStepsTest {
     void aTableGrowsAndIsFollowed() throws Exception {
         Path table = folder.resolve("ticks");
         Instant start = Instant.parse("2026-01-01T00:00:00.000001Z");
-        try (Writer writer = Writer.open(
+        try (TableWriter writer = TableWriter.open(
                 table, Schema.of(Tick.class), WriterOptions.DEFAULT.sortedBy("ts").dictionary("symbol"))) {
             Dataset empty = Arrowwood.open(table);
             assertEquals(0, empty.rows());

@@ -20,7 +20,7 @@ import java.util.Optional;
  * <pre>{@code
  * record Tick(Instant ts, String symbol, double price) {}
  *
- * try (Writer writer = Writer.open(Path.of("ticks"), Schema.of(Tick.class), WriterOptions.DEFAULT.sortedBy("ts"))) {
+ * try (TableWriter writer = TableWriter.open(Path.of("ticks"), Schema.of(Tick.class), WriterOptions.DEFAULT.sortedBy("ts"))) {
  *     writer.append(new Tick(Instant.now(), "IBM", 100.5));
  *     writer.commit();
  * }
@@ -29,7 +29,7 @@ import java.util.Optional;
  * <p>Can be used by several threads, whose calls wait for each other. A writer that is forgotten is freed by the collector
  * without a commit.
  */
-public final class Writer implements AutoCloseable {
+public final class TableWriter implements AutoCloseable {
     private final Owned owned;
     private final Schema schema;
     private final RowRoom room;
@@ -37,7 +37,7 @@ public final class Writer implements AutoCloseable {
     private Class<?> recordType;
     private Records.Put[] puts;
 
-    private Writer(MemorySegment handle) {
+    private TableWriter(MemorySegment handle) {
         this.owned = new Owned(this, "writer", handle, Native.WRITER_FREE);
         this.schema = Schema.of((call, struct) -> (int) Native.WRITER_SCHEMA.invokeExact(handle, struct, call.error));
         this.room = new RowRoom(schema.fields().size());
@@ -96,7 +96,7 @@ public final class Writer implements AutoCloseable {
      * @throws Failure.SchemaMismatch if an existing table has other columns, naming the first difference
      * @throws UnsupportedOperationException if a type can't grow, or the file system is a network's
      */
-    public static Writer open(Path path, Schema schema, WriterOptions options) throws IOException {
+    public static TableWriter open(Path path, Schema schema, WriterOptions options) throws IOException {
         return open(path, Optional.of(schema), options);
     }
 
@@ -110,7 +110,7 @@ public final class Writer implements AutoCloseable {
      * @throws Failure.Busy if another process writes the table; the message names it
      * @throws Failure.SchemaMismatch if an existing table has other columns, naming the first difference
      */
-    public static Writer open(Path path, Schema schema) throws IOException {
+    public static TableWriter open(Path path, Schema schema) throws IOException {
         return open(path, Optional.of(schema), WriterOptions.DEFAULT);
     }
 
@@ -122,16 +122,16 @@ public final class Writer implements AutoCloseable {
      * @throws IOException if there is no table, or its files can't be opened
      * @throws Failure.Busy if another process writes the table; the message names it
      */
-    public static Writer open(Path path) throws IOException {
+    public static TableWriter open(Path path) throws IOException {
         return open(path, Optional.empty(), WriterOptions.DEFAULT);
     }
 
-    private static Writer open(Path path, Optional<Schema> schema, WriterOptions options) throws IOException {
+    private static TableWriter open(Path path, Optional<Schema> schema, WriterOptions options) throws IOException {
         return Native.callOnPath(call -> {
             MemorySegment struct = schema.map(Schema::struct).orElse(MemorySegment.NULL);
             call.check((int) Native.WRITER_OPEN.invokeExact(
                     call.text(path.toString()), struct, options.struct(call), call.out, call.error));
-            return new Writer(call.out.get(ADDRESS, 0));
+            return new TableWriter(call.out.get(ADDRESS, 0));
         });
     }
 
@@ -208,7 +208,8 @@ public final class Writer implements AutoCloseable {
     }
 
     /**
-     * Appends a row of values, one for each column, in the table's order.
+     * Appends a row of values, one for each column, in the table's order. Tables with columns of lists or structs take no
+     * single rows: append them as a dataset.
      *
      * @param values objects as {@link Row} has them, or null; integers also stand for times in the column's unit
      * @throws IllegalArgumentException if there are more or fewer than columns, a null is in a column without nulls, a

@@ -1,0 +1,264 @@
+package dev.arrowwood;
+
+import static dev.arrowwood.Condition.col;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What can't work is an exception of one family that says what to do, and the JVM lives on. */
+class BadInputTest {
+    @TempDir
+    Path folder;
+
+    /** Fails as a class of the JDK and of ours, with a message that has all these words. */
+    private static <T extends Throwable> T fails(Class<T> type, Failure.Code code, Executable work, String... words) {
+        T failure = assertThrows(type, work);
+        assertEquals(code, assertInstanceOf(Failure.class, failure).code(), failure::toString);
+        for (String word : words) {
+            assertTrue(failure.getMessage().contains(word), failure::toString);
+        }
+        return failure;
+    }
+
+    @Test
+    void files() throws Exception {
+        Path missing = folder.resolve("missing.arrow");
+        fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> Arrowwood.open(missing), "missing.arrow");
+        fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> Arrowwood.stat(missing), "missing.arrow");
+        fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> Arrowwood.check(missing), "missing.arrow");
+        fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> TableWriter.open(missing), "missing.arrow");
+        fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> Arrowwood.readCsv(missing), "missing.arrow");
+        Path text = Files.writeString(folder.resolve("text.arrow"), "{\"rows\": []}");
+        fails(RuntimeException.class, Failure.Code.INVALID_DATA, () -> Arrowwood.open(text).rows(), "text.arrow");
+        fails(RuntimeException.class, Failure.Code.INVALID_DATA, () -> Arrowwood.openBytes(new byte[100]).rows());
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> Arrowwood.open(List.of()));
+        Path numbers = Samples.numbers(folder, 10);
+        Path words = Files.writeString(folder.resolve("words.csv"), "w\nx\n");
+        Arrowwood.readCsv(words).write(folder.resolve("words.arrow"));
+        fails(IllegalArgumentException.class, Failure.Code.SCHEMA_MISMATCH,
+                () -> Arrowwood.open(List.of(numbers, folder.resolve("words.arrow"))).rows());
+        Path nowhere = folder.resolve("none/file.arrow");
+        fails(NoSuchFileException.class, Failure.Code.NOT_FOUND, () -> Arrowwood.open(numbers).write(nowhere), "none");
+        assertThrows(NullPointerException.class, () -> Arrowwood.open((Path) null));
+    }
+
+    @Test
+    void permissions() throws Exception {
+        Path secret = Samples.numbers(folder, 10);
+        Files.setPosixFilePermissions(secret, java.util.Set.of());
+        assumeTrue(!Files.isReadable(secret), "root reads everything");
+        fails(AccessDeniedException.class, Failure.Code.PERMISSION_DENIED, () -> Arrowwood.open(secret), "numbers");
+    }
+
+    @Test
+    void rowsAndColumns() throws Exception {
+        Dataset ds = Arrowwood.open(Samples.numbers(folder, 10));
+        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.row(10), "10");
+        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.row(-1));
+        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.take(3, 10), "10");
+        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.slice(-1, 1));
+        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.column("n").get(10));
+        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.column("n").asLong().get(10));
+        fails(IndexOutOfBoundsException.class, Failure.Code.ROW_OUT_OF_RANGE, () -> ds.column("x").asDouble().get(-1));
+        fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.column("m"), "'m'", "'word'");
+        fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.column(3), "3");
+        fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.column(-1));
+        fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.select("n", "m"), "'m'");
+        fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.select(0, -1), "-1");
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.select("n\0m"), "NUL");
+        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED, () -> ds.column("word").sum());
+        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED, () -> ds.column("word").asDouble(), "utf8");
+        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED, () -> ds.column("x").asLong(), "float64");
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.column("x").quantile(1.5));
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.sample(11, 0));
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.between(1, 2));
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.follow(0));
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> Dataset.concat(List.of()));
+        assertThrows(IllegalStateException.class, () -> ds.row(0).getLong("word"));
+        assertThrows(IndexOutOfBoundsException.class, () -> ds.row(0).get(3));
+    }
+
+    @Test
+    void conditions() throws Exception {
+        Dataset ds = Arrowwood.open(Samples.numbers(folder, 10));
+        fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.filter(col("m").gt(1)), "'m'");
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.filter(col("n").gt("x")), "n");
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT,
+                () -> ds.filter(col("n").eq(new Object())), "Object");
+        Condition deep = col("n").gt(1);
+        for (int i = 0; i < 498; i++) {
+            deep = deep.not();
+        }
+        assertEquals(8, ds.filter(deep).rows());
+        assertEquals(2, ds.filter(deep.not()).rows());
+        Condition deepest = deep.not();
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> deepest.not(), "500");
+        assertEquals(0, ds.filter(col("n").eq(null)).rows());
+        assertEquals(0, ds.filter(col("n").in()).rows());
+    }
+
+    record Wrong(long n, String y) {}
+
+    record Small(byte n) {}
+
+    @Test
+    void records() throws Exception {
+        Dataset ds = Arrowwood.open(Samples.numbers(folder, 1000));
+        fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.stream(Wrong.class), "'y'");
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT,
+                () -> ds.stream(Small.class).toList(), "Small", "128");
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> Schema.of(Nested.class), "'inner'");
+    }
+
+    record Nested(Object inner) {}
+
+    @Test
+    void schemas() {
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> Schema.parse("n: inf64"), "inf64");
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> Schema.parse(""));
+        fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT,
+                () -> Schema.parse("n: int64, n: int64"), "'n'");
+    }
+
+    @Test
+    void appending() throws Exception {
+        Path path = folder.resolve("table");
+        Schema schema = Schema.parse("ts: timestamp[ms, UTC] not null, small: int8, price: decimal128(5, 2), day: date32, "
+                + "name: utf8");
+        try (TableWriter writer = TableWriter.open(path, schema, WriterOptions.DEFAULT.sortedBy("ts"))) {
+            Instant now = Instant.ofEpochMilli(1_000);
+            writer.appendRow(now, 1, new BigDecimal("1.25"), LocalDate.EPOCH, "a");
+            List<Executable> bad = List.of(
+                    () -> writer.appendRow(now),
+                    () -> writer.appendRow(now, 1, null, null, null, null),
+                    () -> writer.appendRow(null, 1, null, null, null),
+                    () -> writer.appendRow(now, 1000, null, null, null),
+                    () -> writer.appendRow(now, "one", null, null, null),
+                    () -> writer.appendRow(now, 1, new BigDecimal("1.255"), null, null),
+                    () -> writer.appendRow(now, 1, new BigDecimal("123456.25"), null, null),
+                    () -> writer.appendRow(now, 1, new BigDecimal(BigInteger.ONE.shiftLeft(300)), null, null),
+                    () -> writer.appendRow(now, 1, null, LocalDate.MAX, null),
+                    () -> writer.appendRow(Instant.MAX, 1, null, null, null),
+                    () -> writer.appendRow(Instant.MIN, 1, null, null, null),
+                    () -> writer.appendRow(Instant.EPOCH, 1, null, null, null),
+                    () -> writer.appendRow(now, 1, null, null, 5),
+                    () -> writer.appendRow(now, 1, null, null, List.of(1L)),
+                    () -> writer.append(Map.of("ts", now, "other", 1)),
+                    () -> writer.append(Map.of("small", 1)),
+                    () -> writer.append(new Small((byte) 1)));
+            for (Executable one : bad) {
+                IllegalArgumentException failure = assertThrows(IllegalArgumentException.class, one);
+                assertInstanceOf(Failure.class, failure);
+            }
+            // None of them left anything behind, and the writer goes on.
+            writer.append(Map.of("ts", now.plusMillis(1)));
+            assertEquals(2, writer.progress().rows());
+            fails(IllegalStateException.class, Failure.Code.BUSY, () -> TableWriter.open(path), "table");
+            fails(IllegalStateException.class, Failure.Code.BUSY, () -> Arrowwood.repair(path));
+        }
+        fails(IllegalArgumentException.class, Failure.Code.SCHEMA_MISMATCH,
+                () -> TableWriter.open(path, Schema.parse("n: int64")));
+        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED,
+                () -> TableWriter.open(folder.resolve("other"), Schema.parse("n: null")), "n");
+        try (TableWriter lists = TableWriter.open(folder.resolve("lists"), Schema.parse("many: list<int64>"))) {
+            fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT,
+                    () -> lists.appendRow((Object) null), "'many'", "in batches");
+        }
+        assertEquals(2, Arrowwood.open(path).rows());
+    }
+
+    @Test
+    void damageIsFoundAndRepaired() throws Exception {
+        Path path = folder.resolve("damaged");
+        try (TableWriter writer = TableWriter.open(
+                path, Schema.parse("n: int64 not null"), WriterOptions.DEFAULT.segmentRows(100))) {
+            for (int n = 0; n < 1000; n++) {
+                writer.appendRow(n);
+            }
+        }
+        assertTrue(Arrowwood.check(path).isIntact());
+        List<Path> segments;
+        try (Stream<Path> files = Files.list(path)) {
+            segments = files.filter(file -> file.toString().endsWith(".arrow")).sorted().toList();
+        }
+        Files.write(segments.get(5), new byte[100]);
+        Report found = Arrowwood.check(path);
+        assertTrue(found.damaged() > 0 && !found.isIntact(), found.toString());
+        assertTrue(found.findings().stream().anyMatch(one -> one.isDamage() && !one.message().isEmpty()));
+        Report repaired = Arrowwood.repair(path);
+        assertEquals(500, repaired.kept(), repaired.toString());
+        assertTrue(repaired.moved().stream().allMatch(name -> name.contains(".damaged")), repaired.toString());
+        assertTrue(Arrowwood.check(path).isIntact());
+        assertEquals(500, Arrowwood.open(path).rows());
+        assertEquals(500, Arrowwood.stat(path).end());
+    }
+
+    @Test
+    void arrowsFuzzedFilesGiveRowsOrFailures() throws Exception {
+        assumeTrue(Programs.golden().isPresent(), "Arrow's fuzzed files are not here");
+        int count = 0;
+        for (String kind : List.of("fuzz-file", "fuzz-stream")) {
+            try (Stream<Path> files = Files.list(Programs.golden().get().resolve(kind))) {
+                for (Path file : (Iterable<Path>) files::iterator) {
+                    everything(file);
+                    count++;
+                }
+            }
+        }
+        assertTrue(count > 60, count + " files");
+    }
+
+    /** Reads all there is in each way; what fails has to be ours, or a bound of memory. */
+    private static void everything(Path file) throws Exception {
+        try {
+            Dataset ds = Arrowwood.open(file);
+            tried(() -> ds.stream().limit(10_000).forEach(Row::toString));
+            tried(() -> ds.display(10, 100));
+            tried(ds::validate);
+            for (Column column : ds.columns()) {
+                tried(() -> column.nUnique());
+                tried(() -> decoded(column));
+            }
+        } catch (Exception e) {
+            assertInstanceOf(Failure.class, e, file.toString());
+        }
+    }
+
+    private static void tried(Runnable work) {
+        try {
+            work.run();
+        } catch (RuntimeException e) {
+            assertInstanceOf(Failure.class, e);
+        }
+    }
+
+    /** Values by hand: offsets and keys are unchecked, so that bounds of memory are what stops a wrong one. */
+    private static void decoded(Column column) {
+        for (Chunk chunk : column.chunks()) {
+            for (long row = 0; row < Math.min(chunk.rows(), 1000); row++) {
+                try {
+                    Decoder.value(chunk, column.field().type(), row);
+                } catch (IndexOutOfBoundsException | IllegalArgumentException | ArithmeticException e) {
+                    return;
+                }
+            }
+        }
+    }
+}

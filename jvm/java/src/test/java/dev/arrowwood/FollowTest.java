@@ -1,0 +1,277 @@
+package dev.arrowwood;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Flow;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.LongStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Tables that other processes write, followed: every row comes once, in order. */
+@Timeout(180)
+class FollowTest {
+    private static final int ROWS = 20_000;
+
+    @TempDir
+    Path folder;
+
+    private static List<Long> numbers(Dataset rows) {
+        return rows.column("n").asLong().stream().boxed().toList();
+    }
+
+    private static final List<Long> EVERY = LongStream.range(0, ROWS).boxed().toList();
+
+    /** Follows until all rows have come, in a thread of either kind. */
+    private CompletableFuture<List<Long>> follower(Path table, boolean virtual, long start) {
+        CompletableFuture<List<Long>> seen = new CompletableFuture<>();
+        Runnable work = () -> {
+            List<Long> numbers = new ArrayList<>();
+            try (Follow follow = Arrowwood.open(table).follow(start)) {
+                for (Dataset rows : follow) {
+                    numbers.addAll(numbers(rows));
+                    if (follow.nextRow() >= ROWS) {
+                        break;
+                    }
+                }
+                seen.complete(numbers);
+            } catch (Throwable e) {
+                seen.completeExceptionally(e);
+            }
+        };
+        if (virtual) {
+            Thread.ofVirtual().start(work);
+        } else {
+            Thread.ofPlatform().start(work);
+        }
+        return seen;
+    }
+
+    private void isFollowed(Path table, Process writer) throws Exception {
+        CompletableFuture<List<Long>> platform = follower(table, false, 0);
+        CompletableFuture<List<Long>> virtual = follower(table, true, 0);
+        CompletableFuture<List<Long>> middle = follower(table, true, 7_000);
+        Collected published = new Collected(ROWS);
+        try (Follow follow = Arrowwood.open(table).follow(0)) {
+            follow.publisher().subscribe(published);
+            assertEquals(EVERY, platform.get());
+            assertEquals(EVERY, virtual.get());
+            assertEquals(EVERY.subList(7_000, ROWS), middle.get());
+            assertTrue(published.all.await(60, TimeUnit.SECONDS));
+            assertEquals(EVERY, published.numbers);
+        }
+        assertTrue(published.ended.await(60, TimeUnit.SECONDS));
+        assertNull(published.failure);
+        assertTrue(writer.waitFor(60, TimeUnit.SECONDS));
+        assertEquals(0, writer.exitValue());
+    }
+
+    /** A subscriber that asks for one dataset at a time. */
+    private static class Collected implements Flow.Subscriber<Dataset> {
+        final List<Long> numbers = Collections.synchronizedList(new ArrayList<>());
+        final CountDownLatch all = new CountDownLatch(1);
+        final CountDownLatch ended = new CountDownLatch(1);
+        private final int wanted;
+        volatile Throwable failure;
+        volatile Flow.Subscription subscription;
+
+        Collected(int wanted) {
+            this.wanted = wanted;
+        }
+
+        @Override
+        public void onSubscribe(Flow.Subscription given) {
+            subscription = given;
+            given.request(1);
+        }
+
+        @Override
+        public void onNext(Dataset rows) {
+            numbers.addAll(numbers(rows));
+            if (numbers.size() >= wanted) {
+                all.countDown();
+            }
+            subscription.request(1);
+        }
+
+        @Override
+        public void onError(Throwable e) {
+            failure = e;
+            ended.countDown();
+        }
+
+        @Override
+        public void onComplete() {
+            ended.countDown();
+        }
+    }
+
+    @Test
+    void aTableThatRustWrites() throws Exception {
+        Path table = folder.resolve("rust");
+        Programs.run(Programs.command(), "create", table, "--schema", "n: int64 not null", "--segment-rows", "3000");
+        Process writer = new ProcessBuilder(Programs.command().toString(), "append", table.toString())
+                .redirectOutput(ProcessBuilder.Redirect.DISCARD).redirectError(ProcessBuilder.Redirect.DISCARD).start();
+        Thread feeder = Thread.ofPlatform().start(() -> {
+            try (var lines = writer.outputWriter()) {
+                for (int n = 0; n < ROWS; n++) {
+                    lines.write("{\"n\": " + n + "}\n");
+                    if (n % 100 == 99) {
+                        lines.flush();
+                        Thread.sleep(2);
+                    }
+                }
+            } catch (Exception e) {
+                throw new AssertionError(e);
+            }
+        });
+        isFollowed(table, writer);
+        feeder.join();
+    }
+
+    @Test
+    void aTableThatPythonWrites() throws Exception {
+        assumeTrue(Programs.python().isPresent(), "there is no Python with Arrowwood");
+        Path table = folder.resolve("python");
+        Path script = Files.writeString(folder.resolve("write.py"), """
+                import sys, time
+                import arrowwood as aw, pyarrow as pa
+                schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+                with aw.writer(sys.argv[1], schema, segment_rows=3000) as writer:
+                    print("open", flush=True)
+                    for start in range(0, int(sys.argv[2]), 100):
+                        writer.append({"n": list(range(start, start + 100))})
+                        writer.commit()
+                        time.sleep(0.002)
+                """);
+        Process writer = Programs.start(Programs.python().get(), script, table, ROWS);
+        assertEquals("open", writer.inputReader().readLine());
+        isFollowed(table, writer);
+        assertEquals(ROWS, Arrowwood.open(table).rows());
+    }
+
+    @Test
+    void whatJavaWritesPythonReads() throws Exception {
+        assumeTrue(Programs.python().isPresent(), "there is no Python with Arrowwood");
+        Path table = folder.resolve("java");
+        record Reading(java.time.Instant ts, String sensor, double value) {}
+        try (TableWriter writer = TableWriter.open(
+                table, Schema.of(Reading.class), WriterOptions.DEFAULT.sortedBy("ts").dictionary("sensor"))) {
+            for (int i = 0; i < 100; i++) {
+                writer.append(new Reading(java.time.Instant.ofEpochSecond(i), i % 2 == 0 ? "a" : "b", i + 0.5));
+            }
+            writer.commit();
+            String said = Programs.run(Programs.python().get(), "-c",
+                    "import sys, arrowwood as aw; ds = aw.open(sys.argv[1]); "
+                            + "print(len(ds), ds['value'].sum(), ds[3]['sensor'], ds[3]['ts'].isoformat())",
+                    table);
+            assertEquals("100 5000.0 b 1970-01-01T00:00:03+00:00", said.strip());
+        }
+    }
+
+    private Path quietTable() throws Exception {
+        Path table = folder.resolve("quiet");
+        TableWriter.open(table, Schema.parse("n: int64")).close();
+        return table;
+    }
+
+    @Test
+    void closingEndsTheIteration() throws Exception {
+        for (boolean virtual : new boolean[] {false, true}) {
+            Follow follow = Arrowwood.open(quietTable()).follow(0);
+            CompletableFuture<Boolean> hasNext = new CompletableFuture<>();
+            Runnable wait = () -> hasNext.complete(follow.iterator().hasNext());
+            Thread thread = virtual ? Thread.ofVirtual().start(wait) : Thread.ofPlatform().start(wait);
+            Thread.sleep(50);
+            follow.close();
+            assertEquals(false, hasNext.get(10, TimeUnit.SECONDS));
+            thread.join();
+        }
+    }
+
+    @Test
+    void anInterruptEndsTheWaiting() throws Exception {
+        try (Follow follow = Arrowwood.open(quietTable()).follow(0)) {
+            CompletableFuture<Throwable> failure = new CompletableFuture<>();
+            Thread thread = Thread.ofPlatform().start(() -> failure.complete(
+                    assertThrows(InterruptedException.class, () -> follow.next(Duration.ofDays(1)))));
+            Thread.sleep(50);
+            thread.interrupt();
+            assertInstanceOf(InterruptedException.class, failure.get(10, TimeUnit.SECONDS));
+            CompletableFuture<Boolean> interrupted = new CompletableFuture<>();
+            Thread iterating = Thread.ofPlatform().start(() -> interrupted.complete(
+                    !follow.iterator().hasNext() && Thread.currentThread().isInterrupted()));
+            iterating.interrupt();
+            assertTrue(interrupted.get(10, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void thousandsOfVirtualThreadsWaitOnFewCarriers() throws Exception {
+        Path table = quietTable();
+        Dataset open = Arrowwood.open(table);
+        List<CompletableFuture<Long>> seen = new ArrayList<>();
+        for (int i = 0; i < 200; i++) {
+            CompletableFuture<Long> one = new CompletableFuture<>();
+            seen.add(one);
+            Thread.ofVirtual().start(() -> {
+                try (Follow follow = open.follow(0)) {
+                    one.complete(follow.next(Duration.ofSeconds(100)).orElseThrow().rows());
+                } catch (Throwable e) {
+                    one.completeExceptionally(e);
+                }
+            });
+        }
+        // Carriers are free: another virtual thread comes to its turn while all wait.
+        Thread.ofVirtual().start(() -> {
+            try (TableWriter writer = TableWriter.open(table)) {
+                writer.appendRow(1);
+            } catch (Exception e) {
+                throw new AssertionError(e);
+            }
+        }).join();
+        for (CompletableFuture<Long> one : seen) {
+            assertEquals(1, one.get(60, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
+    void aSubscriberThatAsksForNothingSensibleIsTold() throws Exception {
+        try (Follow follow = Arrowwood.open(quietTable()).follow(0)) {
+            Collected bad = new Collected(1) {
+                @Override
+                public void onSubscribe(Flow.Subscription given) {
+                    given.request(0);
+                }
+            };
+            follow.publisher().subscribe(bad);
+            assertTrue(bad.ended.await(10, TimeUnit.SECONDS));
+            assertInstanceOf(IllegalArgumentException.class, bad.failure);
+        }
+    }
+
+    @Test
+    void aTableThatIsRemovedIsNotWaitedFor() throws Exception {
+        Path table = quietTable();
+        try (Follow follow = Arrowwood.open(table).follow(0)) {
+            Files.move(table, folder.resolve("elsewhere"));
+            var failure = assertThrows(RuntimeException.class, () -> follow.next(Duration.ofMillis(10)));
+            assertInstanceOf(Failure.class, failure);
+            assertTrue(failure.getMessage().contains("quiet"), failure.getMessage());
+        }
+    }
+}

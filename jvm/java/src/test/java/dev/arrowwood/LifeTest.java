@@ -1,0 +1,258 @@
+package dev.arrowwood;
+
+import static java.lang.foreign.ValueLayout.JAVA_DOUBLE_UNALIGNED;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** How long datasets and their memory live, and what happens to those who come too late. */
+class LifeTest {
+    @TempDir
+    Path folder;
+
+    @Test
+    void afterTheArenaIsClosedEverythingOfItIsRefused() throws Exception {
+        Path file = Samples.numbers(folder, 100);
+        Dataset ds;
+        Column column;
+        MemorySegment values;
+        DoubleColumn doubles;
+        List<Dataset> made;
+        try (Arena arena = Arena.ofShared()) {
+            ds = Arrowwood.open(file, arena);
+            column = ds.column("x");
+            values = column.chunks().get(0).values();
+            doubles = column.asDouble();
+            made = List.of(ds.slice(1, 5), ds.select("x"), ds.take(3), ds.refresh(), ds.filter(Condition.col("n").lt(3)));
+            assertEquals(0.5, values.get(JAVA_DOUBLE_UNALIGNED, 0));
+            assertEquals(2.5, doubles.get(2));
+        }
+        assertThrows(IllegalStateException.class, ds::rows);
+        assertThrows(IllegalStateException.class, () -> ds.row(0));
+        assertThrows(IllegalStateException.class, column::sum);
+        assertThrows(IllegalStateException.class, column::chunks);
+        assertThrows(IllegalStateException.class, () -> values.get(JAVA_DOUBLE_UNALIGNED, 0));
+        assertThrows(IllegalStateException.class, () -> doubles.get(2));
+        made.forEach(one -> assertThrows(IllegalStateException.class, one::rows));
+        assertThrows(IllegalStateException.class, () -> ds.follow(0));
+        // Nothing is mapped any longer.
+        assertTrue(Files.readAllLines(Path.of("/proc/self/maps")).stream()
+                .noneMatch(line -> line.contains(file.toString())));
+    }
+
+    @Test
+    void anotherArenaKeepsTheRows() throws Exception {
+        Path file = Samples.numbers(folder, 100);
+        Dataset kept;
+        try (Arena arena = Arena.ofConfined()) {
+            kept = Arrowwood.open(file, arena).in(Arena.global());
+        }
+        assertEquals(100, kept.rows());
+        assertEquals(99L, kept.row(99).get("n"));
+    }
+
+    @Test
+    void aConfinedArenaIsOfOneThread() throws Exception {
+        Path file = Samples.numbers(folder, 10);
+        try (Arena arena = Arena.ofConfined(); var threads = Executors.newSingleThreadExecutor()) {
+            Dataset ds = Arrowwood.open(file, arena);
+            assertEquals(10, ds.rows());
+            Future<?> other = threads.submit(ds::rows);
+            var failure = assertThrows(java.util.concurrent.ExecutionException.class, other::get);
+            assertInstanceOf(WrongThreadException.class, failure.getCause());
+        }
+    }
+
+    @Test
+    void closingDuringACallIsRefused() throws Exception {
+        Path file = Samples.numbers(folder, 100_000);
+        Dataset many = Dataset.concat(java.util.Collections.nCopies(200, Arrowwood.open(file)));
+        Arena arena = Arena.ofShared();
+        Dataset ds = many.in(arena);
+        CountDownLatch started = new CountDownLatch(1);
+        AtomicReference<Object> result = new AtomicReference<>();
+        Thread caller = Thread.ofPlatform().start(() -> {
+            started.countDown();
+            // A call that takes seconds, so that the other thread comes in between.
+            result.set(ds.aggregate(List.of("word", "n"), Aggregate.std("x"), Aggregate.var("x").as("v")).rows());
+        });
+        started.await();
+        boolean refused = false;
+        while (caller.isAlive() && !refused) {
+            Thread.sleep(5);
+            if (isInCall(caller)) {
+                var failure = assertThrows(IllegalStateException.class, arena::close);
+                assertTrue(failure.getMessage().contains("acquired"), failure.getMessage());
+                refused = true;
+            }
+        }
+        caller.join();
+        assertTrue(refused, "the call was over before anybody could close");
+        assertEquals(100_000L, result.get());
+        arena.close();
+        assertThrows(IllegalStateException.class, ds::rows);
+    }
+
+    private static boolean isInCall(Thread thread) {
+        StackTraceElement[] frames = thread.getStackTrace();
+        return List.of(frames).stream().anyMatch(frame -> frame.getMethodName().equals("aggregate"))
+                && thread.getState() == Thread.State.RUNNABLE;
+    }
+
+    @Test
+    void aTruncatedFileIsAnExceptionInCallsAndInLoops() throws Exception {
+        for (boolean byCall : new boolean[] {true, false}) {
+            Path file = folder.resolve("truncated" + byCall + ".arrow");
+            Files.copy(Samples.numbers(folder, 200_000), file);
+            Dataset ds = Arrowwood.open(file);
+            Chunk chunk = ds.column("x").chunks().get(0);
+            MemorySegment values = chunk.values();
+            // Compiled before, because compiled code is where it could go wrong.
+            for (int i = 0; i < 50; i++) {
+                assertEquals(200_000L * 100_000, sum(values), 0);
+            }
+            try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+                channel.truncate(8192);
+            }
+            if (byCall) {
+                assertThrows(Failure.FileChanged.class, () -> ds.column("x").sum());
+                assertThrows(Failure.FileChanged.class, () -> chunk.copyOfValues(Arena.ofAuto()));
+            } else {
+                assertThrows(InternalError.class, () -> sum(values));
+                assertThrows(InternalError.class, () -> values.toArray(JAVA_DOUBLE_UNALIGNED));
+            }
+            assertThrows(Failure.FileChanged.class, () -> ds.row(199_999));
+            assertThrows(Failure.FileChanged.class, () -> ds.stream().toList());
+        }
+        // The JVM's own use of the signals is as before.
+        assertThrows(NullPointerException.class, () -> dereference(null));
+        assertThrows(StackOverflowError.class, () -> recurse(0));
+    }
+
+    private static double sum(MemorySegment values) {
+        double sum = 0;
+        for (long i = 0; i < values.byteSize() / 8; i++) {
+            sum += values.getAtIndex(JAVA_DOUBLE_UNALIGNED, i);
+        }
+        return sum;
+    }
+
+    private static int dereference(int[] numbers) {
+        return numbers[0];
+    }
+
+    private static int recurse(int depth) {
+        return recurse(depth + 1) + 1;
+    }
+
+    @Test
+    void twentyThousandVirtualThreadsAtOnce() throws Exception {
+        Path file = Samples.numbers(folder, 1000);
+        Dataset shared = Arrowwood.open(file);
+        List<Future<Boolean>> right = new ArrayList<>();
+        try (var threads = Executors.newVirtualThreadPerTaskExecutor()) {
+            for (int i = 0; i < 20_000; i++) {
+                int number = i;
+                right.add(threads.submit(() -> switch (number % 4) {
+                    case 0 -> (double) shared.column("x").sum() == 500_000;
+                    case 1 -> shared.row(number % 1000).getLong("n") == number % 1000;
+                    case 2 -> {
+                        try (Arena arena = Arena.ofConfined()) {
+                            yield Arrowwood.open(file, arena).rows() == 1000;
+                        }
+                    }
+                    default -> assertThrows(IndexOutOfBoundsException.class, () -> shared.row(1000 + number))
+                            .getMessage().contains(String.valueOf(1000 + number));
+                }));
+            }
+            for (Future<Boolean> one : right) {
+                assertTrue(one.get());
+            }
+        }
+    }
+
+    /** Opens a file again and again without ever closing it; run with a low limit of descriptors. */
+    static final class OpenForever {
+        public static void main(String[] arguments) throws Exception {
+            for (int i = 0; i < 5_000; i++) {
+                Dataset ds = Arrowwood.open(Path.of(arguments[0]));
+                if (ds.rows() != 10) {
+                    throw new AssertionError("rows: " + ds.rows());
+                }
+            }
+            System.out.println("all opened");
+        }
+    }
+
+    @Test
+    void whatIsForgottenIsUnmappedWhenTheSystemRunsOut() throws Exception {
+        Path file = Samples.numbers(folder, 10);
+        List<String> java = Programs.java(OpenForever.class, List.of("-Xmx256m"), file);
+        List<String> words = new ArrayList<>(List.of("sh", "-c", "ulimit -n 300 && exec \"$@\"", "sh"));
+        words.addAll(java);
+        assertEquals("all opened\n", Programs.run(words.toArray()));
+    }
+
+    @Test
+    void aForgottenWriterUnlocksTheTable() throws Exception {
+        Path table = folder.resolve("forgotten");
+        forget(table);
+        for (int tries = 0; ; tries++) {
+            System.gc();
+            Thread.sleep(20);
+            try (TableWriter again = TableWriter.open(table)) {
+                assertEquals(1, again.progress().committedRows());
+                return;
+            } catch (Failure.Busy e) {
+                assertTrue(tries < 500, e.getMessage());
+            }
+        }
+    }
+
+    private static void forget(Path table) throws Exception {
+        TableWriter writer = TableWriter.open(table, Schema.parse("n: int64"));
+        writer.appendRow(1);
+        writer.commit();
+        writer.appendRow(2);
+        assertThrows(Failure.Busy.class, () -> TableWriter.open(table));
+    }
+
+    @Test
+    void aWriterAndAFollowerCanBeClosedTwiceAndThenRefuse() throws Exception {
+        Path table = folder.resolve("closed");
+        TableWriter writer = TableWriter.open(table, Schema.parse("n: int64"));
+        writer.appendRow(1);
+        writer.close();
+        writer.close();
+        assertThrows(IllegalStateException.class, () -> writer.appendRow(2));
+        assertThrows(IllegalStateException.class, writer::commit);
+        Follow follow = Arrowwood.open(table).follow(0);
+        Dataset rows = follow.next(Duration.ofSeconds(1)).orElseThrow();
+        follow.close();
+        follow.close();
+        assertThrows(IllegalStateException.class, () -> follow.next(Duration.ZERO));
+        assertEquals(1, rows.rows());
+        try (TableWriter discarded = TableWriter.open(table)) {
+            discarded.appendRow(3);
+            discarded.discard();
+        }
+        assertEquals(1, Arrowwood.open(table).rows());
+    }
+}

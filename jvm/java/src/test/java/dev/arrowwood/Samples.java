@@ -1,0 +1,21 @@
+package dev.arrowwood;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+
+/** Files that tests read. */
+final class Samples {
+    private Samples() {}
+
+    /** A file of so many rows: {@code n}, counting from 0, {@code x}, a half more, and {@code word}. */
+    static Path numbers(Path folder, long rows) throws IOException {
+        Path file = folder.resolve("numbers" + rows + ".arrow");
+        StringBuilder csv = new StringBuilder("n,x,word\n");
+        for (long n = 0; n < rows; n++) {
+            csv.append(n).append(',').append(n).append(".5,word ").append(n % 10).append('\n');
+        }
+        Arrowwood.readCsv(Files.writeString(folder.resolve("numbers.csv"), csv)).write(file);
+        return file;
+    }
+}
