@@ -178,6 +178,18 @@ jars: $(BIN)/python
 	$(MAVEN) -Darrowwood.natives=$(JVM_NATIVES)-release -DskipTests clean package
 	cp jvm/*/target/arrowwood-*$(VERSION)*.jar dist/
 
+# What things cost in Java, beside Arrow Java (from Maven Central) and Rust. Shares its data with bench-c.
+bench-jvm: $(VENV)/test.done
+	cargo build --release --package arrowwood-c
+	cargo build --release -p arrowwood-bench --bin calls
+	install -D $(TARGET)/release/libarrowwood.so $(JVM_NATIVES)-bench/linux-x86_64/libarrowwood.so
+	$(MAVEN) -Darrowwood.natives=$(JVM_NATIVES)-bench -DskipTests -Dmaven.javadoc.skip package \
+	  dependency:build-classpath -Dmdep.outputFile=target/classpath.txt
+	PYTHONPATH=bench $(PYTHON) bench/jvm.py $(TARGET)/release/calls $(TARGET)/bench-c $(abspath $(BIN))/python \
+	  $(JDK)/bin/java --enable-native-access=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED \
+	  -cp jvm/arrow/target/test-classes:jvm/arrow/target/classes:$$(cat jvm/arrow/target/classpath.txt) \
+	  dev.arrowwood.arrow.Figures
+
 # The C library: libarrowwood.so, libarrowwood.a, arrowwood.h and arrowwood.pc, into $(DESTDIR)$(PREFIX).
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib

@@ -28,11 +28,11 @@ import java.util.concurrent.atomic.AtomicLong;
  * ds.column("price").mean();
  * }</pre>
  *
- * <p>Files must not be rewritten while they are open; growing them, or replacing them by a rename, is fine. Methods throw
- * {@link Failure.FileChanged} when they notice a change.
+ * <p>Files must not be rewritten while they are open; growing them, or replacing them by a rename, is fine. Methods
+ * throw {@link Failure.FileChanged} when they notice a change.
  *
- * <p>All exceptions are a {@link Failure}, except {@code NullPointerException}, and those of the JDK for a closed arena or
- * one of another thread.
+ * <p>All exceptions are a {@link Failure}, except {@code NullPointerException}, and those of the JDK for a closed
+ * arena or one of another thread.
  */
 public final class Arrowwood {
     private Arrowwood() {}
@@ -53,8 +53,8 @@ public final class Arrowwood {
     }
 
     /**
-     * Keeps the library from installing its SIGBUS handler, for processes whose own handler must not change. Reading a page
-     * of a truncated file then ends in the JVM's {@code InternalError}, or ends the process, instead of
+     * Keeps the library from installing its SIGBUS handler, for processes whose own handler must not change. Reading a
+     * page of a truncated file then ends in the JVM's {@code InternalError}, or ends the process, instead of
      * {@link Failure.FileChanged}. Call it before opening the first file. Setting {@code ARROWWOOD_SIGBUS=off} in the
      * environment has the same effect.
      *
@@ -65,8 +65,8 @@ public final class Arrowwood {
     }
 
     /**
-     * Opens an Arrow IPC file or stream, a table's directory, a directory of {@code *.arrow} files, or all files that match
-     * a glob. Reads metadata only. The collector unmaps it.
+     * Opens an Arrow IPC file or stream, a table's directory, a directory of {@code *.arrow} files, or all files that
+     * match a glob. Reads metadata only. The collector unmaps it.
      *
      * @param path the path
      * @param options how to open it
@@ -138,7 +138,8 @@ public final class Arrowwood {
             long number = Lent.keep(copy);
             try {
                 return Dataset.make(call, null, (c, out) -> (int) Native.OPEN_MEMORY.invokeExact(
-                        copy, (long) bytes.length, Lent.RELEASE, MemorySegment.ofAddress(number), struct, out, c.error));
+                        copy, (long) bytes.length, Lent.RELEASE, MemorySegment.ofAddress(number), struct, out,
+                        c.error));
             } catch (RuntimeException e) {
                 // The library doesn't release what it hasn't taken.
                 Lent.KEPT.remove(number);
@@ -175,16 +176,50 @@ public final class Arrowwood {
     }
 
     /**
-     * Imports all batches of a {@code struct ArrowArrayStream} of Arrow's C stream interface without copying. The stream is
-     * moved: it is released also on failure. The producer vouches for the values.
+     * Imports all batches of a {@code struct ArrowArrayStream} of Arrow's C stream interface without copying. The
+     * stream is moved: it is released also on failure. The producer vouches for the values. The collector releases the
+     * arrays.
      *
      * @param stream the struct, 40 bytes
      * @return the dataset
-     * @throws IllegalArgumentException if the stream fails (the message is its own), or its arrays violate the interface
+     * @throws IllegalArgumentException if the stream fails (the message is its own), or its arrays violate the
+     *     interface
      */
     public static Dataset importStream(MemorySegment stream) {
-        return Native.call(call -> Dataset.make(call, null, (c, out) ->
+        return imported(stream, null);
+    }
+
+    /**
+     * Imports a stream whose arrays are released when an arena ends.
+     *
+     * @param stream the struct, 40 bytes
+     * @param arena what ends the dataset, and all that is made from it
+     * @return the dataset
+     * @throws IllegalArgumentException if the stream fails (the message is its own), or its arrays violate the
+     *     interface
+     */
+    public static Dataset importStream(MemorySegment stream, Arena arena) {
+        return imported(stream, java.util.Objects.requireNonNull(arena));
+    }
+
+    private static Dataset imported(MemorySegment stream, Arena arena) {
+        return Native.call(call -> Dataset.make(call, arena, (c, out) ->
                 (int) Native.IMPORT_STREAM.invokeExact(stream, out, c.error)));
+    }
+
+    /**
+     * Imports one {@code struct ArrowArray} of Arrow's C data interface without copying: a struct's members become
+     * columns. The array is moved, as a stream is; the schema remains the caller's.
+     *
+     * @param array the array, 80 bytes
+     * @param schema its {@code struct ArrowSchema}, 72 bytes
+     * @param arena what ends the dataset, and all that is made from it
+     * @return the dataset
+     * @throws IllegalArgumentException if the array violates the interface, or is a struct with null rows
+     */
+    public static Dataset importArray(MemorySegment array, MemorySegment schema, Arena arena) {
+        return Native.call(call -> Dataset.make(call, java.util.Objects.requireNonNull(arena), (c, out) ->
+                (int) Native.IMPORT_ARRAY.invokeExact(array, schema, out, c.error)));
     }
 
     /**
@@ -272,8 +307,8 @@ public final class Arrowwood {
     }
 
     /**
-     * Checks, and keeps the rows before the first damage. A damaged file is not modified but renamed to a name that ends in
-     * {@code .damaged}.
+     * Checks, and keeps the rows before the first damage. A damaged file is not modified but renamed to a name that
+     * ends in {@code .damaged}.
      *
      * @param path the path
      * @param progress hears how far it is

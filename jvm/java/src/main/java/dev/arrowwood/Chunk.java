@@ -13,9 +13,9 @@ import java.util.Optional;
 import java.util.stream.LongStream;
 
 /**
- * The buffers of a column's rows in one batch, as the Arrow Columnar Format lays them out. All begin at the chunk's first
- * row: value {@code i} of a column of doubles is {@code values().getAtIndex(JAVA_DOUBLE_UNALIGNED, i)}. Segments are
- * read-only, and live as long as the dataset's arena; if there is none, as long as anything refers to them.
+ * The buffers of a column's rows in one batch, as the Arrow Columnar Format lays them out. All begin at the chunk's
+ * first row: value {@code i} of a column of doubles is {@code values().getAtIndex(JAVA_DOUBLE_UNALIGNED, i)}. Segments
+ * are read-only, and live as long as the dataset's arena; if there is none, as long as anything refers to them.
  *
  * <p>The type determines the buffers: <ul>
  * <li>numbers, times, decimals, fixed-size binary: values; booleans: values, a bitmap;
@@ -27,8 +27,9 @@ import java.util.stream.LongStream;
  * </ul>
  *
  * <p>Read with {@code get} and {@code getAtIndex} in loops over {@code long} indexes. If another process truncates the
- * file, such reads throw {@code InternalError}. Don't use the Vector API over a segment of a mapped file: the JVM doesn't
- * survive a truncation in compiled vector code. {@link #copyOfValues} is safe, and so are the reductions of {@link Column}.
+ * file, such reads throw {@code InternalError}. Don't use the Vector API over a segment of a mapped file: the JVM
+ * doesn't survive a truncation in compiled vector code. {@link #copyOfValues} is safe, and so are the reductions of
+ * {@link Column}.
  */
 public final class Chunk {
     static final long SIZE = 160;

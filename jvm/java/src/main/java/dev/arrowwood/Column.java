@@ -15,8 +15,8 @@ import java.util.OptionalDouble;
 import java.util.RandomAccess;
 
 /**
- * A column of a dataset, in place. Reductions run in the library, on all cores; they ignore nulls, and their results don't
- * depend on the number of threads or batches.
+ * A column of a dataset, in place. Reductions run in the library, on all cores; they ignore nulls, and their results
+ * don't depend on the number of threads or batches.
  */
 public final class Column {
     private static final int SUM = 1;

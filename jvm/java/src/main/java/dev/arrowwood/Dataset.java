@@ -17,7 +17,6 @@ import java.util.NoSuchElementException;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.RandomAccess;
-import java.util.Spliterator;
 import java.util.Spliterators;
 import java.util.function.Function;
 import java.util.stream.Stream;
@@ -26,10 +25,10 @@ import java.util.stream.StreamSupport;
 /**
  * An immutable table over one or many record batches, in place. Opened by {@link Arrowwood#open}.
  *
- * <p>Its lifetime is that of the arena that it was opened in, as with {@code FileChannel.map(mode, offset, size, arena)}:
- * closing the arena unmaps the files, and later calls throw {@code IllegalStateException}. Without an arena, the files are
- * unmapped when nothing refers to the dataset, its columns or their memory any longer. Datasets made from another one, by
- * {@link #slice} and the like, live as long as that one's arena, or on their own if there is none.
+ * <p>Its lifetime is that of the arena that it was opened in, as with {@code FileChannel.map(mode, offset, size,
+ * arena)}: closing the arena unmaps the files, and later calls throw {@code IllegalStateException}. Without an arena,
+ * the files are unmapped when nothing refers to the dataset, its columns or their memory any longer. Datasets made
+ * from another one, by {@link #slice} and the like, live as long as that one's arena, or on their own if there is none.
  *
  * <p>Datasets can be used by any number of threads at once, unless their arena is confined to one.
  */
@@ -190,7 +189,7 @@ public final class Dataset implements Iterable<Row> {
         return Native.call(call -> nested(call, row, new long[] {column}, type));
     }
 
-    private Object[] cells(Native.Call call, List<Field> fields, long row) throws Throwable {
+    Object[] cells(Native.Call call, List<Field> fields, long row) throws Throwable {
         int count = fields.size();
         MemorySegment cells = call.arena.allocate(Math.max(count, 1) * Values.SIZE, 8);
         call.check((int) Native.CELLS.invokeExact(handle, row, cells, (long) count, call.error));
@@ -337,55 +336,6 @@ public final class Dataset implements Iterable<Row> {
 
     private <T> Stream<T> rows(Function<Object[], T> made) {
         return StreamSupport.stream(new RowSpliterator<>(this, schema().fields(), made, 0, rows()), false);
-    }
-
-    /** Rows from one number to another. */
-    private static final class RowSpliterator<T> implements Spliterator<T> {
-        private static final long SMALLEST = 1024;
-        private final Dataset dataset;
-        private final List<Field> fields;
-        private final Function<Object[], T> made;
-        private long next;
-        private final long end;
-
-        RowSpliterator(Dataset dataset, List<Field> fields, Function<Object[], T> made, long next, long end) {
-            this.dataset = dataset;
-            this.fields = fields;
-            this.made = made;
-            this.next = next;
-            this.end = end;
-        }
-
-        @Override
-        public boolean tryAdvance(java.util.function.Consumer<? super T> action) {
-            if (next >= end) {
-                return false;
-            }
-            long row = next++;
-            action.accept(made.apply(Native.call(call -> dataset.cells(call, fields, row))));
-            return true;
-        }
-
-        @Override
-        public Spliterator<T> trySplit() {
-            long half = (end - next) / 2;
-            if (half < SMALLEST) {
-                return null;
-            }
-            long start = next;
-            next += half;
-            return new RowSpliterator<>(dataset, fields, made, start, start + half);
-        }
-
-        @Override
-        public long estimateSize() {
-            return end - next;
-        }
-
-        @Override
-        public int characteristics() {
-            return ORDERED | SIZED | SUBSIZED | IMMUTABLE | NONNULL;
-        }
     }
 
     @Override
@@ -573,8 +523,8 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
-     * Copies the rows for which a condition is true, in order. Of a table that is sorted by a column, reads only the rows
-     * within its bounds.
+     * Copies the rows for which a condition is true, in order. Of a table that is sorted by a column, reads only the
+     * rows within its bounds.
      *
      * @param condition such as {@code col("price").gt(100)}
      * @return a dataset in memory
@@ -723,9 +673,9 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
-     * Exports all batches as a {@code struct ArrowArrayStream} of Arrow's C stream interface. Buffers are shared with the
-     * mapping; values are checked batch by batch. The caller releases the stream and its arrays, which keep what they
-     * need.
+     * Exports all batches as a {@code struct ArrowArrayStream} of Arrow's C stream interface. Buffers are shared with
+     * the mapping; values are checked batch by batch. The caller releases the stream and its arrays, which keep what
+     * they need.
      *
      * @param stream the struct to fill, 40 bytes
      */

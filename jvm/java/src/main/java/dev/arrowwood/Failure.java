@@ -11,8 +11,8 @@ import java.util.OptionalInt;
  * What all exceptions of Arrowwood have in common. Each extends the class of the JDK that is caught for such a mistake
  * anyway, so {@code catch (NoSuchFileException e)} and {@code catch (IndexOutOfBoundsException e)} work as expected.
  *
- * <p>Messages say what was being done to which path, what was expected and found, and what to do. Methods that take a path
- * throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are checked; all other methods throw
+ * <p>Messages say what was being done to which path, what was expected and found, and what to do. Methods that take a
+ * path throw {@link NotFound}, {@link AccessDenied} and {@link FileSystem}, which are checked; all other methods throw
  * {@link Io} instead, with one of these as its cause.
  */
 public sealed interface Failure {

@@ -25,9 +25,9 @@ import java.util.concurrent.Flow;
  * }
  * }</pre>
  *
- * <p>Threads sleep while they wait; virtual threads release their carrier. Closing the follower from another thread ends
- * all waiting within a quarter of a second. Each dataset of rows lives as long as anything refers to it, also when the
- * follower is closed.
+ * <p>Threads sleep while they wait; virtual threads release their carrier. Closing the follower from another thread
+ * ends all waiting within a quarter of a second. Each dataset of rows lives as long as anything refers to it, also
+ * when the follower is closed.
  */
 public final class Follow implements AutoCloseable, Iterable<Dataset> {
     /** How long a thread waits inside the library, which doesn't notice interrupts. */
@@ -132,8 +132,8 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     }
 
     /**
-     * Returns the rows of each call of {@link #next}, waiting without end. The iteration ends when the follower is closed
-     * from another thread, or the thread is interrupted; it remains interrupted.
+     * Returns the rows of each call of {@link #next}, waiting without end. The iteration ends when the follower is
+     * closed from another thread, or the thread is interrupted; it remains interrupted.
      *
      * @return an iterator, which shares the follower's place
      */
@@ -170,8 +170,8 @@ public final class Follow implements AutoCloseable, Iterable<Dataset> {
     }
 
     /**
-     * Returns a publisher of the rows from this follower's start on. Each subscriber gets all of them, in a thread of its
-     * own, no faster than it requests; it is completed when this follower is closed.
+     * Returns a publisher of the rows from this follower's start on. Each subscriber gets all of them, in a thread of
+     * its own, no faster than it requests; it is completed when this follower is closed.
      *
      * @return the publisher
      */

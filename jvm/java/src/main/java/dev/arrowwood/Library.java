@@ -83,8 +83,8 @@ final class Library {
         try {
             symbols = SymbolLookup.libraryLookup(path.toAbsolutePath(), Arena.global());
         } catch (IllegalArgumentException e) {
-            UnsatisfiedLinkError error = new UnsatisfiedLinkError(from + ": can't be loaded: is it a shared library for "
-                    + platform() + ", in a folder from which files may be executed? " + remedy());
+            UnsatisfiedLinkError error = new UnsatisfiedLinkError(from
+                    + ": can't be loaded: is it a shared library for " + platform() + ", in a folder from which files may be executed? " + remedy());
             error.initCause(e);
             throw error;
         }
@@ -150,7 +150,7 @@ final class Library {
     }
 
     private static String remedy() {
-        return "Build the library with `make install-c`, and name it with -Darrowwood.library=PATH, or extract that of the "
-                + "jar elsewhere with -Darrowwood.tmpdir=FOLDER.";
+        return "Build the library with `make install-c`, and name it with -Darrowwood.library=PATH, or extract that of "
+                + "the jar elsewhere with -Darrowwood.tmpdir=FOLDER.";
     }
 }

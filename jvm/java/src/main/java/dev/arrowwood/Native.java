@@ -12,7 +12,7 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 
-/** The functions of {@code arrowwood.h}, and how they are called: results in an out parameter, failures as exceptions. */
+/** The functions of {@code arrowwood.h}. Results come in an out parameter, failures as exceptions. */
 final class Native {
     static final MethodHandle VERSION = Library.function("arrowwood_version", FunctionDescriptor.of(ADDRESS));
     static final MethodHandle ERROR_CLEAR = frees("arrowwood_error_clear");
@@ -25,6 +25,7 @@ final class Native {
     static final MethodHandle OPEN_MEMORY =
             function("arrowwood_open_memory", ADDRESS, JAVA_LONG, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle IMPORT_STREAM = function("arrowwood_import_stream", ADDRESS, ADDRESS);
+    static final MethodHandle IMPORT_ARRAY = function("arrowwood_import_array", ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle READ_CSV = function("arrowwood_read_csv", ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle WRITE = function("arrowwood_write", ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle SCHEMA_PARSE = function("arrowwood_schema_parse", ADDRESS, ADDRESS);
@@ -83,6 +84,7 @@ final class Native {
 
     static final MethodHandle WRITER_OPEN = function("arrowwood_writer_open", ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle WRITER_SCHEMA = function("arrowwood_writer_schema", ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_APPEND = function("arrowwood_writer_append", ADDRESS, ADDRESS, ADDRESS);
     static final MethodHandle WRITER_APPEND_STREAM = function("arrowwood_writer_append_stream", ADDRESS, ADDRESS);
     static final MethodHandle WRITER_APPEND_DATASET = function("arrowwood_writer_append_dataset", ADDRESS, ADDRESS);
     static final MethodHandle WRITER_APPEND_ROW =

@@ -96,7 +96,8 @@ final class Numbers {
     /** The chunk of a row. */
     int chunk(long row) {
         if (row < 0 || row >= rows) {
-            throw new Failure.RowOutOfRange("row " + row + " of column '" + column.field().name() + "', which has " + rows);
+            throw new Failure.RowOutOfRange(
+                    "row " + row + " of column '" + column.field().name() + "', which has " + rows);
         }
         int found = Arrays.binarySearch(firstRows, row);
         return found >= 0 ? found : -found - 2;

@@ -150,8 +150,10 @@ final class Records<R extends Record> {
 
     private static Object convert(Object cell, Class<?> type, java.lang.reflect.Type generic) {
         if (type == Optional.class) {
-            boolean known = generic instanceof ParameterizedType p && p.getActualTypeArguments()[0] instanceof Class<?>;
-            Class<?> inner = known ? (Class<?>) ((ParameterizedType) generic).getActualTypeArguments()[0] : Object.class;
+            boolean isKnown =
+                    generic instanceof ParameterizedType p && p.getActualTypeArguments()[0] instanceof Class<?>;
+            Class<?> inner =
+                    isKnown ? (Class<?>) ((ParameterizedType) generic).getActualTypeArguments()[0] : Object.class;
             return Optional.ofNullable(convert(cell, inner, inner));
         }
         return switch (cell) {
@@ -159,6 +161,7 @@ final class Records<R extends Record> {
             case Number number when !type.isInstance(cell) -> number(number, type);
             case String text when type.isEnum() -> constant(type, text);
             case Row row when type.isRecord() -> row.to(type.asSubclass(Record.class));
+            case byte[] bytes when type == UUID.class && bytes.length == 16 -> Values.uuid(bytes);
             case LocalDateTime local when type == Instant.class -> local.toInstant(ZoneOffset.UTC);
             default -> MethodType.methodType(type).wrap().returnType().cast(cell);
         };
@@ -174,7 +177,7 @@ final class Records<R extends Record> {
         boolean isInteger = number instanceof Long || number instanceof BigInteger;
         return switch (name) {
             case "java.lang.Double" -> number.doubleValue();
-            case "java.lang.Float" -> isInteger || number instanceof Float ? (Object) number.floatValue() : refused(number);
+            case "java.lang.Float" -> number instanceof Double ? refused(number) : (Object) number.floatValue();
             case "java.math.BigDecimal" -> isInteger ? new BigDecimal(number.toString()) : refused(number);
             case "java.math.BigInteger" -> isInteger ? new BigInteger(number.toString()) : refused(number);
             case "java.lang.Long" -> exact(number, Long.MIN_VALUE, Long.MAX_VALUE);

@@ -15,8 +15,8 @@ import java.util.Objects;
  * <p>Cells are Java objects: {@code Boolean}; {@code Long} of integers, {@code BigInteger} of those from 2^63 on;
  * {@code Float}, {@code Double}, {@code BigDecimal}; {@code String}, {@code byte[]}, {@code UUID}; {@code LocalDate},
  * {@code LocalTime}, {@code LocalDateTime}, {@code Instant} of timestamps with a time zone, {@code Duration},
- * {@link Interval}; {@code Long}, the count of units, of a time that these can't represent, such as 24:00; {@code List}, a {@code List} of {@code Map.Entry} of maps, {@code Row} of structs, {@link Member} of
- * unions; null.
+ * {@link Interval}; {@code Long}, the count of units, of a time that these can't represent, such as 24:00;
+ * {@code List}, a {@code List} of {@code Map.Entry} of maps, {@code Row} of structs, {@link Member} of unions; null.
  */
 public final class Row {
     private final List<Field> fields;

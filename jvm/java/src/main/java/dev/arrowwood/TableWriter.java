@@ -14,20 +14,21 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The single writer of a growing table. Appended rows become visible to readers, in any process, when they are committed,
- * all at once.
+ * The single writer of a growing table. Appended rows become visible to readers, in any process, when they are
+ * committed, all at once.
  *
  * <pre>{@code
  * record Tick(Instant ts, String symbol, double price) {}
  *
- * try (TableWriter writer = TableWriter.open(Path.of("ticks"), Schema.of(Tick.class), WriterOptions.DEFAULT.sortedBy("ts"))) {
+ * try (TableWriter writer = TableWriter.open(Path.of("ticks"), Schema.of(Tick.class),
+ * WriterOptions.DEFAULT.sortedBy("ts"))) {
  *     writer.append(new Tick(Instant.now(), "IBM", 100.5));
  *     writer.commit();
  * }
  * }</pre>
  *
- * <p>Can be used by several threads, whose calls wait for each other. A writer that is forgotten is freed by the collector
- * without a commit.
+ * <p>Can be used by several threads, whose calls wait for each other. A writer that is forgotten is freed by the
+ * collector without a commit.
  */
 public final class TableWriter implements AutoCloseable {
     private final Owned owned;
@@ -208,12 +209,13 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /**
-     * Appends a row of values, one for each column, in the table's order. Tables with columns of lists or structs take no
-     * single rows: append them as a dataset.
+     * Appends a row of values, one for each column, in the table's order. Tables with columns of lists or structs take
+     * no single rows: append them as a dataset.
      *
      * @param values objects as {@link Row} has them, or null; integers also stand for times in the column's unit
      * @throws IllegalArgumentException if there are more or fewer than columns, a null is in a column without nulls, a
-     *     value is out of range or of a type that the column can't hold, or a row out of order; nothing is appended then
+     *     value is out of range or of a type that the column can't hold, or a row out of order; nothing is appended
+     *     then
      */
     public void appendRow(Object... values) {
         List<Field> fields = schema.fields();
@@ -232,8 +234,8 @@ public final class TableWriter implements AutoCloseable {
      * Appends all rows of a dataset, or none.
      *
      * @param rows the rows, whose columns are matched by name
-     * @throws IllegalArgumentException if columns differ, a null is in a column without nulls, a value is out of range, or
-     *     a row out of order
+     * @throws IllegalArgumentException if columns differ, a null is in a column without nulls, a value is out of
+     *     range, or a row out of order
      * @throws Failure.InvalidData if a value is damaged
      */
     public void append(Dataset rows) {
@@ -242,14 +244,26 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /**
-     * Appends all rows of a {@code struct ArrowArrayStream} of Arrow's C stream interface, or none. The stream is moved,
-     * and released also on failure.
+     * Appends all rows of a {@code struct ArrowArrayStream} of Arrow's C stream interface, or none. The stream is
+     * moved, and released also on failure.
      *
      * @param stream the struct
      * @throws IllegalArgumentException if the stream fails; as {@link #append(Dataset)}
      */
     public void appendStream(MemorySegment stream) {
         run((handle, call) -> (int) Native.WRITER_APPEND_STREAM.invokeExact(handle, stream, call.error));
+    }
+
+    /**
+     * Appends the rows of a {@code struct ArrowArray} of Arrow's C data interface, a struct whose members are matched
+     * by name, or none. The array is moved, and released also on failure; the schema remains the caller's.
+     *
+     * @param array the array, 80 bytes
+     * @param schema its {@code struct ArrowSchema}, 72 bytes
+     * @throws IllegalArgumentException as {@link #append(Dataset)}
+     */
+    public void appendArray(MemorySegment array, MemorySegment schema) {
+        run((handle, call) -> (int) Native.WRITER_APPEND.invokeExact(handle, array, schema, call.error));
     }
 
     // ---- commits ----
@@ -342,8 +356,8 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /**
-     * Removes the segments that contain only rows before one. Readers that have mapped them keep them; the remaining rows
-     * keep their numbers.
+     * Removes the segments that contain only rows before one. Readers that have mapped them keep them; the remaining
+     * rows keep their numbers.
      *
      * @param row the number of the first row to keep
      * @return how many rows were removed

@@ -120,7 +120,8 @@ final class Values {
     }
 
     private static Duration duration(long count, long perSecond) {
-        return Duration.ofSeconds(Math.floorDiv(count, perSecond), Math.floorMod(count, perSecond) * (NANOS / perSecond));
+        long nanos = Math.floorMod(count, perSecond) * (NANOS / perSecond);
+        return Duration.ofSeconds(Math.floorDiv(count, perSecond), nanos);
     }
 
     /** Two's complement, low word first. */
@@ -137,7 +138,7 @@ final class Values {
         return number.bitLength() < 64 ? (Number) number.longValue() : number;
     }
 
-    private static UUID uuid(byte[] bytes) {
+    static UUID uuid(byte[] bytes) {
         var buffer = java.nio.ByteBuffer.wrap(bytes);
         return new UUID(buffer.getLong(), buffer.getLong());
     }
@@ -240,7 +241,10 @@ final class Values {
 
     private static void writeTime(MemorySegment value, Object object, Type type) {
         switch (object) {
-            case Instant instant -> putTimestamp(value, instant.getEpochSecond(), instant.getNano(), unit(type, instant.getNano()));
+            case Instant instant -> {
+                int nanos = instant.getNano();
+                putTimestamp(value, instant.getEpochSecond(), nanos, unit(type, nanos));
+            }
             case ZonedDateTime time -> writeTime(value, time.toInstant(), type);
             case OffsetDateTime time -> writeTime(value, time.toInstant(), type);
             case LocalDateTime time -> writeTime(value, time.toInstant(ZoneOffset.UTC), type);
@@ -251,8 +255,8 @@ final class Values {
             }
             case Duration duration -> putDuration(value, duration, unit(type, duration.getNano()));
             default -> throw new Failure.InvalidArgument("a value of " + object.getClass()
-                    + " can't be stored" + (type == null ? "" : " as " + type) + "; lists, structs and maps are appended "
-                    + "as datasets");
+                    + " can't be stored" + (type == null ? "" : " as " + type) + "; lists, structs and maps are "
+                    + "appended as datasets");
         }
     }
 

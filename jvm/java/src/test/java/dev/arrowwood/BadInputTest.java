@@ -84,7 +84,8 @@ class BadInputTest {
         fails(IllegalArgumentException.class, Failure.Code.COLUMN_NOT_FOUND, () -> ds.select(0, -1), "-1");
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.select("n\0m"), "NUL");
         fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED, () -> ds.column("word").sum());
-        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED, () -> ds.column("word").asDouble(), "utf8");
+        fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED,
+                () -> ds.column("word").asDouble(), "utf8");
         fails(UnsupportedOperationException.class, Failure.Code.UNSUPPORTED, () -> ds.column("x").asLong(), "float64");
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.column("x").quantile(1.5));
         fails(IllegalArgumentException.class, Failure.Code.INVALID_ARGUMENT, () -> ds.sample(11, 0));
@@ -140,8 +141,8 @@ class BadInputTest {
     @Test
     void appending() throws Exception {
         Path path = folder.resolve("table");
-        Schema schema = Schema.parse("ts: timestamp[ms, UTC] not null, small: int8, price: decimal128(5, 2), day: date32, "
-                + "name: utf8");
+        Schema schema = Schema.parse(
+                "ts: timestamp[ms, UTC] not null, small: int8, price: decimal128(5, 2), day: date32, name: utf8");
         try (TableWriter writer = TableWriter.open(path, schema, WriterOptions.DEFAULT.sortedBy("ts"))) {
             Instant now = Instant.ofEpochMilli(1_000);
             writer.appendRow(now, 1, new BigDecimal("1.25"), LocalDate.EPOCH, "a");

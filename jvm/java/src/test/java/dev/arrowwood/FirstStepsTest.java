@@ -12,10 +12,14 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.UUID;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -94,12 +98,44 @@ class FirstStepsTest {
             assertTrue(refused.getMessage().contains("ts"), refused.getMessage());
         }
         List<Tick> expected = List.of(
-                new Tick(start, "IBM", 1.5, Optional.empty()), new Tick(start.plusSeconds(1), "AAPL", 2, Optional.of(7L)),
+                new Tick(start, "IBM", 1.5, Optional.empty()),
+                new Tick(start.plusSeconds(1), "AAPL", 2, Optional.of(7L)),
                 new Tick(start.plusSeconds(2), "IBM", 3.5, Optional.empty()));
         assertEquals(expected, Arrowwood.open(table).stream(Tick.class).toList());
         assertEquals(2, Arrowwood.open(table).between(start.plusSeconds(1), start.plusSeconds(5)).rows());
         assertTrue(Arrowwood.check(table).isIntact());
         assertEquals(3, Arrowwood.stat(table).end());
+    }
+
+    enum Side {
+        BUY,
+        SELL
+    }
+
+    record Kinds(
+            boolean flag, byte small, short medium, int number, long large, float single, double twice, Boolean mayBe,
+            Integer some, Float half, String text, Side side, UUID id, Instant at, LocalDateTime local, LocalDate day,
+            LocalTime time, Duration length, Optional<String> note, Optional<Instant> until) {}
+
+    @Test
+    void recordsOfAllKindsGoThereAndBack() throws Exception {
+        Kinds full = new Kinds(
+                true, (byte) -1, (short) 300, 70_000, 1L << 40, 0.5f, 0.1, false, 3, 1.5f, "ä", Side.SELL,
+                UUID.fromString("00112233-4455-6677-8899-aabbccddeeff"), Instant.parse("1969-12-31T23:59:59.5Z"),
+                LocalDateTime.of(2026, 1, 2, 3, 4, 5), LocalDate.of(1900, 1, 1), LocalTime.of(23, 59, 59),
+                Duration.ofMillis(-1500), Optional.of("x"), Optional.of(Instant.EPOCH));
+        Kinds empty = new Kinds(
+                false, (byte) 0, (short) 0, 0, 0, 0, 0, null, null, null, null, null, new UUID(0, 0), null, null, null,
+                null, null, Optional.empty(), Optional.empty());
+        Path table = folder.resolve("kinds");
+        try (TableWriter writer = TableWriter.open(table, Schema.of(Kinds.class))) {
+            writer.append(full);
+            writer.append(empty);
+        }
+        Schema schema = Arrowwood.open(table).schema();
+        assertEquals("side: dictionary<int32, utf8>", schema.field("side").toString());
+        assertEquals(Schema.of(Kinds.class), schema);
+        assertEquals(List.of(full, empty), Arrowwood.open(table).stream(Kinds.class).toList());
     }
 
     @Test

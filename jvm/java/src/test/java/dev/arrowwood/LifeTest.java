@@ -40,7 +40,8 @@ class LifeTest {
             column = ds.column("x");
             values = column.chunks().get(0).values();
             doubles = column.asDouble();
-            made = List.of(ds.slice(1, 5), ds.select("x"), ds.take(3), ds.refresh(), ds.filter(Condition.col("n").lt(3)));
+            made = List.of(
+                    ds.slice(1, 5), ds.select("x"), ds.take(3), ds.refresh(), ds.filter(Condition.col("n").lt(3)));
             assertEquals(0.5, values.get(JAVA_DOUBLE_UNALIGNED, 0));
             assertEquals(2.5, doubles.get(2));
         }

@@ -1,0 +1,62 @@
+"""What things cost in Java, beside Arrow Java and Rust: `jvm.py CALLS FOLDER PYTHON JAVA...`.
+
+CALLS is the Rust program that makes the data (`bench/src/bin/calls.rs`), JAVA the command that runs
+`dev.arrowwood.arrow.Figures`. Minima and medians of all turns.
+"""
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from calls import shown
+
+TURNS = 3
+
+# What is measured; by whose figure it is divided; in which rows of `calls.rs` Rust does the same.
+ROWS = [
+    ("open + rows", "Arrow Java: load", "open + rows + free"),
+    ("open + first row", "Arrow Java: first row", "open + first row + free"),
+    ("open + sum", "Arrow Java: sum", "open + sum of 5,600,000"),
+    ("Arrow Java's vectors over ours: load", "Arrow Java: load", None),
+    ("5,600 batches: all chunks as segments", "5,600 batches: array stream", None),
+    ("5,600 batches: chunks + sum by hand", "5,600 batches: array stream + sum by hand",
+     "5,600 batches: open + chunks + sum by hand"),
+    ("5,600 batches: sum", None, "5,600 batches: open + sum"),
+    ("10,000 records appended, one commit", None, "10,000 rows appended one by one, one commit"),
+    ("10,000 records with an Instant appended, one commit", None, "10,000 rows appended one by one, one commit"),
+    ("commit in Python, seen by a follower", None, None),
+]  # fmt: skip
+
+
+def figures(*command):
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = (line.split("\t") for line in said.splitlines() if line.count("\t") == 2)
+    return {name: (float(least), float(median)) for name, least, median in lines}
+
+
+def main(calls, folder, python, *java):
+    if not (Path(folder) / "many.stream").exists():
+        subprocess.run([calls, "make", folder], check=True)
+    turns = []
+    for _ in range(TURNS):
+        for table in ("java-table", "followed", "rust-table"):
+            subprocess.run(["rm", "-rf", str(Path(folder) / table)], check=True)
+        turns.append({**figures(*java, folder, python), **{f"Rust: {n}": f for n, f in figures(calls, folder).items()}})
+
+    def cell(name):
+        if name is None or name not in turns[0]:
+            return "", None
+        least = min(turn[name][0] for turn in turns)
+        return f"{shown(least)} / {shown(statistics.median(turn[name][1] for turn in turns))}", least
+
+    print("| least / median | Java | rival | rival ÷ Java | Rust |\n| --- | --- | --- | --- | --- |")
+    for name, rival, rust in ROWS:
+        (own, least), (other, theirs) = cell(name), cell(rival)
+        ratio = f"{theirs / least:,.1f}" if least and theirs else ""
+        rival_cell = f"{other} ({rival})" if other else ""
+        print(f"| {name} | {own} | {rival_cell} | {ratio} | {cell(f'Rust: {rust}')[0]} |")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

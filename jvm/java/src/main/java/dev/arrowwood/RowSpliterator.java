@@ -1,0 +1,55 @@
+package dev.arrowwood;
+
+import java.util.List;
+import java.util.Spliterator;
+import java.util.function.Consumer;
+import java.util.function.Function;
+
+/** Rows from one number to another. */
+final class RowSpliterator<T> implements Spliterator<T> {
+    private static final long SMALLEST = 1024;
+    private final Dataset dataset;
+    private final List<Field> fields;
+    private final Function<Object[], T> made;
+    private long next;
+    private final long end;
+
+    RowSpliterator(Dataset dataset, List<Field> fields, Function<Object[], T> made, long next, long end) {
+        this.dataset = dataset;
+        this.fields = fields;
+        this.made = made;
+        this.next = next;
+        this.end = end;
+    }
+
+    @Override
+    public boolean tryAdvance(Consumer<? super T> action) {
+        if (next >= end) {
+            return false;
+        }
+        long row = next++;
+        action.accept(made.apply(Native.call(call -> dataset.cells(call, fields, row))));
+        return true;
+    }
+
+    @Override
+    public Spliterator<T> trySplit() {
+        long half = (end - next) / 2;
+        if (half < SMALLEST) {
+            return null;
+        }
+        long start = next;
+        next += half;
+        return new RowSpliterator<>(dataset, fields, made, start, start + half);
+    }
+
+    @Override
+    public long estimateSize() {
+        return end - next;
+    }
+
+    @Override
+    public int characteristics() {
+        return ORDERED | SIZED | SUBSIZED | IMMUTABLE | NONNULL;
+    }
+}
