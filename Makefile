@@ -226,9 +226,9 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-# The documentation of all libraries, in $(TARGET)/doc.
+# The documentation of the libraries in Rust, in $(TARGET)/doc.
 rustdoc:
-	RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --no-deps --lib
+	RUSTDOCFLAGS='--deny warnings' cargo doc --workspace --exclude arrowwood-c --no-deps --lib
 
 # The crates with the oldest Rust that they promise, where rustup has it: nothing is downloaded.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
