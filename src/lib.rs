@@ -161,7 +161,7 @@ pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, read_stream,
 };
 #[cfg(feature = "write")]
-pub use ipc::{StreamWriter, WriteOptions, write, write_to};
+pub use ipc::{EncodedMessage, StreamEncoder, StreamWriter, WriteOptions, write, write_to};
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
 pub use map::{Element, GrowableBuffer, Mapping, Mode, View, guard, leave_sigbus_alone};

@@ -20,7 +20,7 @@ use crate::ipc::framing::{BatchMetadata, Block, Compression, Format, IpcSchema, 
 use crate::map::Look;
 
 /// Bodies and buffers begin at multiples of this many bytes (Columnar Format, *Buffer Alignment and Padding*).
-const ALIGNMENT: usize = 64;
+pub(super) const ALIGNMENT: usize = 64;
 const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
 /// How to write.
@@ -389,7 +389,7 @@ impl<W: Write> Output<W> {
 }
 
 /// What a batch's metadata says of its body, whose buffers lie one behind the other.
-fn describe(rows: usize, body: &Body, buffers: &[Buffer]) -> BatchMetadata {
+pub(super) fn describe(rows: usize, body: &Body, buffers: &[Buffer]) -> BatchMetadata {
     let mut end = 0;
     let place = |buffer: &Buffer| {
         let start = end;

@@ -1,0 +1,200 @@
+//! [`StreamEncoder`]: the messages of an Arrow stream for somebody else to send, a piece at a time.
+//!
+//! A body is the list of the buffers that the rows lie in. So it can go from a mapped file to a socket as it is, and a
+//! receiver that is slow costs no memory.
+
+use std::ops::Range;
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::SchemaRef;
+
+use super::encode::Body;
+use super::unify::Dictionaries;
+use super::writer::{ALIGNMENT, describe};
+use crate::array::{Unchecked, bytes_of};
+use crate::dataset::{Dataset, Part, schema_difference};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::framing::{Format, IpcSchema, Kind, metadata};
+use crate::map::Look;
+
+/// Pieces end at multiples of so many rows of their batch, so that bitmaps can go out as they are.
+const ROWS: usize = 64;
+
+/// A message of an Arrow IPC stream, in parts.
+#[derive(Clone, Debug)]
+pub struct EncodedMessage {
+    /// What it holds.
+    pub kind: Kind,
+    /// Its metadata, a `Message` of Message.fbs.
+    pub metadata: Vec<u8>,
+    /// The buffers of its body, where the rows lie. Each is followed by zeros up to a multiple of 64 bytes.
+    pub body: Vec<Buffer>,
+}
+
+impl EncodedMessage {
+    /// What comes before the body in a stream: marker, length, metadata, and zeros up to a multiple of 64 bytes.
+    ///
+    /// # Errors
+    /// `Unsupported` for metadata of 2 GiB.
+    pub fn head(&self) -> Result<Vec<u8>> {
+        let end = (8 + self.metadata.len()).next_multiple_of(ALIGNMENT);
+        let too_large = |_| Error::unsupported(format!("metadata of {} bytes", self.metadata.len()));
+        let length = i32::try_from(end - 8).map_err(too_large)?;
+        let mut head = Vec::with_capacity(end);
+        head.extend(u32::MAX.to_le_bytes());
+        head.extend(length.to_le_bytes());
+        head.extend(&self.metadata);
+        head.resize(end, 0);
+        Ok(head)
+    }
+
+    /// Bytes of the body, with the zeros behind its buffers.
+    pub fn body_len(&self) -> usize {
+        self.body.iter().map(|buffer| buffer.len().next_multiple_of(ALIGNMENT)).sum()
+    }
+}
+
+/// Makes the messages of an Arrow IPC stream out of datasets, to be sent by the caller.
+///
+/// ```
+/// # use arrowwood::{Dataset, StreamEncoder};
+/// # let dataset = Dataset::from_batches(arrow_schema::Schema::empty().into(), vec![])?;
+/// let mut encoder = StreamEncoder::new(dataset.schema().clone())?;
+/// let mut stream = encoder.schema_message().head()?;
+/// let (mut from, end) = (0, dataset.len()?);
+/// while from < end {
+///     let (messages, rows) = encoder.encode(&dataset.slice(from, end - from)?, 2 << 20)?;
+///     for message in messages {
+///         stream.extend(message.head()?);
+///         for buffer in &message.body {
+///             stream.extend_from_slice(buffer);
+///             stream.resize(stream.len().next_multiple_of(64), 0);
+///         }
+///     }
+///     from += rows;
+/// }
+/// stream.extend(StreamEncoder::END);
+/// # assert_eq!(arrowwood::read_stream(&stream[..])?.count(), 0);
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+pub struct StreamEncoder {
+    schema: SchemaRef,
+    nodes: IpcSchema,
+    dictionaries: Dictionaries,
+    /// Rows of the next piece, as far as the last ones tell.
+    rows: Option<usize>,
+}
+
+impl StreamEncoder {
+    /// What a stream ends with.
+    pub const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+    /// An encoder for datasets of `schema`.
+    ///
+    /// # Errors
+    /// `Unsupported` for a schema that can't be written.
+    pub fn new(schema: SchemaRef) -> Result<StreamEncoder> {
+        let nodes = IpcSchema::of_metadata(&metadata::schema_metadata(&schema))?;
+        let dictionaries = Dictionaries::new(Format::Stream, &nodes);
+        Ok(StreamEncoder { schema, nodes, dictionaries, rows: None })
+    }
+
+    /// The schema of all batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The first message of the stream.
+    pub fn schema_message(&self) -> EncodedMessage {
+        EncodedMessage { kind: Kind::Schema, metadata: metadata::schema_metadata(&self.schema), body: Vec::new() }
+    }
+
+    /// The first rows of `data` as a record batch whose body has at most `max_bytes`, unless a single row has more, and
+    /// behind the batches of the dictionaries that it needs; and the number of its rows. No rows give no message.
+    ///
+    /// # Errors
+    /// `SchemaMismatch`, `InvalidData` where a value is damaged, `FileChanged`. After an error the stream can't go on.
+    pub fn encode(&mut self, data: &Dataset, max_bytes: usize) -> Result<(Vec<EncodedMessage>, u64)> {
+        if let Some(difference) = schema_difference(&self.schema, data.schema()) {
+            let message = format!("the rows have another schema than the stream: {difference}");
+            return Err(Error::new(ErrorKind::SchemaMismatch, message));
+        }
+        data.watched(Look::Now, || {
+            for part in data.parts() {
+                let part = part?;
+                if !part.rows.is_empty() {
+                    return self.encode_part(&part, max_bytes);
+                }
+            }
+            Ok((Vec::new(), 0))
+        })
+    }
+
+    fn encode_part(&mut self, part: &Part<'_>, max_bytes: usize) -> Result<(Vec<EncodedMessage>, u64)> {
+        let columns = part.piece.columns.iter().map(|&column| part.checked(column));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let mut rows = self.rows.unwrap_or_else(|| rows_of(&columns, part.rows.clone(), max_bytes));
+        let (piece, body, len) = loop {
+            let piece = cut(&part.rows, rows);
+            let body = self.body(&columns, &piece)?;
+            let len = body.buffers.iter().map(|buffer| buffer.len().next_multiple_of(ALIGNMENT)).sum::<usize>();
+            if len <= max_bytes || piece.len() == 1 {
+                break (piece, body, len);
+            }
+            rows = scaled(piece.len(), max_bytes, len).min(piece.len() - 1);
+        };
+        if piece.end < part.rows.end {
+            // Twice at most: a few small rows say little of those behind them.
+            self.rows = Some(scaled(piece.len(), max_bytes, len).min(2 * piece.len()));
+        }
+        let mut messages = Vec::with_capacity(1);
+        for pending in self.dictionaries.pending()? {
+            let described = describe(pending.rows, &pending.body, &pending.body.buffers);
+            let metadata = metadata::batch_metadata(&described, None, Some((pending.id, pending.is_delta)));
+            messages.push(EncodedMessage { kind: Kind::DictionaryBatch, metadata, body: pending.body.buffers });
+        }
+        let metadata = metadata::batch_metadata(&describe(piece.len(), &body, &body.buffers), None, None);
+        messages.push(EncodedMessage { kind: Kind::RecordBatch, metadata, body: body.buffers });
+        Ok((messages, piece.len() as u64))
+    }
+
+    fn body(&mut self, columns: &[&ArrayData], rows: &Range<usize>) -> Result<Body> {
+        let mut body = Body::default();
+        for (node, array) in self.nodes.columns.iter().zip(columns) {
+            if !body.add_plain(node, array, rows) {
+                body.add(node, &crate::array::slice(array, rows.start, rows.len()), &mut self.dictionaries)?;
+            }
+        }
+        Ok(body)
+    }
+}
+
+impl std::fmt::Debug for StreamEncoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamEncoder").field("schema", &self.schema).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+/// The first `count` of `rows`, or fewer so that they end at a multiple of [`ROWS`].
+fn cut(rows: &Range<usize>, count: usize) -> Range<usize> {
+    let end = rows.start.saturating_add(count.max(1));
+    if end >= rows.end {
+        return rows.clone();
+    }
+    let even = end - end % ROWS;
+    rows.start..if even > rows.start { even } else { end }
+}
+
+/// How many of `rows` take about `max_bytes`: exact for numbers, a guess for what is nested.
+fn rows_of(columns: &[&ArrayData], rows: Range<usize>, max_bytes: usize) -> usize {
+    let bytes = columns.iter().map(|array| bytes_of(Unchecked::of(array), rows.clone()));
+    let bytes = bytes.fold(0u64, u64::saturating_add);
+    scaled(rows.len(), max_bytes, usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+/// Rows that take `max_bytes` where `rows` take `bytes`.
+fn scaled(rows: usize, max_bytes: usize, bytes: usize) -> usize {
+    let scaled = rows as u128 * max_bytes as u128 / bytes.max(1) as u128;
+    usize::try_from(scaled).unwrap_or(usize::MAX).max(1)
+}
