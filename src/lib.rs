@@ -179,6 +179,9 @@ pub use text::Preview;
 #[cfg(feature = "text")]
 pub use text::{CsvOptions, Incoming, JsonOptions, read_csv_from, read_json_from, stream_csv, stream_json};
 #[doc(hidden)]
+#[cfg(feature = "text")]
+pub use text::{JsonLines, csv_names, push_csv};
+#[doc(hidden)]
 pub use text::{bytes_text, count_text, cut, plural};
 pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
 

@@ -62,6 +62,13 @@ impl Open {
         self
     }
 
+    /// How many bytes compressed buffers may be unpacked to, all together: a small file of hostile origin may ask for any
+    /// amount of memory. What is more is `Unsupported`, when it is asked for.
+    pub fn most_unpacked(mut self, bytes: u64) -> Open {
+        self.options.most_unpacked = Some(bytes);
+        self
+    }
+
     /// Opens the file at `path`, or every file that `path` matches where it is a glob.
     ///
     /// # Errors

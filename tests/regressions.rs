@@ -350,3 +350,20 @@ fn reductions_of_rows_without_bytes_take_no_memory() {
     assert_eq!(soon(|| column.null_count().unwrap()), 1 << 50);
     assert!(soon(|| column.sum()).is_err());
 }
+
+#[test]
+fn a_small_file_is_not_unpacked_to_any_size() {
+    let zeros: ArrayRef = Arc::new(Int64Array::from(vec![0; 1 << 20]));
+    let batch = RecordBatch::try_from_iter([("n", zeros)]).unwrap();
+    for compression in [arrowwood::Compression::Zstd, arrowwood::Compression::Lz4] {
+        let options = arrowwood::WriteOptions { compression: Some(compression), ..Default::default() };
+        let mut bytes = Vec::new();
+        arrowwood::write_to(&Dataset::try_from(vec![batch.clone()]).unwrap(), &mut bytes, &options).unwrap();
+        assert!(bytes.len() < 1 << 17);
+        let opened = |most: u64| arrowwood::Open::new().most_unpacked(most).bytes(Bytes::from(bytes.clone())).unwrap();
+        let e = opened((8 << 20) - 1).column("n").unwrap().sum().unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Unsupported);
+        assert!(e.message().contains("8388608 bytes"), "{e}");
+        assert_eq!(opened(8 << 20).column("n").unwrap().sum().unwrap().to_string(), "0");
+    }
+}

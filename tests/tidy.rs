@@ -95,7 +95,7 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
 }
 
 fn all_sources() -> Vec<(PathBuf, String)> {
-    ["src", "cli/src", "python/src", "capi/src"].into_iter().flat_map(sources).collect()
+    ["src", "cli/src", "python/src", "capi/src", "serve/src"].into_iter().flat_map(sources).collect()
 }
 
 /// The code before the file's own tests.

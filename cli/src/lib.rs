@@ -12,10 +12,14 @@ mod input;
 mod inspect;
 mod rows;
 mod schema;
+#[cfg(feature = "serve")]
+mod serve;
 mod shell;
 mod sql;
 mod stat;
 mod tail;
+#[cfg(feature = "serve")]
+mod token;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -50,6 +54,10 @@ enum Verb {
     Create(create::Create),
     Append(append::Append),
     Compact(compact::Compact),
+    #[cfg(feature = "serve")]
+    Serve(serve::Serve),
+    #[cfg(feature = "serve")]
+    Token(token::Token),
     Completions(completions::Completions),
 }
 
@@ -69,6 +77,10 @@ impl Verb {
             Verb::Create(create) => create.run(),
             Verb::Append(append) => append.run(out),
             Verb::Compact(compact) => compact.run(out),
+            #[cfg(feature = "serve")]
+            Verb::Serve(serve) => serve.run(out),
+            #[cfg(feature = "serve")]
+            Verb::Token(token) => token.run(out),
             Verb::Completions(completions) => completions.run(out, &mut Command::command()),
         }?;
         Ok(0)

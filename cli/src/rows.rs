@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, Row, cut, field_type_name, guard};
+use arrowwood::{Dataset, JsonLines, Row, csv_names, cut, field_type_name, push_csv};
 use clap::Args;
 
 use crate::shell::{Outcome, Progress, Stdout, width};
@@ -94,21 +94,15 @@ fn cells(row: &Row<'_>) -> Outcome<Vec<String>> {
 }
 
 pub(crate) fn write_csv(dataset: &Dataset, out: &mut impl Write) -> Outcome {
-    csv_names(dataset.schema(), out)?;
+    writeln!(out, "{}", csv_names(dataset.schema()))?;
     csv_rows(dataset, out)
-}
-
-fn csv_names(schema: &SchemaRef, out: &mut impl Write) -> Outcome {
-    let names = schema.fields().iter().map(|field| quoted(field.name()));
-    Ok(writeln!(out, "{}", names.collect::<Vec<_>>().join(","))?)
 }
 
 fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> Outcome {
     let mut line = String::new();
     for row in watched(dataset)? {
         line.clear();
-        let row = row?;
-        guard(|| csv_line(&row, &mut line))?;
+        push_csv(&row?, &mut line)?;
         writeln!(out, "{line}")?;
     }
     Ok(())
@@ -124,40 +118,13 @@ fn watched(dataset: &Dataset) -> Outcome<impl Iterator<Item = arrowwood::Result<
     }))
 }
 
-fn csv_line(row: &Row<'_>, line: &mut String) -> Outcome {
-    for (i, (_, value)) in row.iter().enumerate() {
-        line.push_str(if i > 0 { "," } else { "" });
-        let value = value?;
-        // Null is nothing and an empty string "", but a line with nothing on it would be no row.
-        if !matches!(value, arrowwood::Value::Null) || row.len() == 1 {
-            line.push_str(&quoted(&value.to_csv_cell()?));
-        }
-    }
-    Ok(())
-}
-
-/// A field of CSV, quoted where it must be.
-fn quoted(cell: &str) -> String {
-    if cell.is_empty() || cell.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", cell.replace('"', "\"\""));
-    }
-    cell.to_string()
-}
-
 pub(crate) fn write_json(dataset: &Dataset, out: &mut impl Write) -> Outcome {
-    let names: Vec<String> = dataset
-        .schema()
-        .fields()
-        .iter()
-        .map(|field| serde_json::Value::from(field.name().as_str()).to_string())
-        .collect();
+    let lines = JsonLines::new(dataset.schema());
+    let mut line = String::new();
     for row in watched(dataset)? {
-        let mut members = Vec::with_capacity(names.len());
-        for (name, (_, value)) in names.iter().zip(row?.iter()) {
-            members.push(format!("{name}:{}", value?.to_json()?));
-        }
-        // Put together by hand, so that columns of the same name all show.
-        writeln!(out, "{{{}}}", members.join(","))?;
+        line.clear();
+        lines.push(&row?, &mut line)?;
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Text: CSV and JSON into record batches, and datasets as tables, CSV and JSON.
 //!
 //! In reading order: `display` (values), `preview` (tables); with the feature `text` `to_json` (values for programs),
-//! `scalar` (values out of text), `columns` (columns of them), `lines` (rows as they come), `csv`, `json`. One of the
-//! four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each other.
+//! `rows` (lines of text out of rows), `scalar` (values out of text), `columns` (columns of them), `lines` (rows as they
+//! come), `csv`, `json`. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each
+//! other.
 
 #[cfg(feature = "text")]
 mod columns;
@@ -14,6 +15,8 @@ mod json;
 #[cfg(feature = "text")]
 mod lines;
 mod preview;
+#[cfg(feature = "text")]
+mod rows;
 #[cfg(feature = "text")]
 mod scalar;
 #[cfg(feature = "text")]
@@ -28,3 +31,6 @@ pub use json::{JsonOptions, read_json_from, stream_json};
 #[cfg(feature = "text")]
 pub use lines::Incoming;
 pub use preview::Preview;
+#[doc(hidden)]
+#[cfg(feature = "text")]
+pub use rows::{JsonLines, csv_names, push_csv};

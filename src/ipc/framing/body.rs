@@ -22,10 +22,16 @@ pub(in crate::ipc) enum Opened {
 const PADDING: u64 = 1 << 16;
 
 /// Opens a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then bytes
-/// (Message.fbs, *BodyCompression*). Not much more than `enough` bytes, where that is known, are taken out.
+/// (Message.fbs, *BodyCompression*). Not much more than `enough` bytes, where that is known, are taken out; where it
+/// were more than `room`, none.
 ///
 /// Memory is touched for what really comes out of the frame, never for what the length promises.
-pub(in crate::ipc) fn decompress(stored: &[u8], codec: Compression, enough: Option<usize>) -> Result<Opened> {
+pub(in crate::ipc) fn decompress(
+    stored: &[u8],
+    codec: Compression,
+    enough: Option<usize>,
+    room: u64,
+) -> Result<Opened> {
     let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
         return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
     };
@@ -42,6 +48,11 @@ pub(in crate::ipc) fn decompress(stored: &[u8], codec: Compression, enough: Opti
     }
     codec::expect(codec)?;
     let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
+    if most > room {
+        let message =
+            format!("a compressed buffer of {most} bytes: that is more than the caller allows ({room} are left)");
+        return Err(Error::unsupported(message));
+    }
     let failed = |e: io::Error| Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"));
     let len = usize::try_from(most).map_err(|_| failed(io::Error::other("no address space holds them")))?;
     let opened = Bytes::filled(len, |into| codec::decompress(frame, codec, into, most == declared));

@@ -28,6 +28,8 @@ pub(crate) struct Options {
     pub validate: Validate,
     pub strict: bool,
     pub partial: bool,
+    /// How many bytes compressed buffers may be unpacked to, all together.
+    pub most_unpacked: Option<u64>,
     /// Whether to look also at what readers need not look at: bitmaps of columns that say they have no nulls.
     pub thorough: bool,
 }
@@ -152,6 +154,7 @@ impl IpcData {
             dictionaries,
             copied: &self.copied,
             strict: self.options.strict,
+            most_unpacked: self.options.most_unpacked,
             thorough: self.options.thorough,
         }
     }

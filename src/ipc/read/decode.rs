@@ -104,6 +104,8 @@ pub(super) struct Decoder<'a> {
     pub copied: &'a AtomicU64,
     /// Whether to refuse copies.
     pub strict: bool,
+    /// How many bytes compressed buffers may be unpacked to, all together.
+    pub most_unpacked: Option<u64>,
     /// Whether to look at bitmaps of columns that say they have no nulls.
     pub thorough: bool,
 }
@@ -233,7 +235,9 @@ impl Walk<'_> {
         role: Role,
         node: &Node,
     ) -> Result<Buffer> {
-        match body::decompress(&stored, codec, enough)? {
+        let unpacked = self.decoder.copied.load(Ordering::Relaxed);
+        let room = self.decoder.most_unpacked.map_or(u64::MAX, |most| most.saturating_sub(unpacked));
+        match body::decompress(&stored, codec, enough, room)? {
             Opened::Stored => Ok(stored.slice(8)),
             Opened::Copied(opened) => {
                 self.note_copy(opened.len(), role, node, || format!("it is compressed with {codec:?}"))?;

@@ -158,6 +158,7 @@ impl<R: Read> StreamReader<R> {
             dictionaries: &self.dictionaries,
             copied: &AtomicU64::new(0),
             strict: false,
+            most_unpacked: None,
             thorough: false,
         };
         let array = decoder.column(batch, node, number)?;

@@ -1,0 +1,70 @@
+//! `arrowwood serve`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use arrowwood_serve::{Limits, Options, Server};
+use clap::Args;
+
+use crate::shell::{Outcome, Stdout};
+
+/// Serves the tables and Arrow files of a directory over HTTP.
+///
+/// Prints its URL as the first line. Without tokens everybody who can connect may read and append, so only this machine
+/// is served unless --tls-cert, --tls-key and --token-file are given.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood serve data\n\
+                  Example: curl http://127.0.0.1:7447/v1/tables/ticks/rows?from=-10 | arrowwood head -")]
+pub(crate) struct Serve {
+    /// The address; port 0 takes a free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7447")]
+    listen: String,
+    /// The certificate and those that vouch for it, in PEM. A renewed one is taken without a restart.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Who may read and write which tables: see `arrowwood token`.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Refuse everything that writes.
+    #[arg(long)]
+    read_only: bool,
+    /// The most connections at once.
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
+    max_connections: usize,
+    /// A further name that requests may be addressed to; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// Memory for rows that were received and are not committed yet, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().ingest_memory)]
+    ingest_memory: usize,
+    /// Serve other machines without TLS or without tokens.
+    #[arg(long)]
+    insecure: bool,
+    /// The directory.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+impl Serve {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        let limits =
+            Limits { connections: self.max_connections, ingest_memory: self.ingest_memory, ..Limits::default() };
+        let options = Options {
+            listen: self.listen.clone(),
+            tls: self.tls_cert.clone().zip(self.tls_key.clone()),
+            token_file: self.token_file.clone(),
+            read_only: self.read_only,
+            insecure: self.insecure,
+            hosts: self.host.clone(),
+            limits,
+            ..Options::default()
+        };
+        let server = Server::bind(&self.directory, &options)?;
+        writeln!(out, "{}", server.url())?;
+        out.flush()?;
+        Ok(server.run_until_signal()?)
+    }
+}

@@ -1,0 +1,80 @@
+//! `arrowwood token`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use arrowwood_serve::{Rights, add_token, list_tokens, revoke_token};
+use clap::{Args, Subcommand};
+
+use crate::shell::{Outcome, Stdout};
+
+/// Adds, lists and revokes the tokens of a server.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood token add s1 --token-file tokens.json --write ticks\n\
+                  Example: arrowwood token revoke s1 --token-file tokens.json")]
+pub(crate) struct Token {
+    #[command(subcommand)]
+    act: Act,
+}
+
+#[derive(Subcommand)]
+enum Act {
+    /// Adds a token and prints it. It can't be shown again: the file has a hash of it.
+    Add(Add),
+    /// Lists the tokens by name, with their rights.
+    List(InFile),
+    /// Ends a token, at once and without a restart of the server.
+    Revoke(Named),
+}
+
+#[derive(Args)]
+struct InFile {
+    /// The file that `arrowwood serve --token-file` has.
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+}
+
+#[derive(Args)]
+struct Named {
+    #[command(flatten)]
+    file: InFile,
+    /// What the token is called, in lists and in the server's log.
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+#[derive(Args)]
+struct Add {
+    #[command(flatten)]
+    named: Named,
+    /// A table that may be read; * stands for any characters. May be repeated.
+    #[arg(long, value_name = "TABLE")]
+    read: Vec<String>,
+    /// A table that may be made and appended to; * stands for any characters. May be repeated.
+    #[arg(long, value_name = "TABLE")]
+    write: Vec<String>,
+}
+
+impl Token {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        match &self.act {
+            Act::Add(Add { named, read, write }) => {
+                let rights = Rights { read: read.clone(), write: write.clone() };
+                let token = add_token(&named.file.token_file, &named.name, rights)?;
+                writeln!(out, "{token}")?;
+            }
+            Act::List(file) => {
+                for token in list_tokens(&file.token_file)? {
+                    let Rights { read, write } = &token.rights;
+                    writeln!(out, "{}  read: {}  write: {}", token.name, shown(read), shown(write))?;
+                }
+            }
+            Act::Revoke(named) => revoke_token(&named.file.token_file, &named.name)?,
+        }
+        Ok(())
+    }
+}
+
+fn shown(patterns: &[String]) -> String {
+    if patterns.is_empty() { "nothing".into() } else { patterns.join(", ") }
+}

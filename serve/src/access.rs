@@ -1,0 +1,261 @@
+//! Who asks, and whether a request is meant for this server at all.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+
+use crate::refusal::{Refusal, Result};
+use crate::token::{Rights, TokenEntry, Tokens};
+
+/// The cookie in which a page of the server's own has the token.
+const COOKIE: &str = "arrowwood";
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// `None`: there are no tokens, and everybody may do everything.
+    entry: Option<Arc<TokenEntry>>,
+    everything: Arc<Rights>,
+}
+
+impl Caller {
+    /// What the token is called.
+    pub fn name(&self) -> Option<&str> {
+        self.entry.as_ref().map(|entry| entry.name.as_str())
+    }
+
+    pub fn rights(&self) -> &Rights {
+        self.entry.as_ref().map_or(&self.everything, |entry| &entry.rights)
+    }
+}
+
+/// Which requests are let in.
+#[derive(Debug)]
+pub(crate) struct Access {
+    tokens: Option<Tokens>,
+    read_only: bool,
+    /// Names, in lower case, that requests may be addressed to.
+    hosts: Vec<String>,
+    everything: Arc<Rights>,
+}
+
+impl Access {
+    pub fn new(tokens: Option<Tokens>, read_only: bool, hosts: Vec<String>) -> Access {
+        let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        hosts.push("localhost".into());
+        if let Ok(own) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
+            hosts.push(own.trim().to_ascii_lowercase());
+        }
+        hosts.retain(|host| !host.is_empty());
+        Access { tokens, read_only, hosts, everything: Arc::new(Rights::all()) }
+    }
+
+    /// Refuses what is addressed to somebody else, or comes from a page of somebody else.
+    pub fn check_target<B>(&self, request: &Request<B>) -> Result<()> {
+        let host = host_of(request).ok_or_else(|| Refusal::bad_request("a request names its host"))?;
+        if !self.is_own(host_name(host)) {
+            let detail = "the request names a host that this server is not; start it with --host if it is";
+            return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", detail));
+        }
+        let headers = request.headers();
+        if let Some(origin) = headers.get(header::ORIGIN) {
+            let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+            if own.is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host)) {
+                return Err(Refusal::forbidden("requests from pages of another origin are refused"));
+            }
+        }
+        match headers.get(HeaderName::from_static("sec-fetch-site")).map(HeaderValue::as_bytes) {
+            None | Some(b"same-origin" | b"none") => Ok(()),
+            Some(_) if request.uri().path() == "/" && request.method() == Method::GET => Ok(()),
+            Some(_) => Err(Refusal::forbidden("requests from pages of another site are refused")),
+        }
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+        is_address || name.ends_with(".localhost") || self.hosts.iter().any(|host| is_named(host, &name))
+    }
+
+    /// Who asks.
+    ///
+    /// # Errors
+    /// 401 without a valid token, where there are tokens.
+    pub fn caller(&self, method: &Method, headers: &HeaderMap) -> Result<Caller> {
+        let everything = self.everything.clone();
+        let Some(tokens) = &self.tokens else { return Ok(Caller { entry: None, everything }) };
+        let found = token_of(method, headers).and_then(|token| tokens.find(&token));
+        match found {
+            Some(entry) => Ok(Caller { entry: Some(entry), everything }),
+            None => {
+                let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "a valid token is needed");
+                Err(refusal.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
+            }
+        }
+    }
+
+    /// Whether the caller's token still is what it was.
+    pub fn is_valid(&self, caller: &Caller) -> bool {
+        match (&self.tokens, &caller.entry) {
+            (Some(tokens), Some(entry)) => tokens.is_valid(entry),
+            (Some(_), None) => false,
+            (None, _) => true,
+        }
+    }
+
+    /// Refuses to let the caller read table `name`, whether it is there or not.
+    pub fn check_read(&self, caller: &Caller, name: &str) -> Result<()> {
+        match caller.rights().may_read(name) {
+            true => Ok(()),
+            false => Err(Refusal::forbidden("the token has no right to read this table")),
+        }
+    }
+
+    /// Refuses to let the caller write table `name`, whether it is there or not.
+    pub fn check_write(&self, caller: &Caller, name: &str) -> Result<()> {
+        match caller.rights().may_write(name) {
+            true if self.read_only => Err(Refusal::forbidden("the server is read-only")),
+            true => Ok(()),
+            false => Err(Refusal::forbidden("the token has no right to write this table")),
+        }
+    }
+
+    /// Whether the caller may append to table `name`.
+    pub fn may_write(&self, caller: &Caller, name: &str) -> bool {
+        self.check_write(caller, name).is_ok()
+    }
+}
+
+/// Whether a name that the server has, which may begin with `*.`, is `name`.
+fn is_named(own: &str, name: &str) -> bool {
+    match own.strip_prefix('*') {
+        Some(suffix) => name.strip_suffix(suffix).is_some_and(|first| !first.is_empty() && !first.contains('.')),
+        None => own == name,
+    }
+}
+
+/// Host and port that the request is addressed to.
+fn host_of<B>(request: &Request<B>) -> Option<&str> {
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    // A header that differs from an absolute URI would be somebody's trick.
+    let header = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default());
+    match (authority, header) {
+        (Some(authority), Some(header)) if !authority.eq_ignore_ascii_case(header) => None,
+        (authority, header) => authority.or(header),
+    }
+}
+
+/// The name without the port.
+fn host_name(host: &str) -> &str {
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) && (!name.contains(':') || name.ends_with(']')) => name,
+        _ => host,
+    }
+}
+
+fn token_of(method: &Method, headers: &HeaderMap) -> Option<String> {
+    if let Some(value) = headers.get(header::AUTHORIZATION) {
+        let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
+        return match scheme.to_ascii_lowercase().as_str() {
+            "bearer" | "token" => Some(rest.trim().to_owned()),
+            "basic" => {
+                let decoded = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
+                decoded.split_once(':').map(|(_, password)| password.to_owned())
+            }
+            _ => None,
+        };
+    }
+    // A browser sends cookies by itself, so they change nothing.
+    if ![Method::GET, Method::HEAD].contains(method) {
+        return None;
+    }
+    let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|cookies| cookies.to_str().ok());
+    let mut cookies = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
+    cookies.find(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(host: &str, headers: &[(&str, &str)]) -> Request<()> {
+        let mut request = Request::get("/v1/tables").header("host", host);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap()
+    }
+
+    fn status(access: &Access, request: &Request<()>) -> u16 {
+        access.check_target(request).map_or_else(|refusal| refusal.status().as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn only_names_of_the_server_are_answered() {
+        let access = Access::new(None, false, vec!["Data.Example.org".into(), "*.lan".into()]);
+        for (host, expected) in [
+            ("localhost", 200),
+            ("LOCALHOST:7447", 200),
+            ("x.localhost", 200),
+            ("127.0.0.1:80", 200),
+            ("[::1]:80", 200),
+            ("[::1]", 200),
+            ("10.1.2.3", 200),
+            ("data.example.org:443", 200),
+            ("data.example.org.", 200),
+            ("a.lan", 200),
+            ("a.b.lan", 421),
+            (".lan", 421),
+            ("evil.example", 421),
+            ("localhost.evil.example", 421),
+            ("127.0.0.1.evil.example", 421),
+            ("127.0.0.1:80:evil", 421),
+            ("", 421),
+        ] {
+            assert_eq!(status(&access, &request(host, &[])), expected, "{host}");
+        }
+        assert_eq!(status(&access, &Request::get("/").body(()).unwrap()), 400);
+        let twofold = Request::get("http://localhost/").header("host", "evil").body(()).unwrap();
+        assert_eq!(status(&access, &twofold), 400);
+    }
+
+    #[test]
+    fn pages_of_others_are_refused() {
+        let access = Access::new(None, false, Vec::new());
+        for (name, value, expected) in [
+            ("origin", "http://localhost:7447", 200),
+            ("origin", "https://localhost:7447", 200),
+            ("origin", "http://localhost", 403),
+            ("origin", "http://evil.example", 403),
+            ("origin", "null", 403),
+            ("origin", "\u{fc}", 403),
+            ("sec-fetch-site", "same-origin", 200),
+            ("sec-fetch-site", "none", 200),
+            ("sec-fetch-site", "cross-site", 403),
+            ("sec-fetch-site", "same-site", 403),
+        ] {
+            assert_eq!(status(&access, &request("localhost:7447", &[(name, value)])), expected, "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn tokens_come_in_the_ways_that_clients_have() {
+        let token = |method: Method, name: &str, value: &str| {
+            let request = request("localhost", &[(name, value)]);
+            token_of(&method, request.headers())
+        };
+        for value in ["Bearer aw_1_2", "bearer  aw_1_2 ", "Token aw_1_2", "Basic dTphd18xXzI=", "basic OmF3XzFfMg=="] {
+            assert_eq!(token(Method::POST, "authorization", value).as_deref(), Some("aw_1_2"), "{value}");
+        }
+        for value in ["aw_1_2", "Digest aw_1_2", "Basic !!", "Basic YQ==", "Bearer"] {
+            assert_eq!(token(Method::POST, "authorization", value), None, "{value}");
+        }
+        assert_eq!(token(Method::GET, "cookie", "a=b; arrowwood=aw_1_2").as_deref(), Some("aw_1_2"));
+        assert_eq!(token(Method::POST, "cookie", "arrowwood=aw_1_2"), None);
+    }
+}

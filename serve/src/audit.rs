@@ -1,0 +1,113 @@
+//! The audit log: a line of JSON for each request that writes, or that is refused.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arrow_schema::TimeUnit;
+use arrowwood::Value;
+use hyper::Method;
+use serde_json::{Value as Json, json};
+
+/// The most characters of a path in a line.
+const LONGEST: usize = 300;
+
+/// Where lines go.
+#[derive(Clone)]
+pub struct AuditLog(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl AuditLog {
+    /// A log that hands each line to `write`.
+    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> AuditLog {
+        AuditLog(Arc::new(write))
+    }
+
+    pub(crate) fn write(&self, line: &Line<'_>) {
+        (self.0)(&line.to_json(SystemTime::now()).to_string());
+    }
+}
+
+impl Default for AuditLog {
+    /// Lines go to standard error.
+    fn default() -> AuditLog {
+        AuditLog::new(|line| {
+            // Nobody is left to be told when even this fails.
+            let _ = writeln!(std::io::stderr().lock(), "{line}");
+        })
+    }
+}
+
+impl std::fmt::Debug for AuditLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AuditLog")
+    }
+}
+
+/// What is told of a request. Its query, and what it sends, are not.
+pub(crate) struct Line<'a> {
+    pub peer: SocketAddr,
+    /// What the token is called.
+    pub token: Option<&'a str>,
+    pub method: &'a Method,
+    pub path: &'a str,
+    pub status: u16,
+    /// Rows that were appended.
+    pub rows: Option<u64>,
+    /// Why it was refused, and what only the log is told.
+    pub code: Option<&'a str>,
+    pub log: Option<&'a str>,
+}
+
+impl Line<'_> {
+    fn to_json(&self, time: SystemTime) -> Json {
+        let path: String = self.path.chars().take(LONGEST).collect();
+        let mut line = json!({
+            "time": time_text(time), "peer": self.peer.to_string(), "token": self.token, "method": self.method.as_str(),
+            "path": path, "status": self.status,
+        });
+        for (name, value) in [
+            ("rows", self.rows.map(Json::from)),
+            ("code", self.code.map(Json::from)),
+            ("log", self.log.map(Json::from)),
+        ] {
+            if let Some(value) = value {
+                line[name] = value;
+            }
+        }
+        line
+    }
+}
+
+fn time_text(time: SystemTime) -> Json {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    Value::Timestamp(millis, TimeUnit::Millisecond, Some("UTC")).to_json().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_line_whatever_the_path_is() {
+        let path = format!("/v1/tables/\n\"{}", "x".repeat(1_000));
+        let line = Line {
+            peer: "10.0.0.7:51234".parse().unwrap(),
+            token: Some("s1"),
+            method: &Method::POST,
+            path: &path,
+            status: 200,
+            rows: Some(2),
+            code: None,
+            log: None,
+        };
+        let text = line.to_json(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)).to_string();
+        assert!(!text.contains('\n') && text.len() < 600, "{text}");
+        assert!(text.starts_with(
+            r#"{"time":"1970-01-01T00:00:01.500Z","peer":"10.0.0.7:51234","token":"s1","method":"POST","#
+        ));
+    }
+}

@@ -1,0 +1,239 @@
+//! [`Catalog`]: the tables and files of one directory. Names come from requests, paths never do.
+
+use std::collections::HashMap;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::SchemaRef;
+use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
+
+use crate::refusal::{Refusal, Result};
+use crate::table::{Kind, Table};
+
+/// Bytes of a name.
+const LONGEST: usize = 200;
+/// How files are called that are served.
+const FILES: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
+
+/// What is served under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub name: String,
+    pub kind: Kind,
+}
+
+/// The tables and files of a directory.
+pub(crate) struct Catalog {
+    directory: PathBuf,
+    known: Mutex<HashMap<String, Arc<Table>>>,
+    making: Mutex<()>,
+}
+
+impl Catalog {
+    /// # Errors
+    /// `NotFound`, `InvalidArgument` for what is not a directory.
+    pub fn open(directory: &Path) -> arrowwood::Result<Catalog> {
+        let failed = |e: std::io::Error| Error::io("opening the directory to be served", &e).at(directory);
+        let directory = fs::canonicalize(directory).map_err(failed)?;
+        if !directory.is_dir() {
+            let message = "a directory of tables is served, and this is a file; give the directory that it is in";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).at(directory));
+        }
+        if has_segments(&directory) {
+            let message = "this is a table; give the directory that it is in";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).at(directory));
+        }
+        Ok(Catalog { directory, known: Mutex::default(), making: Mutex::default() })
+    }
+
+    /// All there is, by name. Blocks.
+    pub fn list(&self) -> Result<Vec<Entry>> {
+        let failed = |e: std::io::Error| Refusal::of_table(&Error::io("listing the directory", &e).at(&self.directory));
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.directory).map_err(failed)? {
+            let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
+            if let Some((kind, _)) = self.look(&name) {
+                found.push(Entry { name, kind });
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// What stands under `name`, if it may be served.
+    fn look(&self, name: &str) -> Option<(Kind, Metadata)> {
+        if !is_name(name) {
+            return None;
+        }
+        let path = self.directory.join(name);
+        let data = fs::symlink_metadata(&path).ok()?;
+        let is_file = data.is_file() && FILES.iter().any(|ending| name.ends_with(ending));
+        match data.is_dir() {
+            true if has_segments(&path) => Some((Kind::Table, data)),
+            false if is_file => Some((Kind::File, data)),
+            _ => None,
+        }
+    }
+
+    /// The table called `name`. Blocks.
+    pub fn get(&self, name: &str) -> Result<Arc<Table>> {
+        let missing = || Refusal::not_found("there is no such table");
+        let (kind, data) = self.look(name).ok_or_else(missing)?;
+        let identity = (data.dev(), data.ino());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = known.get(name).filter(|table| table.identity == identity) {
+            return Ok(table.clone());
+        }
+        let table = Table::open(name, self.directory.join(name), kind, identity).map_err(|e| Refusal::of_table(&e))?;
+        let table = Arc::new(table);
+        // A table that was removed, and made anew, is another one; whoever uses the old one learns so.
+        known.insert(name.to_owned(), table.clone());
+        Ok(table)
+    }
+
+    /// Makes a table; whether it was not there. Blocks.
+    pub fn create(&self, name: &str, schema: SchemaRef, options: &WriterOptions) -> Result<bool> {
+        if !is_name(name) {
+            let detail = format!(
+                "a table's name has 1 to {LONGEST} bytes, no control characters and none of / \\ ? # %, and does not \
+                 begin with a dot"
+            );
+            return Err(Refusal::bad_request(detail));
+        }
+        let path = self.directory.join(name);
+        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.look(name).is_some() {
+            return Ok(false);
+        }
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(Refusal::conflict("exists", "something that is not a table has this name"));
+        }
+        let made = Writer::open(&path, Some(schema), options).and_then(Writer::close);
+        made.map_err(|e| {
+            // What could not be made may have left an empty directory, and nothing else is removed so.
+            let _ = fs::remove_dir(&path);
+            Refusal::of_table(&e)
+        })?;
+        Ok(true)
+    }
+
+    /// All tables that were asked for.
+    pub fn known(&self) -> Vec<Arc<Table>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+/// Whether a table or file may be called so.
+pub(crate) fn is_name(name: &str) -> bool {
+    let forbidden = |c: char| c.is_control() || "/\\?#%".contains(c);
+    !name.is_empty() && name.len() <= LONGEST && !name.starts_with('.') && !name.contains(forbidden)
+}
+
+/// Whether a directory has segments of a table, and nothing in it leads out.
+fn has_segments(path: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(path) else { return false };
+    let mut found = false;
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+            return false;
+        }
+        found |= entry.file_name().to_str().is_some_and(is_segment);
+    }
+    found
+}
+
+fn is_segment(name: &str) -> bool {
+    let number = name.strip_suffix(".arrow").unwrap_or_default();
+    number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use arrowwood::parse_schema;
+
+    use super::*;
+
+    #[test]
+    fn only_what_lies_in_the_directory_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let schema = || Arc::new(parse_schema("n: int").unwrap());
+        let make =
+            |path: PathBuf| Writer::open(path, Some(schema()), &WriterOptions::default()).unwrap().close().unwrap();
+        make(outside.path().join("secret"));
+        make(folder.path().join("ticks"));
+        make(folder.path().join(".hidden"));
+        make(folder.path().join("inner"));
+        let segment = "00000000000000000000.arrow";
+        fs::create_dir(folder.path().join("linked")).unwrap();
+        symlink(outside.path().join("secret").join(segment), folder.path().join("linked").join(segment)).unwrap();
+        symlink(outside.path().join("secret"), folder.path().join("secret")).unwrap();
+        symlink(outside.path().join("secret").join(segment), folder.path().join("secret.arrow")).unwrap();
+        fs::copy(outside.path().join("secret").join(segment), folder.path().join("a.arrow")).unwrap();
+        fs::write(folder.path().join("notes.txt"), "").unwrap();
+        fs::create_dir(folder.path().join("empty")).unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        let names: Vec<_> = catalog.list().unwrap().into_iter().map(|entry| entry.name).collect();
+        assert_eq!(names, ["a.arrow", "inner", "ticks"]);
+        let outside = outside.path().join("secret").display().to_string();
+        for name in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "ticks/",
+            "/ticks",
+            "secret",
+            "secret.arrow",
+            "linked",
+            ".hidden",
+            "empty",
+            "notes.txt",
+            "ticks/../ticks",
+            "ticks\0",
+            "ticks\n",
+            &outside,
+            &"x".repeat(201),
+            "ticks%2f",
+            "nothing",
+        ] {
+            assert!(catalog.get(name).is_err(), "{name:?}");
+        }
+        assert_eq!(catalog.get("ticks").unwrap().kind, Kind::Table);
+        assert_eq!(catalog.get("a.arrow").unwrap().kind, Kind::File);
+        for name in ["../made", "", ".made", "a/b", "secret", "empty", "notes.txt"] {
+            assert!(catalog.create(name, schema(), &WriterOptions::default()).is_err(), "{name:?}");
+        }
+        assert!(catalog.create("made", schema(), &WriterOptions::default()).unwrap());
+        assert!(!catalog.create("made", schema(), &WriterOptions::default()).unwrap());
+    }
+
+    #[test]
+    fn a_table_that_was_made_anew_is_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        let schema = Arc::new(parse_schema("n: int").unwrap());
+        catalog.create("t", schema.clone(), &WriterOptions::default()).unwrap();
+        let first = catalog.get("t").unwrap();
+        assert!(Arc::ptr_eq(&first, &catalog.get("t").unwrap()));
+        // Its directory stays until the other one is there, or that could have the same number.
+        fs::rename(folder.path().join("t"), folder.path().join("old")).unwrap();
+        assert_eq!(catalog.get("t").map(drop).unwrap_err().status().as_u16(), 404);
+        catalog.create("t", schema, &WriterOptions::default()).unwrap();
+        assert!(!Arc::ptr_eq(&first, &catalog.get("t").unwrap()));
+    }
+
+    #[test]
+    fn what_is_no_directory_of_tables_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let schema = Arc::new(parse_schema("n: int").unwrap());
+        let table = folder.path().join("t");
+        Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap().close().unwrap();
+        assert!(Catalog::open(&table).map(drop).unwrap_err().to_string().contains("this is a table"));
+        assert_eq!(Catalog::open(&folder.path().join("x")).map(drop).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,526 @@
+//! Conditions on rows, as they stand in a URL: `price > 100 and symbol in ('IBM')`.
+//!
+//! ```text
+//! any     := all ("or" all)*
+//! all     := one ("and" one)*
+//! one     := "not" one | "(" any ")" | column test
+//! test    := operator value | ["not"] "in" "(" value ("," value)* ")" | "is" ["not"] "null"
+//! ```
+
+use std::iter::Peekable;
+use std::str::CharIndices;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema};
+use arrowwood::{Col, Dataset, JsonOptions, Literal, Operator, Predicate, Value, col, read_json_from};
+
+/// The longest text, the most values, and how deep parentheses and `not` may go.
+const LONGEST: usize = 8 << 10;
+const VALUES: usize = 1_000;
+const DEPTH: usize = 64;
+
+/// What is wrong with a condition, for the one who wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionError(String);
+
+impl std::fmt::Display for ConditionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConditionError {}
+
+type Result<T> = std::result::Result<T, ConditionError>;
+
+fn error<T>(message: impl Into<String>) -> Result<T> {
+    Err(ConditionError(message.into()))
+}
+
+/// The predicate that `text` is over rows of `schema`.
+///
+/// # Errors
+/// Says what was expected, and at which character; or which column is not there, or can't be compared with what.
+pub fn parse_condition(text: &str, schema: &Arc<Schema>) -> Result<Predicate> {
+    if text.len() > LONGEST {
+        return error(format!("a condition has at most {LONGEST} bytes, got {}", text.len()));
+    }
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, values: 0, schema };
+    let predicate = parser.any(0)?;
+    match parser.next() {
+        None => compared(predicate, schema),
+        Some(token) => error(format!("expected 'and', 'or' or the end, got {token}")),
+    }
+}
+
+/// Whether the columns can be compared so, which is found without a row.
+fn compared(predicate: Predicate, schema: &Arc<Schema>) -> Result<Predicate> {
+    let none = Dataset::from_batches(schema.clone(), Vec::new()).and_then(|none| none.filter(&predicate));
+    none.map_or_else(|e| error(e.message()), |_| Ok(predicate))
+}
+
+// ---- tokens ----
+
+#[derive(Clone, Debug, PartialEq)]
+struct Token {
+    kind: Kind,
+    /// The character it begins at, counted from 1.
+    at: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Word(String),
+    /// In `"…"`: a column, or text.
+    Quoted(String),
+    /// In `'…'`: text.
+    Text(String),
+    Number(String),
+    Operator(Operator),
+    Open,
+    Close,
+    Comma,
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.kind {
+            Kind::Word(word) | Kind::Number(word) => write!(f, "'{word}'")?,
+            Kind::Quoted(text) => write!(f, "\"{text}\"")?,
+            Kind::Text(text) => write!(f, "'{text}'")?,
+            Kind::Operator(operator) => write!(f, "'{operator}'")?,
+            Kind::Open => f.write_str("'('")?,
+            Kind::Close => f.write_str("')'")?,
+            Kind::Comma => f.write_str("','")?,
+        }
+        write!(f, " at character {}", self.at)
+    }
+}
+
+type Chars<'a> = Peekable<std::iter::Enumerate<CharIndices<'a>>>;
+
+fn tokens(text: &str) -> Result<Vec<Token>> {
+    let mut chars = text.char_indices().enumerate().peekable();
+    let mut found = Vec::new();
+    while let Some(&(number, (start, first))) = chars.peek() {
+        if first.is_whitespace() {
+            chars.next();
+            continue;
+        }
+        let kind = match first {
+            '(' | ')' | ',' => {
+                chars.next();
+                match first {
+                    '(' => Kind::Open,
+                    ')' => Kind::Close,
+                    _ => Kind::Comma,
+                }
+            }
+            '\'' => Kind::Text(quoted(&mut chars, number)?),
+            '"' => Kind::Quoted(quoted(&mut chars, number)?),
+            '=' | '!' | '<' | '>' => Kind::Operator(operator(&mut chars, number)?),
+            _ if first.is_alphabetic() || first == '_' => Kind::Word(run(text, start, &mut chars, is_of_word)),
+            _ if first.is_ascii_digit() || "+-.".contains(first) => {
+                Kind::Number(run(text, start, &mut chars, |c| c.is_ascii_alphanumeric() || "+-.".contains(c)))
+            }
+            other => return error(format!("unexpected '{}' at character {}", other.escape_debug(), number + 1)),
+        };
+        found.push(Token { kind, at: number + 1 });
+    }
+    Ok(found)
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The characters from `start` on that `belongs` takes.
+fn run(text: &str, start: usize, chars: &mut Chars<'_>, belongs: impl Fn(char) -> bool) -> String {
+    let mut end = start;
+    while let Some((_, (at, c))) = chars.next_if(|(_, (_, c))| belongs(*c)) {
+        end = at + c.len_utf8();
+    }
+    text.get(start..end).unwrap_or_default().to_owned()
+}
+
+/// What stands between two quotes; two of them inside are one.
+fn quoted(chars: &mut Chars<'_>, number: usize) -> Result<String> {
+    let quote = chars.next().map_or('\'', |(_, (_, c))| c);
+    let mut inside = String::new();
+    while let Some((_, (_, c))) = chars.next() {
+        if c != quote {
+            inside.push(c);
+        } else if chars.next_if(|(_, (_, next))| *next == quote).is_some() {
+            inside.push(quote);
+        } else {
+            return Ok(inside);
+        }
+    }
+    error(format!("the quote at character {} is not closed", number + 1))
+}
+
+fn operator(chars: &mut Chars<'_>, number: usize) -> Result<Operator> {
+    let first = chars.next().map_or('=', |(_, (_, c))| c);
+    let second = chars.next_if(|(_, (_, c))| *c == '=' || (first == '<' && *c == '>')).map(|(_, (_, c))| c);
+    match (first, second) {
+        ('=', _) => Ok(Operator::Eq),
+        ('!', Some(_)) | ('<', Some('>')) => Ok(Operator::Ne),
+        ('<', None) => Ok(Operator::Lt),
+        ('<', Some(_)) => Ok(Operator::Le),
+        ('>', None) => Ok(Operator::Gt),
+        ('>', Some(_)) => Ok(Operator::Ge),
+        _ => error(format!("expected '!=' at character {}", number + 1)),
+    }
+}
+
+// ---- grammar ----
+
+struct Parser<'a> {
+    tokens: Vec<Token>,
+    at: usize,
+    values: usize,
+    schema: &'a Schema,
+}
+
+impl Parser<'_> {
+    fn next(&mut self) -> Option<Token> {
+        self.at += 1;
+        self.tokens.get(self.at - 1).cloned()
+    }
+
+    /// Whether the next token is this keyword, which is taken then.
+    fn takes(&mut self, keyword: &str) -> bool {
+        let is_it = matches!(self.tokens.get(self.at), Some(Token { kind: Kind::Word(word), .. }) if word.eq_ignore_ascii_case(keyword));
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    fn expected<T>(&self, what: &str, got: Option<&Token>) -> Result<T> {
+        match got {
+            Some(token) => error(format!("expected {what}, got {token}")),
+            None => error(format!("expected {what} at the end")),
+        }
+    }
+
+    fn require(&mut self, kind: &Kind, what: &str) -> Result<()> {
+        let token = self.next();
+        match &token {
+            Some(found) if found.kind == *kind => Ok(()),
+            other => self.expected(what, other.as_ref()),
+        }
+    }
+
+    fn any(&mut self, depth: usize) -> Result<Predicate> {
+        let mut parts = vec![self.all(depth)?];
+        while self.takes("or") {
+            parts.push(self.all(depth)?);
+        }
+        balanced(parts, |a, b| a | b)
+    }
+
+    fn all(&mut self, depth: usize) -> Result<Predicate> {
+        let mut parts = vec![self.one(depth)?];
+        while self.takes("and") {
+            parts.push(self.one(depth)?);
+        }
+        balanced(parts, |a, b| a & b)
+    }
+
+    fn one(&mut self, depth: usize) -> Result<Predicate> {
+        if depth > DEPTH {
+            return error(format!("a condition is at most {DEPTH} deep"));
+        }
+        if self.takes("not") {
+            return self.one(depth + 1).map(|inner| !inner);
+        }
+        let token = self.next();
+        match token.as_ref().map(|token| &token.kind) {
+            Some(Kind::Open) => {
+                let inner = self.any(depth + 1)?;
+                self.require(&Kind::Close, "')'")?;
+                Ok(inner)
+            }
+            Some(Kind::Word(name) | Kind::Quoted(name)) => self.test(name),
+            _ => self.expected("a column, 'not' or '('", token.as_ref()),
+        }
+    }
+
+    /// What is asked of column `name`.
+    fn test(&mut self, name: &str) -> Result<Predicate> {
+        let Some((_, field)) = self.schema.column_with_name(name) else {
+            let names: Vec<_> =
+                self.schema.fields().iter().take(20).map(|field| format!("'{}'", field.name())).collect();
+            return error(format!("there is no column '{name}'; there are {}", names.join(", ")));
+        };
+        let data_type = field.data_type().clone();
+        if self.takes("is") {
+            let is_negated = self.takes("not");
+            return match self.takes("null") {
+                true if is_negated => Ok(col(name).is_not_null()),
+                true => Ok(col(name).is_null()),
+                false => self.expected("'null'", self.tokens.get(self.at)),
+            };
+        }
+        let is_negated = self.takes("not");
+        if self.takes("in") {
+            let found = self.list(col(name), &data_type)?;
+            return Ok(if is_negated { !found } else { found });
+        }
+        let token = self.next();
+        match token {
+            Some(Token { kind: Kind::Operator(operator), .. }) if !is_negated => {
+                let value = self.value(name, &data_type)?;
+                Ok(col(name).compare(operator, value))
+            }
+            other if is_negated => self.expected("'in'", other.as_ref()),
+            other => self.expected("a comparison, 'in' or 'is'", other.as_ref()),
+        }
+    }
+
+    fn list(&mut self, column: Col, data_type: &DataType) -> Result<Predicate> {
+        self.require(&Kind::Open, "'('")?;
+        let mut values = Vec::new();
+        loop {
+            values.push(self.value(column.name(), data_type)?);
+            let token = self.next();
+            match token.as_ref().map(|token| &token.kind) {
+                Some(Kind::Comma) => (),
+                Some(Kind::Close) => return Ok(column.is_in(values)),
+                _ => return self.expected("',' or ')'", token.as_ref()),
+            }
+        }
+    }
+
+    fn value(&mut self, name: &str, data_type: &DataType) -> Result<Literal> {
+        self.values += 1;
+        if self.values > VALUES {
+            return error(format!("a condition has at most {VALUES} values"));
+        }
+        let token = self.next();
+        match token.as_ref().map(|token| &token.kind) {
+            Some(Kind::Number(digits)) => number(digits, name, data_type),
+            Some(Kind::Text(text) | Kind::Quoted(text)) => text_value(text, name, data_type),
+            Some(Kind::Word(word)) => match word.to_ascii_lowercase().as_str() {
+                "true" => Ok(true.into()),
+                "false" => Ok(false.into()),
+                "null" => Ok(Value::Null.into()),
+                "nan" => Ok(f64::NAN.into()),
+                _ => self.expected("a value (text stands in quotes)", token.as_ref()),
+            },
+            _ => self.expected("a value", token.as_ref()),
+        }
+    }
+}
+
+/// All parts joined, as a tree that is not deep.
+fn balanced(mut parts: Vec<Predicate>, join: impl Fn(Predicate, Predicate) -> Predicate) -> Result<Predicate> {
+    while parts.len() > 1 {
+        let mut joined = Vec::with_capacity(parts.len().div_ceil(2));
+        let mut rest = parts.into_iter();
+        while let Some(first) = rest.next() {
+            joined.push(match rest.next() {
+                Some(second) => join(first, second),
+                None => first,
+            });
+        }
+        parts = joined;
+    }
+    parts.pop().map_or_else(|| error("expected a condition"), Ok)
+}
+
+// ---- values ----
+
+fn number(digits: &str, name: &str, data_type: &DataType) -> Result<Literal> {
+    let not_one = || ConditionError(format!("'{digits}' is not a number"));
+    if is_temporal(data_type) {
+        return typed(digits, digits, name, data_type);
+    }
+    match digits.parse::<i128>() {
+        Ok(whole) => Ok(Value::Int128(whole).into()),
+        // What Rust takes beside digits are names of numbers that are none.
+        Err(_) => match digits.parse::<f64>() {
+            Ok(float) if digits.contains(|c: char| c.is_ascii_digit()) => Ok(float.into()),
+            _ => Err(not_one()),
+        },
+    }
+}
+
+/// The text as a value of the column's type, where it is one of those that have no literals of their own.
+fn text_value(text: &str, name: &str, data_type: &DataType) -> Result<Literal> {
+    if let DataType::Dictionary(_, values) = data_type {
+        return text_value(text, name, values);
+    }
+    let has_own_form = is_temporal(data_type)
+        || matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+        || matches!(data_type, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
+    match has_own_form {
+        true => typed(&serde_json::Value::from(text).to_string(), text, name, data_type),
+        false => Ok(text.into()),
+    }
+}
+
+fn is_temporal(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))
+}
+
+/// `json` as a row of JSON lines would have it.
+fn typed(json: &str, shown: &str, name: &str, data_type: &DataType) -> Result<Literal> {
+    let mut options = JsonOptions::default();
+    options.schema = Some(Arc::new(Schema::new(vec![Field::new("value", data_type.clone(), true)])));
+    let line = format!("{{\"value\":{json}}}");
+    let read = read_json_from(line.as_bytes(), &options).and_then(|(_, batches)| {
+        let row = Dataset::try_from(batches)?;
+        let value = row.row(0)?.get(0)?;
+        Ok(Literal::from(value))
+    });
+    read.or_else(|_| {
+        error(format!("column '{name}' of type {} can't be compared with '{shown}'", arrowwood::type_name(data_type)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::types::Int32Type;
+    use arrow_array::*;
+    use arrow_schema::TimeUnit;
+
+    use super::*;
+
+    fn rows() -> Dataset {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("n", Arc::new(Int64Array::from(vec![Some(1), Some(2), None, Some(4)]))),
+            ("price", Arc::new(Float64Array::from(vec![0.5, 99.0, 100.5, f64::NAN]))),
+            (
+                "symbol",
+                Arc::new(DictionaryArray::<Int32Type>::from_iter([Some("IBM"), Some("it's"), None, Some("AAPL")])),
+            ),
+            ("a b,\"c\"", Arc::new(StringArray::from(vec!["x", "y", "z", ""]))),
+            (
+                "ts",
+                Arc::new(TimestampMicrosecondArray::from(vec![0, 1_000_000, 86_400_000_000, -1]).with_timezone("UTC")),
+            ),
+            ("day", Arc::new(Date32Array::from(vec![0, 1, 2, 3]))),
+            (
+                "cents",
+                Arc::new(Decimal128Array::from(vec![100, 150, 151, -1]).with_precision_and_scale(10, 2).unwrap()),
+            ),
+            ("ok", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None, Some(true)]))),
+            ("raw", Arc::new(BinaryArray::from(vec![&b"\x01"[..], b"\xff\x00", b"", b"\x02"]))),
+        ];
+        Dataset::try_from(vec![
+            RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap(),
+        ])
+        .unwrap()
+    }
+
+    /// The numbers of the rows that are found.
+    fn found(text: &str) -> Vec<u64> {
+        let rows = rows();
+        let predicate = parse_condition(text, rows.schema()).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let one = |row: &u64| rows.slice(*row, 1).unwrap().filter(&predicate).unwrap().len().unwrap() == 1;
+        (0..4).filter(one).collect()
+    }
+
+    fn refused(text: &str) -> String {
+        parse_condition(text, rows().schema()).map(|p| p.to_string()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn comparisons_find_their_rows() {
+        for (text, expected) in [
+            ("n = 2", &[1][..]),
+            ("n==2", &[1]),
+            ("n <> 2", &[0, 3]),
+            ("n != 2 ", &[0, 3]),
+            ("n >= 2", &[1, 3]),
+            ("n < 2.5", &[0, 1]),
+            ("n > -9223372036854775809", &[0, 1, 3]),
+            ("price <= 9.9e1", &[0, 1]),
+            ("price = nan", &[]),
+            ("symbol = 'IBM'", &[0]),
+            ("symbol = \"IBM\"", &[0]),
+            ("symbol = 'it''s'", &[1]),
+            ("symbol in ('IBM', \"AAPL\")", &[0, 3]),
+            ("symbol not in ('IBM')", &[1, 3]),
+            ("symbol is null", &[2]),
+            ("symbol is not null", &[0, 1, 3]),
+            ("\"a b,\"\"c\"\"\" = 'y'", &[1]),
+            ("\"a b,\"\"c\"\"\" = ''", &[3]),
+            ("ts >= '1970-01-01T00:00:01Z'", &[1, 2]),
+            ("ts < 0", &[3]),
+            ("day in ('1970-01-02', '1970-01-04')", &[1, 3]),
+            ("cents > 1.5", &[2]),
+            ("cents = '1.50'", &[1]),
+            ("ok = true", &[0, 3]),
+            ("ok = FALSE", &[1]),
+            ("ok = null", &[]),
+            ("raw = 'ff00'", &[1]),
+        ] {
+            assert_eq!(found(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn not_binds_closest_then_and_then_or() {
+        assert_eq!(found("n = 1 or n = 2 and price > 1000"), [0]);
+        assert_eq!(found("(n = 1 or n = 2) and price > 50"), [1]);
+        assert_eq!(found("not n = 1 and n < 4"), [1]);
+        assert_eq!(found("NOT (n = 1 Or n = 2)"), [3]);
+        assert_eq!(found("not not n = 1"), [0]);
+    }
+
+    #[test]
+    fn errors_say_what_was_expected_and_where() {
+        for (text, says) in [
+            ("", "expected a column, 'not' or '(' at the end"),
+            ("n", "expected a comparison, 'in' or 'is' at the end"),
+            ("n = ", "expected a value at the end"),
+            ("n = IBM", "expected a value (text stands in quotes), got 'IBM' at character 5"),
+            ("n = 1 n", "expected 'and', 'or' or the end, got 'n' at character 7"),
+            ("(n = 1", "expected ')' at the end"),
+            ("n in ()", "expected a value, got ')' at character 7"),
+            ("n not = 1", "expected 'in', got '==' at character 7"),
+            ("n is 1", "expected 'null', got '1' at character 6"),
+            ("x = 1", "there is no column 'x'; there are 'n', 'price'"),
+            ("n = 'a", "the quote at character 5 is not closed"),
+            ("n ! 1", "expected '!=' at character 3"),
+            ("n = 1; drop", "unexpected ';' at character 6"),
+            ("n = 1\0", "unexpected '\\0' at character 6"),
+            ("n = 1..2", "'1..2' is not a number"),
+            ("n = 'x'", "column 'n' of type int64 can't be compared with \"x\""),
+            ("ts = 'yesterday'", "column 'ts' of type timestamp[us, UTC] can't be compared with 'yesterday'"),
+            ("day = 1.5", "column 'day' of type date32 can't be compared with '1.5'"),
+            ("symbol = 1", "can't be compared with 1"),
+        ] {
+            let error = refused(text);
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_large_is_refused_before_it_costs() {
+        assert!(refused(&"(".repeat(10_000)).contains("8192 bytes"));
+        assert!(refused(&format!("{}n = 1", "not ".repeat(100))).contains("deep"));
+        assert!(refused(&"(".repeat(8_000)).contains("deep"));
+        let many = vec!["1"; 1_001].join(",");
+        assert!(refused(&format!("n in ({many})")).contains("1000 values"));
+        let chain = vec!["n=1"; 1_000].join(" or ");
+        assert_eq!(found(&chain), [0]);
+    }
+
+    #[test]
+    fn times_have_the_unit_of_their_column() {
+        for unit in [TimeUnit::Second, TimeUnit::Nanosecond] {
+            let schema = Arc::new(Schema::new(vec![Field::new("t", DataType::Timestamp(unit, None), true)]));
+            parse_condition("t > '2024-01-01T00:00:00'", &schema).unwrap();
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_condition_or_an_error(text in "[na('\"=<> !ornotis)0-9.,-]{0,60}") {
+            let _ = parse_condition(&text, rows().schema());
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! One connection: TLS, HTTP/1.1 or HTTP/2, and the times that a client may take.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arrowwood::{Error, guard};
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::outgoing::Outgoing;
+use crate::routes::{Peer, Shared, answer};
+
+/// How HTTP/2 begins.
+const PREFACE: &[u8] = b"PRI";
+/// What the system keeps of a stream that its reader does not take: rows wait in the table's files.
+const FOLLOWER_BUFFER: usize = 64 << 10;
+
+/// What is known of a connection from outside of it. Times are milliseconds since it was opened, plus one; 0 is never.
+#[derive(Debug)]
+struct Activity {
+    opened: Instant,
+    requests: AtomicUsize,
+    /// When the last request ended.
+    rested: AtomicU64,
+    /// When the first byte of a header came.
+    header: AtomicU64,
+    /// Since when nothing was taken of what is to be sent.
+    blocked: AtomicU64,
+    is_http2: AtomicBool,
+    is_follower: Arc<AtomicBool>,
+    metrics: Arc<Metrics>,
+}
+
+impl Activity {
+    fn new(metrics: Arc<Metrics>) -> Activity {
+        Activity {
+            opened: Instant::now(),
+            requests: AtomicUsize::new(0),
+            rested: AtomicU64::new(1),
+            header: AtomicU64::new(0),
+            blocked: AtomicU64::new(0),
+            is_http2: AtomicBool::new(false),
+            is_follower: Arc::default(),
+            metrics,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
+    }
+
+    /// Whether what began at `since` has taken longer than `most`.
+    fn is_over(&self, since: &AtomicU64, most: Duration) -> bool {
+        let since = since.load(Ordering::Relaxed);
+        since > 0 && u128::from(self.now().saturating_sub(since)) > most.as_millis()
+    }
+
+    fn came(&self, bytes: &[u8]) {
+        self.metrics.received.add(bytes.len() as u64);
+        let is_idle = self.requests.load(Ordering::Relaxed) == 0;
+        if is_idle && self.header.load(Ordering::Relaxed) == 0 {
+            self.header.store(self.now(), Ordering::Relaxed);
+            if bytes.starts_with(PREFACE) {
+                self.is_http2.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn went(&self, poll: &Poll<io::Result<usize>>) {
+        match poll {
+            Poll::Ready(Ok(bytes)) => {
+                self.metrics.sent.add(*bytes as u64);
+                self.blocked.store(0, Ordering::Relaxed);
+            }
+            Poll::Ready(Err(_)) => (),
+            Poll::Pending if self.blocked.load(Ordering::Relaxed) == 0 => {
+                self.blocked.store(self.now(), Ordering::Relaxed);
+            }
+            Poll::Pending => (),
+        }
+    }
+
+    /// Whether the client has taken longer than it may.
+    fn is_late(&self, limits: &Limits) -> bool {
+        let is_idle = self.requests.load(Ordering::Relaxed) == 0;
+        let is_http2 = self.is_http2.load(Ordering::Relaxed);
+        is_idle && self.is_over(&self.rested, limits.idle)
+            || is_idle && !is_http2 && self.is_over(&self.header, limits.greeting)
+            || self.is_over(&self.blocked, limits.stall)
+    }
+}
+
+/// A request that is under way.
+struct Request(Arc<Activity>);
+
+impl Request {
+    fn begin(activity: &Arc<Activity>) -> Request {
+        activity.requests.fetch_add(1, Ordering::Relaxed);
+        activity.header.store(0, Ordering::Relaxed);
+        activity.metrics.requests.add(1);
+        Request(activity.clone())
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.rested.store(self.0.now(), Ordering::Relaxed);
+        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+        self.0.metrics.requests.add(-1);
+    }
+}
+
+/// A stream, with TLS or without.
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// What either stream is.
+trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
+
+impl Stream {
+    fn either(&mut self) -> Pin<&mut dyn Duplex> {
+        match self {
+            Stream::Plain(stream) => Pin::new(stream),
+            Stream::Tls(stream) => Pin::new(stream.as_mut()),
+        }
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.get_ref().0,
+        }
+    }
+}
+
+/// A stream that notes when something comes and goes.
+struct Watched {
+    stream: Stream,
+    activity: Arc<Activity>,
+    is_narrow: bool,
+}
+
+impl Watched {
+    /// Lets the system keep little of what a follower does not take.
+    fn narrow(&mut self) {
+        if !self.is_narrow && self.activity.is_follower.load(Ordering::Acquire) {
+            self.is_narrow = true;
+            // Where that fails more memory of the system is used.
+            let _ = socket2::SockRef::from(self.stream.socket()).set_send_buffer_size(FOLLOWER_BUFFER);
+        }
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        let read = self.stream.either().poll_read(context, into);
+        if let Some(bytes) = into.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
+            self.activity.came(bytes);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.narrow();
+        let written = self.stream.either().poll_write(context, bytes);
+        self.activity.went(&written);
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.narrow();
+        let written = self.stream.either().poll_write_vectored(context, slices);
+        self.activity.went(&written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.either().poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.either().poll_shutdown(context)
+    }
+}
+
+/// Serves a connection until it ends, or the server does.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    // Without these an answer may wait a little, and a client that has gone is noticed later.
+    let _ = stream.set_nodelay(true);
+    let alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
+    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&alive.with_retries(3));
+    let Ok(address) = stream.peer_addr() else { return };
+    let stream = match tls {
+        None => Stream::Plain(stream),
+        Some(tls) => match timeout(shared.limits.greeting, tls.accept(stream)).await {
+            Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
+            // No TLS, or too slow: there is nobody to answer to.
+            _ => return,
+        },
+    };
+    let activity = Arc::new(Activity::new(shared.metrics.clone()));
+    let peer = Peer { address, is_follower: activity.is_follower.clone() };
+    let io = Watched { stream, activity: activity.clone(), is_narrow: false };
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        let (shared, peer, under_way) = (shared.clone(), peer.clone(), Request::begin(&activity));
+        async move {
+            let response: Response<Outgoing> = answer(shared, peer, request).await;
+            Ok::<_, Infallible>(response.map(|body| body.holding(under_way)))
+        }
+    });
+    let builder = builder(&shared.limits);
+    let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
+    run(&shared, &activity, connection).await;
+}
+
+fn builder(limits: &Limits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(limits.header.max(8 << 10));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(u32::try_from(limits.header).unwrap_or(u32::MAX))
+        .initial_stream_window_size(1 << 20)
+        .initial_connection_window_size(4 << 20)
+        .max_send_buf_size(256 << 10)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(30));
+    builder
+}
+
+/// What hyper calls a connection.
+trait Connection: Future<Output = Result<(), Box<dyn std::error::Error + Send + Sync>>> {
+    fn stop(self: Pin<&mut Self>);
+}
+
+impl<S, F> Connection for hyper_util::server::conn::auto::Connection<'_, TokioIo<Watched>, S, TokioExecutor>
+where
+    S: hyper::service::Service<hyper::Request<Incoming>, Response = Response<Outgoing>, Error = Infallible, Future = F>,
+    F: Future<Output = Result<Response<Outgoing>, Infallible>> + Send + 'static,
+{
+    fn stop(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+async fn run(shared: &Shared, activity: &Activity, mut connection: Pin<&mut impl Connection>) {
+    let limits = &shared.limits;
+    let shortest = limits.greeting.min(limits.idle).min(limits.stall);
+    let mut ticks = interval((shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(2)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut stopping = shared.stopping.clone();
+    let mut last = None;
+    loop {
+        // What is sent may lie in a file that is truncated meanwhile: then TLS, which reads it, is let to end.
+        let polled = poll_fn(|context| match guard(|| Ok::<_, Error>(connection.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(_)) => Poll::Ready(()),
+            Err(e) => {
+                eprintln!("arrowwood: an answer broke off: {e}");
+                Poll::Ready(())
+            }
+        });
+        tokio::select! {
+            () = polled => return,
+            _ = ticks.tick() => {
+                if activity.is_late(limits) || last.is_some_and(|last| Instant::now() >= last) {
+                    return;
+                }
+            }
+            _ = stopping.wait_for(|is_stopping| *is_stopping), if last.is_none() => {
+                last = Some(Instant::now() + limits.grace);
+                connection.as_mut().stop();
+            }
+        }
+    }
+}

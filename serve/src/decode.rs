@@ -1,0 +1,260 @@
+//! Rows out of the body of a request: Arrow streams and files, JSON lines, CSV.
+
+use std::io::Cursor;
+use std::time::Duration;
+
+use arrow_array::cast::AsArray;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Schema, SchemaRef};
+use arrowwood::{Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, Result, read_json_from, stream_csv};
+
+use crate::limits::Limits;
+use crate::query::media_type;
+use crate::refusal::Refusal;
+
+/// How rows are sent to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Arrow,
+    JsonLines,
+    Csv,
+}
+
+impl Form {
+    /// The form of a body of this type.
+    pub fn of(content_type: Option<&str>) -> Result<Form, Refusal> {
+        match content_type.map(media_type).as_deref() {
+            Some("application/vnd.apache.arrow.stream" | "application/vnd.apache.arrow.file") => Ok(Form::Arrow),
+            Some("application/x-ndjson" | "application/jsonl" | "application/json") => Ok(Form::JsonLines),
+            Some("text/csv") => Ok(Form::Csv),
+            _ => {
+                let detail = "Content-Type: application/vnd.apache.arrow.stream, application/vnd.apache.arrow.file, \
+                              application/x-ndjson or text/csv is expected";
+                let status = hyper::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+                Err(Refusal::new(status, "unsupported_media_type", detail))
+            }
+        }
+    }
+}
+
+/// About how many bytes of memory the rows of a body will take: a line of JSON may be short, and its row long.
+///
+/// # Errors
+/// `Unsupported` where that is more than `limits` allow.
+pub(crate) fn cost(body: &[u8], form: Form, schema: &Schema, limits: &Limits) -> Result<u64> {
+    let lines = match form {
+        Form::Arrow => return Ok(body.len() as u64),
+        Form::JsonLines | Form::Csv => body.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1,
+    };
+    let width = |field: &arrow_schema::FieldRef| field.data_type().primitive_width().unwrap_or(16) as u64 + 1;
+    let width: u64 = schema.fields().iter().map(width).sum();
+    let (most_bytes, most_rows) = limits.rows;
+    let bytes = lines.saturating_mul(width).saturating_add(body.len() as u64);
+    if lines > most_rows || bytes > most_bytes {
+        let what = format!("{lines} lines, which would take about {bytes} bytes");
+        return Err(too_many(what));
+    }
+    Ok(bytes)
+}
+
+/// The rows of a body, for a table of `schema`; every value is checked.
+///
+/// # Errors
+/// Whatever is wrong with the rows; `Unsupported` where they would take more than `limits` allow.
+pub(crate) fn decode(body: Vec<u8>, form: Form, schema: &SchemaRef, limits: &Limits) -> Result<Dataset> {
+    let rows = match form {
+        Form::Arrow => {
+            let opened = Open::new().most_unpacked(limits.unpacked as u64).bytes(Bytes::from(body))?;
+            check_size(&opened, schema, limits)?;
+            opened.validate(|_, _| ())?;
+            opened
+        }
+        Form::JsonLines => {
+            let mut options = JsonOptions::default();
+            options.schema = Some(schema.clone());
+            let (schema, batches) = read_json_from(&body[..], &options)?;
+            Dataset::from_batches(schema, batches)?
+        }
+        Form::Csv => {
+            let mut options = CsvOptions::default();
+            options.schema = Some(schema.clone());
+            // Unlike `read_csv_from` it takes no other columns than the table's.
+            let batches = stream_csv(Cursor::new(body), &options, Duration::MAX)?.collect::<Result<Vec<_>>>()?;
+            Dataset::from_batches(schema.clone(), batches)?
+        }
+    };
+    Ok(rows)
+}
+
+/// Refuses rows that would take far more memory or disk in the table than they did on their way: keys and views may all
+/// mean the same long text.
+fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
+    let (most_bytes, most_rows) = limits.rows;
+    let count = rows.len()?;
+    if count > most_rows {
+        return Err(too_many(format!("{count} rows at once, at most {most_rows} are taken")));
+    }
+    let mut bytes = 0u64;
+    for (number, field) in rows.schema().fields().iter().enumerate() {
+        let Some((_, wanted)) = schema.column_with_name(field.name()) else { continue };
+        if !may_grow(wanted.data_type(), field.data_type()) {
+            continue;
+        }
+        for chunk in rows.column_at(number)?.chunks()? {
+            bytes = bytes.saturating_add(text_bytes(wanted.data_type(), &chunk));
+            if bytes > most_bytes {
+                let name = field.name();
+                return Err(too_many(format!("column '{name}' would take more than {most_bytes} bytes in the table")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn too_many(what: String) -> Error {
+    Error::new(arrowwood::ErrorKind::Unsupported, format!("{what}; send several requests"))
+}
+
+/// Whether values of type `have` may take more as type `want`: text that is there once, and is meant many times.
+fn may_grow(want: &DataType, have: &DataType) -> bool {
+    use DataType::*;
+    match (want, have) {
+        (Dictionary(..), Dictionary(..)) => false,
+        (_, Dictionary(..) | Utf8View | BinaryView) => true,
+        (
+            List(want) | LargeList(want) | FixedSizeList(want, _),
+            List(have) | LargeList(have) | FixedSizeList(have, _),
+        ) => may_grow(want.data_type(), have.data_type()),
+        (Struct(want), Struct(have)) => want.iter().zip(have).any(|(w, h)| may_grow(w.data_type(), h.data_type())),
+        _ => false,
+    }
+}
+
+/// Bytes that the texts of `array` take when each is written down as often as it is meant.
+fn text_bytes(want: &DataType, array: &ArrayData) -> u64 {
+    use DataType::*;
+    let child =
+        |number: usize, want: &DataType| array.child_data().get(number).map_or(0, |child| text_bytes(want, child));
+    match (want, array.data_type()) {
+        (Dictionary(..), Dictionary(..)) => 0,
+        (_, Dictionary(_, values))
+            if matches!(**values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView) =>
+        {
+            let array = arrow_array::make_array(array.clone());
+            let keys = array.as_any_dictionary();
+            let lengths = lengths(keys.values().to_data());
+            let keys = keys.normalized_keys();
+            keys.iter().map(|&key| lengths.get(key).copied().unwrap_or(0)).fold(0, u64::saturating_add)
+        }
+        // Keys of keys.
+        (_, Dictionary(..)) => u64::MAX,
+        (_, Utf8View | BinaryView) => lengths(array.clone()).into_iter().fold(0, u64::saturating_add),
+        (List(want) | LargeList(want) | FixedSizeList(want, _), _) => child(0, want.data_type()),
+        (Struct(fields), _) => fields.iter().enumerate().map(|(number, field)| child(number, field.data_type())).sum(),
+        _ => 0,
+    }
+}
+
+/// The length of each text.
+fn lengths(values: ArrayData) -> Vec<u64> {
+    let array = arrow_array::make_array(values);
+    let all = |lengths: &mut dyn Iterator<Item = usize>| lengths.map(|len| len as u64).collect();
+    match array.data_type() {
+        DataType::Utf8 => all(&mut array.as_string::<i32>().offsets().lengths()),
+        DataType::LargeUtf8 => all(&mut array.as_string::<i64>().offsets().lengths()),
+        DataType::Binary => all(&mut array.as_binary::<i32>().offsets().lengths()),
+        DataType::LargeBinary => all(&mut array.as_binary::<i64>().offsets().lengths()),
+        DataType::Utf8View => all(&mut array.as_string_view().lengths().map(|len| len as usize)),
+        DataType::BinaryView => all(&mut array.as_binary_view().lengths().map(|len| len as usize)),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::types::Int8Type;
+    use arrow_array::*;
+    use arrowwood::{ErrorKind, Format, WriteOptions, write_to};
+
+    use super::*;
+
+    fn sent(column: ArrayRef, compression: Option<arrowwood::Compression>) -> Vec<u8> {
+        let batch = RecordBatch::try_from_iter([("c", column)]).unwrap();
+        let mut bytes = Vec::new();
+        let options = WriteOptions { format: Format::Stream, compression, ..WriteOptions::default() };
+        write_to(&Dataset::try_from(vec![batch]).unwrap(), &mut bytes, &options).unwrap();
+        bytes
+    }
+
+    fn schema(text: &str) -> SchemaRef {
+        Arc::new(arrowwood::parse_schema(text).unwrap())
+    }
+
+    fn limits() -> Limits {
+        Limits { unpacked: 1 << 20, rows: (1 << 20, 100_000), ..Limits::default() }
+    }
+
+    #[test]
+    fn rows_of_each_form_are_the_same() {
+        let schema = schema("n: int, word: text");
+        let json = "{\"n\":1,\"word\":\"a\"}\n{\"word\":null,\"n\":2}\n";
+        let csv = "word,n\na,1\n,2\n";
+        let rows = |text: &str, form| {
+            let rows = decode(text.as_bytes().to_vec(), form, &schema, &limits()).unwrap();
+            rows.rows()
+                .map(|row| row.unwrap().iter().map(|(_, v)| v.unwrap().to_string()).collect())
+                .collect::<Vec<Vec<_>>>()
+        };
+        assert_eq!(rows(json, Form::JsonLines), rows(csv, Form::Csv));
+        assert_eq!(rows(json, Form::JsonLines)[1], ["2", "null"]);
+        for (text, form) in [("{\"x\":1}", Form::JsonLines), ("n,word,x\n1,a,2\n", Form::Csv), ("n\n1\n", Form::Csv)] {
+            assert!(decode(text.as_bytes().to_vec(), form, &schema, &limits()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn little_that_would_become_much_is_refused() {
+        let refused = |bytes: Vec<u8>, text: &str| {
+            let e = decode(bytes, Form::Arrow, &schema(text), &limits()).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
+            e.to_string()
+        };
+        let long = "x".repeat(100_000);
+        let keys = Int8Array::from(vec![0; 1_000]);
+        let dictionary: ArrayRef =
+            Arc::new(DictionaryArray::<Int8Type>::new(keys, Arc::new(StringArray::from(vec![long.clone()]))));
+        assert!(refused(sent(dictionary.clone(), None), "c: text").contains("column 'c'"));
+        // Kept as keys they take no more than they did.
+        assert_eq!(
+            decode(sent(dictionary, None), Form::Arrow, &schema("c: category"), &limits()).unwrap().len().unwrap(),
+            1_000
+        );
+        let mut builder = arrow_array::builder::StringViewBuilder::new().with_deduplicate_strings();
+        (0..1_000).for_each(|_| builder.append_value(&long));
+        let views: ArrayRef = Arc::new(builder.finish());
+        assert!(refused(sent(views, None), "c: text").contains("column 'c'"));
+        let many: ArrayRef = Arc::new(BooleanArray::from(vec![true; 100_001]));
+        assert!(refused(sent(many, None), "c: bool").contains("100001 rows"));
+        let zeros: ArrayRef = Arc::new(Int64Array::from(vec![0; 90_000 * 2]));
+        assert!(refused(sent(zeros, Some(arrowwood::Compression::Zstd)), "c: int").contains("rows"));
+        let zeros: ArrayRef = Arc::new(arrow_array::Decimal256Array::from(vec![arrow_buffer::i256::ZERO; 90_000]));
+        assert!(refused(sent(zeros, Some(arrowwood::Compression::Lz4)), "c: int").contains("compressed"));
+    }
+
+    #[test]
+    fn short_lines_of_a_wide_table_are_counted_as_rows() {
+        let wide: Vec<String> = (0..1_000).map(|number| format!("c{number}: int")).collect();
+        let schema = schema(&wide.join(", "));
+        let cost = |lines: usize| cost("{}\n".repeat(lines).as_bytes(), Form::JsonLines, &schema, &limits());
+        assert!((90_000..100_000).contains(&cost(9).unwrap()));
+        assert_eq!(cost(200).unwrap_err().kind(), ErrorKind::Unsupported);
+        let none = cost_of_nothing();
+        assert!(none < 100);
+    }
+
+    fn cost_of_nothing() -> u64 {
+        cost(b"", Form::Csv, &schema("n: int"), &limits()).unwrap()
+    }
+}

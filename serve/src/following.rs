@@ -1,0 +1,237 @@
+//! Rows as they are committed, and events that say how far a table is.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrowwood::{Error, ErrorKind, StreamEncoder};
+use bytes::Bytes;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::frames::frames;
+use crate::outgoing::{Outgoing, Step, Steps, blocking};
+use crate::query::Query;
+use crate::reading::{check_start, numbers, selected};
+use crate::refusal::{Refusal, Result};
+use crate::routes::Session;
+use crate::table::{Kind, Progress, Table};
+
+/// The most bytes of a record batch's body: a client that does not read keeps one of them waiting.
+const PIECE: usize = 256 << 10;
+/// How often it is made sure that the token is still valid, and the table still there.
+const LOOK: Duration = Duration::from_secs(2);
+/// A comment that tells a client of events, and what is between them, that the connection is alive.
+const ALIVE: Duration = Duration::from_secs(15);
+/// Milliseconds between two events: least, most, unless the client says otherwise.
+const INTERVAL: (u64, u64, u64) = (10, 60_000, 50);
+
+pub(crate) const PARAMETERS: &[&str] = &["from", "columns", "column", "durable"];
+pub(crate) const EVENT_PARAMETERS: &[&str] = &["interval"];
+
+/// A stream of a table's rows, as far as it is.
+pub(crate) struct Follower {
+    table: Arc<Table>,
+    session: Session,
+    progress: watch::Receiver<Progress>,
+    encoder: Box<StreamEncoder>,
+    columns: Option<Vec<usize>>,
+    is_durable: bool,
+    is_begun: bool,
+    /// The number of the next row.
+    next: u64,
+}
+
+impl Follower {
+    /// What `query` asks for. Blocks.
+    pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Follower> {
+        if table.kind == Kind::File {
+            return Err(Refusal::bad_request("a file does not grow; follow a table"));
+        }
+        let progress = table.watch().map_err(|e| Refusal::of_table(&e))?;
+        let rows = table.rows().map_err(|e| Refusal::of_table(&e))?;
+        let now = table.progress().map_err(|e| Refusal::of_table(&e))?;
+        let is_durable = query.flag("durable")?;
+        let end = if is_durable { now.durable_end } else { now.end };
+        let next = query.number::<u64>("from")?.unwrap_or(end);
+        check_start(next, now.first_row, now.end)?;
+        let columns = query.columns().map(|names| numbers(&rows, &names)).transpose()?;
+        let sent = selected(&rows, columns.as_deref()).map_err(|e| Refusal::of_table(&e))?;
+        let encoder = StreamEncoder::new(sent.schema().clone()).map_err(|e| Refusal::of_table(&e))?;
+        Ok(Follower {
+            table,
+            session,
+            progress,
+            encoder: Box::new(encoder),
+            columns,
+            is_durable,
+            is_begun: false,
+            next,
+        })
+    }
+
+    pub fn first_row(&self) -> u64 {
+        self.next
+    }
+
+    /// The rows up to number `end`, or the first of them. Blocks.
+    fn make(mut self, end: u64) -> arrowwood::Result<(Follower, Vec<Bytes>)> {
+        let rows = self.table.rows()?;
+        let dropped = || Error::new(ErrorKind::RowOutOfRange, "rows were dropped while they were followed");
+        let start = self.next.checked_sub(rows.first_row()).ok_or_else(dropped)?;
+        let rows = rows.slice(start, end - self.next)?;
+        let (messages, count) = self.encoder.encode(&selected(&rows, self.columns.as_deref())?, PIECE)?;
+        self.next += count;
+        Ok((self, frames(messages)?))
+    }
+
+    /// Waits until there are rows to send; their end, or why there are none.
+    async fn wait(&mut self) -> Result<u64, Ended> {
+        loop {
+            let now = *self.progress.borrow_and_update();
+            if now.is_lost || self.next < now.first_row {
+                return Err(Ended::Broken("the table was removed, or the rows were dropped, while it was followed"));
+            }
+            let end = if self.is_durable { now.durable_end } else { now.end };
+            if self.next < end {
+                return Ok(end);
+            }
+            tokio::select! {
+                changed = self.progress.changed() => changed.map_err(|_| Ended::Whole)?,
+                () = self.session.stopping() => return Err(Ended::Whole),
+                () = sleep(LOOK) => {
+                    let table = self.table.clone();
+                    let is_same = blocking(move || table.is_same()).await.unwrap_or(false);
+                    if !is_same {
+                        return Err(Ended::Broken("the table was removed while it was followed"));
+                    }
+                    if !self.session.is_valid() {
+                        return Err(Ended::Whole);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why a stream ends.
+enum Ended {
+    Whole,
+    Broken(&'static str),
+}
+
+impl Steps for Follower {
+    async fn step(mut self) -> Step<Follower> {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            return match self.encoder.schema_message().head() {
+                Ok(head) => Step::Data(self, vec![head.into()]),
+                Err(e) => Step::Failed(io::Error::other(e)),
+            };
+        }
+        if !self.session.is_valid() || self.session.is_stopping() {
+            return Step::End(vec![Bytes::from_static(&StreamEncoder::END)]);
+        }
+        let end = match self.wait().await {
+            Ok(end) => end,
+            Err(Ended::Whole) => return Step::End(vec![Bytes::from_static(&StreamEncoder::END)]),
+            Err(Ended::Broken(why)) => return Step::Failed(io::Error::other(why)),
+        };
+        let session = self.session.clone();
+        match blocking(move || self.make(end)).await {
+            Ok(Ok((follower, bytes))) => Step::Data(follower, bytes),
+            Ok(Err(e)) => {
+                session.failed(&e);
+                Step::Failed(io::Error::other(e))
+            }
+            Err(e) => Step::Failed(e),
+        }
+    }
+}
+
+// ---- events ----
+
+/// A stream of events, as far as it is.
+pub(crate) struct Events {
+    table: Arc<Table>,
+    session: Session,
+    progress: watch::Receiver<Progress>,
+    interval: Duration,
+    /// The last event, and when it was sent.
+    sent: Option<(Progress, Instant)>,
+}
+
+impl Events {
+    /// What `query` asks for. Blocks.
+    pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Events> {
+        if table.kind == Kind::File {
+            return Err(Refusal::bad_request("a file does not grow; there are events of tables"));
+        }
+        let interval = query.number::<u64>("interval")?.unwrap_or(INTERVAL.2);
+        if !(INTERVAL.0..=INTERVAL.1).contains(&interval) {
+            let detail =
+                format!("interval: {} to {} milliseconds are expected, got {interval}", INTERVAL.0, INTERVAL.1);
+            return Err(Refusal::bad_request(detail));
+        }
+        let progress = table.watch().map_err(|e| Refusal::of_table(&e))?;
+        Ok(Events { table, session, progress, interval: Duration::from_millis(interval), sent: None })
+    }
+}
+
+fn event(progress: &Progress) -> Bytes {
+    let Progress { first_row, end, durable_end, .. } = progress;
+    let data = json!({"first_row": first_row, "end": end, "durable_end": durable_end});
+    format!("event: rows\nid: {end}\ndata: {data}\n\n").into()
+}
+
+impl Steps for Events {
+    async fn step(mut self) -> Step<Events> {
+        let gone = || Step::End(vec![Bytes::from_static(b"event: end\ndata: {}\n\n")]);
+        if let Some((_, when)) = self.sent {
+            sleep_until(when + self.interval).await;
+        }
+        let begun = Instant::now();
+        loop {
+            if self.session.is_stopping() || !self.session.is_valid() {
+                return Step::End(Vec::new());
+            }
+            let now = *self.progress.borrow_and_update();
+            if now.is_lost {
+                return gone();
+            }
+            if self.sent.is_none_or(|(before, _)| before != now) {
+                self.sent = Some((now, Instant::now()));
+                return Step::Data(self, vec![event(&now)]);
+            }
+            if begun.elapsed() >= ALIVE {
+                return Step::Data(self, vec![Bytes::from_static(b": alive\n\n")]);
+            }
+            tokio::select! {
+                changed = self.progress.changed() => if changed.is_err() { return gone() },
+                () = self.session.stopping() => (),
+                () = sleep(LOOK) => {
+                    let table = self.table.clone();
+                    if !blocking(move || table.is_same()).await.unwrap_or(false) {
+                        return gone();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The body of an answer that follows a table.
+pub(crate) fn body(steps: impl Steps, session: &Session) -> Outgoing {
+    let metrics = session.metrics().clone();
+    metrics.followers.add(1);
+    Outgoing::steps(steps).holding(Counted(metrics))
+}
+
+/// Counts a follower as long as it is there.
+struct Counted(Arc<crate::metrics::Metrics>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.followers.add(-1);
+    }
+}

@@ -1,0 +1,301 @@
+//! Rows that come in: many forms, one queue for each table.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::{Dataset, ErrorKind, WriterOptions};
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+use serde_json::{Value as Json, json};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::decode::{Form, cost, decode};
+use crate::limits::Limits;
+use crate::line::{Precision, Rows, rows_of};
+use crate::outgoing::Outgoing;
+use crate::producers::Numbered;
+use crate::query::{Query, header, header_number};
+use crate::receive::{Received, SMALL, receive};
+use crate::refusal::{Refusal, Result};
+use crate::routes::{Session, Trace, allow, empty, facts_of, json_response};
+use crate::table::{Kind, Table};
+use crate::writer::{Ack, Batch, Receipt};
+
+/// The most characters of a producer's name.
+const PRODUCER: usize = 200;
+
+/// `POST /v1/tables/T/rows`
+pub(crate) async fn rows(
+    session: Session,
+    parts: &Parts,
+    body: Incoming,
+    name: &str,
+    trace: &mut Trace,
+) -> Result<Response<Outgoing>> {
+    trace.is_write = true;
+    session.check_write(name)?;
+    Query::parse(parts.uri.query(), &[])?;
+    let form = Form::of(header(&parts.headers, "content-type")?)?;
+    let ack = ack_of(parts)?;
+    let numbered = numbered_of(parts)?;
+    let table = growing(&session, name).await?;
+    let schema = schema_of(&session, &table).await?;
+    let shared = session.shared.clone();
+    let received = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
+    let (rows, share) = decoded(&session, received, form, schema).await?;
+    let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
+    let receipt = append(&session, &table, rows, ack, numbered, Some(share)).await?;
+    trace.rows = Some(if receipt.is_duplicate { 0 } else { receipt.rows });
+    let Receipt { first_row, rows, committed, durable, is_duplicate } = receipt;
+    let answer = json!({
+        "first_row": first_row, "rows": rows, "committed": committed, "durable": durable, "sequence": sequence,
+        "duplicate": is_duplicate,
+    });
+    Ok(json_response(StatusCode::OK, &answer))
+}
+
+async fn growing(session: &Session, name: &str) -> Result<Arc<Table>> {
+    let table = session.table(name).await?;
+    match table.kind {
+        Kind::Table => Ok(table),
+        Kind::File => Err(Refusal::bad_request("a file does not grow; append to a table")),
+    }
+}
+
+async fn schema_of(session: &Session, table: &Arc<Table>) -> Result<SchemaRef> {
+    let table = table.clone();
+    session.work(move |_| table.rows().map(|rows| rows.schema().clone()).map_err(|e| Refusal::of_table(&e))).await
+}
+
+fn ack_of(parts: &Parts) -> Result<Ack> {
+    match header(&parts.headers, "ack")? {
+        None | Some("durable") => Ok(Ack::Durable),
+        Some("visible") => Ok(Ack::Visible),
+        Some(_) => Err(Refusal::bad_request("Ack: durable or visible is expected")),
+    }
+}
+
+fn numbered_of(parts: &Parts) -> Result<Option<Numbered>> {
+    let producer = header(&parts.headers, "producer")?;
+    let epoch = header_number(&parts.headers, "producer-epoch")?;
+    let sequence = header_number(&parts.headers, "producer-sequence")?;
+    let Some(producer) = producer else {
+        return match (epoch, sequence) {
+            (None, None) => Ok(None),
+            _ => Err(Refusal::bad_request("Producer-Epoch and Producer-Sequence need a Producer")),
+        };
+    };
+    let is_name = !producer.is_empty() && producer.len() <= PRODUCER && producer.bytes().all(|b| b.is_ascii_graphic());
+    if !is_name {
+        return Err(Refusal::bad_request(format!("Producer: 1 to {PRODUCER} visible ASCII characters are expected")));
+    }
+    let sequence = sequence.ok_or_else(|| Refusal::bad_request("a Producer needs a Producer-Sequence"))?;
+    Ok(Some(Numbered { producer: producer.to_owned(), epoch: epoch.unwrap_or(0), sequence }))
+}
+
+/// The rows of a body, and the share of the memory that they hold from then on.
+async fn decoded(
+    session: &Session,
+    received: Received,
+    form: Form,
+    schema: SchemaRef,
+) -> Result<(Dataset, OwnedSemaphorePermit)> {
+    let limits = &session.shared.limits;
+    let Received { bytes, mut share } = received;
+    let cost = cost(&bytes, form, &schema, limits).map_err(|e| refused(&e))?;
+    let is_small = cost <= SMALL as u64;
+    if is_small {
+        // Without a thread, unless little turns out to be packed much.
+        let small = Limits { unpacked: SMALL, ..limits.clone() };
+        match decode(bytes.clone(), form, &schema, &small) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => (),
+            done => return done.map(|rows| (rows, share)).map_err(|e| refused(&e)),
+        }
+    }
+    let closed = |_| Refusal::unavailable("the server is stopping");
+    let _turn = session.shared.decoding.acquire().await.map_err(closed)?;
+    let rows =
+        session.work(move |session| decode(bytes, form, &schema, &session.shared.limits).map_err(|e| refused(&e)));
+    let rows = rows.await?;
+    let taken = rows.nbytes().map_err(|e| refused(&e))?;
+    let held = share.num_permits() * crate::receive::UNIT;
+    let more = usize::try_from(taken).unwrap_or(usize::MAX).saturating_sub(held);
+    if more > 0 {
+        share.merge(session.shared.memory.share(more)?);
+    }
+    Ok((rows, share))
+}
+
+/// About rows that were sent; those that would be too many have a status of their own.
+fn refused(e: &arrowwood::Error) -> Refusal {
+    match e.kind() {
+        ErrorKind::Unsupported if e.message().ends_with("send several requests") => Refusal::too_large(e.message()),
+        ErrorKind::Unsupported if e.message().contains("more than the caller allows") => {
+            Refusal::too_large(e.message())
+        }
+        _ => Refusal::of_input(e),
+    }
+}
+
+async fn append(
+    session: &Session,
+    table: &Arc<Table>,
+    rows: Dataset,
+    ack: Ack,
+    numbered: Option<Numbered>,
+    share: Option<OwnedSemaphorePermit>,
+) -> Result<Receipt> {
+    let (reply, answer) = oneshot::channel();
+    table.append(Batch { rows, ack, numbered, _share: share, reply }, &session.shared.writing)?;
+    let lost = |_| Refusal::internal("the table's writer has stopped; whether the rows were appended is not known");
+    answer.await.map_err(lost)?
+}
+
+/// `GET /v1/tables/T/producers/P`
+pub(crate) async fn producer(
+    session: Session,
+    parts: &Parts,
+    name: &str,
+    producer: &str,
+) -> Result<Response<Outgoing>> {
+    allow(parts, &[Method::GET])?;
+    if session.check_write(name).is_err() {
+        session.check_read(name)?;
+    }
+    let table = growing(&session, name).await?;
+    let unknown = || Refusal::not_found("the producer is not known");
+    let position = table.positions.get(producer).ok_or_else(unknown)?;
+    let answer = json!({
+        "producer": producer, "epoch": position.epoch, "sequence": position.sequence, "rows": position.end,
+        "persistent": table.positions.are_persistent(),
+    });
+    Ok(json_response(StatusCode::OK, &answer))
+}
+
+/// Makes a table, or finds that it is there already: whether it is new, and what is told of it. Blocks.
+pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &WriterOptions) -> Result<(bool, Json)> {
+    let schema = Arc::new(schema);
+    let is_new = session.shared.catalog.create(name, schema.clone(), options)?;
+    let facts = facts_of(session, name)?;
+    if !is_new {
+        let table = session.shared.catalog.get(name)?;
+        let there = table.rows().map_err(|e| Refusal::of_table(&e))?;
+        let wanted = with_dictionaries(&schema, &options.dictionary);
+        let is_same =
+            there.schema().fields().len() == wanted.len()
+                && there.schema().fields().iter().zip(&wanted).all(|(a, b)| {
+                    (a.name(), a.data_type(), a.is_nullable()) == (b.name(), b.data_type(), b.is_nullable())
+                });
+        let is_sorted = options.sorted_by.as_deref().is_none_or(|column| facts["sorted_by"] == *column);
+        if table.kind == Kind::File || !is_same || !is_sorted {
+            return Err(Refusal::conflict("schema_mismatch", "the table is there, with another schema"));
+        }
+    }
+    Ok((is_new, facts))
+}
+
+fn with_dictionaries(schema: &Schema, names: &[String]) -> Vec<Field> {
+    let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let field = |field: &Arc<Field>| match names.contains(field.name()) {
+        true => field.as_ref().clone().with_data_type(encoded.clone()),
+        false => field.as_ref().clone(),
+    };
+    schema.fields().iter().map(field).collect()
+}
+
+// ---- line protocol ----
+
+/// `POST /write` and `POST /api/v2/write`
+pub(crate) async fn line_protocol(
+    session: Session,
+    parts: &Parts,
+    body: Incoming,
+    trace: &mut Trace,
+    is_first_version: bool,
+) -> Result<Response<Outgoing>> {
+    trace.is_write = true;
+    allow(parts, &[Method::POST])?;
+    // Clients send whatever their version of InfluxDB knows.
+    let parameters: Vec<_> = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).collect();
+    let precision = parameters.iter().find(|(name, _)| name == "precision").map(|(_, value)| value.as_ref());
+    let precision = precision_of(precision, is_first_version)?;
+    let ack = ack_of(parts)?;
+    let shared = session.shared.clone();
+    let Received { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
+    let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;
+    let parse = move || rows_of(&text, precision, now()).map_err(|e| Refusal::bad_request(e.to_string()));
+    let is_small = share.num_permits() * crate::receive::UNIT <= SMALL;
+    let measurements = if is_small { parse()? } else { session.work(move |_| parse()).await? };
+    // Nothing is appended unless all of it may be.
+    measurements.keys().try_for_each(|name| session.check_write(name))?;
+    let batches = session.work(move |session| for_tables(session, measurements)).await?;
+    let mut answers = Vec::with_capacity(batches.len());
+    for (table, rows) in batches {
+        let (reply, answer) = oneshot::channel();
+        table.append(Batch { rows, ack, numbered: None, _share: None, reply }, &shared.writing)?;
+        answers.push((table.name.clone(), answer));
+    }
+    let mut rows = 0;
+    for (name, answer) in answers {
+        let lost = |_| Refusal::internal(format!("{name}: the table's writer has stopped"));
+        rows += answer.await.map_err(lost)??.rows;
+    }
+    drop(share);
+    trace.rows = Some(rows);
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+fn precision_of(name: Option<&str>, is_first_version: bool) -> Result<Precision> {
+    let unit = match name {
+        None | Some("ns" | "") => 1,
+        Some("us") => 1_000,
+        Some("ms") => 1_000_000,
+        Some("s") => 1_000_000_000,
+        Some("n") if is_first_version => 1,
+        Some("u" | "µ") if is_first_version => 1_000,
+        Some("m") if is_first_version => 60_000_000_000,
+        Some("h") if is_first_version => 3_600_000_000_000,
+        Some(_) => return Err(Refusal::bad_request("precision: ns, us, ms or s is expected")),
+    };
+    Ok(Precision { unit })
+}
+
+/// Nanoseconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The table of each measurement, which is made where it is not there, and the rows as it has them. Blocks.
+fn for_tables(session: &Session, measurements: BTreeMap<String, Rows>) -> Result<Vec<(Arc<Table>, Dataset)>> {
+    let catalog = &session.shared.catalog;
+    let mut batches = Vec::with_capacity(measurements.len());
+    let mut new = Vec::new();
+    for (name, rows) in measurements {
+        match catalog.get(&name) {
+            Ok(table) => batches.push(for_table(table, rows)?),
+            Err(refusal) if refusal.status() == StatusCode::NOT_FOUND => new.push((name, rows)),
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    // Last, so that nothing is made when something else is wrong.
+    for (name, rows) in new {
+        catalog.create(&name, rows.schema(), &WriterOptions::default())?;
+        batches.push(for_table(catalog.get(&name)?, rows)?);
+    }
+    Ok(batches)
+}
+
+fn for_table(table: Arc<Table>, rows: Rows) -> Result<(Arc<Table>, Dataset)> {
+    let name = &table.name;
+    if table.kind == Kind::File {
+        return Err(Refusal::bad_request(format!("{name}: a file does not grow")));
+    }
+    let schema = table.rows().map_err(|e| Refusal::of_table(&e))?.schema().clone();
+    let batch = rows.batch(&schema).map_err(|e| Refusal::bad_request(format!("{name}: {e}")))?;
+    let rows = Dataset::try_from(vec![batch]).map_err(|e| Refusal::of_input(&e))?;
+    Ok((table, rows))
+}

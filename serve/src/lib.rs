@@ -1,0 +1,41 @@
+//! Serves the tables and Arrow files of a directory over HTTP, to machines that can't map them.
+//!
+//! ```text
+//! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
+//!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
+//! catalog, table: what is served and how far it is · access, token: who may · producers: what was sent before
+//! ```
+//! What stands between files and clients is small: a request for rows makes a list of the buffers that hold them, and
+//! the kernel takes them from the mapping. `docs/serve.md` has the routes, `SECURITY.md` what an attacker can do.
+
+mod access;
+mod audit;
+mod catalog;
+mod condition;
+mod connection;
+mod decode;
+mod following;
+mod frames;
+mod ingest;
+mod limits;
+mod line;
+mod metrics;
+mod outgoing;
+mod producers;
+mod query;
+mod reading;
+mod receive;
+mod refusal;
+mod routes;
+mod server;
+mod table;
+mod token;
+mod writer;
+
+pub use audit::AuditLog;
+pub use condition::{ConditionError, parse_condition};
+pub use limits::Limits;
+#[doc(hidden)]
+pub use line::{FieldValue, Line, LineError, each_line};
+pub use server::{Options, Server, Stopper};
+pub use token::{Rights, TokenEntry, add_token, list_tokens, revoke_token};

@@ -1,0 +1,55 @@
+//! What a client may take of the server.
+
+use std::time::Duration;
+
+/// Limits of what a client controls.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a request's header.
+    pub header: usize,
+    /// Bytes of a body, as sent and without its `Content-Encoding`.
+    pub body: usize,
+    /// Bytes that the compressed buffers of an Arrow stream may have, all together.
+    pub unpacked: usize,
+    /// Bytes that the rows of a body may take in the table, and rows.
+    pub rows: (u64, u64),
+    /// Bytes of all bodies that are not committed yet.
+    pub ingest_memory: usize,
+    /// Open connections.
+    pub connections: usize,
+    /// Streams of an HTTP/2 connection.
+    pub streams: u32,
+    /// How long a TLS handshake may take, and a header of HTTP/1.1.
+    pub greeting: Duration,
+    /// How long each part of a body may take to come.
+    pub part: Duration,
+    /// How long a connection may stay without a request.
+    pub idle: Duration,
+    /// How long a client may take nothing of an answer.
+    pub stall: Duration,
+    /// How long answers that have begun may go on when the server stops.
+    pub grace: Duration,
+    /// How long a table that nobody appends to stays open for writing.
+    pub writer: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let seconds = Duration::from_secs;
+        Limits {
+            header: 16 << 10,
+            body: 64 << 20,
+            unpacked: 64 << 20,
+            rows: (256 << 20, 1 << 26),
+            ingest_memory: 256 << 20,
+            connections: 2_048,
+            streams: 64,
+            greeting: seconds(10),
+            part: seconds(30),
+            idle: seconds(75),
+            stall: seconds(300),
+            grace: seconds(10),
+            writer: seconds(10),
+        }
+    }
+}

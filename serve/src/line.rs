@@ -1,0 +1,496 @@
+//! InfluxDB line protocol: `measurement,tag=a field=1.5,other=2i 1700000000000000000`.
+//!
+//! A line is taken apart where it stands; only names and texts with escapes are copied. Rows of one measurement become
+//! the columns of one batch.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, StringDictionaryBuilder, TimestampNanosecondBuilder,
+    UInt64Builder,
+};
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrowwood::type_name;
+
+/// The most tags and fields of a line, and measurements of a request.
+const MOST: usize = 1_000;
+/// The column of timestamps.
+const TIME: &str = "time";
+
+/// What is wrong with a line, or with the rows of a measurement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineError(String);
+
+impl std::fmt::Display for LineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LineError {}
+
+type Result<T> = std::result::Result<T, LineError>;
+
+fn error<T>(message: impl Into<String>) -> Result<T> {
+    Err(LineError(message.into()))
+}
+
+// ---- lines ----
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldValue<'a> {
+    /// `1.5`, or `1`
+    Float(f64),
+    /// `1i`
+    Int(i64),
+    /// `1u`
+    UInt(u64),
+    /// `t`, `true`, …
+    Bool(bool),
+    /// `"text"`
+    Text(Cow<'a, str>),
+}
+
+/// Names, and what stands behind each.
+type Pairs<'a, T> = Vec<(Cow<'a, str>, T)>;
+
+/// A line, taken apart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line<'a> {
+    /// What the table is called.
+    pub measurement: Cow<'a, str>,
+    /// Names and texts.
+    pub tags: Pairs<'a, Cow<'a, str>>,
+    /// Names and values; one at least.
+    pub fields: Pairs<'a, FieldValue<'a>>,
+    /// As it stands, in whatever unit.
+    pub time: Option<i64>,
+}
+
+/// Hands each line of `text` to `take`, but for comments and empty ones.
+///
+/// # Errors
+/// Those of `take`, and of the first line that is not as it should be, with its number.
+pub fn each_line<'a>(text: &'a str, mut take: impl FnMut(&Line<'a>) -> Result<()>) -> Result<()> {
+    let mut cursor = Cursor { text, at: 0 };
+    let mut line = Line::default();
+    let mut number = 1;
+    while cursor.at < text.len() {
+        let begin = cursor.at;
+        let done = cursor.line(&mut line).and_then(|is_one| if is_one { take(&line) } else { Ok(()) });
+        done.map_err(|e| LineError(format!("line {number}: {e}")))?;
+        // Texts may have lines of their own.
+        number += text.as_bytes()[begin..cursor.at].iter().filter(|&&byte| byte == b'\n').count();
+    }
+    Ok(())
+}
+
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn takes(&mut self, byte: u8) -> bool {
+        let is_it = self.peek() == Some(byte);
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    fn skip_spaces(&mut self) {
+        while self.takes(b' ') {}
+    }
+
+    /// Takes the end of a line, if it is there.
+    fn ends(&mut self) -> bool {
+        if self.peek() == Some(b'\r') && self.text.as_bytes().get(self.at + 1) == Some(&b'\n') {
+            self.at += 1;
+        }
+        self.at >= self.text.len() || self.takes(b'\n')
+    }
+
+    /// Takes the next line; whether it is one.
+    fn line(&mut self, line: &mut Line<'a>) -> Result<bool> {
+        line.tags.clear();
+        line.fields.clear();
+        line.time = None;
+        self.skip_spaces();
+        if self.peek() == Some(b'#') {
+            self.at = self.text[self.at..].find('\n').map_or(self.text.len(), |end| self.at + end);
+        }
+        if self.ends() {
+            return Ok(false);
+        }
+        line.measurement = self.word(b", ", "a measurement")?;
+        while self.takes(b',') {
+            let name = self.name("a tag")?;
+            let value = self.word(b", ", "the value of a tag")?;
+            push(&mut line.tags, name, value)?;
+        }
+        if self.peek() != Some(b' ') {
+            return error("a space and fields are expected behind the measurement and its tags");
+        }
+        self.skip_spaces();
+        loop {
+            let name = self.name("a field")?;
+            let value = self.value().map_err(|e| LineError(format!("field '{name}': {e}")))?;
+            push(&mut line.fields, name, value)?;
+            if !self.takes(b',') {
+                break;
+            }
+        }
+        line.time = self.time()?;
+        Ok(true)
+    }
+
+    /// A name and the `=` behind it.
+    fn name(&mut self, what: &str) -> Result<Cow<'a, str>> {
+        let name = self.word(b"=, ", what)?;
+        if self.takes(b'=') { Ok(name) } else { error(format!("'=' is expected behind {what} '{name}'")) }
+    }
+
+    /// Text up to one of `ends`, in which a backslash takes the meaning of what stands behind it.
+    fn word(&mut self, ends: &[u8], what: &str) -> Result<Cow<'a, str>> {
+        let start = self.at;
+        let mut is_escaped = false;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'\n' => break,
+                b'\\' if self.text.as_bytes().get(self.at + 1).is_some_and(|next| b",= ".contains(next)) => {
+                    is_escaped = true;
+                    self.at += 2;
+                }
+                _ if ends.contains(&byte) => break,
+                _ => self.at += 1,
+            }
+        }
+        let found = &self.text[start..self.at];
+        if found.is_empty() {
+            return error(format!("{what} is expected"));
+        }
+        Ok(if is_escaped { Cow::Owned(unescaped(found, b",= ")) } else { Cow::Borrowed(found) })
+    }
+
+    fn value(&mut self) -> Result<FieldValue<'a>> {
+        if self.takes(b'"') {
+            return self.text().map(FieldValue::Text);
+        }
+        let start = self.at;
+        while self.peek().is_some_and(|byte| !b", \r\n".contains(&byte)) {
+            self.at += 1;
+        }
+        let found = &self.text[start..self.at];
+        let not_one = || LineError(format!("'{}' is no value; text stands in double quotes", short(found)));
+        Ok(match found {
+            "t" | "T" | "true" | "True" | "TRUE" => FieldValue::Bool(true),
+            "f" | "F" | "false" | "False" | "FALSE" => FieldValue::Bool(false),
+            _ => match found.as_bytes().last() {
+                Some(b'i') => FieldValue::Int(found[..found.len() - 1].parse().map_err(|_| not_one())?),
+                Some(b'u') => FieldValue::UInt(found[..found.len() - 1].parse().map_err(|_| not_one())?),
+                // Names of numbers that are none are no values.
+                Some(b'0'..=b'9' | b'.') => FieldValue::Float(found.parse().map_err(|_| not_one())?),
+                _ => return Err(not_one()),
+            },
+        })
+    }
+
+    /// Text up to a quote, which has been opened.
+    fn text(&mut self) -> Result<Cow<'a, str>> {
+        let start = self.at;
+        let mut is_escaped = false;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'"' => {
+                    let found = &self.text[start..self.at];
+                    self.at += 1;
+                    return Ok(if is_escaped { Cow::Owned(unescaped(found, b"\"\\")) } else { Cow::Borrowed(found) });
+                }
+                b'\\' if self.text.as_bytes().get(self.at + 1).is_some_and(|next| b"\"\\".contains(next)) => {
+                    is_escaped = true;
+                    self.at += 2;
+                }
+                _ => self.at += 1,
+            }
+        }
+        error("a text is not closed")
+    }
+
+    fn time(&mut self) -> Result<Option<i64>> {
+        self.skip_spaces();
+        if self.ends() {
+            return Ok(None);
+        }
+        let start = self.at;
+        while self.peek().is_some_and(|byte| !b" \r\n".contains(&byte)) {
+            self.at += 1;
+        }
+        let found = &self.text[start..self.at];
+        let time = found.parse().map_err(|_| LineError(format!("a timestamp is expected, got '{}'", short(found))))?;
+        self.skip_spaces();
+        if self.ends() { Ok(Some(time)) } else { error("the end of the line is expected behind the timestamp") }
+    }
+}
+
+fn push<'a, T>(pairs: &mut Pairs<'a, T>, name: Cow<'a, str>, value: T) -> Result<()> {
+    if pairs.len() >= MOST {
+        return error(format!("a line has at most {MOST} tags, and as many fields"));
+    }
+    pairs.push((name, value));
+    Ok(())
+}
+
+fn unescaped(text: &str, escapes: &[u8]) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let next = chars.next_if(|next| c == '\\' && next.is_ascii() && escapes.contains(&(*next as u8)));
+        plain.push(next.unwrap_or(c));
+    }
+    plain
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+// ---- rows ----
+
+/// The unit of timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Precision {
+    /// Nanoseconds.
+    pub unit: i64,
+}
+
+/// Rows of one measurement, column by column.
+pub(crate) struct Rows {
+    columns: Vec<Column>,
+    /// The number of the column of each name.
+    numbers: HashMap<String, usize>,
+    times: TimestampNanosecondBuilder,
+    rows: usize,
+}
+
+struct Column {
+    name: String,
+    is_tag: bool,
+    values: Values,
+}
+
+enum Values {
+    Tag(StringDictionaryBuilder<Int32Type>),
+    Float(Float64Builder),
+    Int(Int64Builder),
+    UInt(UInt64Builder),
+    Bool(BooleanBuilder),
+    Text(StringBuilder),
+}
+
+/// Takes `text` apart: the rows of each measurement. Lines without a timestamp get `now`, nanoseconds since 1970.
+///
+/// # Errors
+/// Those of [`each_line`], and where a tag or field comes twice in a line, or is of two types.
+pub(crate) fn rows_of(text: &str, precision: Precision, now: i64) -> Result<BTreeMap<String, Rows>> {
+    let mut found: BTreeMap<String, Rows> = BTreeMap::new();
+    each_line(text, |line| {
+        let measurement = line.measurement.as_ref();
+        if !found.contains_key(measurement) {
+            if found.len() >= MOST {
+                return error(format!("a request has at most {MOST} measurements"));
+            }
+            found.insert(measurement.to_owned(), Rows::new());
+        }
+        let time = match line.time {
+            None => now,
+            Some(time) => {
+                let range = || LineError(format!("the timestamp {time} is out of range"));
+                time.checked_mul(precision.unit).ok_or_else(range)?
+            }
+        };
+        found.get_mut(measurement).map_or(Ok(()), |rows| rows.push(line, time))
+    })?;
+    Ok(found)
+}
+
+impl Rows {
+    fn new() -> Rows {
+        let (columns, numbers) = (Vec::new(), HashMap::new());
+        Rows { columns, numbers, times: TimestampNanosecondBuilder::new(), rows: 0 }
+    }
+
+    fn push(&mut self, line: &Line<'_>, time: i64) -> Result<()> {
+        // Lines mostly have the names of the line before, in the same order.
+        let mut guess = 0;
+        for (name, value) in &line.tags {
+            let number = self.column(name, guess, || Values::Tag(StringDictionaryBuilder::new()), true)?;
+            self.columns[number].tag(value, self.rows)?;
+            guess = number + 1;
+        }
+        for (name, value) in &line.fields {
+            let number = self.column(name, guess, || Values::of(value), false)?;
+            self.columns[number].field(value, self.rows)?;
+            guess = number + 1;
+        }
+        self.times.append_value(time);
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The number of the column called `name`, which is added where it is new.
+    fn column(&mut self, name: &str, guess: usize, values: impl FnOnce() -> Values, is_tag: bool) -> Result<usize> {
+        if self.columns.get(guess).is_some_and(|column| column.name == name) {
+            return Ok(guess);
+        }
+        if let Some(&number) = self.numbers.get(name) {
+            return Ok(number);
+        }
+        if name == TIME {
+            return error("a tag or field can't be called 'time': that is the column of timestamps");
+        }
+        if self.columns.len() >= MOST {
+            return error(format!("a measurement has at most {MOST} tags and fields"));
+        }
+        let number = self.columns.len();
+        self.columns.push(Column { name: name.to_owned(), is_tag, values: values() });
+        self.numbers.insert(name.to_owned(), number);
+        Ok(number)
+    }
+
+    /// The schema of a table for such rows: time, tags by name, fields by name.
+    pub fn schema(&self) -> SchemaRef {
+        let mut columns: Vec<&Column> = self.columns.iter().collect();
+        columns.sort_by(|a, b| b.is_tag.cmp(&a.is_tag).then_with(|| a.name.cmp(&b.name)));
+        let time = Field::new(TIME, DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())), false);
+        let fields = columns.iter().map(|column| Field::new(&column.name, column.values.data_type(), true));
+        Arc::new(Schema::new([time].into_iter().chain(fields).collect::<Vec<_>>()))
+    }
+
+    /// The rows as a batch for a table of `schema`; columns that no line has are null.
+    ///
+    /// # Errors
+    /// Names the tag or field that the table does not have, or has with another type.
+    pub fn batch(mut self, schema: &SchemaRef) -> Result<RecordBatch> {
+        for column in &self.columns {
+            let (name, kind) = (&column.name, if column.is_tag { "tag" } else { "field" });
+            if schema.column_with_name(name).is_none() {
+                return error(format!(
+                    "the table has no column '{name}', which is a {kind} here; columns can't be added yet"
+                ));
+            }
+        }
+        let rows = self.rows;
+        let times: ArrayRef = match schema.column_with_name(TIME).map(|(_, field)| field.data_type()) {
+            Some(DataType::Timestamp(TimeUnit::Nanosecond, zone)) => {
+                Arc::new(self.times.finish().with_timezone_opt(zone.clone()))
+            }
+            _ => return error("line protocol needs a table with a column 'time' of type timestamp[ns]"),
+        };
+        let mut arrays = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            arrays.push(match self.numbers.get(field.name()) {
+                _ if field.name() == TIME => times.clone(),
+                Some(&number) => self.columns[number].finish(rows),
+                None => new_null_array(field.data_type(), rows),
+            });
+        }
+        // Types may differ in their encoding, which the table takes; what it does not take it says.
+        let fields = schema.fields().iter().zip(&arrays);
+        let fields = fields.map(|(field, array)| Field::new(field.name(), array.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(schema, arrays, &options).or_else(|e| error(e.to_string()))
+    }
+}
+
+impl Values {
+    fn of(value: &FieldValue<'_>) -> Values {
+        match value {
+            FieldValue::Float(_) => Values::Float(Float64Builder::new()),
+            FieldValue::Int(_) => Values::Int(Int64Builder::new()),
+            FieldValue::UInt(_) => Values::UInt(UInt64Builder::new()),
+            FieldValue::Bool(_) => Values::Bool(BooleanBuilder::new()),
+            FieldValue::Text(_) => Values::Text(StringBuilder::new()),
+        }
+    }
+
+    fn data_type(&self) -> DataType {
+        match self {
+            Values::Tag(_) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            Values::Float(_) => DataType::Float64,
+            Values::Int(_) => DataType::Int64,
+            Values::UInt(_) => DataType::UInt64,
+            Values::Bool(_) => DataType::Boolean,
+            Values::Text(_) => DataType::Utf8,
+        }
+    }
+}
+
+/// Does the same with a builder of any type.
+macro_rules! each {
+    ($values:expr, $builder:ident => $work:expr) => {
+        match $values {
+            Values::Tag($builder) => $work,
+            Values::Float($builder) => $work,
+            Values::Int($builder) => $work,
+            Values::UInt($builder) => $work,
+            Values::Bool($builder) => $work,
+            Values::Text($builder) => $work,
+        }
+    };
+}
+
+impl Column {
+    /// Fills up with nulls to row `row`, which is to be the next.
+    fn fill(&mut self, row: usize) -> Result<()> {
+        use arrow_array::builder::ArrayBuilder;
+        let len = each!(&self.values, builder => builder.len());
+        if len > row {
+            return error(format!("'{}' comes twice", self.name));
+        }
+        if len < row {
+            each!(&mut self.values, builder => (len..row).for_each(|_| builder.append_null()));
+        }
+        Ok(())
+    }
+
+    fn tag(&mut self, value: &str, row: usize) -> Result<()> {
+        self.fill(row)?;
+        match &mut self.values {
+            Values::Tag(keys) => keys.append_value(value),
+            _ => return error(format!("'{}' is a tag here, and a field in another line", self.name)),
+        }
+        Ok(())
+    }
+
+    fn field(&mut self, value: &FieldValue<'_>, row: usize) -> Result<()> {
+        self.fill(row)?;
+        match (&mut self.values, value) {
+            (Values::Float(values), FieldValue::Float(value)) => values.append_value(*value),
+            (Values::Int(values), FieldValue::Int(value)) => values.append_value(*value),
+            (Values::UInt(values), FieldValue::UInt(value)) => values.append_value(*value),
+            (Values::Bool(values), FieldValue::Bool(value)) => values.append_value(*value),
+            (Values::Text(values), FieldValue::Text(value)) => values.append_value(value),
+            (values, other) => {
+                let (name, here) = (&self.name, type_name(&Values::of(other).data_type()));
+                let there = type_name(&values.data_type());
+                return error(format!("field '{name}' is {here} here, and {there} in another line"));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, rows: usize) -> ArrayRef {
+        // It can't be longer than the rows are.
+        let _ = self.fill(rows);
+        each!(&mut self.values, builder => Arc::new(builder.finish()))
+    }
+}

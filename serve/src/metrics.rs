@@ -1,0 +1,146 @@
+//! Counters, as Prometheus reads them.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What the server has done since it was started.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    /// Answers by the first digit of their status.
+    answers: [AtomicU64; 6],
+    pub connections: Gauge,
+    pub refused_connections: Counter,
+    pub requests: Gauge,
+    pub followers: Gauge,
+    pub sent: Counter,
+    pub received: Counter,
+    commits: Counter,
+    batches: Counter,
+    rows: Counter,
+    syncs: Counter,
+    /// Microseconds.
+    syncing: Counter,
+}
+
+/// A number that grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many there are now.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(AtomicI64);
+
+impl Gauge {
+    pub fn add(&self, more: i64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Metrics {
+    pub fn answered(&self, status: u16) {
+        if let Some(answers) = self.answers.get(usize::from(status / 100)) {
+            answers.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A commit of so many batches, and rows.
+    pub fn committed(&self, batches: usize, rows: u64) {
+        self.commits.add(1);
+        self.batches.add(batches as u64);
+        self.rows.add(rows);
+    }
+
+    pub fn synced(&self, took: Duration) {
+        self.syncs.add(1);
+        self.syncing.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// All of it in Prometheus' text format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, values: &[(String, String)]| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "# HELP arrowwood_{name} {help}\n# TYPE arrowwood_{name} {kind}");
+            for (labels, value) in values {
+                let _ = writeln!(text, "arrowwood_{name}{labels} {value}");
+            }
+        };
+        let plain = |value: String| [(String::new(), value)];
+        let by_status = (1..6).map(|class| {
+            let count = self.answers[class].load(Ordering::Relaxed);
+            (format!("{{status=\"{class}xx\"}}"), count.to_string())
+        });
+        family("responses_total", "counter", "Responses by class of status.", &by_status.collect::<Vec<_>>());
+        let counters = [
+            (
+                "refused_connections_total",
+                "Connections that were closed because there were too many.",
+                &self.refused_connections,
+            ),
+            ("sent_bytes_total", "Bytes sent, before TLS.", &self.sent),
+            ("received_bytes_total", "Bytes received, after TLS.", &self.received),
+            ("commits_total", "Commits of tables.", &self.commits),
+            ("batches_total", "Batches of rows that were committed, or refused alone.", &self.batches),
+            ("rows_total", "Rows that were committed.", &self.rows),
+            (
+                "syncs_total",
+                "Times that a table was brought to the disk because a producer waited for it.",
+                &self.syncs,
+            ),
+        ];
+        for (name, help, counter) in counters {
+            family(name, "counter", help, &plain(counter.get().to_string()));
+        }
+        let seconds = self.syncing.get() as f64 / 1e6;
+        family("sync_seconds_total", "counter", "Time that those took.", &plain(seconds.to_string()));
+        let gauges = [
+            ("connections", "Open connections.", &self.connections),
+            ("requests", "Requests under way.", &self.requests),
+            ("followers", "Streams that follow a table.", &self.followers),
+        ];
+        for (name, help, gauge) in gauges {
+            family(name, "gauge", help, &plain(gauge.get().to_string()));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_family_has_help_a_type_and_a_value() {
+        let metrics = Metrics::default();
+        metrics.answered(204);
+        metrics.answered(999);
+        metrics.committed(3, 12);
+        metrics.synced(Duration::from_millis(1500));
+        let text = metrics.text();
+        for line in [
+            "arrowwood_responses_total{status=\"2xx\"} 1",
+            "arrowwood_batches_total 3",
+            "arrowwood_rows_total 12",
+            "arrowwood_sync_seconds_total 1.5",
+            "# TYPE arrowwood_connections gauge",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
+        assert_eq!(text.matches("# HELP").count(), text.matches("# TYPE").count());
+    }
+}

@@ -1,0 +1,140 @@
+//! [`Outgoing`]: the body of an answer, made a step at a time as the client takes it.
+//!
+//! A step that looks at rows runs on a thread for blocking work. Between two steps nothing waits but the state of the
+//! body, so a client that does not read costs that and what the kernel keeps for it.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+
+/// What a step gives.
+pub(crate) enum Step<S> {
+    /// Bytes to send, which may be none, and what goes on.
+    Data(S, Vec<Bytes>),
+    /// The last bytes; the body is whole.
+    End(Vec<Bytes>),
+    /// The body breaks off.
+    Failed(io::Error),
+}
+
+/// Makes a body step by step.
+pub(crate) trait Steps: Send + Sized + Unpin + 'static {
+    fn step(self) -> impl Future<Output = Step<Self>> + Send;
+}
+
+/// A body that is made step by step, whatever makes it: bytes, and whether they are the last.
+trait Stepping: Send {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(Vec<Bytes>, bool)>>;
+}
+
+/// The state between two steps, or the step that is going on.
+enum Stepper<S> {
+    Between(S),
+    Going(Pin<Box<dyn Future<Output = Step<S>> + Send>>),
+    Ended,
+}
+
+impl<S: Steps> Stepping for Stepper<S> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(Vec<Bytes>, bool)>> {
+        *self = match std::mem::replace(self, Stepper::Ended) {
+            Stepper::Between(state) => Stepper::Going(Box::pin(state.step())),
+            other => other,
+        };
+        let Stepper::Going(step) = self else { return Poll::Ready(Ok((Vec::new(), true))) };
+        let step = ready!(step.as_mut().poll(context));
+        *self = Stepper::Ended;
+        Poll::Ready(match step {
+            Step::Data(state, bytes) => {
+                *self = Stepper::Between(state);
+                Ok((bytes, false))
+            }
+            Step::End(bytes) => Ok((bytes, true)),
+            Step::Failed(e) => Err(e),
+        })
+    }
+}
+
+/// The body of an answer.
+pub(crate) struct Outgoing {
+    /// What is there to be sent.
+    ready: VecDeque<Bytes>,
+    rest: Option<Box<dyn Stepping>>,
+    /// Dropped when the body has been sent, or was given up.
+    held: Option<Box<dyn Send>>,
+}
+
+impl Outgoing {
+    pub fn of(whole: impl Into<Bytes>) -> Outgoing {
+        let whole = whole.into();
+        let ready = if whole.is_empty() { VecDeque::new() } else { VecDeque::from([whole]) };
+        Outgoing { ready, rest: None, held: None }
+    }
+
+    pub fn empty() -> Outgoing {
+        Outgoing::of(Bytes::new())
+    }
+
+    pub fn steps(state: impl Steps) -> Outgoing {
+        let rest = Some(Box::new(Stepper::Between(state)) as Box<dyn Stepping>);
+        Outgoing { ready: VecDeque::new(), rest, held: None }
+    }
+
+    /// The same, which keeps `held` as well until it is done.
+    pub fn holding(mut self, held: impl Send + 'static) -> Outgoing {
+        let before = self.held.take();
+        self.held = Some(Box::new((before, held)));
+        self
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(bytes) = this.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            let Some(rest) = &mut this.rest else {
+                this.held = None;
+                return Poll::Ready(None);
+            };
+            match ready!(rest.poll(context)) {
+                Ok((bytes, is_last)) => {
+                    this.ready.extend(bytes.into_iter().filter(|bytes| !bytes.is_empty()));
+                    if is_last {
+                        this.rest = None;
+                    }
+                }
+                Err(e) => {
+                    (this.rest, this.held) = (None, None);
+                    return Poll::Ready(Some(Err(e)));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ready.is_empty() && self.rest.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.rest {
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(self.ready.iter().map(|bytes| bytes.len() as u64).sum()),
+        }
+    }
+}
+
+/// Does blocking work on a thread for that.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| io::Error::other("the work was given up"))
+}

@@ -1,0 +1,330 @@
+//! Rows of a table on their way out: a range, columns, a condition; as an Arrow stream, JSON lines or CSV.
+
+use std::io;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use arrowwood::{Dataset, Error, ErrorKind, JsonLines, Predicate, StreamEncoder, csv_names, push_csv};
+use bytes::Bytes;
+use hyper::header::{self, HeaderMap};
+
+use crate::condition::parse_condition;
+use crate::frames::frames;
+use crate::outgoing::{Outgoing, Step, Steps, blocking};
+use crate::query::{Query, header, media_type};
+use crate::refusal::{Refusal, Result};
+use crate::routes::Session;
+use crate::table::{Kind, Table};
+
+/// The most bytes of a record batch's body.
+const PIECE: usize = 2 << 20;
+/// Bytes of text that are made at once.
+const TEXT: usize = 256 << 10;
+/// Rows and bytes of them that a condition is asked of at once.
+const BLOCK: (u64, u64) = (1 << 20, 32 << 20);
+/// A file is opened anew when so much of it was unpacked, which is kept as long as it is open.
+const UNPACKED: u64 = 64 << 20;
+
+/// The parameters of a request for rows.
+pub(crate) const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "format"];
+
+/// How rows are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Arrow,
+    JsonLines,
+    Csv,
+}
+
+impl Form {
+    /// The form that a request asks for.
+    pub fn of(query: &Query, headers: &HeaderMap) -> Result<Form> {
+        match query.get("format")? {
+            Some("arrow") => return Ok(Form::Arrow),
+            Some("jsonl") => return Ok(Form::JsonLines),
+            Some("csv") => return Ok(Form::Csv),
+            Some(_) => return Err(Refusal::bad_request("format: arrow, jsonl or csv is expected")),
+            None => (),
+        }
+        let accept = header(headers, header::ACCEPT.as_str())?.unwrap_or("*/*");
+        let mut best: Option<(f32, Form)> = None;
+        for range in accept.split(',') {
+            let quality = range.split(';').filter_map(|part| part.trim().strip_prefix("q=")).next();
+            let quality: f32 = quality.map_or(1.0, |text| text.trim().parse().unwrap_or(0.0));
+            if let Some(form) = Form::of_range(&media_type(range))
+                && quality > best.map_or(0.0, |(best, _)| best)
+            {
+                best = Some((quality, form));
+            }
+        }
+        best.map(|(_, form)| form).ok_or_else(|| {
+            let detail = "rows can be had as application/vnd.apache.arrow.stream, application/x-ndjson and text/csv";
+            Refusal::new(hyper::StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail)
+        })
+    }
+
+    fn of_range(range: &str) -> Option<Form> {
+        match range {
+            "application/vnd.apache.arrow.stream" | "application/*" | "*/*" | "" => Some(Form::Arrow),
+            "application/x-ndjson" | "application/jsonl" | "application/json" => Some(Form::JsonLines),
+            "text/csv" | "text/*" => Some(Form::Csv),
+            _ => None,
+        }
+    }
+
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Form::Arrow => "application/vnd.apache.arrow.stream",
+            Form::JsonLines => "application/x-ndjson",
+            Form::Csv => "text/csv; charset=utf-8",
+        }
+    }
+}
+
+/// Rows that were asked for, and that are there.
+pub(crate) struct Selection {
+    table: Arc<Table>,
+    /// The columns, by their numbers in the table.
+    columns: Option<Vec<usize>>,
+    condition: Option<Predicate>,
+    limit: u64,
+    /// The columns that are sent.
+    schema: SchemaRef,
+    /// What was not looked at yet of one batch, with all columns.
+    batch: Option<Dataset>,
+    /// The rows behind that batch, and the number of the first of them.
+    rest: Dataset,
+    next: u64,
+    pub first_row: u64,
+    pub end_row: u64,
+    pub table_end: u64,
+}
+
+impl Selection {
+    /// What `query` asks for. Blocks.
+    pub fn of(table: Arc<Table>, query: &Query) -> Result<Selection> {
+        let rows = table.rows().map_err(|e| Refusal::of_table(&e))?;
+        let len = rows.len().map_err(|e| Refusal::of_table(&e))?;
+        let (first, table_end) = (rows.first_row(), rows.first_row() + len);
+        let at = |number: i64| match u64::try_from(number) {
+            Ok(number) => number,
+            Err(_) => table_end.saturating_sub(number.unsigned_abs()).max(first),
+        };
+        let first_row = query.number::<i64>("from")?.map_or(first, at);
+        check_start(first_row, first, table_end)?;
+        let end_row = query.number::<i64>("to")?.map_or(table_end, at).min(table_end).max(first_row);
+        let columns = query.columns().map(|names| numbers(&rows, &names)).transpose()?;
+        let condition = query.get("where")?.map(|text| parse_condition(text, rows.schema())).transpose()?;
+        let limit = query.number::<u64>("limit")?.unwrap_or(u64::MAX);
+        let mut rest = rows.slice(first_row - first, end_row - first_row).map_err(|e| Refusal::of_table(&e))?;
+        if let Some(condition) = &condition {
+            rest = rest.narrowed(condition).map_err(|e| Refusal::of_table(&e))?;
+        }
+        let schema = selected(&rest, columns.as_deref()).map_err(|e| Refusal::of_table(&e))?.schema().clone();
+        let next = if rest.is_empty().unwrap_or(true) { end_row } else { rest.first_row().max(first_row) };
+        Ok(Selection {
+            table,
+            columns,
+            condition,
+            limit,
+            schema,
+            batch: None,
+            rest,
+            next,
+            first_row,
+            end_row,
+            table_end,
+        })
+    }
+
+    /// The next rows to send; `None` when there are no more. They may be none, where a condition finds none for a while.
+    fn take(&mut self) -> arrowwood::Result<Option<Dataset>> {
+        let batch = match self.batch.take() {
+            Some(batch) => Some(batch),
+            None => self.next_batch()?,
+        };
+        let Some(batch) = batch.filter(|_| self.limit > 0) else { return Ok(None) };
+        let Some(condition) = &self.condition else {
+            let rows = selected(&batch.head(self.limit)?, self.columns.as_deref())?;
+            self.limit -= rows.len()?;
+            return Ok(Some(rows));
+        };
+        let block = batch.head(block_rows(&batch)?)?;
+        let found = block.filter(condition)?.head(self.limit)?;
+        self.limit -= found.len()?;
+        let (looked_at, all) = (block.len()?, batch.len()?);
+        if looked_at < all {
+            self.batch = Some(batch.slice(looked_at, all)?);
+        }
+        selected(&found, self.columns.as_deref()).map(Some)
+    }
+
+    fn next_batch(&mut self) -> arrowwood::Result<Option<Dataset>> {
+        if self.table.kind == Kind::File && self.rest.footprint().copied > UNPACKED {
+            self.reopen()?;
+        }
+        let batch = self.rest.batches().next().transpose()?;
+        let Some(batch) = batch else { return Ok(None) };
+        let rows = batch.len()?;
+        self.rest = self.rest.slice(rows, u64::MAX)?;
+        self.next += rows;
+        Ok(Some(batch))
+    }
+
+    /// Lets go what was unpacked.
+    fn reopen(&mut self) -> arrowwood::Result<()> {
+        let changed = || Error::new(ErrorKind::FileChanged, "the file was replaced while it was read");
+        if !self.table.is_same() {
+            return Err(changed());
+        }
+        let (rows, left) = (self.table.rows()?, self.rest.len()?);
+        let start = self.next.checked_sub(rows.first_row()).ok_or_else(changed)?;
+        self.rest = rows.slice(start, left)?;
+        if self.rest.len()? == left { Ok(()) } else { Err(changed()) }
+    }
+}
+
+/// Refuses a range that begins before the first row, or behind the last.
+pub(crate) fn check_start(start: u64, first: u64, end: u64) -> Result<()> {
+    if start < first {
+        let detail = format!("rows before number {first} were dropped");
+        return Err(Refusal::new(hyper::StatusCode::GONE, "dropped", detail).fact("first_row", first));
+    }
+    if start > end {
+        let detail = format!("the table ends with row {end}, and the range begins with row {start}");
+        let status = hyper::StatusCode::RANGE_NOT_SATISFIABLE;
+        return Err(Refusal::new(status, "beyond_end", detail).fact("end", end));
+    }
+    Ok(())
+}
+
+/// The numbers of the columns called `names`.
+pub(crate) fn numbers(rows: &Dataset, names: &[String]) -> Result<Vec<usize>> {
+    let selected = rows.select(names).map_err(|e| Refusal::bad_request(e.message()))?;
+    let fields = rows.schema().fields();
+    let number = |name: &String| fields.iter().position(|field| field.name() == name);
+    let found = selected.schema().fields().iter().filter_map(|field| number(field.name())).collect();
+    Ok(found)
+}
+
+pub(crate) fn selected(rows: &Dataset, columns: Option<&[usize]>) -> arrowwood::Result<Dataset> {
+    columns.map_or_else(|| Ok(rows.clone()), |columns| rows.select_at(columns))
+}
+
+/// Rows that a condition is asked of at once.
+fn block_rows(rows: &Dataset) -> arrowwood::Result<u64> {
+    let sample = rows.head(4_096)?;
+    let (count, bytes) = (sample.len()?.max(1), sample.nbytes()?.max(1));
+    Ok((BLOCK.1.saturating_mul(count) / bytes).clamp(1_024, BLOCK.0))
+}
+
+/// What makes bytes of rows.
+enum Maker {
+    Arrow(Box<StreamEncoder>),
+    JsonLines(JsonLines),
+    Csv,
+}
+
+impl Maker {
+    /// The first of `rows`, as bytes, and how many those are.
+    fn piece(&mut self, rows: &Dataset) -> arrowwood::Result<(Vec<Bytes>, u64)> {
+        if let Maker::Arrow(encoder) = self {
+            let (messages, count) = encoder.encode(rows, PIECE)?;
+            return Ok((frames(messages)?, count));
+        }
+        let mut text = String::new();
+        let mut count = 0;
+        for row in rows.rows() {
+            match self {
+                Maker::JsonLines(lines) => lines.push(&row?, &mut text)?,
+                _ => push_csv(&row?, &mut text)?,
+            }
+            text.push('\n');
+            count += 1;
+            if text.len() >= TEXT {
+                break;
+            }
+        }
+        Ok((vec![text.into()], count))
+    }
+}
+
+/// An answer with rows, as far as it is.
+struct Rows {
+    selection: Selection,
+    maker: Maker,
+    session: Session,
+    /// Rows that are being sent.
+    current: Option<Dataset>,
+    is_begun: bool,
+}
+
+/// The body of an answer with rows.
+pub(crate) fn body(selection: Selection, form: Form, session: Session) -> Result<Outgoing> {
+    let maker = match form {
+        Form::Arrow => {
+            let encoder = StreamEncoder::new(selection.schema.clone()).map_err(|e| Refusal::of_table(&e))?;
+            Maker::Arrow(Box::new(encoder))
+        }
+        Form::JsonLines => Maker::JsonLines(JsonLines::new(&selection.schema)),
+        Form::Csv => Maker::Csv,
+    };
+    let rows = Rows { selection, maker, session, current: None, is_begun: false };
+    Ok(Outgoing::steps(rows))
+}
+
+impl Steps for Rows {
+    async fn step(self) -> Step<Rows> {
+        let session = self.session.clone();
+        if !session.is_valid() {
+            return Step::Failed(io::Error::other("the token was revoked"));
+        }
+        match blocking(move || self.make()).await {
+            Ok(Ok((Some(rows), bytes))) => Step::Data(rows, bytes),
+            Ok(Ok((None, bytes))) => Step::End(bytes),
+            Ok(Err(e)) => {
+                session.failed(&e);
+                Step::Failed(io::Error::other(e))
+            }
+            Err(e) => Step::Failed(e),
+        }
+    }
+}
+
+/// What goes on, unless that was the end, and bytes.
+type Made<S> = (Option<S>, Vec<Bytes>);
+
+impl Rows {
+    /// The next bytes.
+    fn make(mut self) -> arrowwood::Result<Made<Rows>> {
+        let mut bytes = Vec::new();
+        if !std::mem::replace(&mut self.is_begun, true) {
+            bytes.extend(self.heading()?);
+        }
+        let current = match self.current.take() {
+            Some(current) => Some(current),
+            None => self.selection.take()?,
+        };
+        let Some(current) = current else {
+            if let Maker::Arrow(_) = self.maker {
+                bytes.push(Bytes::from_static(&StreamEncoder::END));
+            }
+            return Ok((None, bytes));
+        };
+        let (made, rows) = self.maker.piece(&current)?;
+        bytes.extend(made);
+        let all = current.len()?;
+        if rows < all {
+            self.current = Some(current.slice(rows, all)?);
+        }
+        Ok((Some(self), bytes))
+    }
+
+    fn heading(&self) -> arrowwood::Result<Option<Bytes>> {
+        Ok(match &self.maker {
+            Maker::Arrow(encoder) => Some(encoder.schema_message().head()?.into()),
+            Maker::JsonLines(_) => None,
+            Maker::Csv => Some((csv_names(&self.selection.schema) + "\n").into()),
+        })
+    }
+}

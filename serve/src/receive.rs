@@ -1,0 +1,217 @@
+//! Bodies of requests: received within limits, unpacked within limits.
+//!
+//! A body holds a share of the memory for rows from its first byte until its rows are committed. A client can't take
+//! more than that, whatever it claims, and not for longer than it takes to send it.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderMap};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use crate::limits::Limits;
+use crate::outgoing::blocking;
+use crate::query::header;
+use crate::refusal::{Refusal, Result};
+
+/// What memory is shared out in.
+pub(crate) const UNIT: usize = 4 << 10;
+/// Bodies up to this are unpacked and parsed at once, larger ones by a thread for blocking work.
+pub(crate) const SMALL: usize = 64 << 10;
+
+/// Memory for rows that are not committed.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory(Arc<Semaphore>);
+
+impl Memory {
+    pub fn new(bytes: usize) -> Memory {
+        Memory(Arc::new(Semaphore::new((bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS))))
+    }
+
+    /// A share of so many bytes.
+    pub fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+        let units = u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX);
+        let taken = || Refusal::unavailable("the memory for rows that are not committed yet is taken; try again");
+        self.0.clone().try_acquire_many_owned(units).map_err(|_| taken())
+    }
+}
+
+/// A body and its share of the memory.
+pub(crate) struct Received {
+    pub bytes: Vec<u8>,
+    pub share: OwnedSemaphorePermit,
+}
+
+impl Received {
+    /// Makes room for `bytes` all together.
+    fn grow(&mut self, memory: &Memory, bytes: usize) -> Result<()> {
+        let has = self.share.num_permits() * UNIT;
+        if bytes > has {
+            self.share.merge(memory.share(bytes - has)?);
+        }
+        Ok(())
+    }
+}
+
+/// Receives a body, and unpacks it.
+pub(crate) async fn receive(headers: &HeaderMap, body: Incoming, limits: &Limits, memory: &Memory) -> Result<Received> {
+    let encoding = Encoding::of(headers)?;
+    let announced = body.size_hint().upper();
+    if announced.is_some_and(|bytes| bytes > limits.body as u64) {
+        return Err(too_large(limits));
+    }
+    // What is announced is taken at once, so that bodies don't wait for each other half received.
+    let share = memory.share(announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(SMALL))?;
+    let received = collect(Received { bytes: Vec::new(), share }, body, limits, memory).await?;
+    if encoding == Encoding::Plain {
+        return Ok(received);
+    }
+    let (limit, memory) = (limits.body, memory.clone());
+    let work = move || unpack(received, encoding, limit, &memory);
+    blocking(work).await.map_err(|_| Refusal::internal("unpacking the body was given up"))?
+}
+
+fn too_large(limits: &Limits) -> Refusal {
+    Refusal::too_large(format!("a body has at most {} bytes, also when it is unpacked; send several", limits.body))
+}
+
+async fn collect(mut received: Received, mut body: Incoming, limits: &Limits, memory: &Memory) -> Result<Received> {
+    let slow = |_| {
+        let detail = format!("no part of the body came for {} seconds", limits.part.as_secs());
+        Refusal::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+    };
+    let broken = |_| Refusal::bad_request("the body broke off");
+    let begun = Instant::now();
+    loop {
+        // Slower than so that the largest body takes twenty parts' time is not slow, but an attack.
+        let latest = (Instant::now() + limits.part).min(begun + 20 * limits.part);
+        let Some(frame) = timeout_at(latest, body.frame()).await.map_err(slow)? else { return Ok(received) };
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        let len = received.bytes.len() + data.len();
+        if len > limits.body {
+            return Err(too_large(limits));
+        }
+        received.grow(memory, len)?;
+        received.bytes.extend_from_slice(&data);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    Plain,
+    Gzip,
+    Zstd,
+}
+
+impl Encoding {
+    fn of(headers: &HeaderMap) -> Result<Encoding> {
+        match header(headers, header::CONTENT_ENCODING.as_str())?.map(str::to_ascii_lowercase).as_deref() {
+            None | Some("" | "identity") => Ok(Encoding::Plain),
+            Some("gzip" | "x-gzip") => Ok(Encoding::Gzip),
+            Some("zstd") => Ok(Encoding::Zstd),
+            Some(_) => {
+                let detail = "a body may be packed with gzip or zstd";
+                Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail))
+            }
+        }
+    }
+}
+
+fn unpack(packed: Received, encoding: Encoding, limit: usize, memory: &Memory) -> Result<Received> {
+    let broken = |e: io::Error| Refusal::bad_request(format!("unpacking the body: {e}"));
+    let Received { bytes, share } = packed;
+    let mut source: Box<dyn Read> = match encoding {
+        Encoding::Zstd => Box::new(zstd_of(&bytes).map_err(broken)?),
+        _ => Box::new(flate2::read::MultiGzDecoder::new(&bytes[..])),
+    };
+    // The packed bytes keep their share until they are gone.
+    let mut unpacked = Received { bytes: Vec::new(), share: memory.share(SMALL)? };
+    let mut block = vec![0; 64 << 10];
+    loop {
+        let len = match source.read(&mut block) {
+            Ok(0) => break,
+            Ok(len) => len,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(broken(e)),
+        };
+        let all = unpacked.bytes.len() + len;
+        if all > limit {
+            return Err(Refusal::too_large(format!("the body is unpacked to more than {limit} bytes; send several")));
+        }
+        unpacked.grow(memory, all)?;
+        unpacked.bytes.extend_from_slice(block.get(..len).unwrap_or_default());
+    }
+    drop(share);
+    Ok(unpacked)
+}
+
+/// A decoder that takes no frame that needs more than 8 MiB to look back, which is what the format recommends.
+fn zstd_of(bytes: &[u8]) -> io::Result<zstd::stream::read::Decoder<'static, io::BufReader<io::Cursor<Vec<u8>>>>> {
+    let mut decoder = zstd::stream::read::Decoder::new(io::Cursor::new(bytes.to_vec()))?;
+    decoder.window_log_max(23)?;
+    Ok(decoder)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn packed(bytes: Vec<u8>, memory: &Memory) -> Received {
+        let share = memory.share(bytes.len()).unwrap();
+        Received { bytes, share }
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn bombs_are_noticed_before_they_go_off() {
+        let memory = Memory::new(64 << 20);
+        let zeros = vec![0; 32 << 20];
+        let bombs = [(Encoding::Gzip, gzip(&zeros)), (Encoding::Zstd, zstd::bulk::compress(&zeros, 3).unwrap())];
+        for (encoding, bomb) in bombs {
+            assert!(bomb.len() < 1 << 20);
+            let whole = unpack(packed(bomb.clone(), &memory), encoding, 32 << 20, &memory).unwrap();
+            assert_eq!(whole.bytes.len(), zeros.len());
+            assert!(whole.share.num_permits() * UNIT >= zeros.len());
+            drop(whole);
+            let refusal =
+                unpack(packed(bomb.clone(), &memory), encoding, (32 << 20) - 1, &memory).map(drop).unwrap_err();
+            assert_eq!(refusal.status(), StatusCode::PAYLOAD_TOO_LARGE);
+            let little = Memory::new(8 << 20);
+            let refusal = unpack(packed(bomb, &little), encoding, 32 << 20, &little).map(drop).unwrap_err();
+            assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+            // All of it was given back.
+            assert!(little.share(8 << 20).is_ok() && memory.share(64 << 20).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_is_not_packed_so_is_refused() {
+        let memory = Memory::new(1 << 20);
+        for encoding in [Encoding::Gzip, Encoding::Zstd] {
+            let cut = |bytes: Vec<u8>| bytes[..bytes.len() - 4].to_vec();
+            let half = if encoding == Encoding::Gzip {
+                cut(gzip(b"text"))
+            } else {
+                cut(zstd::bulk::compress(b"text", 3).unwrap())
+            };
+            for bytes in [b"plain".to_vec(), half] {
+                let refusal = unpack(packed(bytes, &memory), encoding, 1 << 20, &memory).map(drop).unwrap_err();
+                assert_eq!(refusal.status(), StatusCode::BAD_REQUEST, "{encoding:?}");
+            }
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_ENCODING, "br".parse().unwrap());
+        assert_eq!(Encoding::of(&headers).unwrap_err().status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+}

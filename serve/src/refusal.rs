@@ -1,0 +1,151 @@
+//! [`Refusal`]: why a request is not done, as `application/problem+json`.
+
+use arrowwood::{Error, ErrorKind};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde_json::{Value as Json, json};
+
+use crate::condition::ConditionError;
+use crate::outgoing::Outgoing;
+
+/// Numbers of the system for a disk that is full, or a share of it.
+const NO_SPACE: [i32; 2] = [28, 122];
+
+/// Why a request is not done.
+#[derive(Debug)]
+pub(crate) struct Refusal(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+    /// Further members of the answer's body.
+    facts: Vec<(&'static str, Json)>,
+    headers: HeaderMap,
+    /// What is for the log of the server only.
+    log: Option<String>,
+}
+
+pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
+
+impl Refusal {
+    pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Refusal {
+        let detail = detail.into();
+        Refusal(Box::new(Inner { status, code, detail, facts: Vec::new(), headers: HeaderMap::new(), log: None }))
+    }
+
+    pub fn bad_request(detail: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, "bad_request", detail)
+    }
+
+    pub fn not_found(detail: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::NOT_FOUND, "not_found", detail)
+    }
+
+    pub fn forbidden(detail: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    pub fn conflict(code: &'static str, detail: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::CONFLICT, code, detail)
+    }
+
+    pub fn too_large(detail: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+    }
+
+    /// To be tried again.
+    pub fn unavailable(detail: impl Into<String>) -> Refusal {
+        let refusal = Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
+        refusal.header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
+    pub fn internal(detail: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
+    /// The same with another member in the answer's body.
+    pub fn fact(mut self, name: &'static str, value: impl Into<Json>) -> Refusal {
+        self.0.facts.push((name, value.into()));
+        self
+    }
+
+    pub fn header(mut self, name: header::HeaderName, value: HeaderValue) -> Refusal {
+        self.0.headers.insert(name, value);
+        self
+    }
+
+    /// About rows that a client has sent.
+    pub fn of_input(e: &Error) -> Refusal {
+        match e.kind() {
+            ErrorKind::SchemaMismatch => Refusal::conflict("schema_mismatch", e.message()),
+            ErrorKind::Io if e.errno().is_some() => Refusal::of_table(e),
+            _ => Refusal::bad_request(e.message()),
+        }
+    }
+
+    /// About the server's own files. The client is not told where they are.
+    pub fn of_table(e: &Error) -> Refusal {
+        let server = |code, detail: &str| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, code, detail);
+        let refusal = match e.kind() {
+            ErrorKind::NotFound => Refusal::not_found("there is no such table"),
+            ErrorKind::Busy => Refusal::conflict("busy", e.message()),
+            ErrorKind::SchemaMismatch => Refusal::conflict("schema_mismatch", e.message()),
+            ErrorKind::InvalidArgument | ErrorKind::ColumnNotFound => Refusal::bad_request(e.message()),
+            ErrorKind::Unsupported => Refusal::bad_request(e.message()),
+            ErrorKind::FileChanged => server("file_changed", "the table's files are not what they were"),
+            ErrorKind::InvalidData => server("damaged", "the table's files are damaged; `arrowwood check` says more"),
+            ErrorKind::Io if e.errno().is_some_and(|errno| NO_SPACE.contains(&errno)) => {
+                Refusal::new(StatusCode::INSUFFICIENT_STORAGE, "no_space", "the disk is full")
+            }
+            _ => server("internal", "the server failed; its log says more"),
+        };
+        refusal.logged(e)
+    }
+
+    /// The same with what the log is to say.
+    pub fn logged(mut self, e: &Error) -> Refusal {
+        self.0.log = Some(e.to_string());
+        self
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.0.status
+    }
+
+    pub fn code(&self) -> &'static str {
+        self.0.code
+    }
+
+    #[cfg(test)]
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// What the server's log says beyond the answer.
+    pub fn log(&self) -> Option<&str> {
+        self.0.log.as_deref()
+    }
+
+    pub fn into_response(self) -> Response<Outgoing> {
+        let Inner { status, code, detail, facts, headers, .. } = *self.0;
+        let title = status.canonical_reason().unwrap_or("Error");
+        let mut body = json!({"title": title, "status": status.as_u16(), "code": code, "detail": detail});
+        for (name, value) in facts {
+            body[name] = value;
+        }
+        let mut response = Response::new(Outgoing::of(body.to_string() + "\n"));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        let problem = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, problem);
+        response
+    }
+}
+
+impl From<ConditionError> for Refusal {
+    fn from(e: ConditionError) -> Refusal {
+        Refusal::bad_request(format!("where: {e}"))
+    }
+}

@@ -1,0 +1,335 @@
+//! [`Server`]: a directory, an address, and what may be done there.
+
+use std::fs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use arrowwood::{Error, ErrorKind, Result};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::access::Access;
+use crate::audit::AuditLog;
+use crate::catalog::Catalog;
+use crate::connection;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::receive::Memory;
+use crate::routes::Shared;
+use crate::token::Tokens;
+use crate::writer::Writing;
+
+/// How often it is looked whether the certificate was renewed.
+const RENEWAL: Duration = Duration::from_secs(30);
+/// After an error of the system, such as too many open files.
+const RECOVER: Duration = Duration::from_millis(50);
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Host and port; port 0 takes a free one.
+    pub listen: String,
+    /// PEM files with the certificate chain, and its key.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// The file of tokens; without one everybody who can connect may do everything.
+    pub token_file: Option<PathBuf>,
+    /// Whether to refuse everything that writes.
+    pub read_only: bool,
+    /// Whether to serve another address than loopback without TLS or without tokens.
+    pub insecure: bool,
+    /// Further names that requests may be addressed to.
+    pub hosts: Vec<String>,
+    /// What clients may take.
+    pub limits: Limits,
+    /// Where a line goes for each request that writes or is refused.
+    pub audit: AuditLog,
+}
+
+impl Default for Options {
+    /// Loopback, without tokens.
+    fn default() -> Options {
+        Options {
+            listen: "127.0.0.1:7447".into(),
+            tls: None,
+            token_file: None,
+            read_only: false,
+            insecure: false,
+            hosts: Vec::new(),
+            limits: Limits::default(),
+            audit: AuditLog::default(),
+        }
+    }
+}
+
+/// A directory that is served.
+///
+/// ```no_run
+/// use arrowwood_serve::{Options, Server};
+///
+/// let server = Server::bind("data", &Options::default())?;
+/// println!("{}", server.url());
+/// server.run()?;
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+pub struct Server {
+    runtime: Runtime,
+    listener: TcpListener,
+    tls: Option<Tls>,
+    shared: Arc<Shared>,
+    stop: Arc<watch::Sender<bool>>,
+    url: String,
+}
+
+/// Stops a server from anywhere.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<watch::Sender<bool>>);
+
+impl Stopper {
+    /// Lets the server end as SIGTERM does.
+    pub fn stop(&self) {
+        self.0.send_replace(true);
+    }
+}
+
+impl Server {
+    /// Opens the directory and the address.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an address other than loopback without TLS and tokens; `NotFound`, `InvalidData` for files
+    /// that are not what they should be; `Io` where the address can't be had.
+    pub fn bind(directory: impl AsRef<Path>, options: &Options) -> Result<Server> {
+        let catalog = Catalog::open(directory.as_ref())?;
+        let addresses = addresses(options)?;
+        let tokens = options.token_file.as_deref().map(Tokens::open).transpose()?;
+        let tls = options.tls.as_ref().map(|(cert, key)| Tls::open(cert, key)).transpose()?;
+        let mut hosts = options.hosts.clone();
+        hosts.extend(tls.as_ref().map(Tls::names).unwrap_or_default());
+        let runtime = runtime()?;
+        let listener = runtime.block_on(async { listen(&addresses, &options.listen) })?;
+        let port = listener.local_addr().map_err(|e| Error::io("asking for the port", &e))?.port();
+        let host = options.listen.rsplit_once(':').map_or("localhost", |(host, _)| host);
+        let url = format!("{}://{host}:{port}", if tls.is_some() { "https" } else { "http" });
+        let (stop, stopping) = watch::channel(false);
+        let metrics = Arc::new(Metrics::default());
+        let limits = options.limits.clone();
+        let shared = Arc::new(Shared {
+            catalog,
+            access: Access::new(tokens, options.read_only, hosts),
+            memory: Memory::new(limits.ingest_memory),
+            writing: Writing { metrics: metrics.clone(), idle: limits.writer },
+            decoding: Semaphore::new(cores()),
+            audit: options.audit.clone(),
+            limits,
+            metrics,
+            stopping,
+        });
+        Ok(Server { runtime, listener, tls, shared, stop: Arc::new(stop), url })
+    }
+
+    /// Where it is served.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What stops it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.stop.clone())
+    }
+
+    /// Serves until it is [stopped](Stopper::stop). What was acknowledged is on the disk when this returns.
+    ///
+    /// # Errors
+    /// `Io` where tables could not be closed.
+    pub fn run(self) -> Result<()> {
+        let Server { runtime, listener, tls, shared, stop, .. } = self;
+        runtime.block_on(accept(&shared, &listener, tls));
+        drop(listener);
+        shared.catalog.known().iter().for_each(|table| table.close());
+        // Threads that wait for rows of nobody end by themselves.
+        runtime.shutdown_background();
+        drop(stop);
+        Ok(())
+    }
+
+    /// [`run`](Server::run) until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// As [`run`](Server::run); `Io` where signals can't be had.
+    pub fn run_until_signal(self) -> Result<()> {
+        let failed = |e: std::io::Error| Error::io("waiting for signals", &e);
+        let _inside = self.runtime.enter();
+        let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let stopper = self.stopper();
+        self.runtime.spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => (),
+                _ = interrupt.recv() => (),
+            }
+            stopper.stop();
+        });
+        drop(_inside);
+        self.run()
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
+fn runtime() -> Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    // Rows are made by other threads; these move bytes.
+    builder.worker_threads(cores().clamp(2, 4)).max_blocking_threads(64).thread_name("arrowwood-serve");
+    builder.enable_all().build().map_err(|e| Error::io("starting threads", &e))
+}
+
+/// The addresses to listen on, if that is allowed.
+fn addresses(options: &Options) -> Result<Vec<SocketAddr>> {
+    let listen = &options.listen;
+    let not_one = |e: std::io::Error| Error::io(&format!("'{listen}' is not an address; HOST:PORT is expected"), &e);
+    let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(not_one)?.collect();
+    let is_open = addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());
+    let missing = match (&options.tls, &options.token_file) {
+        (Some(_), Some(_)) => None,
+        (None, Some(_)) => Some("TLS (--tls-cert, --tls-key)"),
+        (Some(_), None) => Some("tokens (--token-file)"),
+        (None, None) => Some("TLS (--tls-cert, --tls-key) and tokens (--token-file)"),
+    };
+    match missing.filter(|_| is_open && !options.insecure) {
+        Some(missing) => {
+            let message = format!("{listen} can be reached from other machines: that needs {missing}, or --insecure");
+            Err(Error::new(ErrorKind::InvalidArgument, message))
+        }
+        None => Ok(addresses),
+    }
+}
+
+/// Listens on the first of the addresses that can be had.
+fn listen(addresses: &[SocketAddr], shown: &str) -> Result<TcpListener> {
+    let mut outcome = Err(std::io::Error::from(std::io::ErrorKind::AddrNotAvailable));
+    for &address in addresses {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        outcome = socket.and_then(|socket| {
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(1024)
+        });
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome.map_err(|e| Error::io(&format!("listening on {shown}"), &e))
+}
+
+/// Takes connections until the server stops, and waits for those that there are.
+async fn accept(shared: &Arc<Shared>, listener: &TcpListener, tls: Option<Tls>) {
+    let mut stopping = shared.stopping.clone();
+    let places = Arc::new(Semaphore::new(shared.limits.connections));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => break,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(RECOVER).await;
+            continue;
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            shared.metrics.refused_connections.add(1);
+            continue;
+        };
+        let (shared, acceptor) = (shared.clone(), tls.as_ref().map(Tls::acceptor));
+        connections.spawn(async move {
+            let _place = place;
+            shared.metrics.connections.add(1);
+            connection::serve(shared.clone(), stream, acceptor).await;
+            shared.metrics.connections.add(-1);
+        });
+    }
+    let all = async { while connections.join_next().await.is_some() {} };
+    // Each has the same time, and none is waited for longer.
+    let _ = tokio::time::timeout(shared.limits.grace + Duration::from_secs(3), all).await;
+}
+
+// ---- TLS ----
+
+/// A certificate and its key, which may be renewed.
+struct Tls {
+    files: (PathBuf, PathBuf),
+    current: Mutex<Current>,
+}
+
+struct Current {
+    acceptor: TlsAcceptor,
+    names: Vec<String>,
+    /// When the files had changed last, and when that was looked at.
+    changed: [Option<SystemTime>; 2],
+    looked: SystemTime,
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}
+
+impl Tls {
+    fn open(cert: &Path, key: &Path) -> Result<Tls> {
+        let current = Mutex::new(Current::open(cert, key)?);
+        Ok(Tls { files: (cert.to_path_buf(), key.to_path_buf()), current })
+    }
+
+    /// The names in the certificate.
+    fn names(&self) -> Vec<String> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).names.clone()
+    }
+
+    fn acceptor(&self) -> TlsAcceptor {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let (cert, key) = &self.files;
+        if current.looked.elapsed().is_ok_and(|since| since > RENEWAL) {
+            current.looked = SystemTime::now();
+            if current.changed != [changed(cert), changed(key)] {
+                match Current::open(cert, key) {
+                    Ok(renewed) => *current = renewed,
+                    // The next look may find both files whole.
+                    Err(e) => eprintln!("arrowwood: the certificate was not renewed: {e}"),
+                }
+            }
+        }
+        current.acceptor.clone()
+    }
+}
+
+impl Current {
+    fn open(cert: &Path, key: &Path) -> Result<Current> {
+        let changed = [changed(cert), changed(key)];
+        let invalid = |path: &Path, what: &str| Error::new(ErrorKind::InvalidData, what.to_owned()).at(path);
+        let no_cert = |e| invalid(cert, &format!("a certificate in PEM is expected: {e}"));
+        let chain = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
+        let chain = chain.map_err(no_cert)?;
+        let first = chain.first().ok_or_else(|| invalid(cert, "the file holds no certificate"))?;
+        let parsed = webpki::EndEntityCert::try_from(first);
+        let names = parsed.map(|parsed| parsed.valid_dns_names().map(str::to_owned).collect()).unwrap_or_default();
+        let secret = PrivateKeyDer::from_pem_file(key);
+        let secret = secret.map_err(|e| invalid(key, &format!("a private key in PEM is expected: {e}")))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, secret));
+        let mut config = config.map_err(|e| invalid(cert, &format!("certificate and key can't be used: {e}")))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Ok(Current { acceptor, names, changed, looked: SystemTime::now() })
+    }
+}

@@ -1,0 +1,232 @@
+//! [`Table`]: one that is served: its newest commit, and how far it is for those who wait.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use arrowwood::{Dataset, Error, ErrorKind, Result, follow, open, table_stat};
+use tokio::sync::watch;
+
+use crate::producers::{InMemory, Positions};
+use crate::writer::Queue;
+
+/// How long a table is watched that nobody waits for.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long segments may stay mapped that were compacted or dropped: they take space on the disk until then.
+const STALE: Duration = Duration::from_secs(10);
+/// Between two looks at a table that is committed to all the time.
+const REST: Duration = Duration::from_micros(200);
+/// How often it is asked what is durable of a table that others write: at first, and when nothing changes.
+const DURABLE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// What is served under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A directory of segments, which may grow.
+    Table,
+    /// An Arrow file.
+    File,
+}
+
+/// How far a table is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub first_row: u64,
+    pub end: u64,
+    pub durable_end: u64,
+    /// The table has gone, or can't be read any more.
+    pub is_lost: bool,
+}
+
+/// The newest commit that was looked at.
+struct Newest {
+    rows: Dataset,
+    opened: Instant,
+    /// When names in the directory had changed last before that.
+    names: Option<SystemTime>,
+}
+
+impl Newest {
+    fn open(path: &Path) -> Result<Newest> {
+        let names = names_changed(path);
+        Ok(Newest { rows: open(path)?, opened: Instant::now(), names })
+    }
+}
+
+fn names_changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}
+
+/// Whether the first segment is still there: the first ones are dropped first.
+fn has_first_segment(path: &Path, rows: &Dataset) -> bool {
+    path.join(format!("{:020}.arrow", rows.first_row())).exists()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A table that is served.
+pub(crate) struct Table {
+    pub name: String,
+    pub path: PathBuf,
+    pub kind: Kind,
+    /// Device and number of its directory or file.
+    pub identity: (u64, u64),
+    /// The newest commit that was looked at; of a table only.
+    newest: Mutex<Option<Newest>>,
+    progress: watch::Sender<Progress>,
+    is_watched: Mutex<bool>,
+    /// What the server itself has made durable.
+    durable: AtomicU64,
+    pub positions: Box<dyn Positions>,
+    pub queue: Queue,
+}
+
+impl Table {
+    /// # Errors
+    /// As [`arrowwood::open`].
+    pub fn open(name: &str, path: PathBuf, kind: Kind, identity: (u64, u64)) -> Result<Table> {
+        let newest = if kind == Kind::Table { Some(Newest::open(&path)?) } else { None };
+        Ok(Table {
+            name: name.to_owned(),
+            path,
+            kind,
+            identity,
+            newest: Mutex::new(newest),
+            progress: watch::Sender::default(),
+            is_watched: Mutex::new(false),
+            durable: AtomicU64::new(0),
+            positions: Box::new(InMemory::default()),
+            queue: Queue::default(),
+        })
+    }
+
+    /// The rows as of the newest commit. Of a file a dataset of its own, so that nothing that it unpacks is kept. Blocks.
+    ///
+    /// # Errors
+    /// As [`Dataset::refresh`].
+    pub fn rows(&self) -> Result<Dataset> {
+        let mut newest = locked(&self.newest);
+        let Some(known) = newest.as_mut() else { return open(&self.path) };
+        let is_stale = known.opened.elapsed() > STALE && known.names != names_changed(&self.path);
+        match known.rows.refresh() {
+            Ok(rows) if !is_stale && has_first_segment(&self.path, &rows) => known.rows = rows,
+            // Segments may have been dropped, or replaced by compaction or repair.
+            _ => *known = Newest::open(&self.path)?,
+        }
+        Ok(known.rows.clone())
+    }
+
+    /// Whether the directory or file of that name still is the one that was opened. Blocks.
+    pub fn is_same(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|data| (data.dev(), data.ino()) == self.identity)
+    }
+
+    /// How far the table is. Blocks.
+    ///
+    /// # Errors
+    /// As [`Table::rows`].
+    pub fn progress(&self) -> Result<Progress> {
+        let rows = self.rows()?;
+        let (first_row, end) = (rows.first_row(), rows.first_row() + rows.len()?);
+        let durable_end = if self.kind == Kind::Table { self.durable_end(end)? } else { end };
+        Ok(Progress { first_row, end, durable_end, is_lost: false })
+    }
+
+    /// The row behind the last that is durable, of a table that ends with row `end`.
+    fn durable_end(&self, end: u64) -> Result<u64> {
+        let own = self.durable.load(Ordering::Acquire);
+        if own >= end {
+            return Ok(end);
+        }
+        let stat = table_stat(&self.path)?;
+        // A dense table has no records; and a reader sees no less than it has seen.
+        Ok(stat.map_or(own, |stat| stat.durable_end.max(own)).min(end))
+    }
+
+    /// Notes what the server has made durable.
+    pub fn made_durable(&self, end: u64) {
+        self.durable.fetch_max(end, Ordering::AcqRel);
+        self.progress.send_if_modified(|progress| {
+            let durable_end = end.min(progress.end).max(progress.durable_end);
+            let is_new = durable_end > progress.durable_end;
+            progress.durable_end = durable_end;
+            is_new
+        });
+    }
+
+    /// How far the table is, from now on. Blocks, for the first look.
+    ///
+    /// # Errors
+    /// As [`Table::rows`]; `Io` where no thread can be had.
+    pub fn watch(self: &Arc<Self>) -> Result<watch::Receiver<Progress>> {
+        let mut is_watched = locked(&self.is_watched);
+        let receiver = self.progress.subscribe();
+        if !*is_watched {
+            self.progress.send_replace(self.progress()?);
+            let table = self.clone();
+            let spawned = thread::Builder::new().name("arrowwood-watch".into()).spawn(move || table.keep_watch());
+            spawned.map_err(|e| Error::io("starting a thread", &e))?;
+            *is_watched = true;
+        }
+        Ok(receiver)
+    }
+
+    /// Tells those who wait how far the table is, until nobody does.
+    fn keep_watch(&self) {
+        if let Err(e) = self.watch_on() {
+            if e.kind() != ErrorKind::NotFound {
+                eprintln!("arrowwood: following a table: {e}");
+            }
+            let mut is_watched = locked(&self.is_watched);
+            self.progress.send_modify(|progress| progress.is_lost = true);
+            *is_watched = false;
+        }
+    }
+
+    fn watch_on(&self) -> Result<()> {
+        let mut watched = Instant::now();
+        let mut patience = DURABLE.0;
+        let rows = self.rows()?;
+        let mut coming = follow(&rows, Some(self.progress.borrow().end), None)?;
+        loop {
+            let known = *self.progress.borrow();
+            let is_behind = known.durable_end < known.end;
+            let came = coming.poll(if is_behind { patience } else { LINGER / 4 })?.is_some();
+            if came {
+                patience = DURABLE.0;
+                // Rows first: what is durable is asked for when it is a little later, or they would wait for the answer.
+                let rows = self.rows()?;
+                let (first_row, end) = (rows.first_row(), rows.first_row() + rows.len()?);
+                let own = self.durable.load(Ordering::Acquire).min(end);
+                self.progress.send_modify(|progress| {
+                    (progress.first_row, progress.end) = (first_row, end);
+                    progress.durable_end = progress.durable_end.max(own);
+                });
+                thread::sleep(REST);
+            } else if is_behind {
+                let durable_end = self.durable_end(known.end)?;
+                let is_new = durable_end > known.durable_end;
+                patience = if is_new { DURABLE.0 } else { (2 * patience).min(DURABLE.1) };
+                if is_new {
+                    self.progress.send_modify(|progress| progress.durable_end = progress.durable_end.max(durable_end));
+                }
+            }
+            if self.progress.receiver_count() > 0 {
+                watched = Instant::now();
+            } else if watched.elapsed() > LINGER {
+                let mut is_watched = locked(&self.is_watched);
+                // Nobody can come between this look and the end.
+                if self.progress.receiver_count() == 0 {
+                    *is_watched = false;
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

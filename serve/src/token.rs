@@ -1,0 +1,407 @@
+//! Tokens: who may read and write which tables.
+//!
+//! A token is `aw_`, the number of its entry in the file, and 256 random bits. The file has a hash of it with a salt of
+//! its own, so whoever reads the file can't use it.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use arrowwood::{Error, ErrorKind, Result};
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// How often the file is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// Bytes of a token file; some ten thousand tokens.
+const LARGEST: u64 = 8 << 20;
+
+/// What a token may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Patterns of the tables that may be read; `*` stands for any characters.
+    pub read: Vec<String>,
+    /// Patterns of the tables that may be written.
+    pub write: Vec<String>,
+}
+
+impl Rights {
+    /// Those of who may do everything.
+    pub fn all() -> Rights {
+        Rights { read: vec!["*".into()], write: vec!["*".into()] }
+    }
+
+    /// Whether table `name` may be read.
+    pub fn may_read(&self, name: &str) -> bool {
+        self.read.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
+    }
+
+    /// Whether table `name` may be written.
+    pub fn may_write(&self, name: &str) -> bool {
+        self.write.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
+    }
+
+    /// Whether every table may be read.
+    pub(crate) fn may_read_all(&self) -> bool {
+        self.read.iter().any(|pattern| pattern == "*")
+    }
+}
+
+/// Whether `pattern`, in which `*` stands for any bytes, is `name`.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut from) = (0, 0);
+    // Where the last star stands, and the first byte of the name that it has not taken.
+    let mut star = None;
+    while from < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(byte) if *byte == name[from] => {
+                at += 1;
+                from += 1;
+            }
+            _ => {
+                let Some((place, taken)) = star else { return false };
+                star = Some((place, taken + 1));
+                at = place + 1;
+                from = taken + 1;
+            }
+        }
+    }
+    pattern.get(at..).unwrap_or_default().iter().all(|byte| *byte == b'*')
+}
+
+/// A token as its file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenEntry {
+    /// What it is called in lists and in the log.
+    pub name: String,
+    /// What it may do.
+    pub rights: Rights,
+    id: String,
+    salt: Vec<u8>,
+    hash: Vec<u8>,
+}
+
+impl TokenEntry {
+    /// Whether `secret` is the entry's; takes as long whether it is or not.
+    fn fits(&self, secret: &str) -> bool {
+        hash(&self.salt, secret).ct_eq(&self.hash[..]).into()
+    }
+
+    fn to_json(&self) -> Json {
+        json!({
+            "name": self.name, "id": self.id, "read": self.rights.read, "write": self.rights.write,
+            "salt": hex(&self.salt), "sha256": hex(&self.hash),
+        })
+    }
+
+    fn of_json(json: &Json) -> Option<TokenEntry> {
+        let text = |name: &str| json.get(name)?.as_str().map(str::to_owned);
+        let list = |name: &str| {
+            let items = json.get(name)?.as_array()?.iter();
+            items.map(|item| item.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+        };
+        let rights = Rights { read: list("read")?, write: list("write")? };
+        let hash = of_hex(&text("sha256")?).filter(|hash| hash.len() == 32)?;
+        Some(TokenEntry { name: text("name")?, rights, id: text("id")?, salt: of_hex(&text("salt")?)?, hash })
+    }
+}
+
+fn hash(salt: &[u8], secret: &str) -> [u8; 32] {
+    Sha256::new().chain_update(salt).chain_update(secret).finalize().into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn of_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok().filter(|p| p.len() == 2)?, 16).ok()).collect()
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let failed = |e: getrandom::Error| Error::new(ErrorKind::Io, format!("asking the system for random bytes: {e}"));
+    getrandom::fill(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+// ---- the file ----
+
+/// Adds a token, making the file where it is not there, and returns it. It can't be had again.
+///
+/// # Errors
+/// `InvalidArgument` where there is a token of that name, or for a name or pattern that makes no sense; `Io`.
+pub fn add_token(file: impl AsRef<Path>, name: &str, rights: Rights) -> Result<String> {
+    let file = file.as_ref();
+    if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "the name of a token has 1 to 100 characters, none of them control characters",
+        ));
+    }
+    if rights.read.is_empty() && rights.write.is_empty() {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            "a token without rights is of no use; give --read or --write",
+        ));
+    }
+    let (id, secret, salt) = (hex(&random::<4>()?), hex(&random::<32>()?), random::<16>()?.to_vec());
+    change(file, |tokens| {
+        if tokens.iter().any(|token| token.name == name) {
+            let message = format!("there is a token '{name}' already; revoke it first, or choose another name");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let hash = hash(&salt, &secret).to_vec();
+        tokens.push(TokenEntry { name: name.into(), rights, id: id.clone(), salt, hash });
+        Ok(())
+    })?;
+    Ok(format!("aw_{id}_{secret}"))
+}
+
+/// Removes the token called `name`.
+///
+/// # Errors
+/// `NotFound` where there is none; `Io`.
+pub fn revoke_token(file: impl AsRef<Path>, name: &str) -> Result<()> {
+    change(file.as_ref(), |tokens| {
+        let before = tokens.len();
+        tokens.retain(|token| token.name != name);
+        let missing = || Error::new(ErrorKind::NotFound, format!("there is no token '{name}'"));
+        if tokens.len() < before { Ok(()) } else { Err(missing()) }
+    })
+}
+
+/// The tokens of a file.
+///
+/// # Errors
+/// `NotFound`, `PermissionDenied` where others may write to the file, `InvalidData`, `Io`.
+pub fn list_tokens(file: impl AsRef<Path>) -> Result<Vec<TokenEntry>> {
+    let path = file.as_ref();
+    let opened = File::open(path).map_err(|e| Error::io("opening the token file", &e).at(path))?;
+    read(opened).map_err(|e| e.at(path))
+}
+
+fn read(file: File) -> Result<Vec<TokenEntry>> {
+    let data = file.metadata().map_err(|e| Error::io("asking for the token file's mode", &e))?;
+    if data.mode() & 0o022 != 0 {
+        let message = "others may write to the token file, and could give themselves rights; chmod 600";
+        return Err(Error::new(ErrorKind::PermissionDenied, message));
+    }
+    let mut text = String::new();
+    file.take(LARGEST).read_to_string(&mut text).map_err(|e| Error::io("reading the token file", &e))?;
+    let damaged = || Error::new(ErrorKind::InvalidData, "this is not a token file: a list of tokens is expected");
+    let parsed: Json = serde_json::from_str(&text).map_err(|_| damaged())?;
+    let entries = parsed.get("tokens").and_then(Json::as_array).ok_or_else(damaged)?;
+    entries.iter().map(|entry| TokenEntry::of_json(entry).ok_or_else(damaged)).collect()
+}
+
+/// The path with more behind its name.
+fn beside(path: &Path, more: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(more);
+    PathBuf::from(name)
+}
+
+/// Changes the file in one step; who changes it meanwhile waits.
+fn change(path: &Path, work: impl FnOnce(&mut Vec<TokenEntry>) -> Result<()>) -> Result<()> {
+    let failed = |doing: &str, e: &std::io::Error| Error::io(doing, e).at(path);
+    let lock = beside(path, ".lock");
+    let mut create = OpenOptions::new();
+    create.write(true).create(true).truncate(false).mode(0o600);
+    let lock = create.open(&lock).map_err(|e| failed("opening the token file's lock", &e))?;
+    lock.lock().map_err(|e| failed("locking the token file", &e))?;
+    let mut tokens = match File::open(path) {
+        Ok(file) => read(file).map_err(|e| e.at(path))?,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(failed("opening the token file", &e)),
+    };
+    work(&mut tokens).map_err(|e| e.at(path))?;
+    let entries: Vec<_> = tokens.iter().map(TokenEntry::to_json).collect();
+    let text = serde_json::to_string_pretty(&json!({"version": 1, "tokens": entries})).unwrap_or_default();
+    let part = beside(path, ".part");
+    let mut create = OpenOptions::new();
+    create.write(true).create(true).truncate(true).mode(0o600);
+    let write = || -> std::io::Result<()> {
+        let mut file = create.open(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        fs::rename(&part, path)
+    };
+    write().map_err(|e| failed("writing the token file", &e))
+}
+
+// ---- as the server has them ----
+
+/// What tells whether the file has changed.
+type Stamp = Option<(SystemTime, u64, u64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let data = fs::metadata(path).ok()?;
+    Some((data.modified().ok()?, data.len(), data.ino()))
+}
+
+/// The tokens of a file that may change.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    path: PathBuf,
+    by_id: RwLock<HashMap<String, Arc<TokenEntry>>>,
+    seen: Mutex<(Instant, Stamp)>,
+    /// What ids that are not there are compared with.
+    nobody: TokenEntry,
+}
+
+impl Tokens {
+    /// # Errors
+    /// As [`list_tokens`].
+    pub fn open(path: &Path) -> Result<Tokens> {
+        let seen = Mutex::new((Instant::now(), stamp(path)));
+        let by_id = RwLock::new(by_id(list_tokens(path)?));
+        let rights = Rights::default();
+        let (salt, hash) = (random::<16>()?.to_vec(), random::<32>()?.to_vec());
+        let nobody = TokenEntry { name: String::new(), rights, id: String::new(), salt, hash };
+        Ok(Tokens { path: path.to_path_buf(), by_id, seen, nobody })
+    }
+
+    /// The entry of `token`, if it is one.
+    pub fn find(&self, token: &str) -> Option<Arc<TokenEntry>> {
+        self.look();
+        let (id, secret) = token.strip_prefix("aw_").and_then(|rest| rest.split_once('_')).unwrap_or_default();
+        let known = self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        let fits = known.as_deref().unwrap_or(&self.nobody).fits(secret);
+        known.filter(|_| fits)
+    }
+
+    /// Whether the entry is still there, as it was.
+    pub fn is_valid(&self, entry: &TokenEntry) -> bool {
+        self.look();
+        let known = self.by_id.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&entry.id).is_some_and(|known| **known == *entry)
+    }
+
+    /// Reads the file again where it has changed. One that can't be read has no tokens.
+    fn look(&self) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.0.elapsed() < LOOK {
+            return;
+        }
+        let now = stamp(&self.path);
+        let is_same = now == seen.1;
+        *seen = (Instant::now(), now);
+        drop(seen);
+        if is_same {
+            return;
+        }
+        let tokens = list_tokens(&self.path).unwrap_or_else(|e| {
+            eprintln!("arrowwood: no token is valid: {e}");
+            Vec::new()
+        });
+        *self.by_id.write().unwrap_or_else(PoisonError::into_inner) = by_id(tokens);
+    }
+}
+
+fn by_id(tokens: Vec<TokenEntry>) -> HashMap<String, Arc<TokenEntry>> {
+    tokens.into_iter().map(|token| (token.id.clone(), Arc::new(token))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn rights(read: &[&str], write: &[&str]) -> Rights {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Rights { read: list(read), write: list(write) }
+    }
+
+    #[test]
+    fn a_token_is_found_by_its_secret_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens.json");
+        let token = add_token(&file, "s1", rights(&["a*"], &["ab"])).unwrap();
+        let other = add_token(&file, "s2", rights(&[], &["*"])).unwrap();
+        let tokens = Tokens::open(&file).unwrap();
+        let found = tokens.find(&token).unwrap();
+        assert_eq!((found.name.as_str(), &found.rights), ("s1", &rights(&["a*"], &["ab"])));
+        assert_eq!(tokens.find(&other).unwrap().name, "s2");
+        let mixed = format!("{}{}", &token[..12], &other[12..]);
+        for wrong in ["", "aw_", "aw__", "aw", &token[..75], &format!("{token}0"), &mixed, &token.to_uppercase()] {
+            assert!(tokens.find(wrong).is_none(), "{wrong}");
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(!text.contains(&token[12..]) && text.contains("sha256"));
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_token_ends_when_the_file_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens.json");
+        let token = add_token(&file, "s1", Rights::all()).unwrap();
+        let tokens = Tokens::open(&file).unwrap();
+        let entry = tokens.find(&token).unwrap();
+        assert!(tokens.is_valid(&entry));
+        assert_eq!(add_token(&file, "s1", Rights::all()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        revoke_token(&file, "s1").unwrap();
+        assert_eq!(revoke_token(&file, "s1").unwrap_err().kind(), ErrorKind::NotFound);
+        std::thread::sleep(LOOK + Duration::from_millis(50));
+        assert!(tokens.find(&token).is_none() && !tokens.is_valid(&entry));
+        // A file that can't be read has none, and one that can be read again has them.
+        let token = add_token(&file, "s2", Rights::all()).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(list_tokens(&file).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        std::thread::sleep(LOOK + Duration::from_millis(50));
+        assert!(tokens.find(&token).is_none());
+    }
+
+    #[test]
+    fn files_that_are_none_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokens.json");
+        assert_eq!(Tokens::open(&file).unwrap_err().kind(), ErrorKind::NotFound);
+        for text in [
+            "",
+            "{}",
+            "{\"tokens\": [{}]}",
+            "{\"tokens\": [{\"name\": \"a\", \"id\": \"1\", \"read\": [], \"write\": [], \"salt\": \"\", \"sha256\": \"00\"}]}",
+        ] {
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+            assert_eq!(list_tokens(&file).unwrap_err().kind(), ErrorKind::InvalidData, "{text}");
+        }
+        assert_eq!(add_token(&file, "", Rights::all()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(add_token(&file, "x", Rights::default()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        for (pattern, name, fits) in [
+            ("*", "", true),
+            ("*", "ticks", true),
+            ("ticks", "ticks", true),
+            ("ticks", "ticks2", false),
+            ("tick", "ticks", false),
+            ("t*s", "ticks", true),
+            ("t*s", "tick", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b*", "xxbxxaxx", false),
+            ("a**", "a", true),
+            ("", "", true),
+            ("", "a", false),
+            ("*ab", "aab", true),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), fits, "{pattern} {name}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Rows as lines of text: CSV and JSON lines.
+
+use arrow_schema::Schema;
+
+use crate::array::Value;
+use crate::dataset::Row;
+use crate::error::{Error, Result};
+use crate::map::guard;
+
+/// The line of CSV with the names of the columns.
+#[doc(hidden)]
+pub fn csv_names(schema: &Schema) -> String {
+    schema.fields().iter().map(|field| csv_field(field.name())).collect::<Vec<_>>().join(",")
+}
+
+/// Puts `row` behind what `line` holds, as CSV. Null is nothing and an empty string `""`, but a line with nothing on it
+/// would be no row.
+#[doc(hidden)]
+pub fn push_csv(row: &Row<'_>, line: &mut String) -> Result<()> {
+    guard(|| {
+        for (number, (_, value)) in row.iter().enumerate() {
+            line.push_str(if number > 0 { "," } else { "" });
+            let value = value?;
+            if !matches!(value, Value::Null) || row.len() == 1 {
+                line.push_str(&csv_field(&value.to_csv_cell()?));
+            }
+        }
+        Ok::<_, Error>(())
+    })
+}
+
+/// A field of CSV, quoted where it must be.
+fn csv_field(cell: &str) -> String {
+    if cell.is_empty() || cell.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", cell.replace('"', "\"\""));
+    }
+    cell.to_string()
+}
+
+/// Rows of one schema as JSON lines.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct JsonLines {
+    /// The names of the columns, quoted.
+    names: Vec<String>,
+}
+
+impl JsonLines {
+    /// Lines for rows of `schema`.
+    pub fn new(schema: &Schema) -> JsonLines {
+        let quoted = |name: &String| serde_json::Value::from(name.as_str()).to_string();
+        JsonLines { names: schema.fields().iter().map(|field| quoted(field.name())).collect() }
+    }
+
+    /// Puts `row` behind what `line` holds, as an object. Put together by hand, so that columns of the same name all show.
+    pub fn push(&self, row: &Row<'_>, line: &mut String) -> Result<()> {
+        guard(|| {
+            line.push('{');
+            for (number, (name, (_, value))) in self.names.iter().zip(row.iter()).enumerate() {
+                line.push_str(if number > 0 { "," } else { "" });
+                line.push_str(name);
+                line.push(':');
+                line.push_str(&value?.to_json()?.to_string());
+            }
+            line.push('}');
+            Ok::<_, Error>(())
+        })
+    }
+}
