@@ -31,7 +31,7 @@ fn ticks(served: &Served, rows: i64) {
 #[test]
 fn every_type_is_as_it_is_in_the_file() {
     let served = Served::start();
-    proptest!(ProptestConfig::with_cases(20), |(
+    proptest!(ProptestConfig { cases: 20, failure_persistence: None, ..ProptestConfig::default() }, |(
         batches in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..4),
         start in 0u64..100, len in 0u64..300, packed in any::<bool>(),
     )| {

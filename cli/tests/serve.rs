@@ -1,0 +1,283 @@
+//! `arrowwood serve` and `token` as processes: what is printed, how they end, and what is left when they are killed.
+#![cfg(feature = "serve")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrowwood::{Value, Writer, WriterOptions, open, parse_schema};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+struct Server {
+    child: Child,
+    url: String,
+    address: String,
+}
+
+impl Server {
+    fn start(directory: &Path, options: &[&str]) -> Server {
+        let mut command = Command::new(PROGRAM);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(options).arg(directory);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim_end().to_owned();
+        let address = url.rsplit_once('/').map(|(_, address)| address.to_owned()).unwrap_or_default();
+        Server { child, url, address }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for the end, and gives what was written to standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        let begun = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < TIMEOUT, "the server does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let mut errors = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        (self.child.wait().unwrap().code(), errors)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a request over a connection of its own, or over one that is kept.
+fn request(stream: &mut BufReader<TcpStream>, head: &str, body: &str) -> io::Result<(u16, String)> {
+    let head = format!("{head}\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.get_mut().write_all(head.as_bytes())?;
+    let (mut line, mut len) = (String::new(), 0);
+    stream.read_line(&mut line)?;
+    let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(ended)?;
+    loop {
+        line.clear();
+        if stream.read_line(&mut line)? == 0 {
+            return Err(ended());
+        }
+        match line.trim_end().split_once(": ") {
+            Some(("content-length", value)) => len = value.parse().unwrap(),
+            Some(_) => (),
+            None => break,
+        }
+    }
+    let mut answer = vec![0; len];
+    stream.read_exact(&mut answer)?;
+    Ok((status, String::from_utf8(answer).unwrap()))
+}
+
+fn connect(address: &str) -> io::Result<BufReader<TcpStream>> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    Ok(BufReader::new(stream))
+}
+
+fn run(args: &[&str]) -> Output {
+    Command::new(PROGRAM).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn the_first_line_is_the_url_and_sigterm_ends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = || Some(parse_schema("n: int not null").unwrap().into());
+    Writer::open(folder.path().join("t"), schema(), &WriterOptions::default()).unwrap().close().unwrap();
+    for name in ["-TERM", "-INT"] {
+        let server = Server::start(folder.path(), &[]);
+        assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
+        let mut client = connect(&server.address).unwrap();
+        let head = "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/json\r\nack: visible";
+        assert_eq!(request(&mut client, head, "{\"n\":1}").unwrap().0, 200);
+        server.signal(name);
+        let (code, errors) = server.end();
+        assert_eq!(code, Some(0), "{errors}");
+        assert!(errors.contains("\"rows\":1"), "{errors}");
+    }
+    // What was acknowledged is there, and on the disk.
+    let stat = arrowwood::table_stat(folder.path().join("t")).unwrap().unwrap();
+    assert_eq!((stat.end, stat.durable_end, stat.writer), (2, 2, None));
+}
+
+#[test]
+fn what_makes_no_sense_is_said_before_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().display().to_string();
+    for (args, says) in [
+        (&["serve", "--listen", "0.0.0.0:0", &directory][..], "can be reached from other machines"),
+        (&["serve", "--token-file", "/nonexistent.json", &directory], "/nonexistent.json"),
+        (&["serve", "/nonexistent"], "opening the directory"),
+        (&["serve", "--tls-cert", "x", &directory], "--tls-key"),
+        (&["token", "add", "x", "--token-file", "/nonexistent/t"], "without rights"),
+        (&["token", "revoke", "x", "--token-file", "/nonexistent/t"], "/nonexistent/t"),
+    ] {
+        let output = run(args);
+        assert!(!output.status.success() && text(&output.stderr).contains(says), "{args:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_token_is_shown_once_and_can_be_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.json").display().to_string();
+    let directory = folder.path().join("data");
+    fs::create_dir(&directory).unwrap();
+    let added = run(&["token", "add", "s1", "--token-file", &file, "--read", "*", "--write", "ticks"]);
+    let token = text(&added.stdout).trim_end().to_owned();
+    assert!(token.starts_with("aw_") && added.status.success(), "{}", text(&added.stderr));
+    let listed = text(&run(&["token", "list", "--token-file", &file]).stdout);
+    assert_eq!(listed, "s1  read: *  write: ticks\n");
+    let server = Server::start(&directory, &["--token-file", &file]);
+    let mut client = connect(&server.address).unwrap();
+    let head = format!("GET /v1/tables HTTP/1.1\r\nauthorization: Bearer {token}");
+    assert_eq!(request(&mut client, "GET /v1/tables HTTP/1.1", "").unwrap().0, 401);
+    assert_eq!(request(&mut client, &head, "").unwrap().0, 200);
+    assert!(run(&["token", "revoke", "s1", "--token-file", &file]).status.success());
+    let begun = Instant::now();
+    while request(&mut client, &head, "").unwrap().0 == 200 {
+        assert!(begun.elapsed() < TIMEOUT, "a token that was revoked is valid");
+        thread::sleep(Duration::from_millis(20));
+    }
+    server.signal("-TERM");
+    let (_, errors) = server.end();
+    assert!(!errors.contains(&token[3..]), "{errors}");
+}
+
+/// What a producer knows of its batches.
+#[derive(Default)]
+struct Known {
+    /// Batches that were acknowledged as durable.
+    durable: u64,
+    /// The batch that is under way: it may be there, or not.
+    sent: u64,
+}
+
+/// Kills the server again and again while producers send numbered batches; they send again what was not acknowledged.
+/// None that was acknowledged is lost, none is there twice as long as the server lives, and a new server has them all.
+#[test]
+fn a_killed_server_keeps_what_it_has_acknowledged() {
+    const PRODUCERS: usize = 4;
+    let rounds: u64 = std::env::var("ARROWWOOD_SERVE_KILLS").map_or(8, |rounds| rounds.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let schema = parse_schema("producer: int not null, sequence: int not null, copy: int not null").unwrap();
+    Writer::open(folder.path().join("t"), Some(schema.into()), &WriterOptions::default()).unwrap().close().unwrap();
+    let known: Vec<Mutex<Known>> = (0..PRODUCERS).map(|_| Mutex::default()).collect();
+    let lost = AtomicU64::new(0);
+    for round in 0..rounds {
+        let server = Server::start(folder.path(), &[]);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for (number, known) in known.iter().enumerate() {
+                let (address, is_over, lost) = (&server.address, &is_over, &lost);
+                scope.spawn(move || produce(address, number, known, is_over, lost));
+            }
+            thread::sleep(Duration::from_millis(20 + (round * 37) % 150));
+            server.signal("-KILL");
+            is_over.store(true, Ordering::Release);
+        });
+        drop(server);
+        check(folder.path(), &known);
+    }
+    // Producers whose connections broke are what the test is about.
+    assert!(lost.load(Ordering::Relaxed) > 0, "no kill came while a batch was under way");
+    let all: u64 = known.iter().map(|known| known.lock().unwrap().durable).sum();
+    assert!(all > rounds, "{all} batches in {rounds} rounds");
+}
+
+/// Sends batches until the server has gone, each twice where the answer says nothing of it.
+fn produce(address: &str, number: usize, known: &Mutex<Known>, is_over: &AtomicBool, lost: &AtomicU64) {
+    // What the last server had is asked of the table, as positions do not outlive a server yet.
+    let mut stream = match connect(address) {
+        Ok(stream) => stream,
+        Err(_) => return,
+    };
+    let mut sequence = known.lock().unwrap().sent;
+    let mut copies = 0;
+    loop {
+        known.lock().unwrap().sent = sequence;
+        let head = format!(
+            "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/json\r\nproducer: p{number}\r\nproducer-sequence: {sequence}"
+        );
+        let rows: Vec<_> = (0..1 + sequence % 3)
+            .map(|copy| format!("{{\"producer\":{number},\"sequence\":{sequence},\"copy\":{copy}}}"))
+            .collect();
+        match request(&mut stream, &head, &rows.join("\n")) {
+            Ok((200, answer)) => {
+                assert!(copies == 0 || answer.contains("\"duplicate\":true"), "{answer}");
+                known.lock().unwrap().durable = sequence + 1;
+                // Every other one is sent again, as if the answer had been lost.
+                if sequence % 2 == 0 && copies == 0 {
+                    copies = 1;
+                    continue;
+                }
+                (sequence, copies) = (sequence + 1, 0);
+                known.lock().unwrap().sent = sequence;
+            }
+            Ok((status, answer)) => panic!("{status}: {answer}"),
+            Err(_) if is_over.load(Ordering::Acquire) => {
+                lost.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            // The signal was sent, and this thread has not heard of it yet.
+            Err(_) => thread::sleep(Duration::from_millis(1)),
+        }
+        if is_over.load(Ordering::Acquire) {
+            return;
+        }
+    }
+}
+
+/// Each batch that was acknowledged is there, whole and once; the one that was under way is there whole, or not at all.
+fn check(directory: &Path, known: &[Mutex<Known>]) {
+    let rows = open(directory.join("t")).unwrap();
+    rows.validate(|_, _| ()).unwrap();
+    let mut found: BTreeMap<(i64, i64), Vec<i64>> = BTreeMap::new();
+    for row in rows.rows() {
+        let row = row.unwrap();
+        let [producer, sequence, copy] = [0, 1, 2].map(|column| match row.get(column).unwrap() {
+            Value::Int(number) => number,
+            other => panic!("{other}"),
+        });
+        found.entry((producer, sequence)).or_default().push(copy);
+    }
+    for (number, known) in known.iter().enumerate() {
+        let mut known = known.lock().unwrap();
+        for sequence in 0..known.durable {
+            let copies = found.remove(&(number as i64, sequence as i64)).unwrap_or_default();
+            let expected: Vec<i64> = (0..1 + (sequence as i64) % 3).collect();
+            assert_eq!(copies, expected, "batch {sequence} of producer {number}");
+        }
+        // It came to the disk and its answer did not come to the producer: the next one is to be sent.
+        if let Some(copies) = found.remove(&(number as i64, known.durable as i64)) {
+            assert_eq!(copies, (0..1 + (known.durable as i64) % 3).collect::<Vec<_>>(), "producer {number}");
+            assert_eq!(known.sent, known.durable);
+            known.durable += 1;
+            known.sent = known.durable;
+        } else {
+            known.sent = known.durable;
+        }
+    }
+    assert!(found.is_empty(), "batches that nobody has sent: {found:?}");
+}
