@@ -8,8 +8,8 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
 
 .PHONY: demo test test-rust features test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
-  bench-paged bench-instructions \
-  interop live torture check-all fuzz docs rustdoc wheel dist smoke lint msrv msrv-version clean
+  bench-paged bench-instructions bench-serve \
+  interop live torture torture-serve check-all fuzz docs rustdoc wheel dist smoke lint msrv msrv-version clean
 
 demo: $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
@@ -78,6 +78,11 @@ bench-c:
 	  -Wl,-rpath,$(C_PREFIX)-release/lib -o $(TARGET)/bench-c-calls
 	$(PYTHON) bench/calls.py $(TARGET)/bench-c-calls $(TARGET)/release/calls $(TARGET)/bench-c
 
+# `arrowwood serve` over loopback, beside the limits of the machine.
+bench-serve:
+	cargo build --release -p arrowwood-cli -p arrowwood-bench --bin arrowwood --bin serve
+	$(TARGET)/release/serve $(TARGET)/release/arrowwood
+
 # Instructions of the hot paths beside those on record, which no other program disturbs. Needs valgrind;
 # `RECORD=--record` puts those of now on record.
 bench-instructions:
@@ -98,6 +103,10 @@ live: $(VENV)/test.done
 	ARROWWOOD_LIVE_SECONDS=$(SECONDS) cargo test --release --test live -- --nocapture --test-threads=1
 	cargo build --release --example ticks
 	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
+
+# A server that is killed while producers send and send again, $(KILLS) / 10 times.
+torture-serve:
+	ARROWWOOD_SERVE_KILLS=$$(($(KILLS) / 10)) cargo test --release -p arrowwood-cli --test serve -- --nocapture
 
 # What takes long and is to find nothing: the publish protocol in more orders, $(KILLS) killed writers, 1 writer and 8
 # readers for ten minutes, limits of the system with larger tables. Full disks need root, and are left out without.
@@ -120,8 +129,8 @@ MINUTES ?= 5
 CORPUS ?= ../shared/arrow-testing
 FUZZ_SEEDS = find $(CORPUS) -type f ! -name '*.gz' ! -name '*.md' -exec cp -n {} fuzz/corpus/$$target/ \;
 fuzz:
-	for target in ipc_open ipc_values messages csv tables; do \
-	  mkdir -p fuzz/corpus/$$target && if [ -d $(CORPUS) ] && [ $$target != csv ] && [ $$target != tables ]; then $(FUZZ_SEEDS); fi; \
+	for target in ipc_open ipc_values messages csv tables condition line_protocol; do \
+	  mkdir -p fuzz/corpus/$$target && case $$target in ipc_*|messages) if [ -d $(CORPUS) ]; then $(FUZZ_SEEDS); fi;; esac; \
 	  cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES))) -timeout=10 -rss_limit_mb=1500 || exit 1; \
 	done
 

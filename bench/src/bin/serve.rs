@@ -1,0 +1,447 @@
+//! What `arrowwood serve` takes and gives, beside the limits of the machine: one table of figures, wanted and reached.
+//!
+//! ```console
+//! $ cargo build --release -p arrowwood-cli && cargo run --release -p arrowwood-bench --bin serve -- target/release/arrowwood
+//! ```
+//! The server is a process of its own, everything goes over loopback. Ways take turns, medians are printed.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrowwood::{Dataset, Mapping, Mode, Value, WriteOptions, Writer, WriterOptions, open, parse_schema, read_stream};
+
+/// Bytes of the file that is sent: rows of four columns.
+const FILE: usize = 512 << 20;
+const ROUNDS: usize = 7;
+const PRODUCERS: usize = 64;
+const FOLLOWERS: usize = 1_000;
+/// How long producers send.
+const WHILE: Duration = Duration::from_secs(5);
+
+fn main() {
+    let program = PathBuf::from(std::env::args().nth(1).expect("the path of the command arrowwood"));
+    let folder = std::env::temp_dir().join(format!("arrowwood-bench-serve-{}", std::process::id()));
+    fs::create_dir_all(folder.join("data")).expect("a directory");
+    let bench = Bench { program, folder: folder.clone() };
+    println!("| figure | wanted | reached |\n| --- | --- | --- |");
+    for measure in [Bench::transfer, Bench::producers, Bench::latency, Bench::followers, Bench::lines] {
+        measure(&bench);
+    }
+    fs::remove_dir_all(folder).expect("the directory is removed");
+}
+
+/// A line of the table.
+fn line(figure: &str, wanted: &str, reached: &str) {
+    println!("| {figure} | {wanted} | {reached} |");
+}
+
+struct Bench {
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// Kilobytes that the kernel says of the process.
+    fn memory(&self, name: &str) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id())).expect("the server lives");
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("a field of smaps");
+        line.trim().trim_end_matches("kB").trim().parse().expect("a number")
+    }
+
+    fn private(&self) -> u64 {
+        self.memory("Private_Dirty:") + self.memory("Swap:")
+    }
+
+    fn connect(&self) -> BufReader<TcpStream> {
+        let stream = TcpStream::connect(&self.address).expect("a connection");
+        stream.set_nodelay(true).expect("a socket");
+        BufReader::new(stream)
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The value below which `part` of all are.
+fn quantile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[((values.len() - 1) as f64 * part) as usize]
+}
+
+/// Sends a request; its answer's head is read.
+fn begin(stream: &mut BufReader<TcpStream>, head: &str, body: &[u8]) -> io::Result<(u16, usize)> {
+    let head = format!(
+        "{head} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.get_mut().write_all(&[head.as_bytes(), body].concat())?;
+    let (mut line, mut len) = (String::new(), 0);
+    stream.read_line(&mut line)?;
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    loop {
+        line.clear();
+        stream.read_line(&mut line)?;
+        match line.trim_end().split_once(": ") {
+            Some(("content-length", value)) => len = value.parse().unwrap_or(0),
+            Some(_) => (),
+            None => return Ok((status, len)),
+        }
+    }
+}
+
+fn request(stream: &mut BufReader<TcpStream>, head: &str, body: &[u8]) -> Vec<u8> {
+    let (status, len) = begin(stream, head, body).expect("an answer");
+    let mut answer = vec![0; len];
+    stream.read_exact(&mut answer).expect("a body");
+    assert!((200..300).contains(&status), "{status}: {}", String::from_utf8_lossy(&answer));
+    answer
+}
+
+/// Reads all there is, and says how much that was and when the first byte came.
+fn drain(stream: &mut impl Read, begun: Instant) -> (usize, f64) {
+    let mut buffer = vec![0; 1 << 20];
+    let (mut bytes, mut first) = (0, 0.0);
+    loop {
+        let len = stream.read(&mut buffer).expect("bytes");
+        if bytes == 0 {
+            first = begun.elapsed().as_secs_f64();
+        }
+        bytes += len;
+        if len == 0 {
+            return (bytes, first);
+        }
+    }
+}
+
+/// The body of an answer, out of its chunks.
+struct Chunks(BufReader<TcpStream>, usize);
+
+impl Read for Chunks {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.1 == 0 {
+            let mut line = String::new();
+            self.0.read_line(&mut line)?;
+            self.1 = usize::from_str_radix(line.trim(), 16).map_err(io::Error::other)?;
+            if self.1 == 0 {
+                return Ok(0);
+            }
+        }
+        let most = into.len().min(self.1);
+        let len = self.0.read(&mut into[..most])?;
+        self.1 -= len;
+        if self.1 == 0 {
+            self.0.read_exact(&mut [0; 2])?;
+        }
+        Ok(len)
+    }
+}
+
+impl Bench {
+    fn data(&self, name: &str) -> PathBuf {
+        self.folder.join("data").join(name)
+    }
+
+    fn serve(&self) -> Server {
+        let mut command = Command::new(&self.program);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).arg(self.folder.join("data"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut url).expect("a line");
+        Server { child, address: url.trim().rsplit_once('/').expect("a URL").1.to_owned() }
+    }
+
+    // ---- bytes ----
+
+    fn transfer(&self) {
+        let path = self.data("big.arrow");
+        write_file(&path);
+        let server = self.serve();
+        let private = server.private();
+        let (mut raw, mut http, mut read, mut firsts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut most = 0;
+        for round in 0..=ROUNDS {
+            let plain = send_raw(&path);
+            let (seconds, first) = get(&server);
+            let parsed = get_parsed(&server);
+            most = most.max(server.private().saturating_sub(private));
+            // The first round is for the page cache.
+            if round > 0 {
+                raw.push(plain);
+                http.push(seconds);
+                firsts.push(first);
+                read.push(parsed);
+            }
+        }
+        let rate = |seconds: f64| FILE as f64 / seconds / 1e9;
+        let (raw, http, read, first) = (median(raw), median(http), median(read), median(firsts));
+        let shown = format!("{:.2} × ({:.2} : {:.2} GB/s)", raw / http, rate(http), rate(raw));
+        line("512 MiB as Arrow over HTTP, bytes received : raw TCP from a mapping", "≥ 0.9 ×", &shown);
+        line("the same, read by `read_stream`", "", &format!("{:.2} GB/s", rate(read)));
+        line("first byte of 512 MiB", "", &format!("{:.2} ms", 1e3 * first));
+        line("private memory that sending it adds", "", &format!("{:.1} MiB", most as f64 / 1024.0));
+        drop(server);
+        fs::remove_file(path).expect("the file is removed");
+    }
+
+    // ---- producers ----
+
+    fn table(&self, name: &str) -> Writer {
+        let schema = parse_schema("producer: int not null, n: int not null, x: float").expect("a schema");
+        Writer::open(self.data(name), Some(Arc::new(schema)), &WriterOptions::default()).expect("a table")
+    }
+
+    fn producers(&self) {
+        let alone = self.in_process(1);
+        let together = self.in_process(PRODUCERS);
+        self.table("http").close().expect("a table");
+        let server = self.serve();
+        let mut one = send_rows(&server, 1);
+        let mut many = send_rows(&server, PRODUCERS);
+        let sync = median(alone.clone());
+        let (median_one, p99) = (quantile(&mut one.1, 0.5), quantile(&mut many.1, 0.99));
+        let group = together.len() as f64 * PRODUCERS as f64 / together.iter().sum::<f64>();
+        let shown = format!("{:.2} × ({:.0} : {group:.0} rows/s)", many.0 / group, many.0);
+        line("64 producers, durable batches of one row : the writer in one process, 64 rows a sync", "≥ 0.5 ×", &shown);
+        let shown = format!("{:.2} × ({:.2} : {:.2} ms)", median_one / sync, 1e3 * median_one, 1e3 * sync);
+        line("durable acknowledgement, one producer, median : one durable commit in process", "≤ 2 ×", &shown);
+        let shown = format!("{:.2} × ({:.2} ms)", p99 / sync, 1e3 * p99);
+        line("durable acknowledgement, 64 producers, 99th of 100", "≤ 5 ×", &shown);
+    }
+
+    /// Seconds of each durable commit of so many rows, in this process.
+    fn in_process(&self, rows: usize) -> Vec<f64> {
+        let mut writer = self.table(&format!("local{rows}"));
+        let begun = Instant::now();
+        let mut times = Vec::new();
+        while begun.elapsed() < WHILE / 2 {
+            let start = Instant::now();
+            for n in 0..rows {
+                writer
+                    .append_row(&[Value::Int(n as i64), Value::Int(times.len() as i64), Value::Float64(0.5)])
+                    .expect("a row");
+            }
+            writer.commit().and_then(|()| writer.sync()).expect("a commit");
+            times.push(start.elapsed().as_secs_f64());
+        }
+        times
+    }
+
+    // ---- latency ----
+
+    /// From the commit of a local writer to the row in the hands of a client.
+    fn latency(&self) {
+        let mut writer = self.table("followed");
+        writer.commit().expect("a commit");
+        let server = self.serve();
+        let mut client = server.connect();
+        begin(&mut client, "GET /v1/tables/followed/follow?from=0", b"").expect("an answer");
+        let (sender, came) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            for batch in read_stream(Chunks(client, 0)).expect("a stream") {
+                if batch.is_err() || sender.send(Instant::now()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut times = Vec::new();
+        for n in 0..500 {
+            writer.append_row(&[Value::Int(0), Value::Int(n), Value::Null]).expect("a row");
+            let begun = Instant::now();
+            writer.commit().expect("a commit");
+            times.push((came.recv().expect("a batch") - begun).as_secs_f64());
+            thread::sleep(Duration::from_millis(2));
+        }
+        let (half, most) = (quantile(&mut times, 0.5), quantile(&mut times, 0.99));
+        line(
+            "commit → remote follower, median (99th of 100)",
+            "≤ 1 ms",
+            &format!("{:.2} ms ({:.2} ms)", 1e3 * half, 1e3 * most),
+        );
+    }
+
+    // ---- followers that do not read ----
+
+    fn followers(&self) {
+        let mut writer = self.table("stalled");
+        let append = |writer: &mut Writer, rows: usize| {
+            let begun = Instant::now();
+            for n in 0..rows {
+                writer.append_row(&[Value::Int(0), Value::Int(n as i64), Value::Float64(0.5)]).expect("a row");
+                if n % 100 == 0 {
+                    writer.commit().expect("a commit");
+                }
+            }
+            rows as f64 / begun.elapsed().as_secs_f64()
+        };
+        append(&mut writer, 200_000);
+        let server = self.serve();
+        let mut warm = server.connect();
+        begin(&mut warm, "GET /v1/tables/stalled/follow?from=0", b"").expect("an answer");
+        thread::sleep(Duration::from_millis(200));
+        let before = server.private();
+        let alone = append(&mut writer, 1_000_000);
+        let stalled: Vec<_> = (0..FOLLOWERS)
+            .map(|_| {
+                let mut client = server.connect();
+                begin(&mut client, "GET /v1/tables/stalled/follow?from=0", b"").expect("an answer");
+                client
+            })
+            .collect();
+        let beside = append(&mut writer, 1_000_000);
+        // Threads that made what is stalled end when they have nothing to do.
+        thread::sleep(Duration::from_secs(12));
+        let each = 1024.0 * server.private().saturating_sub(before) as f64 / FOLLOWERS as f64;
+        line("memory for each of 1,000 followers that have stalled", "< 16 kB", &format!("{:.1} kB", each / 1e3));
+        line("the writer beside them : alone", "", &format!("{:.2} ×", beside / alone));
+        drop(stalled);
+    }
+
+    // ---- line protocol ----
+
+    fn lines(&self) {
+        const ROWS: usize = 10_000_000;
+        const BATCH: usize = 10_000;
+        let server = self.serve();
+        let next = AtomicU64::new(0);
+        let begun = Instant::now();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut client = server.connect();
+                    loop {
+                        let batch = next.fetch_add(1, Ordering::Relaxed) as usize;
+                        if batch * BATCH >= ROWS {
+                            return;
+                        }
+                        let mut body = String::with_capacity(BATCH * 90);
+                        for n in batch * BATCH..(batch + 1) * BATCH {
+                            let host = n % 100;
+                            body += &format!(
+                                "cpu,host=host{host},region=eu usage_user={}.5,usage_system={}i {n}000\n",
+                                n % 97,
+                                n % 31
+                            );
+                        }
+                        request(&mut client, "POST /write", body.as_bytes());
+                    }
+                });
+            }
+        });
+        let seconds = begun.elapsed().as_secs_f64();
+        assert_eq!(open(self.data("cpu")).expect("a table").len().expect("rows"), ROWS as u64);
+        line(
+            "10 M rows of line protocol, durable, 4 connections that make them",
+            "",
+            &format!("{:.2} M rows/s", ROWS as f64 / seconds / 1e6),
+        );
+    }
+}
+
+fn write_file(path: &Path) {
+    let rows = (FILE / 32 / 256) as i64;
+    let batches = (0..256).map(|number| {
+        let range = number * rows..(number + 1) * rows;
+        let floats =
+            |by: f64| Arc::new(Float64Array::from_iter_values(range.clone().map(|n| n as f64 * by))) as ArrayRef;
+        let numbers = |add: i64| Arc::new(Int64Array::from_iter_values(range.clone().map(|n| n + add))) as ArrayRef;
+        let columns = [("a", numbers(0)), ("b", floats(0.5)), ("c", numbers(1)), ("d", floats(0.25))];
+        RecordBatch::try_from_iter(columns).expect("a batch")
+    });
+    let dataset = Dataset::try_from(batches.collect::<Vec<_>>()).expect("a dataset");
+    arrowwood::write(&dataset, path, &WriteOptions::default()).expect("a file");
+}
+
+/// Seconds for the file through a socket, a mapping's bytes written as they are.
+fn send_raw(path: &Path) -> f64 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let address = listener.local_addr().expect("an address");
+    let path = path.to_path_buf();
+    let sender = thread::spawn(move || {
+        let mapping = Mapping::open(path, Mode::Read).expect("a mapping");
+        let bytes = arrowwood::Bytes::of_mapping(mapping).expect("bytes");
+        let (mut stream, _) = listener.accept().expect("a connection");
+        for at in (0..bytes.len()).step_by(1 << 20) {
+            let piece = bytes.slice(at, (bytes.len() - at).min(1 << 20)).expect("a piece");
+            stream.write_all(&piece).expect("it is taken");
+        }
+    });
+    let begun = Instant::now();
+    let (bytes, _) = drain(&mut TcpStream::connect(address).expect("a connection"), begun);
+    let seconds = begun.elapsed().as_secs_f64();
+    sender.join().expect("a sender");
+    assert!(bytes >= FILE);
+    seconds
+}
+
+/// Seconds for the file over HTTP, and to its first byte.
+fn get(server: &Server) -> (f64, f64) {
+    let mut stream = TcpStream::connect(&server.address).expect("a connection");
+    let begun = Instant::now();
+    stream
+        .write_all(b"GET /v1/tables/big.arrow/rows HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .expect("it is taken");
+    let (bytes, first) = drain(&mut stream, begun);
+    assert!(bytes >= FILE, "{bytes} bytes came");
+    (begun.elapsed().as_secs_f64(), first)
+}
+
+fn get_parsed(server: &Server) -> f64 {
+    let mut stream = server.connect();
+    let begun = Instant::now();
+    begin(&mut stream, "GET /v1/tables/big.arrow/rows", b"").expect("an answer");
+    let rows: usize =
+        read_stream(Chunks(stream, 0)).expect("a stream").map(|batch| batch.expect("a batch").num_rows()).sum();
+    assert_eq!(rows * 32, FILE);
+    begun.elapsed().as_secs_f64()
+}
+
+/// Rows a second of so many producers, and the seconds that each waited.
+fn send_rows(server: &Server, producers: usize) -> (f64, Vec<f64>) {
+    let is_over = AtomicBool::new(false);
+    let begun = Instant::now();
+    let waited: Vec<Vec<f64>> = thread::scope(|scope| {
+        let is_over = &is_over;
+        let threads: Vec<_> = (0..producers)
+            .map(|producer| {
+                let mut client = server.connect();
+                scope.spawn(move || {
+                    let mut waited = Vec::new();
+                    while !is_over.load(Ordering::Relaxed) {
+                        let body = format!("{{\"producer\":{producer},\"n\":{},\"x\":0.5}}", waited.len());
+                        let begun = Instant::now();
+                        request(&mut client, "POST /v1/tables/http/rows", body.as_bytes());
+                        waited.push(begun.elapsed().as_secs_f64());
+                    }
+                    waited
+                })
+            })
+            .collect();
+        thread::sleep(WHILE);
+        is_over.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().expect("a producer")).collect()
+    });
+    let waited = waited.concat();
+    (waited.len() as f64 / begun.elapsed().as_secs_f64(), waited)
+}
