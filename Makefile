@@ -256,7 +256,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src cli/src python -name '*.rs' -o -name '*.py' -o -name '*.pyi')
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src cli/src serve/src python -name '*.rs' -o -name '*.py' -o -name '*.pyi')
 
 $(VENV)/demo.done: $(BIN)/python $(SOURCES)
 	$(BIN)/pip install --quiet '.[demo]'

@@ -32,7 +32,7 @@ use crate::writer::Writing;
 /// Routes below a table that are kept for what is not built yet.
 const RESERVED: &[&str] = &["statistics", "bins", "groups", "views", "anatomy", "cell", "sql"];
 /// Bytes of the text of a schema.
-const SCHEMA: usize = 1 << 20;
+const SCHEMA: usize = 128 << 10;
 
 /// What all connections share.
 pub(crate) struct Shared {

@@ -15,6 +15,9 @@ pub fn csv_names(schema: &Schema) -> String {
 
 /// Puts `row` behind what `line` holds, as CSV. Null is nothing and an empty string `""`, but a line with nothing on it
 /// would be no row.
+///
+/// # Errors
+/// That of the first damaged value.
 #[doc(hidden)]
 pub fn push_csv(row: &Row<'_>, line: &mut String) -> Result<()> {
     guard(|| {
@@ -53,6 +56,9 @@ impl JsonLines {
     }
 
     /// Puts `row` behind what `line` holds, as an object. Put together by hand, so that columns of the same name all show.
+    ///
+    /// # Errors
+    /// That of the first damaged value.
     pub fn push(&self, row: &Row<'_>, line: &mut String) -> Result<()> {
         guard(|| {
             line.push('{');

@@ -1,0 +1,160 @@
+"""``arrowwood serve``, as stock clients see it: pyarrow over urllib, curl, a socket."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrowwood as aw
+
+TIMEOUT = 30
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A directory that is served, and its URL."""
+    (tmp_path / "data").mkdir()
+    command = [sys.executable, "-m", "arrowwood._cli", "serve", tmp_path / "data", "--listen", "127.0.0.1:0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, text=True, **pipes)
+    url = process.stdout.readline().strip()
+    yield tmp_path / "data", url
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, errors
+
+
+def read(url):
+    with urlopen(url, timeout=TIMEOUT) as answer:
+        return pa.ipc.open_stream(answer).read_all()
+
+
+def post(url, body, media_type, **headers):
+    headers = {name.replace("_", "-"): str(value) for name, value in headers.items()}
+    request = Request(url, data=body, headers={"content-type": media_type, **headers})
+    with urlopen(request, timeout=TIMEOUT) as answer:
+        return json.load(answer)
+
+
+def ticks(path, rows=10_000):
+    schema = pa.schema([pa.field("n", pa.int64(), False), pa.field("symbol", pa.string()), pa.field("x", pa.float64())])
+    with aw.writer(path, schema, dictionary=["symbol"], segment_rows=3_000) as writer:
+        symbols = [None if n % 11 == 0 else f"S{n // 100}" for n in range(rows)]
+        writer.append({"n": np.arange(rows), "symbol": symbols, "x": np.arange(rows) / 4})
+
+
+def test_pyarrow_reads_what_is_mapped(server):
+    folder, url = server
+    ticks(folder / "ticks")
+    mapped = pa.table(aw.open(folder / "ticks"))
+    assert read(f"{url}/v1/tables/ticks/rows").to_pylist() == mapped.to_pylist()
+    some = read(f"{url}/v1/tables/ticks/rows?from=2990&to=3010&columns=symbol,n")
+    assert some.to_pylist() == mapped.select(["symbol", "n"]).slice(2990, 20).to_pylist()
+    assert read(f"{url}/v1/tables/ticks/rows?limit=0").schema.names == ["n", "symbol", "x"]
+
+
+def test_rows_of_pyarrow_are_appended(server):
+    folder, url = server
+    ticks(folder / "ticks", 0)
+    table = pa.table({"n": [1, 2], "symbol": pa.array(["a", None]).dictionary_encode(), "x": [0.5, None]})
+    for options in [None, pa.ipc.IpcWriteOptions(compression="zstd")]:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
+            stream.write_table(table)
+        answer = post(f"{url}/v1/tables/ticks/rows", sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream")
+        assert answer["durable"] == answer["first_row"] + 2
+    assert aw.open(folder / "ticks").to_arrow().to_pylist() == 2 * table.to_pylist()
+
+
+def test_a_follower_sees_rows_of_a_local_writer(server):
+    folder, url = server
+    ticks(folder / "ticks", 10)
+    seen = []
+
+    def follow():
+        with urlopen(f"{url}/v1/tables/ticks/follow?from=5", timeout=TIMEOUT) as answer:
+            for batch in pa.ipc.open_stream(answer):
+                seen.extend(batch["n"].to_pylist())
+                if len(seen) == 25:
+                    return
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    with aw.writer(folder / "ticks") as writer:
+        for n in range(10, 30):
+            writer.append_row(n=n, symbol="IBM", x=None)
+            writer.commit()
+        follower.join(TIMEOUT)
+    assert seen == list(range(5, 30))
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not there")
+def test_curl(server):
+    folder, url = server
+    ticks(folder / "ticks", 30)
+
+    def curl(*args):
+        return subprocess.run(["curl", "-sS", *args], capture_output=True, timeout=TIMEOUT, check=True).stdout
+
+    csv = curl("-H", "Accept: text/csv", f"{url}/v1/tables/ticks/rows?from=-2")
+    assert csv.decode() == "n,symbol,x\n28,S0,7.0\n29,S0,7.25\n"
+    line = b'{"n": 30, "symbol": "IBM", "x": 1}'
+    answer = curl("-H", "Content-Type: application/json", "--data-binary", line, f"{url}/v1/tables/ticks/rows")
+    assert json.loads(answer)["first_row"] == 30
+    # HTTP/2 without TLS.
+    lines = curl("--http2-prior-knowledge", f"{url}/v1/tables/ticks/rows?from=29&format=jsonl")
+    assert [json.loads(line)["n"] for line in lines.splitlines()] == [29, 30]
+    event = subprocess.Popen(["curl", "-sSN", f"{url}/v1/tables/ticks/events"], stdout=subprocess.PIPE)
+    assert event.stdout.readline() == b"event: rows\n"
+    event.terminate()
+    event.communicate(timeout=TIMEOUT)
+
+
+def test_an_error_says_what_is_wrong(server):
+    _, url = server
+    with pytest.raises(HTTPError) as error:
+        urlopen(f"{url}/v1/tables/nothing/rows", timeout=TIMEOUT)
+    answer = error.value
+    assert (answer.code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert json.load(answer)["code"] == "not_found"
+
+
+def test_a_stream_in_many_pieces(server):
+    """A client that reads byte by byte gets every byte."""
+    folder, url = server
+    ticks(folder / "ticks", 5_000)
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT) as connection:
+        request = "GET /v1/tables/ticks/rows?format=csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        for byte in request.encode():
+            connection.send(bytes([byte]))
+        answer = b""
+        while piece := connection.recv(997):
+            answer += piece
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"200 OK" in head and body.endswith(b"0\r\n\r\n")
+    assert b"\n4999,S49,1249.75\n" in body
+
+
+def test_the_unit_and_the_image_call_the_command_as_it_is():
+    """Options that are written down for those who deploy it are options that there are."""
+    folder = Path(__file__).parents[2] / "examples/deploy"
+    shown = subprocess.run(
+        [sys.executable, "-m", "arrowwood._cli", "serve", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    for name in ["arrowwood.service", "Dockerfile"]:
+        text = (folder / name).read_text()
+        words = (word.strip('",[]') for word in text.split())
+        options = {word for word in words if word.startswith("--")}
+        served = {option for option in options if option in shown}
+        assert {"--listen", "--tls-cert", "--tls-key", "--token-file"} <= served, (name, options)
