@@ -228,7 +228,7 @@ fn produce(address: &str, number: usize, known: &Mutex<Known>, is_over: &AtomicB
                 assert!(copies == 0 || answer.contains("\"duplicate\":true"), "{answer}");
                 known.lock().unwrap().durable = sequence + 1;
                 // Every other one is sent again, as if the answer had been lost.
-                if sequence % 2 == 0 && copies == 0 {
+                if sequence.is_multiple_of(2) && copies == 0 {
                     copies = 1;
                     continue;
                 }

@@ -24,7 +24,8 @@ use tokio_rustls::server::TlsStream;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::outgoing::Outgoing;
-use crate::routes::{Peer, Shared, answer};
+use crate::routes::answer;
+use crate::session::{Peer, Shared};
 
 /// How HTTP/2 begins.
 const PREFACE: &[u8] = b"PRI";

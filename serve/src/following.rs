@@ -15,7 +15,7 @@ use crate::outgoing::{Outgoing, Step, Steps, blocking};
 use crate::query::Query;
 use crate::reading::{check_start, numbers, selected};
 use crate::refusal::{Refusal, Result};
-use crate::routes::Session;
+use crate::session::Session;
 use crate::table::{Kind, Progress, Table};
 
 /// The most bytes of a record batch's body: a client that does not read keeps one of them waiting.

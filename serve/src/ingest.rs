@@ -13,16 +13,18 @@ use serde_json::{Value as Json, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::decode::{Form, cost, decode};
+use crate::facts::facts_of;
 use crate::limits::Limits;
 use crate::line::{Precision, Rows, rows_of};
 use crate::outgoing::Outgoing;
 use crate::producers::Numbered;
 use crate::query::{Query, header, header_number};
+use crate::queue::{Ack, Batch, Receipt};
 use crate::receive::{Received, SMALL, receive};
 use crate::refusal::{Refusal, Result};
-use crate::routes::{Session, Trace, allow, empty, facts_of, json_response};
+use crate::response::{allow, empty, json_response};
+use crate::session::{Session, Trace};
 use crate::table::{Kind, Table};
-use crate::writer::{Ack, Batch, Receipt};
 
 /// The most characters of a producer's name.
 const PRODUCER: usize = 200;

@@ -3,7 +3,8 @@
 //! ```text
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
-//! catalog, table: what is served and how far it is · access, token: who may · producers: what was sent before
+//! session, access, token: who asks, who may · catalog, table, facts: what is served and how far it is ·
+//! producers: what was sent before
 //! ```
 //! What stands between files and clients is small: a request for rows makes a list of the buffers that hold them, and
 //! the kernel takes them from the mapping. `docs/serve.md` has the routes, `SECURITY.md` what an attacker can do.
@@ -14,6 +15,7 @@ mod catalog;
 mod condition;
 mod connection;
 mod decode;
+mod facts;
 mod following;
 mod frames;
 mod ingest;
@@ -23,11 +25,14 @@ mod metrics;
 mod outgoing;
 mod producers;
 mod query;
+mod queue;
 mod reading;
 mod receive;
 mod refusal;
+mod response;
 mod routes;
 mod server;
+mod session;
 mod table;
 mod token;
 mod writer;

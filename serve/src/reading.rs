@@ -13,7 +13,7 @@ use crate::frames::frames;
 use crate::outgoing::{Outgoing, Step, Steps, blocking};
 use crate::query::{Query, header, media_type};
 use crate::refusal::{Refusal, Result};
-use crate::routes::Session;
+use crate::session::Session;
 use crate::table::{Kind, Table};
 
 /// The most bytes of a record batch's body.

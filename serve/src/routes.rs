@@ -1,134 +1,33 @@
 //! Requests to answers.
 
 use std::borrow::Cow;
-use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use arrowwood::{Error, WriterOptions, field_type_name, parse_schema, table_stat};
+use arrowwood::{WriterOptions, parse_schema};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use serde_json::{Value as Json, json};
-use tokio::sync::{Semaphore, watch};
+use serde_json::json;
 
-use crate::access::{Access, Caller};
-use crate::audit::{AuditLog, Line};
-use crate::catalog::Catalog;
+use crate::audit::Line;
+use crate::facts::{facts, kind_name};
 use crate::following::{self, Events, Follower};
 use crate::ingest;
 use crate::limits::Limits;
-use crate::metrics::Metrics;
-use crate::outgoing::{Outgoing, blocking};
+use crate::outgoing::Outgoing;
 use crate::query::{Query, own};
 use crate::reading::{self, Form, Selection};
-use crate::receive::{Memory, receive};
+use crate::receive::receive;
 use crate::refusal::{Refusal, Result};
-use crate::table::{Kind, Table};
-use crate::writer::Writing;
+use crate::response::{allow, empty, json_response, text, with_type};
+use crate::session::{Peer, Session, Shared, Trace};
 
 /// Routes below a table that are kept for what is not built yet.
 const RESERVED: &[&str] = &["statistics", "bins", "groups", "views", "anatomy", "cell", "sql"];
 /// Bytes of the text of a schema.
 const SCHEMA: usize = 128 << 10;
-
-/// What all connections share.
-pub(crate) struct Shared {
-    pub catalog: Catalog,
-    pub access: Access,
-    pub limits: Limits,
-    pub memory: Memory,
-    pub metrics: Arc<Metrics>,
-    pub writing: Writing,
-    /// Who may decode large bodies now.
-    pub decoding: Semaphore,
-    pub audit: AuditLog,
-    pub stopping: watch::Receiver<bool>,
-}
-
-impl Shared {
-    pub fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
-    }
-}
-
-/// Where a request comes from.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    pub address: SocketAddr,
-    /// Set when the connection is that of a follower, for which the system is to keep little.
-    pub is_follower: Arc<AtomicBool>,
-}
-
-/// Who asks for something that takes a while.
-#[derive(Clone)]
-pub(crate) struct Session {
-    pub shared: Arc<Shared>,
-    pub caller: Arc<Caller>,
-    pub peer: Peer,
-}
-
-impl Session {
-    /// Whether the token still is what it was.
-    pub fn is_valid(&self) -> bool {
-        self.shared.access.is_valid(&self.caller)
-    }
-
-    pub fn is_stopping(&self) -> bool {
-        self.shared.is_stopping()
-    }
-
-    /// Waits until the server stops.
-    pub fn stopping(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut stopping = self.shared.stopping.clone();
-        async move {
-            // Without a sender the server has stopped.
-            let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
-        }
-    }
-
-    pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.shared.metrics
-    }
-
-    /// Tells the log of an error that broke an answer off.
-    pub fn failed(&self, e: &Error) {
-        eprintln!("arrowwood: an answer to {} broke off: {e}", self.peer.address);
-    }
-
-    pub fn check_read(&self, name: &str) -> Result<()> {
-        self.shared.access.check_read(&self.caller, name)
-    }
-
-    pub fn check_write(&self, name: &str) -> Result<()> {
-        self.shared.access.check_write(&self.caller, name)
-    }
-
-    /// The table called `name`.
-    pub async fn table(&self, name: &str) -> Result<Arc<Table>> {
-        let name = name.to_owned();
-        self.work(move |session| session.shared.catalog.get(&name)).await
-    }
-
-    /// Does blocking work.
-    pub async fn work<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Session) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let session = self.clone();
-        blocking(move || work(&session)).await.map_err(|_| Refusal::internal("the work was given up"))?
-    }
-}
-
-/// What the audit log is told of a request beside its URL.
-#[derive(Default)]
-pub(crate) struct Trace {
-    pub caller: Option<Arc<Caller>>,
-    pub is_write: bool,
-    pub rows: Option<u64>,
-}
 
 /// Answers a request, whatever it is.
 pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Incoming>) -> Response<Outgoing> {
@@ -214,38 +113,6 @@ fn stopping() -> Refusal {
     Refusal::unavailable("the server is stopping").header(header::CONNECTION, HeaderValue::from_static("close"))
 }
 
-/// Refuses other methods than these; HEAD goes where GET does.
-pub(crate) fn allow(parts: &Parts, methods: &[Method]) -> Result<()> {
-    let is_head = parts.method == Method::HEAD && methods.contains(&Method::GET);
-    if is_head || methods.contains(&parts.method) {
-        return Ok(());
-    }
-    let known = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-    let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("use {known}"));
-    Err(refusal.header(header::ALLOW, HeaderValue::try_from(known).unwrap_or(HeaderValue::from_static("GET"))))
-}
-
-pub(crate) fn json_response(status: StatusCode, body: &Json) -> Response<Outgoing> {
-    with_type(status, "application/json", Outgoing::of(body.to_string() + "\n"))
-}
-
-pub(crate) fn empty(status: StatusCode) -> Response<Outgoing> {
-    let mut response = Response::new(Outgoing::empty());
-    *response.status_mut() = status;
-    response
-}
-
-fn text(body: &'static str) -> Response<Outgoing> {
-    with_type(StatusCode::OK, "text/plain; charset=utf-8", Outgoing::of(body))
-}
-
-fn with_type(status: StatusCode, media_type: &'static str, body: Outgoing) -> Response<Outgoing> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    response
-}
-
 fn metrics(session: &Session, parts: &Parts) -> Result<Response<Outgoing>> {
     allow(parts, &[Method::GET])?;
     if !session.caller.rights().may_read_all() {
@@ -263,13 +130,6 @@ async fn tables(session: Session, parts: &Parts) -> Result<Response<Outgoing>> {
     let entries = entries.into_iter().filter(|entry| rights.may_read(&entry.name) || rights.may_write(&entry.name));
     let listed = entries.map(|entry| json!({"name": entry.name, "kind": kind_name(entry.kind)}));
     Ok(json_response(StatusCode::OK, &json!({"tables": listed.collect::<Vec<_>>()})))
-}
-
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Table => "table",
-        Kind::File => "file",
-    }
 }
 
 async fn table(
@@ -294,33 +154,6 @@ async fn table(
     Ok(json_response(StatusCode::OK, &facts))
 }
 
-/// What is told of a table. Blocks.
-fn facts(session: &Session, table: &Table) -> Result<Json> {
-    let of_table = |e: Error| Refusal::of_table(&e);
-    let rows = table.rows().map_err(of_table)?;
-    let (first_row, end) = (rows.first_row(), rows.first_row() + rows.len().map_err(of_table)?);
-    let columns = rows.schema().fields().iter();
-    let columns = columns
-        .map(|field| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()}));
-    let mut facts = json!({"name": table.name, "kind": kind_name(table.kind), "first_row": first_row, "end": end});
-    if table.kind == Kind::Table {
-        let stat = table_stat(&table.path).map_err(of_table)?.unwrap_or_default();
-        let progress = table.progress().map_err(of_table)?;
-        facts["durable_end"] = progress.durable_end.max(stat.durable_end).min(end).into();
-        facts["sorted_by"] = stat.sorted_by.into();
-        facts["segments"] = stat.segments.into();
-        facts["disk_bytes"] = stat.disk.into();
-        facts["writer"] = stat.writer.into();
-    }
-    facts["columns"] = columns.collect();
-    let may_write = session.shared.access.may_write(&session.caller, &table.name);
-    facts["writable"] = (table.kind == Kind::Table && may_write).into();
-    if session.peer.address.ip().to_canonical().is_loopback() {
-        facts["path"] = table.path.display().to_string().into();
-    }
-    Ok(facts)
-}
-
 async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> Result<Response<Outgoing>> {
     session.check_write(name)?;
     let query = Query::parse(parts.uri.query(), &["dictionary", "sorted_by", "segment_rows"])?;
@@ -338,11 +171,6 @@ async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> 
     let name = name.to_owned();
     let (is_new, facts) = session.work(move |session| ingest::create(session, &name, schema, &options)).await?;
     Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))
-}
-
-/// What is told of the table called `name`. Blocks.
-pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
-    facts(session, session.shared.catalog.get(name)?.as_ref())
 }
 
 async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Outgoing>> {

@@ -25,7 +25,7 @@ use crate::connection;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::receive::Memory;
-use crate::routes::Shared;
+use crate::session::Shared;
 use crate::token::Tokens;
 use crate::writer::Writing;
 

@@ -12,7 +12,7 @@ use arrowwood::{Dataset, Error, ErrorKind, Result, follow, open, table_stat};
 use tokio::sync::watch;
 
 use crate::producers::{InMemory, Positions};
-use crate::writer::Queue;
+use crate::queue::Queue;
 
 /// How long a table is watched that nobody waits for.
 const LINGER: Duration = Duration::from_secs(2);

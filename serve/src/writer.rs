@@ -4,17 +4,18 @@
 //! is refused alone.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrowwood::{Dataset, Error, Writer, WriterOptions};
+use arrowwood::{Error, Writer, WriterOptions};
 use hyper::StatusCode;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
 use crate::producers::{Numbered, Position, Verdict, judge};
+use crate::queue::{Ack, Batch, Receipt};
 use crate::refusal::{Refusal, Result};
 use crate::table::Table;
 
@@ -22,51 +23,6 @@ use crate::table::Table;
 const GROUP: usize = 4_096;
 /// How often the thread looks what is durable, and whether it is still needed.
 const TICK: Duration = Duration::from_millis(100);
-
-/// When a batch is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ack {
-    /// When it survives a power cut.
-    Durable,
-    /// When readers see it.
-    Visible,
-}
-
-/// Rows to be appended, all or none.
-pub(crate) struct Batch {
-    pub rows: Dataset,
-    pub ack: Ack,
-    pub numbered: Option<Numbered>,
-    /// Its share of the memory for rows that are not committed, given back with the batch.
-    pub _share: Option<OwnedSemaphorePermit>,
-    pub reply: oneshot::Sender<Result<Receipt>>,
-}
-
-/// What a producer learns of its batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Receipt {
-    /// Of a duplicate: where it is known.
-    pub first_row: Option<u64>,
-    pub rows: u64,
-    /// The row behind the last one that readers see.
-    pub committed: u64,
-    /// The row behind the last one that survives a power cut.
-    pub durable: u64,
-    pub is_duplicate: bool,
-}
-
-/// The batches that wait for a table's writer.
-#[derive(Default)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    sender: Option<Sender<Batch>>,
-    thread: Option<thread::JoinHandle<()>>,
-    is_closed: bool,
-}
 
 /// What the threads share.
 #[derive(Clone)]

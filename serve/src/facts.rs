@@ -1,0 +1,47 @@
+//! What is told of a table.
+
+use arrowwood::{Error, field_type_name, table_stat};
+use serde_json::{Value as Json, json};
+
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+use crate::table::{Kind, Table};
+
+/// What is told of the table called `name`. Blocks.
+pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
+    facts(session, session.shared.catalog.get(name)?.as_ref())
+}
+
+/// What is told of a table. Blocks.
+pub(crate) fn facts(session: &Session, table: &Table) -> Result<Json> {
+    let of_table = |e: Error| Refusal::of_table(&e);
+    let rows = table.rows().map_err(of_table)?;
+    let (first_row, end) = (rows.first_row(), rows.first_row() + rows.len().map_err(of_table)?);
+    let columns = rows.schema().fields().iter();
+    let columns = columns
+        .map(|field| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()}));
+    let mut facts = json!({"name": table.name, "kind": kind_name(table.kind), "first_row": first_row, "end": end});
+    if table.kind == Kind::Table {
+        let stat = table_stat(&table.path).map_err(of_table)?.unwrap_or_default();
+        let progress = table.progress().map_err(of_table)?;
+        facts["durable_end"] = progress.durable_end.max(stat.durable_end).min(end).into();
+        facts["sorted_by"] = stat.sorted_by.into();
+        facts["segments"] = stat.segments.into();
+        facts["disk_bytes"] = stat.disk.into();
+        facts["writer"] = stat.writer.into();
+    }
+    facts["columns"] = columns.collect();
+    let may_write = session.shared.access.may_write(&session.caller, &table.name);
+    facts["writable"] = (table.kind == Kind::Table && may_write).into();
+    if session.peer.address.ip().to_canonical().is_loopback() {
+        facts["path"] = table.path.display().to_string().into();
+    }
+    Ok(facts)
+}
+
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Table => "table",
+        Kind::File => "file",
+    }
+}

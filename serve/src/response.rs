@@ -1,0 +1,41 @@
+//! Answers with little in them, and the methods that are allowed.
+
+use hyper::header::{self, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+use serde_json::Value as Json;
+
+use crate::outgoing::Outgoing;
+use crate::refusal::{Refusal, Result};
+
+/// Refuses other methods than these; HEAD goes where GET does.
+pub(crate) fn allow(parts: &Parts, methods: &[Method]) -> Result<()> {
+    let is_head = parts.method == Method::HEAD && methods.contains(&Method::GET);
+    if is_head || methods.contains(&parts.method) {
+        return Ok(());
+    }
+    let known = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+    let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", format!("use {known}"));
+    Err(refusal.header(header::ALLOW, HeaderValue::try_from(known).unwrap_or(HeaderValue::from_static("GET"))))
+}
+
+pub(crate) fn json_response(status: StatusCode, body: &Json) -> Response<Outgoing> {
+    with_type(status, "application/json", Outgoing::of(body.to_string() + "\n"))
+}
+
+pub(crate) fn empty(status: StatusCode) -> Response<Outgoing> {
+    let mut response = Response::new(Outgoing::empty());
+    *response.status_mut() = status;
+    response
+}
+
+pub(crate) fn text(body: &'static str) -> Response<Outgoing> {
+    with_type(StatusCode::OK, "text/plain; charset=utf-8", Outgoing::of(body))
+}
+
+pub(crate) fn with_type(status: StatusCode, media_type: &'static str, body: Outgoing) -> Response<Outgoing> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}

@@ -1,0 +1,116 @@
+//! [`Session`]: who asks, and what all connections share.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use arrowwood::Error;
+use tokio::sync::{Semaphore, watch};
+
+use crate::access::{Access, Caller};
+use crate::audit::AuditLog;
+use crate::catalog::Catalog;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::outgoing::blocking;
+use crate::receive::Memory;
+use crate::refusal::{Refusal, Result};
+use crate::table::Table;
+use crate::writer::Writing;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub catalog: Catalog,
+    pub access: Access,
+    pub limits: Limits,
+    pub memory: Memory,
+    pub metrics: Arc<Metrics>,
+    pub writing: Writing,
+    /// Who may decode large bodies now.
+    pub decoding: Semaphore,
+    pub audit: AuditLog,
+    pub stopping: watch::Receiver<bool>,
+}
+
+impl Shared {
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+}
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub address: SocketAddr,
+    /// Set when the connection is that of a follower, for which the system is to keep little.
+    pub is_follower: Arc<AtomicBool>,
+}
+
+/// Who asks for something that takes a while.
+#[derive(Clone)]
+pub(crate) struct Session {
+    pub shared: Arc<Shared>,
+    pub caller: Arc<Caller>,
+    pub peer: Peer,
+}
+
+impl Session {
+    /// Whether the token still is what it was.
+    pub fn is_valid(&self) -> bool {
+        self.shared.access.is_valid(&self.caller)
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.shared.is_stopping()
+    }
+
+    /// Waits until the server stops.
+    pub fn stopping(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopping = self.shared.stopping.clone();
+        async move {
+            // Without a sender the server has stopped.
+            let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
+        }
+    }
+
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.shared.metrics
+    }
+
+    /// Tells the log of an error that broke an answer off.
+    pub fn failed(&self, e: &Error) {
+        eprintln!("arrowwood: an answer to {} broke off: {e}", self.peer.address);
+    }
+
+    pub fn check_read(&self, name: &str) -> Result<()> {
+        self.shared.access.check_read(&self.caller, name)
+    }
+
+    pub fn check_write(&self, name: &str) -> Result<()> {
+        self.shared.access.check_write(&self.caller, name)
+    }
+
+    /// The table called `name`.
+    pub async fn table(&self, name: &str) -> Result<Arc<Table>> {
+        let name = name.to_owned();
+        self.work(move |session| session.shared.catalog.get(&name)).await
+    }
+
+    /// Does blocking work.
+    pub async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let session = self.clone();
+        blocking(move || work(&session)).await.map_err(|_| Refusal::internal("the work was given up"))?
+    }
+}
+
+/// What the audit log is told of a request beside its URL.
+#[derive(Default)]
+pub(crate) struct Trace {
+    pub caller: Option<Arc<Caller>>,
+    pub is_write: bool,
+    pub rows: Option<u64>,
+}
