@@ -83,7 +83,7 @@ impl Column {
     /// All values in order.
     ///
     /// # Errors
-    /// Of a value: `InvalidData` where it is damaged.
+    /// Per value: `InvalidData` if it is damaged.
     pub fn values(&self) -> impl Iterator<Item = Result<Value<'_>>> {
         self.dataset.rows().map(|row| row?.get(0))
     }
@@ -96,8 +96,8 @@ impl Column {
         Ok(self.len()? - self.null_count()?)
     }
 
-    /// The number of rows that [`get`](Column::get) finds null, or a union with a null member: from the bitmaps, and
-    /// where nulls stand in the values of dictionaries, runs or unions, from those.
+    /// The number of rows for which [`get`](Column::get) returns null, or a union with a null member: counted in the
+    /// bitmaps, and where dictionaries, runs or unions contain nulls, in their values.
     ///
     /// # Errors
     /// `InvalidData` where a value is damaged.
@@ -107,10 +107,10 @@ impl Column {
         Ok(counts.into_iter().fold(0, u64::saturating_add))
     }
 
-    /// The column as arrays, one per batch, values checked, nothing copied.
+    /// The column as arrays, one per batch, with checked values and without a copy.
     ///
-    /// Buffers are where the file has them, so they may not be aligned for their type, which typed arrays of arrow-rs
-    /// do not take: [`ArrayData::align_buffers`] copies those that are not.
+    /// Buffers stay at their place in the file and may be unaligned for their type, which typed arrays of arrow-rs do
+    /// not accept: [`ArrayData::align_buffers`] copies unaligned ones.
     ///
     /// # Errors
     /// `InvalidData` naming batch, column, row and what was expected.
@@ -118,7 +118,7 @@ impl Column {
         self.watched(|| self.each_chunk(|array, rows| Ok(crate::array::slice(array, rows.start, rows.len()))))
     }
 
-    /// Does `work` on the column, and looks whether its files were the same all the time.
+    /// Runs `work` on the column, then checks that its files have not changed.
     pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.dataset.watched(Look::Now, work)
     }
@@ -133,9 +133,9 @@ impl Column {
 
     /// `work` on each batch in parallel; results in order.
     pub(crate) fn each_part<'a, T: Send>(&'a self, work: impl Fn(Part<'a>) -> Result<T> + Sync) -> Result<Vec<T>> {
-        // Numbers that lie in place are not looked at; whether they do is only known afterwards.
+        // Numbers in place are not read; whether they are in place is only known afterwards.
         let seldom = if is_trivial(self.data_type()) { 8 } else { 1 };
-        // The number of rows would take a walk, which is better done while batches are decoded.
+        // Counting rows would take a walk, which is better done while batches are decoded.
         let Footprint { mapped, copied } = self.dataset.footprint();
         let bytes = usize::try_from(mapped.saturating_add(copied)).unwrap_or(usize::MAX) / seldom;
         let width = self.bytes_per_row();
@@ -143,21 +143,21 @@ impl Column {
         parallel::try_map(self.dataset.parts(), bytes, weight, work, || ())
     }
 
-    /// About how many bytes a row takes.
+    /// The approximate number of bytes per row.
     pub(crate) fn bytes_per_row(&self) -> usize {
         let own: usize = layout(self.data_type()).value_roles().filter_map(|role| role.bytes_for(1)).sum();
-        // Text and children are a guess.
+        // For text and children, an estimate.
         if is_trivial(self.data_type()) { own } else { own + 16 }
     }
 
-    /// The error of an operation that this type does not have.
+    /// The error for an operation that this type does not support.
     pub(crate) fn not_possible(&self, what: &str) -> Error {
         let (name, data_type) = (self.name(), self.data_type());
         Error::new(ErrorKind::Unsupported, format!("{what} of column '{name}' of type {data_type} is not supported"))
     }
 }
 
-/// How many of `rows` are null to [`Column::get`].
+/// The number of `rows` for which [`Column::get`] returns null.
 fn nulls_among(array: &ArrayData, rows: Range<usize>) -> Result<usize> {
     let nested = array.child_data().last().is_some_and(may_have_nulls);
     match array.data_type() {
@@ -191,7 +191,7 @@ fn is_null_at(array: &ArrayData, row: usize) -> Result<bool> {
     Ok(value(array, row)?.is_null())
 }
 
-/// Goes run by run, as there may be more rows than could be gone through.
+/// Counts run by run, as there may be too many rows to visit.
 fn nulls_in_runs(array: &ArrayData, rows: Range<usize>) -> Result<usize> {
     let [run_ends, values] = array.child_data() else { return Ok(0) };
     let (mut at, end) = (array.offset() + rows.start, array.offset() + rows.end);

@@ -3,9 +3,8 @@
 //! ```text
 //! Dataset ── pieces ──▶ Piece { source, columns, first row, rows } ── source ──▶ batches ──▶ columns
 //! ```
-//! A dataset owns nothing but its list of pieces. Slicing, selecting and concatenating make new lists; a source (an
-//! IPC file, an IPC stream, arrays in memory) finds its batches and decodes their columns when they are first asked
-//! for, and keeps them.
+//! A dataset owns only its list of pieces. Slicing, selecting and concatenating make new lists; a source (an IPC file,
+//! an IPC stream, arrays in memory) finds its batches and decodes their columns on first use, and caches them.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -29,7 +28,7 @@ use crate::types::type_name;
 pub struct Dataset {
     schema: SchemaRef,
     pieces: Arc<[Piece]>,
-    /// The row after each piece's last, as far as pieces have been counted.
+    /// The row after each piece's last, for the pieces counted so far.
     ends: Arc<Mutex<Vec<u64>>>,
     len: Arc<OnceLock<u64>>,
     index: Arc<OnceLock<Index>>,
@@ -51,7 +50,7 @@ impl Dataset {
         &self.pieces
     }
 
-    /// Which batch holds which rows; counts them all the first time.
+    /// The index of batches by row; the first call counts all rows.
     pub(crate) fn index(&self) -> Result<&Index> {
         match self.index.get() {
             Some(index) => Ok(index),
@@ -59,7 +58,7 @@ impl Dataset {
         }
     }
 
-    /// Does `work` on the dataset, and looks whether its files were the same all the time.
+    /// Runs `work` on the dataset, then checks that its files have not changed.
     #[inline]
     pub(crate) fn watched<T>(&self, when: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
         watched(when, |when| self.pieces.iter().try_for_each(|piece| piece.look(when)), work)
@@ -68,7 +67,7 @@ impl Dataset {
     /// The rows of all `datasets`, one after the other, without copying.
     ///
     /// # Errors
-    /// `SchemaMismatch` with the first difference when their schemas are not the same, `InvalidArgument` for none.
+    /// `SchemaMismatch` with the first difference if their schemas differ, `InvalidArgument` if `datasets` is empty.
     pub fn concat(datasets: &[Dataset]) -> Result<Dataset> {
         let first = datasets.first().ok_or_else(|| Error::argument("there is nothing to concatenate"))?;
         for other in &datasets[1..] {
@@ -94,10 +93,10 @@ impl Dataset {
         self.schema.fields().len()
     }
 
-    /// The number of rows. Walks the messages of a stream, or the blocks of a file, the first time.
+    /// The number of rows. The first call walks the messages of a stream, or the blocks of a file.
     ///
     /// # Errors
-    /// `InvalidData` where a message is damaged or cut off; `FileChanged`.
+    /// `InvalidData` if a message is damaged or truncated; `FileChanged`.
     pub fn len(&self) -> Result<u64> {
         if let Some(len) = self.len.get() {
             return Ok(*len);
@@ -107,12 +106,12 @@ impl Dataset {
                 sum.checked_add(piece.rows()?).ok_or_else(|| Error::invalid("more than 2^64 rows"))
             })
         };
-        // Who has to count, does so with a look of its own; a commit record has a checksum.
+        // Counting makes a change check of its own; a commit record has a checksum.
         let len = self.watched(Look::Seldom, sum)?;
         Ok(*self.len.get_or_init(|| len))
     }
 
-    /// Whether there are no rows; looks no further than the first.
+    /// Whether there are no rows; reads no further than the first.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -120,13 +119,13 @@ impl Dataset {
         self.watched(Look::Seldom, || Ok(self.rows_until(1)? == 0))
     }
 
-    /// The number of the dataset's first row in its table: rows keep their numbers when earlier ones are dropped. 0 for
-    /// what is no table.
+    /// The number of the dataset's first row in its table: rows keep their numbers when earlier ones are dropped. 0 if
+    /// the dataset is not a table.
     pub fn first_row(&self) -> u64 {
         self.pieces.first().map_or(0, |piece| piece.source.first_row() + piece.start)
     }
 
-    /// The number of record batches that have rows in the dataset, empty batches of a whole source included.
+    /// The number of record batches with rows in the dataset, including empty batches of a whole source.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -138,10 +137,10 @@ impl Dataset {
         self.watched(Look::Seldom, || counts.sum())
     }
 
-    /// Bytes that the dataset's rows take in its buffers, bitmaps and offsets included, dictionaries apart.
+    /// The bytes of the dataset's rows in its buffers, including bitmaps and offsets, without dictionaries.
     ///
     /// # Errors
-    /// `InvalidData` where the structure of a batch is damaged.
+    /// `InvalidData` if the structure of a batch is damaged.
     pub fn nbytes(&self) -> Result<u64> {
         self.watched(Look::Now, || {
             let mut sum = 0;
@@ -156,20 +155,20 @@ impl Dataset {
         })
     }
 
-    /// Where the bytes are: mapped, or copied.
+    /// How many bytes are mapped, and how many were copied.
     pub fn footprint(&self) -> Footprint {
         self.sources().map(|source| source.footprint()).sum()
     }
 
-    /// How many of the mapped bytes lie in physical memory now, whoever brought them there. Asks for every page.
+    /// How many of the mapped bytes are in physical memory now, whichever process loaded them. Queries every page.
     ///
     /// # Errors
-    /// `Io` where the system can't say.
+    /// `Io` if the system call fails.
     pub fn resident(&self) -> Result<u64> {
         self.sources().map(|source| source.resident()).sum()
     }
 
-    /// Each source once, however many pieces are of it.
+    /// Each source once, even if several pieces share it.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
         let mut seen = HashSet::new();
         let sources = self.pieces.iter().map(|piece| &piece.source);
@@ -179,7 +178,7 @@ impl Dataset {
     /// The column called `name`.
     ///
     /// # Errors
-    /// `ColumnNotFound`, naming the columns there are; `InvalidArgument` where several have the name.
+    /// `ColumnNotFound`, naming the existing columns; `InvalidArgument` if several columns have the name.
     pub fn column(&self, name: &str) -> Result<Column> {
         self.column_at(self.index_of(name)?)
     }
@@ -235,7 +234,7 @@ impl Dataset {
         Ok(Dataset { schema: Arc::new(schema), pieces, ..self.clone() })
     }
 
-    /// Rows `start .. start + len`, or as many of them as there are. Walks no further than `start + len`.
+    /// Rows `start .. start + len`, cut at the end. Walks no further than `start + len`.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -281,11 +280,11 @@ impl Dataset {
     /// Row `row`.
     ///
     /// # Errors
-    /// `RowOutOfRange` past the end; `InvalidData` where a value is damaged.
+    /// `RowOutOfRange` past the end; `InvalidData` if a value is damaged.
     pub fn row(&self, row: u64) -> Result<Row<'_>> {
         match guard(|| self.find_row(row)) {
             Ok(row) => Ok(row),
-            // Bytes that were overwritten may be why there seems to be no such row.
+            // The row may be missing because bytes were overwritten.
             Err(e) => self.watched(Look::Now, || Err(e)),
         }
     }
@@ -299,7 +298,7 @@ impl Dataset {
         Ok(Row::new(&self.schema, location))
     }
 
-    /// Where row `row` lies; `None` for a row that is seen through a view.
+    /// The location of row `row`; `None` if it is seen through a view.
     pub(crate) fn location(&self, row: u64) -> Result<Option<Location<'_>>> {
         let find = || {
             let (piece, within) = self.piece_of(row)?;
@@ -311,8 +310,8 @@ impl Dataset {
         guard(find).or_else(|e| self.watched(Look::Now, || Err(e)))
     }
 
-    /// The row that is `back` rows before the end, 1 being the last. Of an IPC file only the last batches are looked at,
-    /// where [`Dataset::len`] would count them all.
+    /// The row `back` rows before the end; 1 is the last. Reads only the last batches of an IPC file, while
+    /// [`Dataset::len`] would count them all.
     ///
     /// # Errors
     /// As [`Dataset::row`].
@@ -335,7 +334,7 @@ impl Dataset {
     /// All rows in order.
     ///
     /// # Errors
-    /// Of a row: as [`Dataset::len`], once, and then no more rows.
+    /// Per row: as [`Dataset::len`]; the iterator ends after an error.
     pub fn rows(&self) -> impl Iterator<Item = Result<Row<'_>>> {
         let schema: &Schema = &self.schema;
         self.parts().flat_map(move |part| {
@@ -350,15 +349,16 @@ impl Dataset {
         })
     }
 
-    /// The dataset batch by batch, each a dataset of one.
+    /// The dataset batch by batch, each as a dataset.
     ///
     /// # Errors
-    /// Of a batch: as [`Dataset::len`], once, and then no more batches.
+    /// Per batch: as [`Dataset::len`]; the iterator ends after an error.
     pub fn batches(&self) -> impl Iterator<Item = Result<Dataset>> {
         self.parts().map(|part| self.of_part(&part?))
     }
 
-    /// Batch number `number`, counted from 0: one of [`Dataset::batches`], found at once where the dataset is not sliced.
+    /// Batch number `number`, counted from 0: one of [`Dataset::batches`], in constant time if the dataset is not
+    /// sliced.
     ///
     /// # Errors
     /// `RowOutOfRange` past the last.
@@ -383,10 +383,11 @@ impl Dataset {
         Ok(Dataset::of_pieces(self.schema.clone(), vec![piece]))
     }
 
-    /// The batches as arrow-rs has them, values checked; buffers are shared unless arrow-rs needs them aligned.
+    /// The batches as record batches of arrow-rs, with checked values; buffers are shared unless arrow-rs needs them
+    /// aligned.
     ///
     /// # Errors
-    /// Of a batch: `InvalidData` naming batch, column, row and what was expected.
+    /// Per batch: `InvalidData` naming batch, column, row and what was expected.
     pub fn to_record_batches(&self) -> impl Iterator<Item = Result<RecordBatch>> {
         self.parts().map(|part| {
             let part = part?;
@@ -398,11 +399,11 @@ impl Dataset {
         })
     }
 
-    /// Checks all values now, in parallel. `progress` hears now and then, on the caller's thread, how many rows of how
-    /// many are done.
+    /// Checks all values now, in parallel. `progress(done, total)` is called periodically on the caller's thread, with
+    /// numbers of rows.
     ///
     /// # Errors
-    /// `InvalidData` naming path, batch, column, row and what was expected; the first there is.
+    /// `InvalidData` for the first bad value, naming path, batch, column, row and what was expected.
     pub fn validate(&self, progress: impl FnMut(u64, u64)) -> Result<()> {
         self.watched(Look::Now, || self.check_all(progress))
     }
@@ -411,7 +412,7 @@ impl Dataset {
         let total = self.len()?;
         let parts = self.parts().collect::<Result<Vec<_>>>()?;
         let columns = self.num_columns().max(1);
-        // Rows times columns: the columns of one batch are checked apart.
+        // Rows times columns: the columns of one batch are checked separately.
         let done = AtomicU64::new(0);
         let check = |job: usize| {
             let part = &parts[job / columns];
@@ -422,7 +423,7 @@ impl Dataset {
             done.fetch_add(part.rows.len() as u64, Ordering::Relaxed);
             Ok(())
         };
-        // How many bytes there are is not known before; rows are, and few of them are not worth a thread.
+        // The number of bytes is not known beforehand; the number of rows is, and few rows are not worth a thread.
         let bytes = usize::try_from(total).unwrap_or(usize::MAX).saturating_mul(4 * columns);
         let tick = || progress(done.load(Ordering::Relaxed) / columns as u64, total);
         let weight = |&job: &usize| parts[job / columns].rows.len().saturating_mul(4);
@@ -446,7 +447,7 @@ impl Dataset {
         Ok(rows)
     }
 
-    /// The piece that row `row` lies in, and the row's number there.
+    /// The piece of row `row`, and the row's number in it.
     fn piece_of(&self, row: u64) -> Result<(&Piece, u64)> {
         if let [piece] = &self.pieces[..] {
             return Ok((piece, row));
@@ -475,7 +476,7 @@ impl Dataset {
     }
 }
 
-/// Where the row lies that a piece's row `within` stands for, where the piece is of a view.
+/// The location of the row behind row `within` of the piece, if the piece is of a view.
 fn behind(piece: &Piece, within: u64) -> Result<Option<Location<'_>>> {
     if piece.rows.is_some_and(|rows| within >= rows) {
         return Ok(None);
@@ -483,7 +484,7 @@ fn behind(piece: &Piece, within: u64) -> Result<Option<Location<'_>>> {
     piece.source.behind(piece.start.saturating_add(within))
 }
 
-/// The first dataset's schema, with those columns nullable that are nullable in any.
+/// The first dataset's schema, with columns nullable if they are in any dataset.
 fn nullable_where_any(datasets: &[Dataset]) -> SchemaRef {
     let first = &datasets[0].schema;
     let nullable = |number: usize| datasets.iter().any(|dataset| dataset.schema.field(number).is_nullable());
@@ -495,7 +496,7 @@ fn nullable_where_any(datasets: &[Dataset]) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
 }
 
-/// The first difference between two schemas, in words, or `None`. Metadata may differ.
+/// Describes the first difference between two schemas; `None` if there is none. Metadata may differ.
 pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
     for (number, (left, right)) in a.fields().iter().zip(b.fields()).enumerate() {
         if left.name() != right.name() {
@@ -547,7 +548,7 @@ mod tests {
             write_to(&memory, &mut bytes, &WriteOptions { format, ..WriteOptions::default() }).unwrap();
             for (whole, rows) in [(0..12, 12), (2..9, 7)] {
                 for back in 1..=rows {
-                    // Opened anew each time, so that nothing has been walked yet.
+                    // Reopened each time, so that nothing has been walked yet.
                     let opened = Open::new().bytes(Bytes::from(bytes.clone())).unwrap();
                     let part = if rows == 12 { opened } else { opened.slice(whole.start, rows).unwrap() };
                     let found = part.row_from_end(back).unwrap().get(0).unwrap();

@@ -1,22 +1,22 @@
-//! Which batch holds which of a dataset's rows: made when rows are first asked for by the thousand, and kept.
+//! The index of a dataset's batches by row: built on the first bulk lookup, and cached.
 
 use std::ops::Range;
 
 use super::source::{Part, Piece};
 use crate::error::{Error, Result};
 
-/// The batches of a dataset that have rows, counted.
+/// The batches of a dataset that have rows, with their row counts.
 #[derive(Debug)]
 pub(crate) struct Index {
     batches: Vec<Held>,
     /// The row after each batch's last.
     ends: Vec<u64>,
-    /// The batch that holds each 2^`shift`th row: from there it's few steps to any row's.
+    /// The batch of each 2^`shift`th row: from there it's few steps to any row's.
     buckets: Vec<u32>,
     shift: u32,
 }
 
-/// What a dataset has of one batch.
+/// The dataset's part of one batch.
 #[derive(Debug)]
 struct Held {
     piece: u32,
@@ -68,7 +68,7 @@ impl Index {
         self.batches.len()
     }
 
-    /// The batch that holds row `row`; `None` past the last. `hint` is looked at first.
+    /// The batch that holds row `row`; `None` past the last. Tries `hint` first.
     #[inline]
     pub(crate) fn locate(&self, row: u64, hint: usize) -> Option<usize> {
         if self.ends.get(hint).is_some_and(|&end| row < end) && row >= self.start(hint) {
@@ -81,20 +81,20 @@ impl Index {
         (number < self.ends.len()).then_some(number)
     }
 
-    /// The dataset's row that batch `number` begins with.
+    /// The dataset's row at which batch `number` begins.
     #[inline]
     pub(crate) fn start(&self, number: usize) -> u64 {
         if number == 0 { 0 } else { self.ends[number - 1] }
     }
 
-    /// What the dataset, whose pieces are `pieces`, has of batch `number`.
+    /// The part of batch `number` in the dataset, whose pieces are `pieces`.
     #[inline]
     pub(crate) fn part<'a>(&self, pieces: &'a [Piece], number: usize) -> Part<'a> {
         let Held { piece, batch, .. } = self.batches[number];
         Part { piece: &pieces[piece as usize], batch: batch as usize, rows: self.rows_of(number) }
     }
 
-    /// The rows inside batch `number` that are the dataset's.
+    /// The rows of batch `number` that are in the dataset.
     #[inline]
     pub(crate) fn rows_of(&self, number: usize) -> Range<usize> {
         let first = self.batches[number].first;

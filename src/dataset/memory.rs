@@ -65,7 +65,7 @@ impl Source for Arrays {
         found.ok_or_else(|| Error::argument(format!("batch {batch}, column {column}")))
     }
 
-    /// Whoever has made the arrays says that they are good; who asks for a check gets one.
+    /// The arrays' creator vouches for them; an explicit check is still made.
     fn check(&self, batch: usize, column: usize) -> Result<()> {
         self.column(batch, column)?.check(&[])
     }
@@ -80,7 +80,7 @@ impl Source for Arrays {
 }
 
 impl Dataset {
-    /// Batches of `schema` as a dataset: the number of rows and the columns of each, their values checked.
+    /// Batches of `schema` as a dataset: each with its number of rows and columns, whose values are checked.
     pub(crate) fn of_arrays(schema: SchemaRef, batches: Vec<(usize, Vec<ArrayData>)>) -> Dataset {
         Dataset::of_source(Arc::new(Arrays::new(schema, batches)))
     }
@@ -89,7 +89,7 @@ impl Dataset {
 impl TryFrom<Vec<RecordBatch>> for Dataset {
     type Error = Error;
 
-    /// The batches as a dataset, without copying. They must have one schema, and there must be one at least.
+    /// The batches as a dataset, without copying. There must be at least one, all with the same schema.
     fn try_from(batches: Vec<RecordBatch>) -> Result<Dataset> {
         let schema = batches.first().map(RecordBatch::schema);
         let schema = schema.ok_or_else(|| Error::argument("no record batch, so no schema"))?;
@@ -98,10 +98,10 @@ impl TryFrom<Vec<RecordBatch>> for Dataset {
 }
 
 impl Dataset {
-    /// `batches` of `schema` as a dataset, without copying; there may be none.
+    /// `batches` of `schema` as a dataset, without copying; `batches` may be empty.
     ///
     /// # Errors
-    /// `SchemaMismatch` with the first difference of a batch's schema.
+    /// `SchemaMismatch` with the first difference if a batch has another schema.
     pub fn from_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Dataset> {
         let mut parts = Vec::with_capacity(batches.len());
         for batch in &batches {

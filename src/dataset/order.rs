@@ -1,4 +1,4 @@
-//! The order of values, for columns that a table keeps sorted.
+//! The order of values, for sorted columns of tables.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::Look;
 use crate::types::type_name;
 
-/// A value in a form that can be compared and kept.
+/// An owned, comparable form of a value.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
 pub(crate) enum Key {
     Int(i128),
@@ -23,7 +23,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// The key of a value; `None` for nulls, NaN and what has no order.
+    /// The key of a value; `None` for nulls, NaN and types without an order.
     pub fn of(value: &Value<'_>) -> Option<Key> {
         Some(match value {
             Value::Int(n) | Value::Date(n) | Value::Time(n, _) | Value::Timestamp(n, ..) | Value::Duration(n, _) => {
@@ -41,7 +41,7 @@ impl Key {
     }
 }
 
-/// Whether columns of the type can be kept in order.
+/// Whether columns of the type can be sorted.
 pub(crate) fn has_order(data_type: &DataType) -> bool {
     use DataType::*;
     let is_text = matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView);
@@ -50,7 +50,7 @@ pub(crate) fn has_order(data_type: &DataType) -> bool {
     }
 }
 
-/// The key of the last row, if no row of `array` comes before the one above it or before `last`.
+/// The key of the last row, if no row of `array` is less than the previous one or than `last`.
 pub(crate) fn follow(name: &str, array: &ArrayData, last: Option<&Key>) -> Result<Option<Key>> {
     if array.is_empty() {
         return Ok(last.cloned());
@@ -79,10 +79,10 @@ pub(crate) fn follow(name: &str, array: &ArrayData, last: Option<&Key>) -> Resul
     Ok(before)
 }
 
-/// First and last of 64-bit numbers without nulls that never decrease; `None` where that's not what they are.
+/// First and last of 64-bit numbers without nulls that never decrease; `None` for anything else.
 fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
     use DataType::{Duration, Int64, Time64, Timestamp};
-    // A date64 counts as its day.
+    // A date64 is compared by its day.
     let is_signed = matches!(array.data_type(), Int64 | Timestamp(..) | Time64(_) | Duration(_));
     if !is_signed || array.null_count() > 0 {
         return None;
@@ -96,11 +96,11 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
 }
 
 impl Dataset {
-    /// The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included,
-    /// found by binary search. Integers stand for times in the column's unit as well.
+    /// The rows whose value in the sorted column lies between `low` and `high`, both included, found by binary search.
+    /// Integers are accepted as times in the column's unit.
     ///
     /// # Errors
-    /// `InvalidArgument` where the dataset is not of one table with `sorted_by`, and for values of another type.
+    /// `InvalidArgument` if the dataset is not of one table with `sorted_by`, or for values of another type.
     pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
         let column = self.sorted_column()?;
         if !column.ascends()? {
@@ -117,20 +117,20 @@ impl Dataset {
         self.slice(from, to.saturating_sub(from))
     }
 
-    /// The column that the rows are sorted by, where the dataset is a table that was made so, or a part of one.
+    /// The column that the rows are sorted by, if the dataset is a table created with one, or part of it.
     pub fn sorted_by(&self) -> Option<FieldRef> {
         let column = self.sorted_column().ok()?;
         column.schema().fields().first().cloned()
     }
 
-    /// Whether no part of the rows begins before the last one ends, each being in the order that
-    /// [`sorted_by`](Dataset::sorted_by) says: parts of tables that were made at one path, one after the other, look like
-    /// parts of one.
+    /// Whether no part of the rows begins before the previous one ends, each being in the order of
+    /// [`sorted_by`](Dataset::sorted_by): parts of tables created at one path, one after the other, look like parts of
+    /// one.
     pub(crate) fn is_ascending(&self) -> bool {
         self.sorted_column().and_then(|column| column.ascends()).unwrap_or(false)
     }
 
-    /// The same of a dataset of that column alone.
+    /// The same for a dataset of that column alone.
     fn ascends(&self) -> Result<bool> {
         if self.pieces().len() < 2 {
             return Ok(true);
@@ -149,7 +149,7 @@ impl Dataset {
         Ok(true)
     }
 
-    /// The column that the rows are sorted by, all of which must be of one table.
+    /// The column that the rows are sorted by; all must be of one table.
     fn sorted_column(&self) -> Result<Dataset> {
         let unsorted = || Error::argument("between works on a table that was made with sorted_by, or a part of one");
         let first = self.pieces().first().ok_or_else(unsorted)?;
@@ -168,7 +168,7 @@ impl Dataset {
         Ok(Dataset::of_pieces(schema, self.pieces().iter().map(narrow).collect()))
     }
 
-    /// The first row of a dataset of one column whose key is not `before`.
+    /// The first row, of a dataset of one column, whose key is not `before`.
     fn partition_point(&self, before: impl Fn(&Key) -> bool) -> Result<u64> {
         let (mut low, mut high) = (0, self.len()?);
         while low < high {
@@ -183,7 +183,7 @@ impl Dataset {
     }
 }
 
-/// The key of a value that a column of the type may be compared with.
+/// The key of a value for comparison with a column of the type.
 pub(crate) fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key> {
     use DataType::*;
     let number = matches!(value, Value::Int(_) | Value::UInt(_));

@@ -1,4 +1,4 @@
-//! [`Row`]: one row of a dataset, its values read where they lie.
+//! [`Row`]: one row of a dataset, read in place.
 
 use arrow_schema::Schema;
 
@@ -12,7 +12,7 @@ use crate::map::{Look, watched};
 pub struct Row<'a> {
     schema: &'a Schema,
     at: Location<'a>,
-    /// Which of the location's columns, where the row is seen through a view.
+    /// The selected columns of the location, if the row is seen through a view.
     seen: Option<&'a [usize]>,
 }
 
@@ -21,7 +21,7 @@ impl<'a> Row<'a> {
         Row { schema, at, seen: None }
     }
 
-    /// A row of a view, which has columns `columns` of what lies `at` the location.
+    /// A row of a view: columns `columns` of the location `at`.
     pub(super) fn of_view(schema: &'a Schema, at: Location<'a>, columns: &'a [usize]) -> Row<'a> {
         Row { schema, at, seen: Some(columns) }
     }
@@ -39,8 +39,8 @@ impl<'a> Row<'a> {
     /// The value of column number `column`.
     ///
     /// # Errors
-    /// `InvalidData` where it is damaged, `FileChanged` where somebody has written to the file. Text and what is nested
-    /// lies in place: see [`guard`](crate::guard).
+    /// `InvalidData` if it is damaged, `FileChanged` if the file was overwritten. Text and nested values are in place:
+    /// see [`guard`](crate::guard).
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
         let look = |when| self.at.piece.source.look(self.at.batch..self.at.batch + 1, when);
         watched(Look::Seldom, look, || self.read(column))

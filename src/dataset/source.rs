@@ -1,4 +1,4 @@
-//! [`Source`]: where the rows of a dataset come from, and the pieces of sources that it is made of.
+//! [`Source`]: the origin of a dataset's rows, and the pieces of sources that make up a dataset.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -13,11 +13,11 @@ use crate::array::{Unchecked, slice};
 use crate::error::Result;
 use crate::map::{Look, guard, watched};
 
-/// Where rows come from: record batches of one schema, found and decoded when asked for.
+/// The origin of rows: record batches of one schema, found and decoded on demand.
 pub(crate) trait Source: Debug + Send + Sync {
     fn schema(&self) -> &SchemaRef;
 
-    /// Looks for batches until one holds row `until` or there are no more, and returns how many rows are known.
+    /// Finds batches until one holds row `until` or there are no more; returns the number of known rows.
     fn walk(&self, until: u64) -> Result<u64>;
 
     fn num_batches(&self) -> Result<usize>;
@@ -28,12 +28,12 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// The batch that holds `row`; `None` past the last row.
     fn locate(&self, row: u64) -> Result<Option<usize>>;
 
-    /// Batch and row inside it of the row that is `back` rows before the end, 1 being the last.
+    /// Batch and row inside it of the row `back` rows before the end; 1 is the last.
     fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
         self.locate_by_len(back)
     }
 
-    /// `locate_from_end` by counting all rows first.
+    /// `locate_from_end`, counting all rows first.
     fn locate_by_len(&self, back: u64) -> Result<Option<(usize, usize)>> {
         let Some(row) = self.walk(u64::MAX)?.checked_sub(back) else { return Ok(None) };
         let Some(batch) = self.locate(row)? else { return Ok(None) };
@@ -41,10 +41,10 @@ pub(crate) trait Source: Debug + Send + Sync {
         Ok(Some((batch, (row - start) as usize)))
     }
 
-    /// A column of a batch, values not checked.
+    /// A column of a batch, with unchecked values.
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked>;
 
-    /// A column of a batch whose values have been checked; once, if they are good.
+    /// A column of a batch with checked values; good values are checked once.
     fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData>;
 
     /// Checks the values of a column of a batch.
@@ -52,9 +52,9 @@ pub(crate) trait Source: Debug + Send + Sync {
         self.checked(batch, column).map(drop)
     }
 
-    /// The first `rows` values of columns of fixed width (given with their widths) of a batch, as bytes to be copied; keys
-    /// are not checked. Nothing is decoded for it; where they are is kept if `keep`. `None` for a column that is not
-    /// simply there: `checked` has it.
+    /// The first `rows` values of fixed-width columns (given with their widths) of a batch, as bytes to copy; keys are
+    /// not checked. Nothing is decoded; `keep` caches their offsets. `None` for a column that is not plainly in place:
+    /// use `checked`.
     fn plain<'a>(
         &'a self,
         _batch: usize,
@@ -67,14 +67,14 @@ pub(crate) trait Source: Debug + Send + Sync {
         Ok(())
     }
 
-    /// The values that a column's keys stand for, checked as `checked` does, where all batches are known to have the same.
+    /// The dictionary of a column's keys, checked as by `checked`, if all batches are known to share it.
     fn dictionary(&self, _column: usize) -> Result<Option<ArrayData>> {
         Ok(None)
     }
 
     fn footprint(&self) -> Footprint;
 
-    /// Whether the files of those of the batches that were opened still are what they were.
+    /// Checks that the files of opened batches have not changed.
     ///
     /// # Errors
     /// `FileChanged`.
@@ -82,7 +82,7 @@ pub(crate) trait Source: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Mapped bytes that lie in physical memory now.
+    /// Mapped bytes that are in physical memory now.
     fn resident(&self) -> Result<u64> {
         Ok(0)
     }
@@ -91,12 +91,12 @@ pub(crate) trait Source: Debug + Send + Sync {
         None
     }
 
-    /// The same wherever the process goes: not from where it was when the path was given.
+    /// Absolute: independent of later changes of the working directory.
     fn absolute_path(&self) -> Option<&Path> {
         self.path()
     }
 
-    /// The files behind the source, where there are several or `path` is a folder.
+    /// The files of the source, if there are several or `path` is a directory.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -106,7 +106,7 @@ pub(crate) trait Source: Debug + Send + Sync {
         0
     }
 
-    /// Where the row lies that row `row` stands for, where the source is a view of another dataset.
+    /// The location of row `row`, if the source is a view of another dataset.
     fn behind(&self, _row: u64) -> Result<Option<Location<'_>>> {
         Ok(None)
     }
@@ -119,7 +119,7 @@ pub(crate) trait Source: Debug + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// Where a row lies: in which batch of a piece's source, and its number there.
+/// The location of a row: the batch in a piece's source, and the row's number in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Location<'a> {
     pub piece: &'a Piece,
@@ -130,19 +130,19 @@ pub(crate) struct Location<'a> {
 /// Numbers of columns, and their widths in bytes.
 pub(crate) type Widths<'a> = &'a mut dyn Iterator<Item = (usize, usize)>;
 
-/// A column's values in one batch, side by side, whatever stands there for nulls.
+/// A column's values in one batch, contiguous, with arbitrary bytes for nulls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain<'a> {
     pub values: &'a [u8],
     pub has_nulls: bool,
 }
 
-/// Where a dataset's bytes are.
+/// How a dataset's bytes are held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Bytes mapped from files.
     pub mapped: u64,
-    /// Bytes that had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
+    /// Bytes that had to be copied: decompressed, byte-swapped, or dictionaries merged from deltas.
     pub copied: u64,
 }
 
@@ -152,7 +152,7 @@ impl std::iter::Sum for Footprint {
     }
 }
 
-/// Rows `start ..` of a source, `rows` of them or all that follow, and which of its columns.
+/// Rows `start ..` of a source, `rows` of them or all that follow, and a selection of its columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     pub source: Arc<dyn Source>,
@@ -161,7 +161,7 @@ pub(crate) struct Piece {
     pub rows: Option<u64>,
 }
 
-/// Part of one batch: what a chunk of a column is made of.
+/// Part of one batch, from which a chunk of a column is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Part<'a> {
     pub piece: &'a Piece,
@@ -178,7 +178,7 @@ impl Piece {
         }
     }
 
-    /// How many rows are known when only rows up to `until` matter.
+    /// The number of known rows, if only rows up to `until` matter.
     pub(super) fn rows_until(&self, until: u64) -> Result<u64> {
         match self.rows {
             Some(rows) => Ok(rows),
@@ -186,7 +186,7 @@ impl Piece {
         }
     }
 
-    /// Where the piece's row `row` lies; `None` past the end.
+    /// The location of the piece's row `row`; `None` past the end.
     pub(super) fn locate(&self, row: u64) -> Result<Option<Location<'_>>> {
         if self.rows.is_some_and(|rows| row >= rows) {
             return Ok(None);
@@ -197,7 +197,7 @@ impl Piece {
         Ok(Some(Location { piece: self, batch, index: (row - span.start) as usize }))
     }
 
-    /// The part of batch `batch` that lies in the piece; `None` when the piece has ended before.
+    /// The part of batch `batch` in the piece; `None` if the piece ends before.
     fn part(&self, batch: usize) -> Result<Option<Part<'_>>> {
         let Some(span) = self.source.span(batch)? else { return Ok(None) };
         let end = self.rows.map_or(u64::MAX, |rows| self.start.saturating_add(rows));
@@ -209,7 +209,7 @@ impl Piece {
         Ok(Some(Part { piece: self, batch, rows }))
     }
 
-    /// [`Source::look`] at what the piece has of its source.
+    /// [`Source::look`] for the piece's part of its source.
     pub(super) fn look(&self, when: Look) -> Result<()> {
         let Some(rows) = self.rows else { return self.source.look(0..usize::MAX, when) };
         let first = self.source.locate(self.start).ok().flatten().unwrap_or(0);
@@ -217,7 +217,7 @@ impl Piece {
         self.source.look(first..last.map_or(usize::MAX, |last| last + 1), when)
     }
 
-    /// Part number `number`; where there is none, how many there are.
+    /// Part number `number`; if there is none, the number of parts.
     pub(super) fn nth_part(&self, number: usize) -> Result<(Option<Part<'_>>, usize)> {
         if self.start == 0 && self.rows.is_none() {
             let found = self.part(number)?;
@@ -245,7 +245,7 @@ impl Piece {
         }
     }
 
-    /// The parts of the piece in order. Batches without rows are among them only where the piece is its whole source.
+    /// The parts of the piece in order. Includes batches without rows only if the piece is its whole source.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Result<Part<'_>>> {
         let mut next = guard(|| self.first_batch());
         let mut left = self.rows;
@@ -258,7 +258,7 @@ impl Piece {
                     return Some(Err(e));
                 }
             };
-            // What comes behind the piece may be damaged.
+            // Data after the piece may be damaged.
             if batch == usize::MAX || left == Some(0) {
                 return None;
             }
@@ -274,22 +274,22 @@ impl Piece {
 }
 
 impl<'a> Part<'a> {
-    /// Does `work` on the part, and looks whether its file was the same all the time.
+    /// Runs `work` on the part, then checks that its file has not changed.
     pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         watched(Look::Now, |when| self.piece.source.look(self.batch..self.batch + 1, when), work)
     }
 
-    /// The part's columns, values checked.
+    /// The part's columns, with checked values.
     pub(crate) fn columns(&self) -> Result<Vec<ArrayData>> {
         self.piece.columns.iter().map(|&column| self.column(column)).collect()
     }
 
-    /// Column `column` of the source, values checked, cut to the part.
+    /// Column `column` of the source, with checked values, cut to the part.
     pub(crate) fn column(&self, column: usize) -> Result<ArrayData> {
         Ok(slice(self.checked(column)?, self.rows.start, self.rows.len()))
     }
 
-    /// Column `column` of the source, values checked, with all rows of the batch.
+    /// Column `column` of the source, with checked values and all rows of the batch.
     pub(crate) fn checked(&self, column: usize) -> Result<&'a ArrayData> {
         self.piece.source.checked(self.batch, column)
     }
