@@ -1,4 +1,4 @@
-//! Values of one array by their row, wherever they are aligned, each looked up once and bounded.
+//! Values of one array by row, whatever their alignment, each loaded once and bounded.
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
@@ -7,7 +7,7 @@ use super::{Unchecked, is_trivial};
 use crate::error::{Error, Result};
 use crate::types::layout;
 
-/// The values of `N` bytes from the array's first row on, nulls among them; as many as there are bytes for.
+/// The values of `N` bytes from the array's first row on, nulls included; as many as there are bytes for.
 pub(crate) fn fixed_values<const N: usize>(array: &(impl AsRef<Unchecked> + ?Sized)) -> &[[u8; N]] {
     let array = array.as_ref();
     let bytes = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice());
@@ -52,7 +52,7 @@ enum Layout<'a> {
 
 impl<'a> Texts<'a> {
     /// # Errors
-    /// `Unsupported` for arrays that hold neither text nor bytes.
+    /// `Unsupported` for arrays of neither text nor bytes.
     pub(crate) fn of<A: AsRef<Unchecked> + ?Sized>(array: &'a A) -> Result<Texts<'a>> {
         use DataType::*;
         let array = array.as_ref();
@@ -87,7 +87,7 @@ impl<'a> Texts<'a> {
         found.ok_or_else(outside)
     }
 
-    /// The bytes of row `row`; none of a null.
+    /// The bytes of row `row`; `None` for a null.
     #[inline]
     pub(crate) fn get_valid(&self, row: usize) -> Result<&'a [u8]> {
         match self.is_null(row) {
@@ -157,7 +157,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The key of row `row`; one that is negative is larger than any dictionary.
+    /// The key of row `row`; a negative one becomes larger than any dictionary.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<usize> {
         Some(match self {
@@ -169,12 +169,12 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The bytes per row of values that can be anything.
+/// The bytes per row of unconstrained values.
 pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
     layout(data_type).plain_width().filter(|&width| width > 0 && is_trivial(data_type))
 }
 
-/// The values that the keys of `array` stand for.
+/// The dictionary of `array`.
 pub(crate) fn dictionary_of(array: &ArrayData) -> Result<&ArrayData> {
     array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))
 }

@@ -1,8 +1,8 @@
-//! Bytes with an owner, and the arrays made of them. **Fence two**: the only casts of memory to arrays.
+//! Bytes with an owner, and arrays over them. **Fence two**: the only casts of memory to arrays.
 //!
 //! [`Bytes`] is what the format code sees: it cannot tell a mapping from a `Vec`. Bodies are sliced in place as
-//! [`arrow_buffer::Buffer`]s; metadata is *copied* out by [`Bytes::read_at`], so that what was checked is what is
-//! used, even when another process rewrites the file.
+//! [`arrow_buffer::Buffer`]s; metadata is *copied* out by [`Bytes::read_at`], so that the checked bytes are the ones
+//! used, even if another process rewrites the file.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -28,7 +28,7 @@ impl Bytes {
     /// The bytes of a mapping, in place.
     ///
     /// # Errors
-    /// `InvalidArgument` for a mapping that can be stored into: what was checked has to stay as it is.
+    /// `InvalidArgument` for a writable mapping: checked bytes must not change.
     pub fn of_mapping(mapping: Mapping) -> Result<Bytes> {
         if mapping.mode().is_writable() {
             return Err(Error::argument(
@@ -49,7 +49,7 @@ impl Bytes {
     /// A copy of the bytes of `mapping`, in memory of our own.
     ///
     /// # Errors
-    /// `Io` without memory for the copy, or where reading the file fails; `FileChanged`.
+    /// `Io` if there is no memory for the copy, or reading the file fails; `FileChanged`.
     pub fn copied_from(mapping: &Mapping) -> Result<Bytes> {
         let mut copy = Vec::new();
         copy.try_reserve_exact(mapping.len())
@@ -59,7 +59,7 @@ impl Bytes {
         Ok(Bytes::from(copy))
     }
 
-    /// `len` bytes, all of which `fill` writes or fails: large ones in memory that was touched before, or that is cheaper to touch first.
+    /// `len` bytes, all of which `fill` writes, or fails: large ones in memory touched before, or cheaper to touch.
     pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<Buffer> {
         const LARGE: usize = 256 << 10;
         if len >= LARGE {
@@ -92,21 +92,21 @@ impl Bytes {
         self.mapping.as_ref()
     }
 
-    /// Bytes `offset .. offset + len` in place, or `None` where they are not all there.
+    /// Bytes `offset .. offset + len` in place; `None` if they are not all there.
     pub fn slice(&self, offset: usize, len: usize) -> Option<Buffer> {
         let end = offset.checked_add(len)?;
         (end <= self.len()).then(|| self.data.slice_with_length(offset, len))
     }
 
-    /// Bytes `offset .. offset + len` to be looked at, or `None` where they are not all there.
+    /// Bytes `offset .. offset + len` for reading; `None` if they are not all there.
     pub(crate) fn get(&self, offset: usize, len: usize) -> Option<&[u8]> {
         self.data.get(offset..offset.checked_add(len)?)
     }
 
-    /// A copy of bytes `offset .. offset + into.len()`; of a mapped file by pread(2), which touches no page.
+    /// Copies bytes `offset .. offset + into.len()`; from a mapped file by pread(2), which touches no page.
     ///
     /// # Errors
-    /// `InvalidData` where the bytes end before; `Io`, `FileChanged`.
+    /// `InvalidData` if the bytes end before; `Io`, `FileChanged`.
     pub fn read_at(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         if let Some(mapping) = &self.mapping {
             return mapping.read_at(offset, into);
@@ -143,8 +143,8 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-/// Rows `start .. start + len` of `array`, sharing its buffers. Panics when they are not inside, which callers rule out
-/// first.
+/// Rows `start .. start + len` of `array`, sharing its buffers. Panics if they are out of bounds, which callers rule
+/// out.
 ///
 /// Throughout this crate the children of a struct, a fixed-size list and a sparse union are cut with it and its own
 /// offset is 0; every other type keeps its children whole and moves its offset. (arrow-rs moves the offset *and* cuts
@@ -170,18 +170,18 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     unsafe { builder.build_unchecked() }
 }
 
-/// `array` with its buffers, and those of its children, aligned for arrow-rs; copied where they are not.
+/// `array` with its buffers, and those of its children, aligned for arrow-rs; unaligned ones are copied.
 pub(crate) fn aligned(mut array: ArrayData) -> ArrayData {
     array.align_buffers();
     array
 }
 
-/// `array` as arrow-rs holds it: typed, and with its buffers aligned for that, by a copy where they are not.
+/// `array` as a typed array of arrow-rs; unaligned buffers are copied.
 pub(crate) fn to_array(array: ArrayData) -> ArrayRef {
     make_array(aligned(array))
 }
 
-/// `len` bytes, all of which `fill` writes or fails: what it leaves out may be what stood in this memory before.
+/// `len` bytes, all of which `fill` writes, or fails: bytes it leaves out may have any earlier content.
 pub(crate) fn filled(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
     let mut done = Ok(());
     let buffer = Bytes::filled(len, |out| {

@@ -1,4 +1,4 @@
-//! A value as the bytes in which its column stores it.
+//! A value as the bytes that its column stores.
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
@@ -8,14 +8,14 @@ use crate::types::per_second;
 /// The bytes of the widest fixed-width value.
 pub(crate) const WIDEST: usize = 32;
 
-/// Whether a signed integer of 64 bits is what the type stores.
+/// Whether the type is stored as a signed 64-bit integer.
 #[inline]
 pub(crate) fn is_signed_word(data_type: &DataType) -> bool {
     use DataType::{Date64, Duration, Int64, Time64, Timestamp};
     matches!(data_type, Int64 | Timestamp(..) | Date64 | Time64(_) | Duration(_))
 }
 
-/// The bytes of a fixed-width value, first ones first, and how many they are.
+/// The bytes of a fixed-width value, from the first on, and their number.
 #[inline]
 pub(crate) fn fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WIDEST], usize)> {
     use DataType::*;
@@ -131,7 +131,7 @@ fn interval(data_type: &DataType, months: i32, days: i32, nanoseconds: i64) -> O
     }
 }
 
-/// `n` of `unit` in `own` units, where that is a whole number.
+/// `n` of `unit` in `own` units, if that is a whole number.
 pub(crate) fn scaled(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
     let per_second = |unit| i128::from(per_second(unit));
     if unit == own {
@@ -141,7 +141,7 @@ pub(crate) fn scaled(n: i64, unit: TimeUnit, own: TimeUnit) -> Option<i128> {
     (product % per_second(unit) == 0).then(|| product / per_second(unit))
 }
 
-/// The view of a text that, if it is long, stands at `at` of buffer 0.
+/// The view of a text, which, if long, is at offset `at` of buffer 0.
 #[inline]
 pub(crate) fn view(text: &[u8], at: u64) -> [u8; 16] {
     let mut view = [0; 16];

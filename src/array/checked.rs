@@ -1,4 +1,4 @@
-//! From arrays whose values may be anything to those that are trusted: by checking them, once.
+//! Turns unchecked arrays into trusted ones, by checking them once.
 #![allow(unsafe_code)]
 
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -13,9 +13,8 @@ use crate::types::layout;
 use crate::types::layout::children;
 
 impl Unchecked {
-    /// The array, once all that is wrong with it would have been found: buffers and children that are too few or too
-    /// short, and values. Dictionaries that are `known`, which are the same rows of the same memory as one that was
-    /// checked, are not checked again.
+    /// Checks everything about the array: the number and lengths of buffers and children, and values. `known`
+    /// dictionaries, which are the same rows of the same memory as a checked one, are not checked again.
     ///
     /// # Errors
     /// `InvalidData`, naming the row and what was expected.
@@ -25,11 +24,10 @@ impl Unchecked {
         Ok(unsafe { self.without_idle_bitmaps().assume_checked() })
     }
 
-    /// The array with its values as they are, once all that is wrong with its structure would have been found: buffers and
-    /// children that are too few or too short, its dictionaries' among them.
+    /// Checks only the structure of the array and its dictionaries: the number and lengths of buffers and children.
     ///
     /// # Safety
-    /// Whoever gets it must bound each access that goes by one of its values.
+    /// Users of the array must bound each access that depends on one of its values.
     ///
     /// # Errors
     /// `InvalidData`, naming what was expected.
@@ -40,7 +38,7 @@ impl Unchecked {
         Ok(unsafe { self.without_idle_bitmaps().assume_checked() })
     }
 
-    /// Checks what [`Unchecked::checked`] does.
+    /// Makes the checks of [`Unchecked::checked`].
     pub(crate) fn check(&self, known: &[&ArrayData]) -> Result<()> {
         check_all(self, known)
     }
@@ -73,8 +71,7 @@ fn check_structure_of_dictionaries(array: &Unchecked) -> Result<()> {
     })
 }
 
-/// Checks that an array has the buffers and children of its type, each long enough for its rows: what can be said
-/// without a look at them.
+/// Checks that an array has the buffers and children of its type, each long enough for its rows, without reading them.
 fn check_structure(array: &Unchecked) -> Result<()> {
     let end = array.offset().checked_add(array.len()).ok_or_else(|| wrong(array, "more rows than can be counted"))?;
     let layout = layout(array.data_type());
@@ -102,7 +99,8 @@ fn check_structure(array: &Unchecked) -> Result<()> {
     }
 }
 
-/// Checks the types of the children, and their lengths as far as they follow from `end`, the row behind the array's last.
+/// Checks the types of the children, and their lengths as far as they follow from `end`, the row after the array's
+/// last.
 fn check_children(array: &Unchecked, end: usize) -> Result<()> {
     let own = array.child_data();
     let is_coded = matches!(array.data_type(), DataType::Dictionary(..) | DataType::RunEndEncoded(..));
@@ -136,10 +134,10 @@ fn wrong(array: &Unchecked, what: impl std::fmt::Display) -> Error {
     Error::invalid(format!("{} of {} rows: {what}", array.data_type(), array.len()))
 }
 
-/// Columns side by side as a struct without nulls: each was checked by itself, and nothing else is to be checked.
+/// Columns as a struct without nulls: each was checked by itself, and nothing else needs a check.
 ///
 /// # Errors
-/// `InvalidArgument` where they are not of the fields' types, or not of `len` rows.
+/// `InvalidArgument` if they are not of the fields' types, or not of `len` rows.
 pub(crate) fn struct_of(fields: &Fields, len: usize, columns: Vec<ArrayData>) -> Result<ArrayData> {
     let fits = |(field, column): (&arrow_schema::FieldRef, &ArrayData)| {
         field.data_type() == column.data_type() && column.len() == len
@@ -152,7 +150,7 @@ pub(crate) fn struct_of(fields: &Fields, len: usize, columns: Vec<ArrayData>) ->
     Ok(unsafe { builder.build_unchecked() })
 }
 
-/// An array that is checked when somebody asks for it as one that is trusted, once.
+/// An array that is checked once, when first needed as a trusted one.
 #[derive(Debug)]
 pub(crate) struct CheckedOnce {
     array: Unchecked,
@@ -160,19 +158,19 @@ pub(crate) struct CheckedOnce {
 }
 
 impl CheckedOnce {
-    /// Of an array without bitmaps where no rows are said to be null; those of others are left out.
+    /// Drops bitmaps of arrays with a null count of 0.
     pub(crate) fn new(array: Unchecked) -> CheckedOnce {
         let array = array.without_idle_bitmaps();
         CheckedOnce { array, is_checked: OnceLock::new() }
     }
 
-    /// The array, values not checked.
+    /// The array, with unchecked values.
     #[inline]
     pub(crate) fn unchecked(&self) -> &Unchecked {
         &self.array
     }
 
-    /// The array, values checked. `dictionaries` has those of its dictionaries that were checked before.
+    /// The array, with checked values. `dictionaries` holds those of its dictionaries that were checked before.
     #[inline]
     pub(crate) fn checked(&self, dictionaries: impl FnOnce() -> Result<Vec<ArrayData>>) -> Result<&ArrayData> {
         if self.is_checked.get().is_none() {
@@ -185,8 +183,8 @@ impl CheckedOnce {
     }
 }
 
-/// How far a column that grows has been checked: arrays of it lie over the same bytes, and each has the rows of the one
-/// before and more behind them, so that only those are looked at.
+/// How far a growing column has been checked: its arrays share their bytes, and each extends the previous one, so that
+/// only new rows are checked.
 #[derive(Debug, Default)]
 pub(crate) struct CheckedUpTo(Mutex<Done>);
 
@@ -194,13 +192,13 @@ pub(crate) struct CheckedUpTo(Mutex<Done>);
 #[derive(Debug, Default)]
 struct Done {
     rows: usize,
-    /// Where the parts of the array lie that was checked last, and how long they are.
+    /// The addresses and lengths of the parts of the array checked last.
     extents: Vec<Extent>,
-    /// The nulls among these rows, of each array whose rows go with the column's.
+    /// The nulls among these rows, for each array whose rows match the column's.
     nulls: Vec<usize>,
 }
 
-/// A buffer by its address, or the rows of an array: what may only become longer.
+/// A buffer by its address, or the rows of an array: it may only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     start: usize,
@@ -208,10 +206,9 @@ struct Extent {
 }
 
 impl CheckedUpTo {
-    /// The array, values checked; all of it where it does not go on where the one before ended.
+    /// The array, with checked values; checks all of it if it does not extend the previous one.
     ///
-    /// That the rows which were checked are what they were is the contract of [`open`](crate::open()): what was committed
-    /// never changes.
+    /// The contract of [`open`](crate::open()) guarantees that checked rows are unchanged: committed rows never change.
     pub(crate) fn checked(&self, array: Unchecked, known: &[&ArrayData]) -> Result<ArrayData> {
         check_structure(&array)?;
         let mut extents = Vec::new();
@@ -247,8 +244,8 @@ fn add_extents(array: &Unchecked, into: &mut Vec<Extent>) {
     array.child_data().iter().for_each(|child| add_extents(child, into));
 }
 
-/// Counts the nulls from row `from` on, and adds those that are known of the rows before: of the array, and of its
-/// children whose rows go with its own. The other children are checked as a whole.
+/// Counts the nulls from row `from` on, and adds the known ones of earlier rows, for the array and the children whose
+/// rows match its own. The other children are checked as a whole.
 fn count_nulls(
     array: &Unchecked,
     from: usize,

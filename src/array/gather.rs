@@ -1,7 +1,7 @@
-//! Rows of several arrays of one type put side by side, in any order.
+//! Gathers rows of several arrays of one type, in any order.
 //!
-//! Every place is looked up once and bounded, so that columns whose values have not been checked yet can be gathered
-//! from: ten thousand rows of a large file cost ten thousand rows. What comes out is to be checked instead.
+//! Every offset is loaded once and bounded, so that unchecked columns can be gathered from: ten thousand rows of a
+//! large file cost ten thousand rows. The result is to be checked instead.
 
 use std::cell::Cell;
 
@@ -23,7 +23,7 @@ type Inside = (Vec<Buffer>, Vec<Unchecked>);
 /// The rows `picks` of the arrays `from`, all of type `data_type`.
 ///
 /// # Errors
-/// `Unsupported` where they are too many for the offsets or keys of the type; of fewer rows there is no such error.
+/// `Unsupported` if they are too many for the offsets or keys of the type; fewer rows never raise it.
 pub(crate) fn gather(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) -> Result<Unchecked> {
     use DataType::*;
     let validity = if layout(data_type).has_validity() { validity(from, picks) } else { None };
@@ -51,7 +51,7 @@ pub(crate) fn gather(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) 
 }
 
 fn validity(from: &[&Unchecked], picks: &[Pick]) -> Option<(Buffer, usize)> {
-    // However many are declared: that is not checked either.
+    // Whatever count is declared: that is not checked either.
     let nulls: Vec<_> = from.iter().map(|array| array.nulls()).collect();
     if nulls.iter().all(Option::is_none) {
         return None;
@@ -93,7 +93,7 @@ pub(crate) fn fixed_of<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> R
     picked::<N>(&from.iter().map(fixed_values).collect::<Vec<_>>(), picks)
 }
 
-/// Values of `width` bytes, of bytes that begin with the first row.
+/// Values of `width` bytes, from bytes that begin at the first row.
 pub(crate) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
     fn of<const N: usize>(from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
         picked::<N>(&from.iter().map(|bytes| bytes.as_chunks().0).collect::<Vec<_>>(), picks)
@@ -131,7 +131,7 @@ fn picked<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick]) -> Result<Buff
     })
 }
 
-/// Copies a value, or notes that there is none.
+/// Copies a value, or records that there is none.
 #[inline(always)]
 fn copy<const N: usize>(out: &mut [u8; N], value: Option<&[u8; N]>, is_missing: &Cell<bool>) {
     match value {
@@ -140,7 +140,7 @@ fn copy<const N: usize>(out: &mut [u8; N], value: Option<&[u8; N]>, is_missing: 
     }
 }
 
-/// Apart, so that it costs the loop nothing.
+/// A separate function, so that the loop stays fast.
 #[cold]
 #[inline(never)]
 fn note(is_missing: &Cell<bool>) {
@@ -174,7 +174,7 @@ fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buff
         end += text(pick)?.len();
         offsets.push(end)?;
     }
-    // Bytes that change meanwhile may have another length now.
+    // If the bytes changed meanwhile, their length may differ.
     let changed = || Error::new(ErrorKind::FileChanged, "the text has changed while it was read");
     let data = filled(end, |mut out| {
         for pick in picks {

@@ -1,4 +1,4 @@
-//! Dictionary-encoded rows of several arrays: their keys, and one dictionary merged of theirs.
+//! Dictionary-encoded rows of several arrays: their keys, and one merged dictionary.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -12,8 +12,8 @@ use super::access::{Keys, Texts};
 use super::gather::{Pick, fixed_of, gather, too_many};
 use crate::error::{Error, Result};
 
-/// Keys of type `index` of the rows, and the dictionary of `values` that they are of: that of the arrays where they share
-/// one, else what the rows have, each value once.
+/// The rows' keys, of type `index`, and their dictionary of `values`: the arrays' own if they share one, else the rows'
+/// distinct values.
 pub(crate) fn keys(
     index: &DataType,
     values: &DataType,
@@ -37,7 +37,7 @@ pub(crate) fn keys(
     }
 }
 
-/// The values that the keys of `array` stand for.
+/// The dictionary of `array`.
 pub(crate) fn dictionary_of(array: &Unchecked) -> Result<&Unchecked> {
     array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))
 }
@@ -65,7 +65,7 @@ fn merged(
         keys.extend_from_slice(&place.to_le_bytes()[..width]);
     }
     if merger.origins.is_empty() && !picks.is_empty() {
-        // Null rows have a key as well, which stands for something.
+        // Null rows have a key as well, which is valid.
         return Ok((
             Buffer::from_vec(keys),
             dictionaries
@@ -77,7 +77,7 @@ fn merged(
     Ok((Buffer::from_vec(keys), gather(values, dictionaries, &merger.origins)?))
 }
 
-/// The number of keys that the narrowest dictionary in a type has.
+/// The number of keys of the narrowest dictionary in a type.
 pub(crate) fn narrowest(data_type: &DataType) -> usize {
     use DataType::*;
     match data_type {
@@ -95,7 +95,7 @@ fn most_keys(index: &DataType) -> usize {
     if bits >= 63 { usize::MAX } else { 1 << bits }
 }
 
-/// Whether dictionaries have no more than `most` different values together.
+/// Whether dictionaries have at most `most` distinct values together.
 pub(crate) fn has_at_most(dictionaries: &[&Unchecked], most: usize) -> Result<bool> {
     let mut merger = Merger::new(dictionaries);
     for (number, dictionary) in dictionaries.iter().enumerate() {
@@ -112,15 +112,15 @@ pub(crate) fn has_at_most(dictionaries: &[&Unchecked], most: usize) -> Result<bo
     Ok(true)
 }
 
-/// Values of several dictionaries, each once.
+/// The distinct values of several dictionaries.
 struct Merger<'a> {
     dictionaries: &'a [&'a Unchecked],
     texts: Vec<Option<Texts<'a>>>,
-    /// The first of the dictionaries that is the same as each.
+    /// For each dictionary, the first identical one.
     same_as: Vec<u32>,
-    /// The place of each value that was met; `usize::MAX` for the others. By dictionary, made when it is needed.
+    /// The index of each value met so far; `usize::MAX` for others. By dictionary, built on demand.
     places: Vec<Vec<usize>>,
-    /// Where the values in their order are from.
+    /// The origin of each value, in order.
     origins: Vec<Pick>,
     by_bytes: HashTable<usize>,
     hasher: DefaultHashBuilder,
@@ -148,7 +148,7 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Where the value with key `key` of dictionary `number` is among all.
+    /// The merged index of key `key` of dictionary `number`.
     fn place(&mut self, number: u32, key: Option<usize>) -> Result<usize> {
         let number = self.same_as[number as usize];
         let len = self.dictionaries[number as usize].len();

@@ -1,9 +1,9 @@
-//! Arrays: bytes with an owner, one value of them, and what is checked about all values once.
+//! Arrays: bytes with an owner, single values, and the check of all values.
 //!
-//! In reading order: `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays whose values may be anything), `value`
-//! (one cell, every load bounded), `cells` (one as the bytes that its column stores), `validate` (what is checked),
-//! `checked` (the way from an unchecked array to one that is trusted), `access` (an array's values by their row), `gather`
-//! (rows of several arrays as one), `merge` (of their dictionaries one). Uses `map`, `types` and `error`.
+//! In reading order: `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays whose values may be anything),
+//! `value` (one cell, every load bounded), `cells` (a value as the bytes its column stores), `validate` (the checks),
+//! `checked` (from unchecked to trusted arrays), `access` (an array's values by row), `gather` (rows of several arrays
+//! as one), `merge` (one dictionary of several). Uses `map`, `types` and `error`.
 
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod access;

@@ -1,10 +1,9 @@
 //! [`Unchecked`]: an array whose values may be anything.
 //!
-//! What comes out of a file is an array as soon as its buffers have been found. What stands in them (offsets, keys, text,
-//! counts of nulls) was written by somebody else, and code that trusts it reads outside of its memory: all of arrow-rs, and
-//! whoever gets the array by the C data interface. An [`ArrayData`] is trusted, so what nobody has checked is no
-//! `ArrayData`, but this. Its bytes can be looked at, each load bounded (`value`), and `checked` makes an `ArrayData` of
-//! it: there is no other way from one to the other without `unsafe`.
+//! An array from a file exists as soon as its buffers are found. Their content (offsets, keys, text, null counts) is
+//! foreign, and code that trusts it, such as arrow-rs and consumers of the C data interface, would read out of bounds.
+//! As an [`ArrayData`] is trusted, unchecked arrays have this type instead. Its bytes can be read, each load bounded
+//! (`value`), and `checked` turns it into an `ArrayData`: the only conversion without `unsafe`.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -21,25 +20,25 @@ use crate::types::layout;
 #[repr(transparent)]
 pub(crate) struct Unchecked(ArrayData);
 
-/// Which rows of an array are null, as its bitmap says.
+/// The null rows of an array, by its bitmap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Validity<'a>(&'a NullBuffer);
 
-/// The count of nulls of a bitmap that is kept although none are declared: arrow-rs drops one with a count of 0. No array
-/// that is trusted has one.
+/// The null count of a bitmap that is kept although no nulls are declared: arrow-rs drops bitmaps with a count of 0.
+/// Trusted arrays never have it.
 const IDLE: usize = usize::MAX;
 
 impl Unchecked {
-    /// An array that is checked, as one that may be anything.
+    /// A checked array as an unchecked one.
     #[inline]
     pub(crate) fn of(array: &ArrayData) -> &Unchecked {
-        // SAFETY: the type is transparent, so both references are to the same thing; it is borrowed for as long.
+        // SAFETY: the type is transparent, so both references are to the same value, borrowed for the same lifetime.
         unsafe { &*std::ptr::from_ref(array).cast::<Unchecked>() }
     }
 
     fn of_all(arrays: &[ArrayData]) -> &[Unchecked] {
         let start = arrays.as_ptr().cast::<Unchecked>();
-        // SAFETY: the type is transparent, so both slices have the same elements; they are borrowed for as long.
+        // SAFETY: the type is transparent, so both slices have the same elements, borrowed for the same lifetime.
         unsafe { std::slice::from_raw_parts(start, arrays.len()) }
     }
 
@@ -82,23 +81,23 @@ impl Unchecked {
         self.0.nulls().map(Validity)
     }
 
-    /// Whether row `row` is null; true of none past the end.
+    /// Whether row `row` is null; false past the end.
     #[inline]
     pub(crate) fn is_null(&self, row: usize) -> bool {
         self.nulls().is_some_and(|nulls| row < nulls.len() && nulls.is_null(row))
     }
 
-    /// Rows `start .. start + len`, which are inside, sharing the buffers; see [`slice`](buffer::slice).
+    /// Rows `start .. start + len`, which must be in bounds, sharing the buffers; see [`slice`](buffer::slice).
     pub(crate) fn slice(&self, start: usize, len: usize) -> Unchecked {
         Unchecked(buffer::slice(&self.0, start, len))
     }
 
-    /// Whether there are bitmaps in it although no rows are said to be null.
+    /// Whether the array or a child has a bitmap although its null count is 0.
     pub(super) fn has_idle_bitmaps(&self) -> bool {
         self.nulls().is_some_and(Validity::is_idle) || self.child_data().iter().any(Unchecked::has_idle_bitmaps)
     }
 
-    /// The array without bitmaps of which no rows are said to be null.
+    /// The array without bitmaps whose null count is 0.
     pub(super) fn without_idle_bitmaps(self) -> Unchecked {
         if !self.has_idle_bitmaps() {
             return self;
@@ -111,7 +110,7 @@ impl Unchecked {
         Unchecked(unsafe { builder.build_unchecked() })
     }
 
-    /// Whether the other array is the same rows of the same memory, of the same type.
+    /// Whether the other array has the same type and the same rows of the same memory.
     pub(crate) fn is_same(&self, other: &Unchecked) -> bool {
         let nulls = |array: &Unchecked| array.0.nulls().map(|n| (n.buffer().as_ptr(), n.offset(), n.null_count()));
         let is_same_buffer = |(a, b): (&Buffer, &Buffer)| a.as_ptr() == b.as_ptr() && a.len() == b.len();
@@ -126,11 +125,11 @@ impl Unchecked {
                 && self.child_data().iter().zip(other.child_data()).all(|(a, b)| a.is_same(b))
     }
 
-    /// The array as one that is trusted.
+    /// The array as a trusted one.
     ///
     /// # Safety
-    /// Its values are those of an array of its type, counts of nulls among them: what `checked` would find. That is so where
-    /// all of its buffers were written by code that makes such arrays of others which were checked.
+    /// Its values, including null counts, must be valid for its type, so that `checked` would succeed. That holds if
+    /// all of its buffers were written by code that builds such arrays from checked ones.
     pub(crate) unsafe fn assume_checked(self) -> ArrayData {
         debug_assert!(!self.has_idle_bitmaps(), "bitmaps without a count");
         self.0
@@ -183,40 +182,40 @@ impl<'a> Validity<'a> {
         self.0.is_valid(row)
     }
 
-    /// How many rows are said to be null.
+    /// The declared number of nulls.
     pub(crate) fn declared(self) -> usize {
         if self.is_idle() { 0 } else { self.0.null_count() }
     }
 
-    /// Whether there is a bitmap although no row is said to be null.
+    /// Whether there is a bitmap although the null count is 0.
     pub(super) fn is_idle(self) -> bool {
         self.0.null_count() == IDLE
     }
 
-    /// A bit for each row, set where it is not null.
+    /// A bit per row, set if it is not null.
     pub(crate) fn bits(self) -> &'a BooleanBuffer {
         self.0.inner()
     }
 }
 
-/// The parts of an array, before they are put together.
+/// The parts from which an array is built.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub data_type: DataType,
     pub len: usize,
-    /// Validity bitmap, with a bit for each row, and null count; a bitmap with a count of 0 is looked at all the same.
+    /// Validity bitmap, with a bit per row, and null count; a bitmap with a count of 0 is used nevertheless.
     pub validity: Option<(Buffer, usize)>,
     pub buffers: Vec<Buffer>,
     pub children: Vec<Unchecked>,
 }
 
 impl Parts {
-    /// Puts the array together. Nothing is looked at but the length of the bitmap.
+    /// Builds the array. Checks only the length of the bitmap.
     pub(crate) fn assemble(self) -> Unchecked {
         let nulls = self.validity.map(|(bits, count)| {
             let bits = BooleanBuffer::new(bits, 0, self.len);
             let count = if count == 0 { IDLE } else { count };
-            // SAFETY: a wrong count is a value like others that nobody has checked: `checked` compares it with the bitmap.
+            // SAFETY: the count is unchecked, like other values: `checked` compares it with the bitmap.
             unsafe { NullBuffer::new_unchecked(bits, count) }
         });
         let children = self.children.into_iter().map(|child| child.0).collect();
@@ -226,7 +225,7 @@ impl Parts {
     }
 }
 
-/// The bytes that rows `rows` of `array` take in its buffers and its children's, dictionaries apart.
+/// The bytes of rows `rows` of `array` in its buffers and its children's, without dictionaries.
 pub(crate) fn bytes_of(array: &Unchecked, rows: Range<usize>) -> u64 {
     let count = rows.len();
     let validity = if array.nulls().is_some_and(|nulls| nulls.declared() > 0) { count.div_ceil(8) } else { 0 };
@@ -261,7 +260,7 @@ fn nested_bytes(array: &Unchecked, rows: Range<usize>) -> u64 {
     }
 }
 
-/// What offsets number `start` and `end` of `array` enclose; nothing where they make no sense.
+/// The range between offsets number `start` and `end` of `array`; empty if they are invalid.
 fn span<const N: usize>(array: &Unchecked, start: usize, end: usize) -> Range<usize> {
     let offset = |row: usize| {
         let bytes = array.buffers().first()?.get((array.offset() + row) * N..)?.first_chunk::<N>()?;

@@ -1,8 +1,8 @@
-//! Value checks: what the numbers in the buffers must be so that code which trusts them is safe with them.
+//! Value checks: what must hold for the content of buffers so that code can trust it.
 //!
-//! Structure (lengths of buffers) is checked by `checked`, which makes arrays that are trusted of those that pass. Values of
-//! fixed width need no check at all, which is why a sum over a mapped column touches that column's bytes once. Strictness
-//! about meaning (digits of a decimal, whole days of a date64) is another matter and not looked at here.
+//! `checked` checks the structure (lengths of buffers), and turns arrays that pass both into trusted ones. Fixed-width
+//! values need no check, so a sum over a mapped column touches its bytes once. Logical checks (digits of a decimal,
+//! whole days of a date64) are not made here.
 
 use arrow_schema::{DataType, UnionMode};
 
@@ -10,7 +10,7 @@ use super::unchecked::{Unchecked, Validity};
 use super::value::{Value, key, slot, value};
 use crate::error::{Error, Result};
 
-/// Checks all values of `array` but those of its dictionaries, which are checked where they are kept.
+/// Checks all values of `array` except those of its dictionaries, which their cache checks.
 pub(crate) fn check(array: &Unchecked) -> Result<()> {
     use DataType::*;
     check_null_count(array)?;
@@ -30,7 +30,7 @@ pub(crate) fn check(array: &Unchecked) -> Result<()> {
     array.child_data().iter().try_for_each(check)
 }
 
-/// Whether a type has values to check at all, so that nothing is visited for a column of numbers.
+/// Whether a type has values to check; columns of numbers are skipped.
 pub(crate) fn is_trivial(data_type: &DataType) -> bool {
     data_type.is_primitive() || matches!(data_type, DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(_))
 }
@@ -46,7 +46,7 @@ fn check_null_count(array: &Unchecked) -> Result<()> {
     check_declared(nulls, nulls.len() - nulls.bits().count_set_bits())
 }
 
-/// Whether as many nulls are declared as the bitmap has.
+/// Whether the declared number of nulls is that of the bitmap.
 pub(super) fn check_declared(nulls: Validity<'_>, real: usize) -> Result<()> {
     let declared = nulls.declared();
     match declared == real {
@@ -55,7 +55,7 @@ pub(super) fn check_declared(nulls: Validity<'_>, real: usize) -> Result<()> {
     }
 }
 
-/// Offsets of an array from its first row on, wherever they are aligned.
+/// Offsets of an array from its first row on, whatever their alignment.
 struct Offsets<'a> {
     bytes: &'a [u8],
     wide: bool,
@@ -88,7 +88,7 @@ impl Offsets<'_> {
         }
     }
 
-    /// Whether no offset is smaller than the one before it; a plain loop that the compiler turns into vector code.
+    /// Whether no offset is smaller than the previous one; a plain loop that the compiler vectorises.
     fn are_sorted(&self) -> bool {
         fn sorted<const N: usize, T: PartialOrd>(bytes: &[u8], number: impl Fn([u8; N]) -> T) -> bool {
             let (numbers, _) = bytes.as_chunks::<N>();
@@ -117,7 +117,7 @@ fn check_offsets(offsets: &Offsets<'_>, end: usize) -> Result<()> {
     Err(Error::invalid(format!("row {row}: offsets {from} to {to} are not in order inside 0 to {end}")))
 }
 
-/// All text at once, then that no string begins inside a character.
+/// Checks all text at once, then that no string begins inside a character.
 fn check_strings(array: &Unchecked, offsets: &Offsets<'_>) -> Result<()> {
     let data = array.buffers().get(1).map_or(&[][..], |b| b.as_slice());
     check_offsets(offsets, data.len())?;
@@ -134,16 +134,16 @@ fn check_strings(array: &Unchecked, offsets: &Offsets<'_>) -> Result<()> {
     let whole = text.is_some_and(|text| {
         (0..offsets.count).all(|i| bound(i).checked_sub(first).is_some_and(|at| text.is_char_boundary(at)))
     });
-    // The slow way names the row.
+    // The slow path finds the row.
     if whole { Ok(()) } else { check_each(array) }
 }
 
-/// Reads every slot, which checks it. Those of null rows too: code that trusts an array may look at them.
+/// Reads and thereby checks every slot, even of null rows: code that trusts an array may read those.
 fn check_each(array: &Unchecked) -> Result<()> {
     (0..array.len()).try_for_each(|row| slot(array, row).map(drop).map_err(|e| e.context(format_args!("row {row}"))))
 }
 
-/// Reads every value, and looks whether its view says the same: kernels compare views before they look at values.
+/// Reads every value, and compares it with its view's prefix: kernels compare views before values.
 fn check_views(array: &Unchecked) -> Result<()> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<16>().0;
     for row in 0..array.len() {
@@ -170,14 +170,14 @@ fn check_keys(array: &Unchecked) -> Result<()> {
     let keys = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let keys = keys.get(array.offset() * width..(array.offset() + array.len()) * width);
     let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?;
-    // Negative keys are huge unsigned ones, so one maximum finds both mistakes.
+    // Negative keys are huge unsigned ones, so one maximum finds both errors.
     let most = match width {
         1 => keys.iter().copied().max().map(u64::from),
         2 => keys.as_chunks().0.iter().map(|&raw| u16::from_le_bytes(raw)).max().map(u64::from),
         4 => keys.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw)).max().map(u64::from),
         _ => keys.as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).max(),
     };
-    // The most that a key of this type can be.
+    // The largest key of this type.
     let limit = u64::MAX >> (64 - 8 * width.clamp(1, 8)) >> u32::from(index.is_signed_integer());
     let values = child_len(array) as u64;
     if most.is_none_or(|most| most < values && most <= limit) {
@@ -193,7 +193,7 @@ fn check_keys(array: &Unchecked) -> Result<()> {
 
 fn check_run_ends(array: &Unchecked) -> Result<()> {
     let Some(run_ends) = array.child_data().first() else { return Ok(()) };
-    // Of no rows arrow-rs writes one run that ends at 0, which nobody looks into.
+    // For no rows arrow-rs writes one run that ends at 0, which is never read.
     if array.offset() + array.len() == 0 {
         return Ok(());
     }

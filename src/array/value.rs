@@ -1,6 +1,6 @@
 //! One cell of an array. Every offset, key, view and run end is loaded once and bounded before it is used, so a cell
-//! can be read without a prior check of the whole column, and bytes that change underneath give an error or a wrong
-//! value, never an access outside of the buffers.
+//! can be read without a prior check of the whole column, and changing bytes yield an error or a wrong value, never an
+//! access outside the buffers.
 
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
@@ -9,7 +9,7 @@ use super::unchecked::Unchecked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::guard;
 
-/// A value of a cell, borrowed from the dataset where it is larger than a word.
+/// A value of a cell, borrowed from the dataset if larger than a word.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value<'a> {
@@ -31,7 +31,7 @@ pub enum Value<'a> {
     Decimal {
         /// The unscaled number.
         digits: i256,
-        /// The number of digits behind the point.
+        /// The number of digits after the decimal point.
         scale: i8,
     },
     /// Text.
@@ -44,11 +44,11 @@ pub enum Value<'a> {
     Date(i64),
     /// Time since midnight.
     Time(i64, TimeUnit),
-    /// Time since 1970-01-01 00:00:00, of UTC where there is a time zone.
+    /// Time since 1970-01-01 00:00:00, in UTC if there is a time zone.
     Timestamp(i64, TimeUnit, Option<&'a str>),
     /// A length of time.
     Duration(i64, TimeUnit),
-    /// Calendar months, days and nanoseconds, and which of them the type has.
+    /// Calendar months, days and nanoseconds, with the unit of the type.
     Interval {
         /// Months.
         months: i32,
@@ -65,7 +65,7 @@ pub enum Value<'a> {
     Map(Items<'a>),
     /// A struct.
     Struct(Members<'a>),
-    /// A union's value, and the name of the member it is of.
+    /// A union's value, and the name of its member.
     Union(&'a FieldRef, Box<Value<'a>>),
 }
 
@@ -121,7 +121,7 @@ impl<'a> Items<'a> {
         guard(|| field_value(self.field, self.values, self.start + item))
     }
 
-    /// Where the items lie among the values of their array.
+    /// The range of the items in the values of their array.
     pub(crate) fn range(&self) -> std::ops::Range<usize> {
         self.start..self.start + self.len
     }
@@ -184,13 +184,13 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The value of row `row` of a field: extension types as what they are.
+/// The value of row `row` of a field, with extension types decoded.
 pub(crate) fn field_value<'a>(field: &Field, array: &'a Unchecked, row: usize) -> Result<Value<'a>> {
     let stored = cell(array, row)?;
     Ok(match (field.extension_type_name(), stored) {
         (Some("arrow.uuid"), Value::Bytes(bytes)) => bytes.try_into().map_or(Value::Bytes(bytes), Value::Uuid),
         (Some("arrow.bool8"), Value::Int(byte)) => Value::Bool(byte != 0),
-        // JSON is text and a tensor a list already; what is not known stays as it is stored.
+        // JSON is text and a tensor a list already; unknown extensions keep their storage type.
         (_, stored) => stored,
     })
 }
@@ -212,7 +212,7 @@ fn cell(array: &Unchecked, row: usize) -> Result<Value<'_>> {
     slot(array, row)
 }
 
-/// What stands at row `row`, null or not.
+/// The value at row `row`, null or not.
 pub(crate) fn slot(array: &Unchecked, row: usize) -> Result<Value<'_>> {
     use DataType::*;
     let at = array.offset() + row;
@@ -253,7 +253,7 @@ pub(crate) fn slot(array: &Unchecked, row: usize) -> Result<Value<'_>> {
     })
 }
 
-/// Element `at` of buffer `buffer`, wherever it is aligned.
+/// Element `at` of buffer `buffer`, whatever its alignment.
 #[inline]
 fn load<const N: usize>(array: &Unchecked, buffer: usize, at: usize) -> Result<[u8; N]> {
     let bytes = array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice());
@@ -427,7 +427,7 @@ fn bounded_key(array: &Unchecked, at: usize) -> Result<usize> {
     row.ok_or_else(|| Error::invalid(format!("key {key} of a dictionary of {len} values")))
 }
 
-/// The run that row `at` lies in: the first whose end is greater.
+/// The run that contains row `at`: the first whose end is greater.
 pub(crate) fn run_of(run_ends: &Unchecked, at: usize) -> Result<usize> {
     let end = |run: usize| match cell(run_ends, run) {
         Ok(Value::Int(end)) => usize::try_from(end).ok(),
