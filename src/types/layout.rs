@@ -1,6 +1,6 @@
-//! Which buffers a type has, in which order and how long: the one table that the decoder, the checker, the writer and
-//! the printer all consult (Arrow Columnar Format, *Physical Memory Layout* and *Buffer Listing for Each Layout*). And
-//! the types' names.
+//! The buffers of each type, their order and lengths: the one table used by the decoder, the checker, the writer and
+//! the printer (Arrow Columnar Format, *Physical Memory Layout* and *Buffer Listing for Each Layout*). Also the types'
+//! names.
 
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
@@ -15,7 +15,7 @@ pub enum Role {
     Values {
         /// Bytes per row.
         width: usize,
-        /// Bytes of each number in a row, for byte order: an interval of 16 bytes holds numbers of 4 and 8.
+        /// Bytes of each number in a row, for byte swapping: an interval of 16 bytes holds numbers of 4 and 8.
         word: usize,
     },
     /// Rows + 1 offsets of `width` bytes into the child or the data.
@@ -42,7 +42,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role's name as the format's specification calls it.
+    /// The role's name in the format's specification.
     pub fn name(self) -> &'static str {
         match self {
             Role::Validity => "validity",
@@ -60,9 +60,9 @@ impl Role {
         !matches!(self, Role::Validity | Role::Bits | Role::Data | Role::TypeIds | Role::Values { word: 1, .. })
     }
 
-    /// The fewest bytes that a buffer of this role needs for `rows` rows, or `None` past `usize`.
+    /// The minimum bytes of a buffer of this role for `rows` rows; `None` if they exceed `usize`.
     ///
-    /// Zero rows need no bytes, not even the one offset: "legacy" writers leave the buffer empty (Columnar Format,
+    /// Zero rows need no bytes, not even one offset: "legacy" writers leave the buffer empty (Columnar Format,
     /// *Variable-size Binary Layout*).
     pub fn bytes_for(self, rows: usize) -> Option<usize> {
         match self {
@@ -77,7 +77,7 @@ impl Role {
     }
 }
 
-/// The buffers of one type, children apart.
+/// The buffers of one type, without its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     roles: [Option<Role>; 3],
@@ -86,12 +86,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The buffers in the order of the format, validity first where the type has it.
+    /// The buffers in the order of the format, validity first if the type has it.
     pub fn roles(&self) -> impl Iterator<Item = Role> + '_ {
         self.roles.iter().flatten().copied()
     }
 
-    /// The buffers behind validity, in the order in which arrow-rs holds them as well.
+    /// The buffers after validity, in the order of the format and of arrow-rs.
     pub fn value_roles(&self) -> impl Iterator<Item = Role> + '_ {
         self.roles().filter(|&role| role != Role::Validity)
     }
@@ -101,7 +101,7 @@ impl Layout {
         self.roles[0] == Some(Role::Validity)
     }
 
-    /// The bytes per row, where there is nothing to the type but those and a validity bitmap.
+    /// The bytes per row, if the type has only those and a validity bitmap.
     pub(crate) fn plain_width(&self) -> Option<usize> {
         let mut roles = self.value_roles();
         match (roles.next(), roles.next()) {
@@ -126,7 +126,7 @@ pub fn layout(data_type: &DataType) -> Layout {
         Decimal256(..) => fixed(32),
         Interval(IntervalUnit::YearMonth) => fixed(4),
         Interval(IntervalUnit::DayTime) => with_validity([Some(Role::Values { width: 8, word: 4 }), None]),
-        // Two i32 and one i64; the decoder knows this one by its word of 0.
+        // Two i32 and one i64; the decoder recognises this one by its word of 0.
         Interval(IntervalUnit::MonthDayNano) => with_validity([Some(Role::Values { width: 16, word: 0 }), None]),
         FixedSizeBinary(width) => {
             with_validity([Some(Role::Values { width: usize::try_from(*width).unwrap_or(0), word: 1 }), None])
@@ -146,7 +146,7 @@ pub fn layout(data_type: &DataType) -> Layout {
     }
 }
 
-/// The child fields of a type, in the order of the format; a dictionary has none, its values travel apart.
+/// The child fields of a type, in the order of the format; a dictionary has none, as its values are sent separately.
 pub fn children(data_type: &DataType) -> Vec<&FieldRef> {
     use DataType::*;
     match data_type {
@@ -200,7 +200,7 @@ pub fn type_name(data_type: &DataType) -> String {
     }
 }
 
-/// The name of a field's type: `extension<arrow.uuid>` where it has one of its own, else that of what is stored.
+/// The name of a field's type: `extension<arrow.uuid>` for an extension type, else that of the storage type.
 pub fn field_type_name(field: &Field) -> String {
     match field.extension_type_name() {
         Some(name) => format!("extension<{name}>"),
@@ -217,7 +217,7 @@ pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
     }
 }
 
-/// How many of a unit are a second.
+/// The number of units in a second.
 pub(crate) fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,

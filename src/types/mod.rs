@@ -1,4 +1,4 @@
-//! Types: which buffers each has (`layout`), and types out of text (`parse`). Uses `error` only.
+//! Types: the buffers of each (`layout`), and types from text (`parse`). Uses `error` only.
 
 pub mod layout;
 mod parse;

@@ -1,4 +1,4 @@
-//! Types and schemas out of text: the inverse of [`type_name`](crate::type_name).
+//! Types and schemas from text: the inverse of [`type_name`](crate::type_name).
 //!
 //! ```text
 //! schema:  field { "," | line break  field }
@@ -12,13 +12,13 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, Time
 
 use crate::error::{Error, Result};
 
-/// How deep types may be nested.
+/// The maximum nesting depth of types.
 const DEEPEST: usize = 64;
 
 /// The type that `text` names, as [`type_name`](crate::type_name) writes it: `timestamp[ms, UTC]`, `list<int32>`,
-/// `struct<x: float32, y: float32>`. What is inside of another type holds nulls unless `not null` stands behind it.
+/// `struct<x: float32, y: float32>`. Types inside another are nullable unless followed by `not null`.
 ///
-/// People's and other libraries' names are understood as well: `int` and `float` (of 64 bits), `double`, `str`,
+/// Common names and those of other libraries are accepted as well: `int` and `float` (of 64 bits), `double`, `str`,
 /// `string`, `bytes`, `boolean`, `date`, `time`, `timestamp` or `datetime` (in microseconds), `decimal(10, 2)`,
 /// `category` (`dictionary<int32, utf8>`).
 ///
@@ -34,7 +34,7 @@ const DEEPEST: usize = 64;
 /// ```
 ///
 /// # Errors
-/// `InvalidArgument`, saying what was expected where.
+/// `InvalidArgument`, with what was expected at which character.
 pub fn parse_type(text: &str) -> Result<DataType> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let data_type = parser.data_type()?;
@@ -45,8 +45,8 @@ pub fn parse_type(text: &str) -> Result<DataType> {
     }
 }
 
-/// The schema that `text` describes: a field for each comma or line, which holds nulls unless `not null` stands behind
-/// its type. Names may be quoted. Types are those of [`parse_type`].
+/// The schema that `text` describes: fields separated by commas or line breaks, nullable unless their type is followed
+/// by `not null`. Names may be quoted. Types are those of [`parse_type`].
 ///
 /// ```
 /// let schema = arrowwood::parse_schema("ts: timestamp[us] not null, symbol: category, \"the price\": float")?;
@@ -56,7 +56,7 @@ pub fn parse_type(text: &str) -> Result<DataType> {
 /// ```
 ///
 /// # Errors
-/// `InvalidArgument`, saying what was expected where, or which name comes twice.
+/// `InvalidArgument`, with what was expected at which character, or the duplicate name.
 pub fn parse_schema(text: &str) -> Result<Schema> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let mut fields: Vec<FieldRef> = Vec::new();
@@ -77,7 +77,7 @@ pub fn parse_schema(text: &str) -> Result<Schema> {
     }
 }
 
-/// A text, and how much of it was understood.
+/// A text, and how much of it has been parsed.
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -93,13 +93,13 @@ impl<'a> Parser<'a> {
         self.at = self.text.len() - self.rest().trim_start_matches(skipped).len();
     }
 
-    /// Skips space; line breaks too where they don't end a field.
+    /// Skips spaces, and line breaks that don't end a field.
     fn space(&mut self) {
         let inside = self.depth > 0;
         self.skip(|c| c.is_whitespace() && (inside || c != '\n' && c != '\r'));
     }
 
-    /// Goes on behind `token` if that comes next.
+    /// Consumes `token` if that comes next.
     fn eat(&mut self, token: &str) -> bool {
         let start = self.at;
         self.space();
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name in quotes, which stand twice inside of it.
+    /// A quoted name; quotes inside it are doubled.
     fn quoted(&mut self, quote: char) -> Result<String> {
         let mut name = String::new();
         loop {
@@ -186,7 +186,7 @@ impl<'a> Parser<'a> {
         self.typed(&name)
     }
 
-    /// A type, and whether it holds nulls.
+    /// A type, and whether it is nullable.
     fn typed(&mut self, name: &str) -> Result<FieldRef> {
         let data_type = self.data_type()?;
         let start = self.at;
@@ -227,7 +227,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The type called `name`, behind which its parameters follow; `None` where there is none.
+    /// The type called `name`, with the parameters that follow; `None` if there is none.
     fn with_parameters(&mut self, name: &str) -> Option<Result<DataType>> {
         use DataType::*;
         Some(match name {
@@ -259,7 +259,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The unit in brackets, or `default` where there are none.
+    /// The unit in brackets, or `default` if there are none.
     fn unit(&mut self, default: TimeUnit, allowed: &[&str]) -> Result<TimeUnit> {
         if !self.eat("[") {
             return Ok(default);
@@ -284,7 +284,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Dates, which pyarrow prints as `date32[day]`.
+    /// Dates; pyarrow prints them as `date32[day]`.
     fn unit_in_brackets(&mut self, unit: &str, data_type: DataType) -> Result<DataType> {
         if self.eat("[") {
             self.want(unit, unit)?;
@@ -418,7 +418,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The beginning of a text, on one line.
+/// The beginning of a text, as one line.
 fn short(text: &str) -> String {
     let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     if text.chars().count() > 80 { line.take(79).chain(['…']).collect() } else { line.collect() }
@@ -428,7 +428,7 @@ fn text_dictionary() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// The type of a name that needs no more.
+/// The type of a name without parameters.
 fn plain(name: &str) -> Option<DataType> {
     use DataType::*;
     Some(match name {
