@@ -1,5 +1,5 @@
-//! A column cut into blocks of 65,536 rows, the last one shorter, wherever batches begin and end. A block is what one
-//! thread works on at a time; it is found from its number, as rows may be more than there is memory to list them.
+//! A column split into blocks of 65,536 rows, the last one shorter, independent of batches. A block is one thread's
+//! unit of work; it is found by its number, as a list of blocks might exceed memory.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -13,30 +13,30 @@ use crate::dataset::{Column, Plain};
 use crate::error::Result;
 use crate::parallel;
 
-/// Batches from which on making arrays of them would show.
+/// The number of batches from which the cost of making arrays shows.
 const MANY: usize = 64;
 
 /// A column's rows in blocks.
 #[derive(Debug)]
 pub(super) struct Blocks<'a, C = &'a ArrayData> {
-    /// One for each batch that has rows.
+    /// One per batch with rows.
     chunks: Vec<Piece<'a, C>>,
     rows: u64,
     bytes_per_row: usize,
 }
 
-/// Rows of one array, values checked.
+/// Rows of one array, with checked values.
 #[derive(Clone, Debug)]
 pub(super) struct Piece<'a, C = &'a ArrayData> {
     pub array: C,
     pub rows: Range<usize>,
-    /// Where they begin among the column's rows.
+    /// The first one's row in the column.
     pub first: u64,
-    /// `C` alone would not say how long its values live.
+    /// `C` alone does not determine the lifetime of its values.
     life: PhantomData<&'a ()>,
 }
 
-/// Values of fixed width, and which of them are null.
+/// Fixed-width values, and which of them are null.
 pub(super) trait Cells<'a>: Copy + Send + Sync {
     /// The bytes from the first row on.
     fn bytes(self, width: usize) -> &'a [u8];
@@ -54,7 +54,7 @@ impl<'a> Cells<'a> for &'a ArrayData {
     }
 }
 
-/// Bytes as they lie in the batch, without nulls.
+/// Bytes of the batch in place, without nulls.
 impl<'a> Cells<'a> for &'a [u8] {
     fn bytes(self, _width: usize) -> &'a [u8] {
         self
@@ -66,8 +66,8 @@ impl<'a> Cells<'a> for &'a [u8] {
 }
 
 impl<'a> Blocks<'a, &'a [u8]> {
-    /// Of a column of numbers in many batches, without making arrays of them; `None` where arrays do as well, or there is
-    /// more to a batch than its values.
+    /// For a column of numbers in many batches, without making arrays; `None` if arrays do as well, or a batch has more
+    /// than its values.
     pub(super) fn plain(column: &'a Column) -> Result<Option<Blocks<'a, &'a [u8]>>> {
         let Some(width) = fixed_width(column.data_type()) else { return Ok(None) };
         let frame = Frame::of(column.as_dataset())?;
@@ -108,7 +108,7 @@ impl<'a> Blocks<'a> {
         &self.chunks
     }
 
-    /// The same chunks with other arrays of the same rows.
+    /// The same chunks, with other arrays for the same rows.
     pub(super) fn with_arrays<'b>(&self, arrays: &'b [ArrayData]) -> Blocks<'b> {
         let swap = |(chunk, array): (&Piece<'a>, &'b ArrayData)| {
             let (rows, first) = (chunk.rows.clone(), chunk.first);
@@ -124,7 +124,7 @@ impl<'a, C: Cells<'a>> Blocks<'a, C> {
         usize::try_from(self.rows.div_ceil(BLOCK as u64)).unwrap_or(usize::MAX)
     }
 
-    /// About how many bytes the column takes.
+    /// The approximate number of bytes of the column.
     pub(super) fn bytes(&self) -> usize {
         usize::try_from(self.rows).unwrap_or(usize::MAX).saturating_mul(self.bytes_per_row)
     }
@@ -137,12 +137,12 @@ impl<'a, C: Cells<'a>> Blocks<'a, C> {
         self.chunks[chunk..].iter().take_while(move |chunk| chunk.first < end).map(move |chunk| chunk.cut(start..end))
     }
 
-    /// `work` on each block in parallel, results in order.
+    /// Runs `work` on each block in parallel; results in order.
     pub(super) fn each<T: Send>(&self, work: impl Fn(&mut dyn Iterator<Item = Piece<'a, C>>) -> T + Sync) -> Vec<T> {
         self.each_of(0..self.count(), work)
     }
 
-    /// `work` on each of some blocks in parallel, results in order.
+    /// Runs `work` on each of some blocks in parallel; results in order.
     pub(super) fn each_of<T: Send>(
         &self,
         blocks: Range<usize>,
@@ -154,7 +154,7 @@ impl<'a, C: Cells<'a>> Blocks<'a, C> {
 }
 
 impl<'a, C: Cells<'a>> Piece<'a, C> {
-    /// Those of the piece's rows that are among rows `rows` of the column.
+    /// The piece's rows among rows `rows` of the column.
     fn cut(&self, rows: Range<u64>) -> Piece<'a, C> {
         let inside = |row: u64| self.rows.len().min(row.saturating_sub(self.first) as usize);
         let (from, to) = (inside(rows.start), inside(rows.end));
@@ -163,7 +163,7 @@ impl<'a, C: Cells<'a>> Piece<'a, C> {
         Piece { array: self.array, rows, first, life: PhantomData }
     }
 
-    /// The values, nulls among them, wherever they are aligned; as many as there are bytes for.
+    /// The values, nulls included, whatever their alignment; as many as there are bytes for.
     pub(super) fn values<const N: usize>(&self) -> &'a [[u8; N]] {
         self.array.bytes(N).as_chunks().0.get(self.rows.clone()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! A dataset's rows as numbers: which batch holds a row, and blocks of rows for threads to work on.
+//! A dataset's rows by number: the batch of each row, and blocks of rows for threads.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use crate::error::Result;
 
 /// The rows of a block.
 pub(super) const BLOCK: usize = 1 << 16;
-/// Batches that a thread looks for at once.
+/// Batches that a thread finds at once.
 pub(super) const AT_ONCE: usize = 1 << 10;
 
-/// What a value that lies anywhere costs, in bytes that could be read in a row meanwhile.
+/// The cost of a random access, in bytes read sequentially in the same time.
 pub(super) const ANYWHERE: usize = 64;
 
-/// A dataset's batches, counted, in blocks.
+/// A dataset's batches, with their row counts, in blocks.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     pieces: &'a [Piece],
@@ -47,19 +47,19 @@ impl<'a> Frame<'a> {
         self.index.len()
     }
 
-    /// The batch that holds row `row`, and the row inside it; `None` past the last. `hint` is looked at first.
+    /// The batch that holds row `row`, and the row inside it; `None` past the last. Tries `hint` first.
     #[inline]
     pub(super) fn locate(&self, row: u64, hint: usize) -> Option<(usize, usize)> {
         let number = self.index.locate(row, hint)?;
         Some((number, self.index.rows_of(number).start + (row - self.index.start(number)) as usize))
     }
 
-    /// The dataset's row that batch `number` begins with.
+    /// The dataset's row at which batch `number` begins.
     pub(super) fn start(&self, number: usize) -> u64 {
         self.index.start(number)
     }
 
-    /// The rows inside batch `number` that are the dataset's.
+    /// The rows of batch `number` that are in the dataset.
     pub(super) fn rows_of(&self, number: usize) -> Range<usize> {
         self.index.rows_of(number)
     }
@@ -74,7 +74,7 @@ impl<'a> Frame<'a> {
         self.block
     }
 
-    /// The row that block `block` begins with.
+    /// The first row of block `block`.
     pub(super) fn block_start(&self, block: usize) -> u64 {
         block as u64 * self.block as u64
     }
@@ -96,13 +96,13 @@ impl<'a> Frame<'a> {
         self.index.part(self.pieces, number)
     }
 
-    /// Column number `column` of the dataset in batch `number`, values checked.
+    /// Column number `column` of the dataset in batch `number`, with checked values.
     pub(super) fn checked(&self, number: usize, column: usize) -> Result<&'a ArrayData> {
         let part = self.part(number);
         part.checked(part.piece.columns[column])
     }
 
-    /// Columns of fixed width, given with their widths, as bytes from the first row of batch `number` on; keys are not
+    /// Fixed-width columns, given with their widths, as bytes from the first row of batch `number` on; keys are not
     /// checked.
     pub(super) fn plain(
         &self,
@@ -115,7 +115,7 @@ impl<'a> Frame<'a> {
         piece.source.plain(batch, rows.end, &mut own, true, into)
     }
 
-    /// The values that keys of column number `column` stand for, checked, where all batches are known to have the same.
+    /// The checked dictionary of column number `column`, if all batches are known to share it.
     pub(super) fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
         let Some(last) = self.num_parts().checked_sub(1) else { return Ok(None) };
         let piece = self.part(0).piece;
@@ -125,7 +125,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Column number `column` of the dataset in batch `number`, values not checked.
+    /// Column number `column` of the dataset in batch `number`, with unchecked values.
     pub(super) fn unchecked(&self, number: usize, column: usize) -> Result<&'a Unchecked> {
         let part = self.part(number);
         part.piece.source.column(part.batch, part.piece.columns[column])

@@ -1,16 +1,16 @@
-//! Loops over fixed-width values, loaded wherever they are aligned. Sums of floats go through a fixed tree, so that a
-//! result depends on the values, their order, and nothing else:
+//! Loops over fixed-width values of any alignment. Sums of floats use a fixed tree, so that a result depends only on
+//! the values and their order:
 //!
 //! ```text
 //! 65,536 values = 64 leaves of 1,024 = 64 steps of 16 lanes
 //! lanes are added up alone, then in pairs; leaves in pairs; blocks in pairs
 //! ```
-//! A value's place in the tree is its row in the column: batches may begin and end anywhere. Sixteen lanes keep one
-//! core's path to memory busy with any vector width. Tried and left: 8 lanes (wait for each other with AVX-512), 32
-//! lanes (do not fit the registers of SSE2).
+//! A value's place in the tree is its row in the column, independent of batches. Sixteen lanes saturate one core's
+//! memory bandwidth with any vector width. Tried and rejected: 8 lanes (latency-bound with AVX-512), 32 lanes (exceed
+//! the registers of SSE2).
 //!
-//! Each kernel is compiled for several instruction sets and picks one when called; the order of additions is the same
-//! in all, and the naive twins in the tests hold them to it.
+//! Each kernel is compiled for several instruction sets and selects one when called; the order of additions is the same
+//! in all, as tests against naive twins verify.
 
 use arrow_buffer::i256;
 use half::f16;
@@ -19,11 +19,11 @@ use multiversion::multiversion;
 const LEAF: usize = 1 << 10;
 const LANES: usize = 16;
 
-/// A sum of floats under way.
+/// A running sum of floats.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FloatSum {
     lanes: [f64; LANES],
-    /// Values in the leaf that is being filled.
+    /// Values in the current leaf.
     filled: usize,
     leaves: Pairs,
 }
@@ -65,7 +65,7 @@ impl FloatSum {
         }
     }
 
-    /// Adds values that fit the leaf.
+    /// Adds values that fit into the leaf.
     #[inline(always)]
     fn fill<const N: usize>(&mut self, values: &[[u8; N]], number: impl Fn(&[u8; N]) -> f64 + Copy) {
         let lane = self.filled % LANES;
@@ -99,7 +99,7 @@ fn add_each<const N: usize>(lanes: &mut [f64], values: &[[u8; N]], number: impl 
     lanes.iter_mut().zip(values).for_each(|(lane, raw)| *lane += number(raw));
 }
 
-/// The lanes go in and out by value, which keeps them in registers.
+/// The lanes are passed by value, which keeps them in registers.
 #[inline(always)]
 fn add_steps<const N: usize>(
     mut lanes: [f64; LANES],
@@ -126,7 +126,7 @@ fn sum_lanes(mut lanes: [f64; LANES]) -> f64 {
     lanes[0]
 }
 
-/// Adds numbers in pairs, pairs of pairs, and so on, as they come: a binary counter whose digits are partial sums.
+/// Adds numbers in pairs, pairs of pairs, and so on, as they arrive: a binary counter whose digits are partial sums.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pairs {
     levels: Vec<Option<f64>>,
@@ -165,7 +165,7 @@ pub(super) fn sum_u32(block: &[[u8; 4]]) -> u64 {
     block.iter().map(|&raw| u64::from(u32::from_le_bytes(raw))).sum()
 }
 
-/// The sum of a block of i64, exact: upper and lower halves are added up apart, neither of which can overflow.
+/// The sum of a block of i64, exact: upper and lower halves are summed separately, and neither can overflow.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn sum_i64(block: &[[u8; 8]]) -> i128 {
     let (mut high, mut low) = (0i64, 0u64);
@@ -177,7 +177,7 @@ pub(super) fn sum_i64(block: &[[u8; 8]]) -> i128 {
     (i128::from(high) << 32) + i128::from(low)
 }
 
-/// A number of `N` bytes, and the two that every other lies between.
+/// A number of `N` bytes, and the type's bounds.
 pub(super) trait Number<const N: usize>: Copy + PartialOrd + Send + Sync {
     const LEAST: Self;
     const MOST: Self;
@@ -220,7 +220,7 @@ numbers! {
     f64: 8, true, f64::NEG_INFINITY, f64::INFINITY;
 }
 
-/// The smallest of `so_far` and the values; NaN is passed over, as comparisons with it are false.
+/// The smallest of `so_far` and the values; NaN is skipped, as comparisons with it are false.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn least<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) -> T {
     choose(so_far, values, |a, b| if b < a { b } else { a })
@@ -234,7 +234,7 @@ pub(super) fn most<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]]) 
 
 #[inline(always)]
 fn choose<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]], better: impl Fn(T, T) -> T) -> T {
-    // The compiler makes its own lanes of integers, and spoils ours. It may not of floats.
+    // The compiler vectorises integers itself, and better without our lanes. It may not do so for floats.
     if !T::IS_FLOAT {
         return values.iter().fold(so_far, |best, &raw| better(best, T::load(raw)));
     }
@@ -251,8 +251,8 @@ fn choose<T: Number<N>, const N: usize>(so_far: T, values: &[[u8; N]], better: i
 
 /// The decimal as the nearest f64 or one next to it.
 pub(super) fn decimal_to_f64(digits: i256, scale: i8) -> f64 {
-    // Of the absolute value: the low half of a negative number counts upwards. The least i256 stays as it is, which
-    // is its absolute value when read without a sign.
+    // Uses the absolute value: the low half of a negative number counts upwards. The least i256 stays unchanged, which
+    // is its absolute value when read as unsigned.
     let (low, high) = digits.wrapping_abs().to_parts();
     let size = high.cast_unsigned() as f64 * 2f64.powi(128) + low as f64;
     let size = if digits.is_negative() { -size } else { size };

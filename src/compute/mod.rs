@@ -1,10 +1,9 @@
-//! What is worth doing on a mapped column itself: in parallel, at the speed at which memory can be read.
+//! Computations on mapped columns: in parallel, at memory speed.
 //!
-//! In reading order: `frame` (the columns of a dataset), `blocks` (a column cut into
-//! equal work), `kernels` (loops over values), `select` (rows by number or condition), `reduce` (columns to one value),
-//! `group` (groups and aggregates), `statistics` (what columns say of themselves). A result never depends on the number
-//! of threads, nor on where one batch ends and the next begins. One of the four wings on `dataset` (`ipc`, `compute`,
-//! `text`, `cdata`), which don't know each other.
+//! In reading order: `frame` (the columns of a dataset), `blocks` (a column in units of equal work), `kernels` (loops
+//! over values), `select` (rows by number or condition), `reduce` (columns to one value), `group` (groups and
+//! aggregates), `statistics` (of columns). Results never depend on the number of threads or on the boundaries of
+//! batches. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each other.
 
 mod blocks;
 mod frame;

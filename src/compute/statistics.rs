@@ -1,7 +1,7 @@
-//! What columns say of themselves: `any`, `all`, `var`, `std`, `quantile`, `n_unique`, `value_counts`, and `describe`.
+//! Statistics of columns: `any`, `all`, `var`, `std`, `quantile`, `n_unique`, `value_counts`, and `describe`.
 //!
-//! Nulls are left out, and of quantiles NaN too, as of `min` and `max`; among different values a null counts as one, and
-//! so do all NaN.
+//! Nulls are ignored; quantiles, `min` and `max` ignore NaN as well. Among distinct values null counts as one value,
+//! and so do all NaN.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::dataset::{Column, Dataset};
 use crate::error::{Error, Result};
 
 impl Column {
-    /// Whether any value is true; false of none.
+    /// Whether any value is true; false if there are no values.
     ///
     /// # Errors
     /// `Unsupported` for types other than booleans.
@@ -24,7 +24,7 @@ impl Column {
         Ok(self.count_true("any")? > 0)
     }
 
-    /// Whether no value is false; true of none.
+    /// Whether no value is false; true if there are no values.
     ///
     /// # Errors
     /// `Unsupported` for types other than booleans.
@@ -40,7 +40,7 @@ impl Column {
         }
     }
 
-    /// The variance of a sample, divided by n − 1; `None` of fewer than two values. NaN makes it NaN.
+    /// The sample variance, divided by n − 1; `None` for fewer than two values. NaN makes it NaN.
     ///
     /// # Errors
     /// `Unsupported` for types that are no numbers.
@@ -57,7 +57,7 @@ impl Column {
         Ok(self.var()?.map(f64::sqrt))
     }
 
-    /// How many different values there are; a null is one, and all NaN are one.
+    /// The number of distinct values; null counts as one, and so do all NaN.
     ///
     /// # Errors
     /// `Unsupported` for nested types.
@@ -65,11 +65,11 @@ impl Column {
         self.as_dataset().aggregate(&[self.name()]).finish()?.len()
     }
 
-    /// Each value and how often it is there, as columns of the column's name and `count`: the most frequent first, then as
-    /// they appear. A null is a value.
+    /// Each distinct value and its number, as columns of the column's name and `count`: the most frequent first, then
+    /// in order of appearance. Null counts as a value.
     ///
     /// # Errors
-    /// `Unsupported` for nested types; `InvalidArgument` for a column that is called `count` itself.
+    /// `Unsupported` for nested types; `InvalidArgument` for a column called `count`.
     pub fn value_counts(&self) -> Result<Dataset> {
         let found = self.as_dataset().aggregate(&[self.name()]).rows("count").finish()?;
         let counts = found.column_at(1)?;
@@ -98,11 +98,11 @@ fn number(value: &Value<'_>) -> Option<f64> {
 const STATISTICS: [&str; 9] = ["count", "null_count", "mean", "std", "min", "25%", "50%", "75%", "max"];
 
 impl Dataset {
-    /// What there is to say of each column: a row for each statistic, which the first column names. Numbers and booleans
-    /// are described by floats, all else by text.
+    /// Statistics of each column: a row per statistic, which the first column names. Numbers and booleans are described
+    /// by floats, other types by text.
     ///
     /// # Errors
-    /// `InvalidData` where a value is damaged.
+    /// `InvalidData` if a value is damaged.
     pub fn describe(&self) -> Result<Dataset> {
         let mut fields = vec![Field::new("statistic", DataType::Utf8, false)];
         let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from(STATISTICS.to_vec()))];

@@ -1,8 +1,8 @@
-//! `aggregate`: sums, means and the like of groups of rows, in one pass, filter and all.
+//! `aggregate`: sums, means and so on of groups of rows, in one pass, including the filter.
 //!
-//! Rows are worked on in blocks of 16,384 (or 524,288 where the first of them has very many groups), whatever the batches
-//! and threads: each block finds its groups and keeps what is asked of them, and blocks are put together in their order. So
-//! the result depends on the rows and nothing else.
+//! Rows are processed in blocks of 16,384 (or 524,288 if the first has very many groups), independent of batches and
+//! threads: each block finds its groups and their states, and blocks are merged in order. So the result depends only on
+//! the rows.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ use crate::map::Look;
 use crate::parallel;
 use crate::types::type_name;
 
-/// The rows of a block: what is kept of each row lies in memory that one thread uses again and again.
+/// The rows of a block: each thread reuses its memory for per-row data.
 const BLOCK: usize = 1 << 14;
-/// Blocks whose groups are kept until they are put together.
+/// Blocks whose groups are held until they are merged.
 const WAVE: usize = 256;
-/// The rows of a block of very many groups: what blocks have in common is put together more seldom.
+/// The rows of a block with very many groups: larger blocks are merged less often.
 const LARGE: usize = 1 << 19;
 
-/// What is asked of groups of a dataset's rows, made by [`Dataset::aggregate`].
+/// An aggregation of groups of a dataset's rows, made by [`Dataset::aggregate`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Aggregation<'a> {
@@ -51,8 +51,8 @@ struct Output {
 }
 
 impl Dataset {
-    /// Asks for something of each group of rows that have the same values in the columns `by`; of all rows where there
-    /// are none. Groups come in the order in which they appear.
+    /// Aggregates groups of rows with the same values in the columns `by`, or all rows if `by` is empty. Groups are in
+    /// order of appearance.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -76,7 +76,7 @@ impl Dataset {
 }
 
 impl<'a> Aggregation<'a> {
-    /// Only the rows of which `predicate` is true.
+    /// Includes only rows for which `predicate` is true.
     pub fn filter(mut self, predicate: Predicate) -> Aggregation<'a> {
         self.predicate = Some(match self.predicate {
             Some(before) => before & predicate,
@@ -85,28 +85,28 @@ impl<'a> Aggregation<'a> {
         self
     }
 
-    /// `function` of column `name`, as a column of the same name.
+    /// Adds `function` of column `name`, as a column of the same name.
     pub fn column(self, name: &str, function: Function) -> Aggregation<'a> {
         self.named(name, name, function)
     }
 
-    /// `function` of column `column`, as a column called `name`.
+    /// Adds `function` of column `column`, as a column called `name`.
     pub fn named(mut self, name: &str, column: &str, function: Function) -> Aggregation<'a> {
         self.outputs.push(Output { name: name.into(), of: Some((column.into(), function)) });
         self
     }
 
-    /// The number of rows, as a column called `name`.
+    /// Adds the number of rows, as a column called `name`.
     pub fn rows(mut self, name: &str) -> Aggregation<'a> {
         self.outputs.push(Output { name: name.into(), of: None });
         self
     }
 
-    /// The groups' keys, and what was asked for, as a dataset with a row for each group.
+    /// The groups' keys and the results, as a dataset with a row per group.
     ///
     /// # Errors
-    /// `ColumnNotFound`; `Unsupported` for keys or functions that a type does not have; `InvalidArgument` for two columns
-    /// of one name, or a sum that does not fit its type.
+    /// `ColumnNotFound`; `Unsupported` for keys or functions that a type does not support; `InvalidArgument` for two
+    /// columns of one name, or a sum that overflows its type.
     pub fn finish(&self) -> Result<Dataset> {
         let plan = Plan::of(self)?;
         self.dataset.watched(Look::Now, || match &self.predicate {
@@ -128,7 +128,7 @@ impl<'a> Aggregation<'a> {
 struct Plan {
     keys: Vec<usize>,
     condition: Option<Condition>,
-    /// What is kept, each once.
+    /// The states, each once.
     kinds: Vec<Kind>,
     outputs: Vec<Column>,
 }
@@ -136,10 +136,10 @@ struct Plan {
 /// A column of the result.
 struct Column {
     field: FieldRef,
-    /// The type of the column that it is of.
+    /// The type of its source column.
     of: DataType,
     function: Function,
-    /// What it is made of, and of which column.
+    /// The state it is made from, and of which column.
     kind: usize,
     column: Option<usize>,
 }
@@ -206,7 +206,7 @@ impl Plan {
             for (block, done) in blocks.zip(done) {
                 let mut done = done?;
                 if !done.in_order && !table.knows(&done.groups) {
-                    // Which group came first is asked for only where there are new ones.
+                    // First rows are only needed if there are new groups.
                     done = self.block(&frame, block, None)?;
                 }
                 table.add(frame.block_start(block), &done.groups, &done.states)?;
@@ -215,7 +215,7 @@ impl Plan {
         self.finish(dataset, &frame, table)
     }
 
-    /// Whether the first block has so many groups that blocks would find hardly a group twice.
+    /// Whether the first block has so many groups that a block rarely sees a group twice.
     fn has_many_groups(&self, frame: &Frame<'_>) -> Result<bool> {
         if self.keys.is_empty() || frame.blocks() < 2 {
             return Ok(false);
@@ -228,7 +228,7 @@ impl Plan {
         frame.spans(block).map(mask).collect()
     }
 
-    /// The groups of a block, and what is kept of them.
+    /// The groups of a block, and their states.
     fn block<'a>(&self, frame: &Frame<'a>, block: usize, fused: Option<&Fused<'a>>) -> Result<Block<'a>> {
         if let Some((groups, states)) = fused.map_or(Ok(None), |fused| fused.block(frame, block))? {
             return Ok(Block { groups, states, in_order: false });
@@ -236,7 +236,7 @@ impl Plan {
         let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?)?;
         let states = self.kinds.iter().map(|&kind| State::of_block(kind, frame, block, &groups));
         let states = states.collect::<Result<_>>()?;
-        // The next block of this thread has use for the memory.
+        // The thread reuses the memory for its next block.
         groups.ids = Vec::new();
         Ok(Block { groups, states, in_order: true })
     }
@@ -267,15 +267,15 @@ impl Plan {
     }
 }
 
-/// What one block has.
+/// The result of one block.
 struct Block<'a> {
     groups: Groups<'a>,
     states: Vec<State<'a>>,
-    /// Whether the groups are numbered as they appear, and their first rows known.
+    /// Whether the groups are numbered in order of appearance, with known first rows.
     in_order: bool,
 }
 
-/// The columns of `keys`, which may come in several batches, and `columns` beside them.
+/// The columns of `keys`, which may be in several batches, followed by `columns`.
 fn beside(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<Dataset> {
     let mut batches = Vec::new();
     let mut start = 0;
@@ -345,7 +345,7 @@ struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn new(plan: &Plan) -> Table<'a> {
-        // Of all rows there is one group, even of none.
+        // Without keys there is one group, even for no rows.
         let groups = usize::from(plan.keys.is_empty());
         Table {
             cells: Vec::new(),
@@ -358,7 +358,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Adds a block, whose first row is row `start`.
+    /// Adds a block that begins at row `start`.
     fn add(&mut self, start: u64, groups: &Groups<'a>, states: &[State<'a>]) -> Result<()> {
         if self.firsts.len() + groups.count() >= u32::MAX as usize {
             return Err(Error::unsupported("more than 2^32 groups"));
@@ -371,7 +371,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Whether all of these groups have come before.
+    /// Whether all of these groups are known already.
     fn knows(&self, groups: &Groups<'a>) -> bool {
         (0..groups.count()).all(|number| match groups.cells_of(number) {
             [cell] => self.single.known(*cell).is_some(),

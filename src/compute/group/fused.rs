@@ -1,6 +1,6 @@
-//! Sums of floats by the keys of one small dictionary, filter and all, in one loop over the rows: no masks, no numbers of
-//! groups, nothing written but the sums. They are those that [`State`] finds, bit for bit, so that any block may be done
-//! either way.
+//! Sums of floats by the keys of one small dictionary, including the filter, in one loop over the rows: no masks, no
+//! group numbers; only the sums are written. They equal those of [`State`] bit for bit, so that any block may use
+//! either.
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
@@ -16,23 +16,23 @@ use crate::compute::reduce::LANES;
 use crate::compute::select::{Condition, Test};
 use crate::error::Result;
 
-/// Keys that one byte can tell apart.
+/// The number of keys that fit into a byte.
 const KEYS: usize = 256;
-/// Rows that are looked at together, whether they all have one key.
+/// Rows tested together for having one key.
 const RUN: usize = 32;
 
 /// Sum and count of each lane of each key.
 type Sums = [[[f64; 2]; LANES]; KEYS];
 type Raw = [u8; 8];
 
-/// What is asked for, where it is of this kind.
+/// A query of this kind.
 pub(super) struct Fused<'a> {
     key: usize,
     dictionary: &'a ArrayData,
     cells: Vec<Cell<'a>>,
-    /// The column whose floats have to lie between two.
+    /// The column whose floats are tested against a range.
     tested: Option<(usize, f64, f64)>,
-    /// The column that is added up.
+    /// The column that is summed.
     value: usize,
     kinds: &'a [Kind],
 }
@@ -74,8 +74,8 @@ impl<'a> Fused<'a> {
         Ok((!is_twice).then_some(Fused { key, dictionary, cells, tested, value, kinds }))
     }
 
-    /// The groups of a block, in the order of their keys, and what is kept of them; `None` where a row is out of the
-    /// ordinary. The rows' groups and the groups' first rows are not looked for.
+    /// The groups of a block, in order of their keys, and their states; `None` if a row needs the general path. The
+    /// rows' groups and the groups' first rows are not determined.
     pub(super) fn block(&self, frame: &Frame<'a>, block: usize) -> Result<Option<(Groups<'a>, Vec<State<'a>>)>> {
         let mut sums: Sums = [[[0.0; 2]; LANES]; KEYS];
         let mut at = 0;
@@ -89,7 +89,7 @@ impl<'a> Fused<'a> {
             }
             at += len;
         }
-        // A key outside of the dictionary is an error, which the other way reports.
+        // A key outside the dictionary is an error, which the general path reports.
         let is_used = |key: usize| sums[key].iter().any(|lane| lane[1] > 0.0);
         let used: Vec<usize> = (0..KEYS).filter(|&key| is_used(key)).collect();
         Ok(used.iter().all(|&key| key < self.cells.len()).then(|| self.outcome(&sums, &used)))
@@ -127,7 +127,7 @@ fn has_nulls(array: &ArrayData) -> bool {
     array.nulls().is_some_and(|nulls| nulls.null_count() > 0)
 }
 
-/// Adds the values beside which `tested` lies between two floats.
+/// Adds the values of rows whose `tested` lies between two floats.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 fn add_tested(keys: &[[u8; 1]], tested: &[Raw], values: &[Raw], limits: (f64, f64), lane: usize, sums: &mut Sums) {
     let (low, high) = limits;
@@ -142,7 +142,7 @@ fn add_all(keys: &[[u8; 1]], values: &[Raw], lane: usize, sums: &mut Sums) {
     add(keys, values, values, lane, sums, |_| true);
 }
 
-/// Adds values to their keys' lanes, zeros for those that are not wanted.
+/// Adds values to their keys' lanes, zeros for excluded ones.
 #[inline(always)]
 fn add(
     keys: &[[u8; 1]],
@@ -152,7 +152,7 @@ fn add(
     sums: &mut Sums,
     is_wanted: impl Fn(Raw) -> bool + Copy,
 ) {
-    // From the first lane on, so that in the steps the lanes are known.
+    // Starts at the first lane, so that the lanes of each step are known.
     let head = ((LANES - lane) % LANES).min(keys.len());
     let (first, keys) = keys.split_at(head);
     let ((first_tested, tested), (before, values)) = (tested.split_at(head), values.split_at(head));

@@ -1,5 +1,5 @@
-//! The groups of a block's rows: each row gets the number of its group, and groups are numbered as they appear. Number 0
-//! is for rows that a filter leaves out, so that the loops behind need not ask.
+//! The groups of a block's rows: each row gets the number of its group, in order of appearance. Number 0 is for rows
+//! excluded by a filter, so that later loops need no test.
 
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ pub(super) fn is_key(data_type: &DataType) -> bool {
     }
 }
 
-/// Groups the rows of block `block` by the columns `keys`; `masks` has the rows of each span that are asked for.
+/// Groups the rows of block `block` by the columns `keys`; `masks` has the selected rows of each span.
 pub(super) fn group<'a>(frame: &Frame<'a>, block: usize, keys: &[usize], masks: &[Option<Mask>]) -> Result<Groups<'a>> {
     let mut groups: Option<Groups<'a>> = None;
     for &column in keys {
@@ -78,9 +78,9 @@ fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Gro
     Groups { ids, cells: Vec::new(), width: 0, firsts: first.map(|row| row as u32).into_iter().collect() }
 }
 
-/// Groups of both: a number for each pair that there is.
+/// Groups of both: a number for each pair that occurs.
 fn combine<'a>(a: Groups<'a>, b: Groups<'a>) -> Groups<'a> {
-    /// Pairs that a table of all of them is made for.
+    /// The maximum number of pairs for which a table of all is made.
     const DENSE: usize = 1 << 18;
     let (rows_of, width) = (b.count() + 1, a.width + b.width);
     let pairs = (a.count() + 1) * rows_of;
@@ -117,7 +117,7 @@ struct Encoder<'a> {
     ids: Vec<u32>,
     firsts: Vec<u32>,
     interner: Interner<'a>,
-    /// The last dictionary, and the numbers of its values as far as they have come.
+    /// The last dictionary, and the numbers of its values seen so far.
     dictionary: Option<(&'a ArrayData, Vec<u32>)>,
 }
 
@@ -143,7 +143,7 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// The number of `cell`, which row `row` of the block has.
+    /// The number of `cell`, the value of row `row` of the block.
     #[inline]
     fn intern(&mut self, cell: Cell<'a>, row: usize) -> u32 {
         let id = self.interner.id(cell);
@@ -153,7 +153,7 @@ impl<'a> Encoder<'a> {
         id
     }
 
-    /// The next row's number, which may be new.
+    /// Appends the next row's number, which may be new.
     #[inline(always)]
     fn push(&mut self, id: u32) {
         if id as usize > self.firsts.len() {
@@ -162,7 +162,7 @@ impl<'a> Encoder<'a> {
         self.ids.push(id);
     }
 
-    /// Row by row, whatever the type.
+    /// Row by row, for any type.
     fn add_cells(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         for (number, row) in rows.enumerate() {
             let id = match mask.is_none_or(|mask| mask.is_set(number)) {
@@ -174,7 +174,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    /// Numbers whose bits say whether they are the same: all but floats.
+    /// Numbers that are equal if their bits are: all but floats.
     fn add_numbers<const N: usize>(
         &mut self,
         array: &'a ArrayData,
@@ -219,7 +219,7 @@ impl<'a> Encoder<'a> {
         let texts = Texts::of(array)?;
         let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
         self.ids.reserve(rows.len());
-        // Rows in order have many neighbours that are the same.
+        // Sorted rows have many equal neighbours.
         let (mut last, mut last_word, mut last_id) = (&[][..], 0, UNSEEN);
         for (number, row) in rows.enumerate() {
             if mask.is_some_and(|mask| !mask.is_set(number)) {
@@ -292,7 +292,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// The numbers of rows without nulls; false where one of them has none yet.
+/// The numbers of rows without nulls; false if one of them has none yet.
 #[inline]
 fn look_up(keys: &Keys<'_>, first: usize, wanted: u64, numbers: &[u32], into: &mut [u32]) -> bool {
     let count = into.len();
@@ -311,7 +311,7 @@ fn look_up(keys: &Keys<'_>, first: usize, wanted: u64, numbers: &[u32], into: &m
     }
 }
 
-/// As `fill`, of as many rows as there are bits.
+/// As `fill`, for as many rows as there are bits.
 #[inline(always)]
 fn fill_all(into: &mut [u32; 64], wanted: u64, keys: &[[u8; 1]; 64], numbers: &[u32; 256]) -> bool {
     let mut most = 0;
@@ -327,7 +327,7 @@ fn fill_all(into: &mut [u32; 64], wanted: u64, keys: &[[u8; 1]; 64], numbers: &[
 fn fill(into: &mut [u32], wanted: u64, numbers: impl Iterator<Item = u32>) -> bool {
     let (mut left, mut most) = (wanted, 0);
     for (into, number) in into.iter_mut().zip(numbers) {
-        // All ones where the row is asked for.
+        // All ones if the row is selected.
         let number = number & 0u32.wrapping_sub((left & 1) as u32);
         left >>= 1;
         most = most.max(number);
@@ -336,12 +336,12 @@ fn fill(into: &mut [u32], wanted: u64, numbers: impl Iterator<Item = u32>) -> bo
     most != UNSEEN
 }
 
-/// The word that says which float it is to a group.
+/// The word that identifies a float as a key.
 fn float_word(number: f64) -> u64 {
     if number.is_nan() {
         f64::NAN.to_bits()
     } else {
-        // Of −0.0 as of 0.0.
+        // −0.0 equals 0.0.
         (number + 0.0).to_bits()
     }
 }

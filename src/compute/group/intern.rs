@@ -1,10 +1,10 @@
-//! Numbers for keys, in the order in which they come.
+//! Numbers for keys, in order of appearance.
 
 use std::hash::{BuildHasher, Hash};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// What a key is, comparable whichever dictionary it comes from.
+/// A key, comparable across dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Cell<'a> {
     Null,
@@ -21,7 +21,7 @@ pub(super) struct Interner<'a> {
     /// Text of up to 7 bytes, and of up to 15.
     short: Words<u64>,
     middle: Words<u128>,
-    /// All else: cells beside their numbers, which makes one place in memory to look at.
+    /// Other keys: cells stored beside their numbers, so that a lookup touches one place in memory.
     rest: HashTable<(Cell<'a>, u32)>,
     hasher: DefaultHashBuilder,
 }
@@ -97,11 +97,11 @@ fn next<'a>(cells: &mut Vec<Cell<'a>>, cell: Cell<'a>) -> u32 {
     cells.len() as u32
 }
 
-/// Numbers beside what they are of, at a place that its hash gives or soon behind it. At most half of the places are
-/// taken, so that nearly always one look is enough, and the looks of several rows are under way at once.
+/// A hash table of keys and numbers with linear probing. At most half of the slots are taken, so that one probe is
+/// nearly always enough, and probes of several rows overlap.
 #[derive(Debug, Default)]
 struct Words<W> {
-    /// Number 0 is of nothing. As many as a power of two, or none.
+    /// Number 0 marks an empty slot. The length is a power of two, or 0.
     places: Vec<(W, u32)>,
     taken: usize,
 }
@@ -151,7 +151,8 @@ impl<W: Copy + Default + PartialEq + Hash> Words<W> {
     }
 }
 
-/// Up to 7 bytes and their number as one word. The loads of 2 and 4 overlap where there are fewer than twice as many.
+/// Up to 7 bytes and their number as one word. The loads of 2 and 4 bytes overlap if there are fewer than twice as
+/// many.
 #[inline(always)]
 pub(super) fn packed_short(bytes: &[u8]) -> u64 {
     let len = bytes.len();
@@ -164,7 +165,7 @@ pub(super) fn packed_short(bytes: &[u8]) -> u64 {
     word | (len as u64 + 1) << 56
 }
 
-/// The same of 8 to 15 bytes.
+/// The same for 8 to 15 bytes.
 #[inline(always)]
 fn packed_middle(bytes: &[u8]) -> u128 {
     let (Some(low), Some(high)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else { return 0 };

@@ -1,7 +1,7 @@
 //! Groups and their aggregates.
 //!
-//! In reading order: `intern` (keys as numbers), `groups` (the group of each row), `state` (what a group has so far),
-//! `outcome` (as columns), `fused` (condition, groups and sums in one loop), `aggregate`.
+//! In reading order: `intern` (keys as numbers), `groups` (the group of each row), `state` (running aggregates of
+//! groups), `outcome` (as columns), `fused` (condition, groups and sums in one loop), `aggregate`.
 
 mod aggregate;
 mod fused;

@@ -1,4 +1,4 @@
-//! What was kept of groups, as columns.
+//! The states of groups as result columns.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,21 +17,21 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::types::type_name;
 
-/// What is worked out of the values of a group; nulls are left out.
+/// A function of the values of a group; nulls are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// The sum, 0 of no values: `int64` or `uint64` of integers and booleans, `float64` of floats, decimals and durations
-    /// of their kind. One that does not fit is an error.
+    /// The sum, 0 for no values: `int64` or `uint64` for integers and booleans, `float64` for floats, the same kind for
+    /// decimals and durations. Overflow is an error.
     Sum,
-    /// The mean as `float64`, null of no values. NaN is a number, as in sums.
+    /// The mean as `float64`, null for no values. NaN propagates, as in sums.
     Mean,
-    /// The smallest value; NaN only where there is nothing else.
+    /// The smallest value; NaN only if there is nothing else.
     Min,
     /// The largest value, likewise.
     Max,
-    /// How many values are not null.
+    /// The number of values that are not null.
     Count,
-    /// The variance of a sample (divided by n − 1) as `float64`, null of fewer than two values.
+    /// The sample variance (divided by n − 1) as `float64`, null for fewer than two values.
     Var,
     /// The square root of the variance.
     Std,
@@ -71,7 +71,7 @@ impl fmt::Display for Function {
     }
 }
 
-/// The type of `function` of a column of type `of`.
+/// The result type of `function` for a column of type `of`.
 pub(super) fn type_of(function: Function, of: &DataType) -> DataType {
     use DataType::*;
     match function {
@@ -135,7 +135,7 @@ pub(super) fn array(
     }
 }
 
-/// The values of column `column` in the rows that were found best.
+/// The values of column `column` in the best rows.
 pub(super) fn texts(
     dataset: &Dataset,
     frame: &Frame<'_>,
@@ -143,7 +143,7 @@ pub(super) fn texts(
     rows: usize,
     best: &[Option<FoundText<'_>>],
 ) -> Result<ArrayData> {
-    // Where nothing was found any row does for the moment.
+    // If nothing was found, any row serves as a placeholder.
     let row = |group: usize| best.get(group).copied().flatten().map_or(0, |found| found.row);
     if frame.rows() == 0 {
         return Ok(nulls_of(dataset.schema().field(column).data_type(), rows));

@@ -1,4 +1,4 @@
-//! What is kept of each group while rows go by: of one block first, then of all blocks, put together in their order.
+//! The running state of each group: first of one block, then of all blocks, merged in order.
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -14,7 +14,7 @@ use crate::compute::reduce::{
 use crate::compute::select::{Mask, nulls};
 use crate::error::Result;
 
-/// What is to be kept, of which column.
+/// A kind of state, and its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) enum Kind {
     Rows,
@@ -33,7 +33,7 @@ pub(in crate::compute) enum End {
     Most,
 }
 
-/// What is compared for an extreme.
+/// The values compared for an extreme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) enum Values {
     Integers,
@@ -41,9 +41,9 @@ pub(in crate::compute) enum Values {
     Texts,
 }
 
-/// What is kept of a group, and can be put together with what another block has kept of it.
+/// The state of a group, which can be merged with that of another block.
 trait Kept: Clone {
-    /// Of no rows.
+    /// The state for no rows.
     const NONE: Self;
 
     fn add(&mut self, other: &Self);
@@ -57,7 +57,7 @@ impl Kept for u64 {
     }
 }
 
-/// A float sum and what its roundings have cost (Neumaier, *Rundungsfehleranalyse einiger Verfahren zur Summation
+/// A float sum and its accumulated rounding error (Neumaier, *Rundungsfehleranalyse einiger Verfahren zur Summation
 /// endlicher Summen*), and how many there are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
@@ -74,7 +74,7 @@ impl Sum {
     }
 
     pub(super) fn total(&self) -> f64 {
-        // What is lost beside infinity is no number.
+        // The rounding error at infinity is NaN.
         if self.sum.is_finite() { self.sum + self.lost } else { self.sum }
     }
 }
@@ -82,7 +82,7 @@ impl Sum {
 impl Kept for Sum {
     const NONE: Sum = Sum { sum: 0.0, lost: 0.0, count: 0 };
 
-    /// Of sums of one block, which have lost nothing yet.
+    /// From sums of one block, without a rounding error yet.
     fn add(&mut self, other: &Sum) {
         let number = other.sum;
         let total = self.sum + number;
@@ -96,7 +96,7 @@ impl Kept for Sum {
     }
 }
 
-/// A sum of integers of at most 64 bits, and how many there are.
+/// A sum of integers of at most 64 bits, and their count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IntegerSum {
     pub sum: i128,
@@ -107,16 +107,16 @@ impl Kept for IntegerSum {
     const NONE: IntegerSum = IntegerSum { sum: 0, count: 0 };
 
     fn add(&mut self, other: &IntegerSum) {
-        // There is room for 2^64 integers of 64 bits.
+        // The sum of 2^64 integers of 64 bits fits.
         self.sum += other.sum;
         self.count += other.count;
     }
 }
 
-/// A sum of the digits of decimals, and how many there are.
+/// A sum of the digits of decimals, and their count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecimalSum {
-    /// `None` where 256 bits were too few.
+    /// `None` if 256 bits overflowed.
     pub sum: Option<i256>,
     pub count: u64,
 }
@@ -137,7 +137,7 @@ impl Kept for DecimalSum {
     }
 }
 
-/// How many there are, their mean, and the squares of their distances from it.
+/// Count, mean, and sum of squared distances from the mean.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moments {
     pub count: u64,
@@ -148,7 +148,8 @@ pub(super) struct Moments {
 impl Kept for Moments {
     const NONE: Moments = Moments { count: 0, mean: 0.0, squares: 0.0 };
 
-    /// Of both (Chan, Golub and LeVeque, *Updating Formulae and a Pairwise Algorithm for Computing Sample Variances*).
+    /// Merges both (Chan, Golub and LeVeque, *Updating Formulae and a Pairwise Algorithm for Computing Sample
+    /// Variances*).
     fn add(&mut self, other: &Moments) {
         let count = self.count + other.count;
         if other.count > 0 {
@@ -162,13 +163,13 @@ impl Kept for Moments {
 }
 
 impl Moments {
-    /// The variance of a sample, `None` of fewer than two.
+    /// The sample variance; `None` for fewer than two.
     pub(super) fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| self.squares / (self.count - 1) as f64)
     }
 }
 
-/// Of each group, beginning with group 1.
+/// The state of each group, beginning with group 1.
 #[derive(Debug)]
 pub(super) enum State<'a> {
     Counts(Vec<u64>),
@@ -181,14 +182,14 @@ pub(super) enum State<'a> {
     Text(Extreme<FoundText<'a>>),
 }
 
-/// A text, and the dataset's row that has it.
+/// A text, and its row in the dataset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundText<'a> {
     bytes: &'a [u8],
     pub row: u64,
 }
 
-/// The best of each group, `None` of nothing.
+/// The best value of each group; `None` without values.
 #[derive(Debug)]
 pub(super) struct Extreme<T> {
     pub best: Vec<Option<T>>,
@@ -216,7 +217,7 @@ impl<T: Copy> Extreme<T> {
         }
     }
 
-    /// Without group 0, of rows that are left out.
+    /// Drops group 0, of excluded rows.
     fn without_first(mut self) -> Extreme<T> {
         self.best.remove(0);
         self
@@ -224,7 +225,7 @@ impl<T: Copy> Extreme<T> {
 }
 
 impl<'a> State<'a> {
-    /// Nothing of `groups` groups.
+    /// Empty states for `groups` groups.
     pub(super) fn empty(kind: Kind, groups: usize) -> State<'a> {
         match kind {
             Kind::Rows | Kind::Count(_) => State::Counts(vec![Kept::NONE; groups]),
@@ -238,7 +239,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Of the rows of block `block`, in their groups.
+    /// The states for the rows of block `block`, by group.
     pub(super) fn of_block(kind: Kind, frame: &Frame<'a>, block: usize, groups: &Groups<'a>) -> Result<State<'a>> {
         let columns = Columns { frame, block, groups };
         match kind {
@@ -256,7 +257,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Adds what `other`, of the same kind, has of each of its groups to group `to` here, of `count` groups.
+    /// Merges each group of `other`, of the same kind, into group `to` here, of `count` groups.
     pub(super) fn merge(&mut self, to: &[usize], count: usize, other: &State<'a>) {
         match (self, other) {
             (State::Counts(all), State::Counts(more)) => merge(all, to, count, more),
@@ -298,7 +299,7 @@ fn texts<'a>(end: End, groups: usize) -> Extreme<FoundText<'a>> {
     }
 }
 
-/// The columns of a block, in groups.
+/// The columns of a block, with the rows' groups.
 struct Columns<'f, 'a> {
     frame: &'f Frame<'a>,
     block: usize,
@@ -317,7 +318,7 @@ impl<'a> Columns<'_, 'a> {
         Ok(())
     }
 
-    /// The same of numbers, those of a dictionary looked up.
+    /// The same for numbers, with dictionary keys looked up.
     fn each_number(&self, column: usize, mut work: impl FnMut(&Rows<'_>) -> Result<()>) -> Result<()> {
         self.each(column, |rows, ids| {
             number_rows(rows.array, rows.rows.clone(), |array, inside| {
@@ -326,7 +327,7 @@ impl<'a> Columns<'_, 'a> {
         })
     }
 
-    /// Room for each lane of each group, group 0 included.
+    /// Space for each lane of each group, including group 0.
     fn lanes<T: Clone>(&self, new: T) -> Vec<T> {
         vec![new; (self.groups.count() + 1) * LANES]
     }
@@ -384,7 +385,7 @@ impl<'a> Columns<'_, 'a> {
         Ok(sums.split_off(1))
     }
 
-    /// The same of floats without nulls in one group, which are added up at the speed of memory.
+    /// The same for floats without nulls in one group, summed at memory speed.
     fn moments_of_all(&self, column: usize) -> Result<Option<Moments>> {
         if self.groups.width > 0 || self.groups.count() != 1 || self.groups.ids.contains(&OUT) {
             return Ok(None);
@@ -407,7 +408,7 @@ impl<'a> Columns<'_, 'a> {
         Ok(Some(Moments { count, mean, squares: squares.total() }))
     }
 
-    /// The means of the block's groups first, then the distances from them.
+    /// Computes the means of the block's groups, then the distances from them.
     fn moments(&self, column: usize) -> Result<Vec<Moments>> {
         if let Some(moments) = self.moments_of_all(column)? {
             return Ok(vec![moments]);
@@ -452,12 +453,12 @@ impl<'a> Columns<'_, 'a> {
     }
 }
 
-/// The lanes of each group but group 0, put together.
+/// The merged lanes of each group but group 0.
 fn joined<T, U>(lanes: &[T], join: impl Fn(&[T]) -> U) -> Vec<U> {
     lanes.chunks(LANES).skip(1).map(join).collect()
 }
 
-/// Whether the type's values are integers that fit 64 bits, or stand for such.
+/// Whether the type's values are integers of at most 64 bits, or stored as such.
 pub(super) fn is_integer(data_type: &DataType) -> bool {
     use DataType::*;
     let is_time = matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_));
