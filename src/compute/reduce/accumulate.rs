@@ -1,6 +1,6 @@
-//! Sums, extremes and moments of groups. A row's value goes to one of four lanes of its group, by the row's number, so
-//! that neighbours of one group need not wait for each other; lanes are put together where a block ends. Rows that are
-//! left out go to group 0.
+//! Sums, extremes and moments of groups. A row's value is added to one of four lanes of its group, by row number, so
+//! that neighbours in one group don't depend on each other; lanes are merged at the end of a block. Excluded rows go to
+//! group 0.
 
 use std::ops::Range;
 
@@ -20,10 +20,10 @@ use crate::error::{Error, Result};
 
 pub(in crate::compute) const LANES: usize = 4;
 
-/// The number of rows that are left out.
+/// The group of excluded rows.
 pub(in crate::compute) const OUT: u32 = 0;
 
-/// The rows of one batch in a block: the column, which of its rows, the numbers of their groups, and the first one's place.
+/// The rows of one batch in a block: the column, its rows, their group numbers, and the first one's position.
 pub(in crate::compute) struct Rows<'a> {
     pub array: &'a ArrayData,
     pub rows: Range<usize>,
@@ -36,7 +36,7 @@ impl<'a> Rows<'a> {
         fixed_values(self.array).get(self.rows.clone()).unwrap_or_default()
     }
 
-    /// Calls `work` with the rows' groups, those of nulls being left out.
+    /// Calls `work` with the rows' groups, nulls excluded.
     pub(super) fn with_ids<T>(&self, work: impl FnOnce(&[u32]) -> T) -> T {
         let Some(valid) = Mask::valid(self.array, &self.rows) else { return work(self.ids) };
         let masked = |(row, &id): (usize, &u32)| if valid.is_set(row) { id } else { OUT };
@@ -44,7 +44,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// How many rows each group has; `counts` has lanes.
+/// Counts the rows of each group; `counts` has lanes.
 pub(in crate::compute) fn count(ids: &[u32], lane: usize, counts: &mut [u64]) {
     for (row, &id) in ids.iter().enumerate() {
         if let Some(count) = counts.get_mut(id as usize * LANES + (lane + row) % LANES) {
@@ -53,7 +53,7 @@ pub(in crate::compute) fn count(ids: &[u32], lane: usize, counts: &mut [u64]) {
     }
 }
 
-/// Adds floats, and ones, which makes one addition of both.
+/// Adds floats and ones, in a single addition.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn add_f64(ids: &[u32], values: &[[u8; 8]], lane: usize, sums: &mut [[f64; 2]]) {
     add_each(ids, values, lane, sums, f64::from_le_bytes);
@@ -73,7 +73,7 @@ fn add_each<const N: usize>(
             group[lane] = [group[lane][0] + number(raw), group[lane][1] + 1.0];
         }
     };
-    // From the first lane on, so that in the steps the lanes are known.
+    // Starts at the first lane, so that the lanes of each step are known.
     let head = ((LANES - lane) % LANES).min(ids.len()).min(values.len());
     let ((first, ids), (before, values)) = (ids.split_at(head), values.split_at(head));
     first.iter().zip(before).enumerate().for_each(|(row, (&id, &raw))| add(id, lane + row, raw));
@@ -99,7 +99,7 @@ pub(in crate::compute) fn add_floats(rows: &Rows<'_>, sums: &mut [[f64; 2]]) -> 
     })
 }
 
-/// Squares of distances from the means of the groups.
+/// Adds squared distances from the means of the groups.
 pub(in crate::compute) fn add_squares(rows: &Rows<'_>, means: &[f64], squares: &mut [f64]) -> Result<()> {
     each_float(rows, |id, lane, number| {
         if let (Some(mean), Some(sum)) = (means.get(id as usize), squares.get_mut(id as usize * LANES + lane)) {
@@ -108,7 +108,7 @@ pub(in crate::compute) fn add_squares(rows: &Rows<'_>, means: &[f64], squares: &
     })
 }
 
-/// Calls `work` with group, lane and what `number` makes of the `N` bytes of each row.
+/// Calls `work` with group, lane and the result of `number` for the `N` bytes of each row.
 fn each<const N: usize, T>(rows: &Rows<'_>, work: &mut impl FnMut(u32, usize, T), number: impl Fn([u8; N]) -> T) {
     let lane = rows.lane;
     rows.with_ids(|ids| {
@@ -206,7 +206,7 @@ pub(in crate::compute) fn each_decimal(rows: &Rows<'_>, mut work: impl FnMut(u32
     Ok(())
 }
 
-/// `work` on rows of numbers; those of a dictionary are looked up first.
+/// Calls `work` with rows of numbers; dictionary keys are looked up first.
 pub(in crate::compute) fn number_rows<T>(
     array: &ArrayData,
     rows: Range<usize>,

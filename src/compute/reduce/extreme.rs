@@ -1,7 +1,7 @@
 //! `min` and `max` of a column.
 //!
-//! Nulls are left out, and NaN unless there is nothing else, as in Polars and pyarrow. The extremes of no values are
-//! null. Numbers of fixed width have a loop of their own; all else goes cell by cell.
+//! Nulls are ignored, and so is NaN unless there is nothing else, as in Polars and pyarrow. The extremes of no values
+//! are null. Fixed-width numbers have a fast loop; other types are compared cell by cell.
 
 use std::cmp::Ordering;
 
@@ -61,7 +61,7 @@ fn has_order(data_type: &DataType) -> bool {
     }
 }
 
-/// The row of the extreme number; `None` where there is none, or the type has no loop.
+/// The row of the extreme number; `None` if there is none, or the type has no fast loop.
 pub(in crate::compute) fn of_numbers<'a, C: Cells<'a>>(
     blocks: &Blocks<'a, C>,
     data_type: &DataType,
@@ -88,11 +88,10 @@ pub(in crate::compute) fn of_numbers<'a, C: Cells<'a>>(
     }
 }
 
-/// Where a search begins, and what chooses between that and more values.
+/// The start value of a search, and the function that compares it with more values.
 type Search<T, const N: usize> = (T, fn(T, &[[u8; N]]) -> T);
 
-/// Finds the extreme, then the first row that has it: nulls count as the far end of all numbers, where a value may lie
-/// as well.
+/// Finds the extreme, then the first row with it: nulls count as the far end of the type, which may also be a value.
 fn extreme<'a, C: Cells<'a>, T: Number<N>, const N: usize>(blocks: &Blocks<'a, C>, wanted: Ordering) -> Option<u64> {
     let (far, choose): Search<T, N> = match wanted {
         Ordering::Less => (T::MOST, kernels::least),
@@ -109,7 +108,7 @@ fn extreme<'a, C: Cells<'a>, T: Number<N>, const N: usize>(blocks: &Blocks<'a, C
     })
 }
 
-/// Of values without bytes, the first: they are all the same, and may be more than could be gone through.
+/// For values without bytes, the first: all are equal, and may be too many to visit.
 fn of_nothing<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
     let first = |chunk: &Piece<'a>| Some((chunk.array, chunk.rows.clone().find(|&row| chunk.is_valid(row))?));
     blocks.chunks().iter().find_map(first).map_or(Ok(Value::Null), |(array, row)| value(array, row))
@@ -148,7 +147,7 @@ impl<'a> Best<'a> {
         rows.try_for_each(|row| value(piece.array, row).map(|value| self.offer(value)))
     }
 
-    /// Looks at each of `count` dictionary values once, however many rows have it.
+    /// Compares each of `count` dictionary values once, however many rows have it.
     fn among_keys(&mut self, piece: &Piece<'a>, count: usize) -> Result<()> {
         let mut rows = vec![None; count];
         for row in piece.rows.clone().filter(|&row| piece.is_valid(row)) {
@@ -164,7 +163,7 @@ impl<'a> Best<'a> {
     }
 }
 
-/// Whether `a` comes before (`Less`) or after (`Greater`) `b`; NaN gives way to any number, null to any value.
+/// Whether `a` comes before (`Less`) or after (`Greater`) `b`; any number is preferred to NaN, any value to null.
 fn is_better(a: &Value<'_>, b: &Value<'_>, wanted: Ordering) -> bool {
     use Value::*;
     let floats = |a: f64, b: f64| (b.is_nan() && !a.is_nan()) || a.partial_cmp(&b) == Some(wanted);

@@ -8,12 +8,13 @@ use crate::dataset::Column;
 use crate::error::Result;
 use crate::parallel;
 
-/// Blocks whose results are kept until they are combined: rows without bytes may be more than could be kept.
+/// Blocks whose results are held until they are combined: rows without bytes may have too many to hold.
 const WAVE: usize = 1 << 12;
 
 impl Column {
-    /// `map` of each chunk of at most 65,536 rows, in parallel, then `combine` of the results, in the order of rows.
-    /// `None` of no rows. Chunks are in place, or copied where their buffers are not aligned for their type.
+    /// Calls `map` with each chunk of at most 65,536 rows, in parallel, then combines the results by `combine`, in row
+    /// order. `None` if there are no rows. Chunks are in place, or copied if their buffers are not aligned for their
+    /// type.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -27,7 +28,7 @@ impl Column {
     /// ```
     ///
     /// # Errors
-    /// `InvalidData` where a value is damaged.
+    /// `InvalidData` if a value is damaged.
     pub fn map_reduce<R: Send>(
         &self,
         map: impl Fn(&ArrayData) -> R + Sync,

@@ -1,6 +1,6 @@
-//! Columns to one value.
+//! Reductions of columns to one value.
 //!
-//! `accumulate` are the loops over rows of groups; `sum`, `extreme`, `quantile` and `map_reduce` put loops together for
+//! `accumulate` has the loops over rows of groups; `sum`, `extreme`, `quantile` and `map_reduce` combine loops for
 //! every type, over batches and nulls.
 
 mod accumulate;

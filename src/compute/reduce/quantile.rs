@@ -1,6 +1,6 @@
-//! Quantiles, exact however large the column is: no copy of it is made. Floats are read as whole numbers of 64 bits in
-//! the same order, and one pass counts how many begin with each 16 bits, which tells where the wanted ranks lie; what is
-//! there is collected, or counted again by its next 16 bits while it is too much.
+//! Exact quantiles of columns of any size, without a copy. Floats are mapped to 64-bit integers in the same order; one
+//! pass counts them by their first 16 bits, which locates the requested ranks; values with the right prefix are
+//! collected, or counted again by their next 16 bits while they are too many.
 
 use std::ops::Range;
 
@@ -13,32 +13,32 @@ use crate::parallel;
 
 /// Bits that one pass counts by.
 const DIGIT: u32 = 16;
-/// Values that are collected and sorted.
+/// The maximum number of values to collect and sort.
 const FEW: u64 = 1 << 20;
-/// Rows that a thread goes through at once.
+/// Rows per unit of work.
 const BLOCK: usize = 1 << 20;
-/// Blocks whose counts are kept until they are added up, for each thread.
+/// Blocks per thread whose counts are held until they are summed.
 const WAVE: usize = 4;
-/// Ranks that are looked for in one pass.
+/// Ranks searched in one pass.
 const AT_ONCE: usize = 16;
-/// Rows of the sample that stands for a larger column.
+/// Rows in the sample of a larger column.
 const SAMPLE: u64 = 1 << 20;
 
 impl Column {
-    /// The value that a share `q` of the values lies below, exactly: between two values it lies on the line from one to the
-    /// other. Nulls and NaN are left out, and what is no float counts as the nearest; `None` of no values. Takes two passes
-    /// of the column, seldom more, and no copy.
+    /// The exact `q`-quantile, with linear interpolation between two values. Nulls and NaN are ignored; other numbers
+    /// are converted to the nearest float. `None` if there are no values. Takes two passes over the column, rarely
+    /// more, and no copy.
     ///
     /// # Errors
-    /// `InvalidArgument` unless `q` lies between 0 and 1; `Unsupported` for types that are no numbers.
+    /// `InvalidArgument` unless `q` is between 0 and 1; `Unsupported` for types other than numbers.
     pub fn quantile(&self, q: f64) -> Result<Option<f64>> {
         Ok(self.quantiles(&[q])?.and_then(|found| found.first().copied()))
     }
 
-    /// The quantile of a sample of 1,048,576 rows, the same each time; the quantile itself of a column of no more rows, or
-    /// where more than half of the sample is null or NaN. Costs the same however large the column is. The share of values
-    /// below what is found differs from `q` by more than 0.005 less than once in a hundred million columns (Dvoretzky,
-    /// Kiefer and Wolfowitz).
+    /// The quantile of a sample of 1,048,576 rows, the same each time; the exact quantile if the column has no more
+    /// rows, or if more than half of the sample is null or NaN. The cost does not depend on the column's size. The
+    /// share of values below the result differs from `q` by more than 0.005 less than once in a hundred million columns
+    /// (Dvoretzky, Kiefer and Wolfowitz).
     ///
     /// # Errors
     /// As [`quantile`](Column::quantile).
@@ -56,7 +56,7 @@ impl Column {
         if numbers < SAMPLE / 2 { self.quantile(q) } else { Ok(found.first().copied()) }
     }
 
-    /// Several quantiles at once.
+    /// Computes several quantiles at once.
     ///
     /// # Errors
     /// As [`quantile`](Column::quantile).
@@ -66,7 +66,7 @@ impl Column {
         Ok((numbers > 0).then_some(found))
     }
 
-    /// How many values are numbers, and their quantiles, if there are any.
+    /// The number of numeric values, and their quantiles, if there are any.
     fn counted_quantiles(&self, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
         let values = Values::of(self)?;
         let first = values.count(&[Prefix::ALL])?;
@@ -101,17 +101,17 @@ impl Column {
     }
 }
 
-/// The number that share `part` of the way from one to the other lies at.
+/// Interpolates between two numbers by the share `part`.
 fn between(&[low, high]: &[f64; 2], part: f64) -> f64 {
     if part == 0.0 || low == high {
         return low;
     }
-    // Infinities and the largest numbers have no distance.
+    // Differences of infinities and of the largest numbers overflow.
     let distance = high - low;
     if distance.is_finite() { low + distance * part } else { low * (1.0 - part) + high * part }
 }
 
-/// The first bits of values.
+/// A prefix of values' bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Prefix {
     bits: u64,
@@ -125,7 +125,7 @@ impl Prefix {
         ordered.checked_shr(64 - self.len).unwrap_or(0) == self.bits
     }
 
-    /// The next bits of a value that has the prefix.
+    /// The next bits of a value with the prefix.
     fn digit(self, ordered: u64) -> usize {
         (ordered >> (64 - DIGIT - self.len) & ((1 << DIGIT) - 1)) as usize
     }
@@ -135,18 +135,18 @@ impl Prefix {
     }
 }
 
-/// A value that is looked for.
+/// A requested value.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    /// What it begins with.
+    /// Its prefix.
     prefix: Prefix,
-    /// Its place among the values with that prefix.
+    /// Its rank among the values with that prefix.
     rank: u64,
-    /// How many these are.
+    /// The number of those values.
     count: u64,
 }
 
-/// How many values have each next digit.
+/// The number of values with each next digit.
 type Counts = Vec<u64>;
 
 /// The numbers of a column.
@@ -159,7 +159,7 @@ impl<'a> Values<'a> {
         Ok(Values { frame: Frame::of(column.as_dataset())?.in_blocks_of(BLOCK) })
     }
 
-    /// The values that have the ranks `ranks`, from 0; `counts` has those of each first digit.
+    /// The values of ranks `ranks`, from 0; `counts` has the number with each first digit.
     fn at(&self, counts: &[u64], ranks: &[u64]) -> Result<Vec<f64>> {
         let mut wanted: Vec<Wanted> = ranks.iter().map(|&rank| within(Prefix::ALL, counts, rank)).collect();
         loop {
@@ -186,7 +186,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// How many values there are with each next digit, of those with each prefix.
+    /// Counts the values with each prefix by their next digit.
     fn count(&self, prefixes: &[Prefix]) -> Result<Vec<Counts>> {
         let mut total = vec![vec![0u64; 1 << DIGIT]; prefixes.len()];
         self.each_wave(
@@ -228,7 +228,7 @@ impl<'a> Values<'a> {
         Ok(all)
     }
 
-    /// `work` on each block in parallel, and `take` of what it gives.
+    /// Runs `work` on each block in parallel, and passes its results to `take`.
     fn each_wave<T: Send>(&self, work: impl Fn(usize) -> Result<T> + Sync, mut take: impl FnMut(T)) -> Result<()> {
         let wave = WAVE * parallel::available();
         for start in (0..self.frame.blocks()).step_by(wave) {
@@ -241,7 +241,7 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// `work` on each value of a block that is a number.
+    /// Calls `work` with each numeric value of a block.
     fn each(&self, block: usize, mut work: impl FnMut(u64)) -> Result<()> {
         let mut ids = Vec::new();
         for (part, rows) in self.frame.spans(block) {
@@ -259,16 +259,16 @@ impl<'a> Values<'a> {
 }
 
 impl Wanted {
-    /// The value, among those that were sorted; a whole prefix is the value itself.
+    /// The value among the sorted ones; a complete prefix is the value itself.
     fn value(&self, prefixes: &[Prefix], sorted: &[Vec<u64>]) -> f64 {
         let at = prefixes.iter().position(|prefix| *prefix == self.prefix);
         let value = at.and_then(|at| sorted.get(at)?.get(usize::try_from(self.rank).ok()?));
-        // Values that change meanwhile may be fewer now.
+        // If the file changes meanwhile, there may be fewer values.
         float(value.copied().unwrap_or_else(|| self.prefix.bits << (64 - self.prefix.len)))
     }
 }
 
-/// Where rank `rank` of the values with `prefix` lies, by their next digit.
+/// Locates rank `rank` of the values with `prefix` by their next digit.
 fn within(prefix: Prefix, counts: &[u64], mut rank: u64) -> Wanted {
     for (digit, &count) in counts.iter().enumerate() {
         if rank < count {
@@ -279,7 +279,7 @@ fn within(prefix: Prefix, counts: &[u64], mut rank: u64) -> Wanted {
     Wanted { prefix: prefix.with(0), rank: 0, count: 0 }
 }
 
-/// Bits that are in the order of the numbers: the sign flipped, and of negative ones everything. −0 is 0.
+/// Bits in the order of the numbers: the sign is flipped, for negative numbers all bits. −0 becomes 0.
 fn ordered(number: f64) -> u64 {
     let bits = (number + 0.0).to_bits();
     bits ^ if bits >> 63 == 1 { u64::MAX } else { 1 << 63 }

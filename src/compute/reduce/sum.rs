@@ -1,7 +1,7 @@
 //! `sum` and `mean` of a column.
 //!
-//! Nulls are left out; NaN is a number, which makes both NaN. Sums of integers and decimals are exact. The sum of no
-//! values is 0, their mean null.
+//! Nulls are ignored; NaN makes both NaN. Sums of integers and decimals are exact. The sum of no values is 0, their
+//! mean null.
 
 use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::DataType;
@@ -14,15 +14,15 @@ use crate::dataset::Column;
 use crate::error::{Error, ErrorKind, Result};
 
 impl Column {
-    /// The sum: [`Value::Int128`] of integers and booleans, `Float64` of floats, `Decimal`, or `Duration`.
+    /// The sum: [`Value::Int128`] for integers and booleans, `Float64` for floats, `Decimal`, or `Duration`.
     ///
-    /// Floats are added in pairs of pairs, by their row in the column, so the result is the same for any number of
-    /// threads and any cut into batches, and its error grows with the logarithm of the number of values.
+    /// Floats are added pairwise, by their row in the column, so the result is the same for any number of threads and
+    /// any division into batches, and its error grows with the logarithm of the number of values.
     ///
     /// # Errors
-    /// `Unsupported` for other types, `InvalidArgument` where a decimal or duration overflows.
+    /// `Unsupported` for other types, `InvalidArgument` if a decimal or duration overflows.
     pub fn sum(&self) -> Result<Value<'static>> {
-        // The type first: rows of others may be more than any sum could go through.
+        // Check the type first: other types may have too many rows to visit.
         match self.data_type() {
             DataType::Dictionary(_, values) if has_sum(values) => self.sum_by_key(values),
             own if has_sum(own) => self.watched(|| self.sum_all()),
@@ -41,7 +41,7 @@ impl Column {
         }
     }
 
-    /// Of a dictionary's values, each as often as it is there.
+    /// The sum of a dictionary's values, each multiplied by its count.
     fn sum_by_key(&self, data_type: &DataType) -> Result<Value<'static>> {
         let counted = if self.name() == "rows" { "count" } else { "rows" };
         let found = self.as_dataset().aggregate(&[self.name()]).rows(counted).finish()?;
@@ -98,10 +98,10 @@ impl Column {
         })
     }
 
-    /// The mean in f64, `None` of no values.
+    /// The mean as f64; `None` if there are no values.
     ///
     /// # Errors
-    /// `Unsupported` for types that are no numbers.
+    /// `Unsupported` for types other than numbers.
     pub fn mean(&self) -> Result<Option<f64>> {
         let sum = match self.sum() {
             Ok(Value::Float64(sum)) => sum,
@@ -116,7 +116,7 @@ impl Column {
     }
 }
 
-/// Whether values can be added and averaged, a dictionary's too.
+/// Whether values can be added and averaged, including those of a dictionary.
 pub(in crate::compute) fn is_number(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => !matches!(**values, DataType::Dictionary(..)) && is_number(values),
@@ -133,7 +133,7 @@ fn sum_floats<'a, C: Cells<'a>, const N: usize>(
     blocks: &Blocks<'a, C>,
     add: impl Fn(&mut FloatSum, &[[u8; N]]) + Sync,
 ) -> f64 {
-    // −0.0 is the one number that changes no sum: the sign bit alone, in any width.
+    // −0.0 is the neutral element of addition: the sign bit alone, in any width.
     let mut neutral = [0; N];
     neutral[N - 1] = 0x80;
     let sums = blocks.each(|pieces| {
@@ -166,7 +166,7 @@ fn small<const N: usize>(values: &[[u8; N]], number: impl Fn([u8; N]) -> i64) ->
     values.iter().map(|&raw| number(raw)).sum::<i64>().into()
 }
 
-/// `None` where 256 bits are too few.
+/// `None` if 256 bits overflow.
 fn sum_decimals<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> Option<i256> {
     let sum = |piece: Piece<'a, C>| match data_type {
         DataType::Decimal128(..) => piece.with_values([0; 16], |values: &[[u8; 16]]| {

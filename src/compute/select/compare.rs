@@ -1,6 +1,6 @@
-//! A comparison as what it is for one type of column: a range of numbers, or an order of bytes.
+//! A comparison translated for a column's type: a range of numbers, or an order of bytes.
 //!
-//! `x > 2.5` of integers is `3 ≤ x ≤ largest`, `x != 7` is not `7 ≤ x ≤ 7`: one loop does for all of them.
+//! `x > 2.5` of integers is `3 ≤ x ≤ largest`, `x != 7` is not `7 ≤ x ≤ 7`: one loop handles all of them.
 
 use std::cmp::Ordering;
 
@@ -12,15 +12,15 @@ use crate::compute::kernels::decimal_to_f64;
 use crate::error::{Error, Result};
 use crate::types::{per_second, type_name};
 
-/// What a value has to be.
+/// The condition on a value.
 #[derive(Clone, Debug)]
 pub(in crate::compute) enum Test {
-    /// Not known of any value: a comparison with null.
+    /// Unknown for all values: a comparison with null.
     Unknown,
     Never,
-    /// An integer, or the digits of a decimal, between two, both included.
+    /// An integer, or the digits of a decimal, within inclusive bounds.
     Range(i256, i256),
-    /// A float between two, both included.
+    /// A float within inclusive bounds.
     Floats(f64, f64),
     Text(Operator, Vec<u8>),
     Not(Box<Test>),
@@ -28,10 +28,10 @@ pub(in crate::compute) enum Test {
 }
 
 impl Test {
-    /// The test that comparing column `name` of `data_type` with `literal` by `operator` is.
+    /// The test for comparing column `name` of `data_type` with `literal` by `operator`.
     ///
     /// # Errors
-    /// `InvalidArgument` where the two have no order.
+    /// `InvalidArgument` if the two can't be compared.
     pub(in crate::compute) fn of(
         name: &str,
         data_type: &DataType,
@@ -55,7 +55,7 @@ impl Test {
         })
     }
 
-    /// The test of being one of `literals`.
+    /// The test for being one of `literals`.
     pub(super) fn any(name: &str, data_type: &DataType, literals: &[Literal]) -> Result<Test> {
         let known = literals.iter().filter(|literal| !matches!(literal.0, Owned::Null));
         let tests = known.map(|literal| Test::of(name, data_type, Operator::Eq, literal));
@@ -78,7 +78,7 @@ fn text(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<Tes
 }
 
 impl Operator {
-    /// Whether it holds for values in this order.
+    /// Whether it holds for values in this relation.
     #[inline]
     pub(super) fn holds(self, order: Ordering) -> bool {
         match self {
@@ -118,7 +118,7 @@ fn floats(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<T
     Some(match operator {
         Operator::Eq => equal,
         Operator::Ne => Test::Not(equal.into()),
-        // Where the literal lies between two floats there is no strictness.
+        // If the literal is between two floats, strictness doesn't matter.
         Operator::Lt if low < high => Test::Floats(least, low),
         Operator::Gt if low < high => Test::Floats(high, most),
         Operator::Lt if low == least => Test::Never,
@@ -130,12 +130,12 @@ fn floats(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<T
     })
 }
 
-/// The largest float of the type that is less than `number`, which is one of them.
+/// The largest float of the type less than `number`, itself of the type.
 fn below(data_type: &DataType, number: f64) -> f64 {
     match data_type {
         DataType::Float64 => number.next_down(),
         DataType::Float32 => (number as f32).next_down().into(),
-        // The bits of floats without their sign are in the floats' order.
+        // Without the sign, the bits of floats are in the floats' order.
         _ => match (half::f16::from_f64(number), number > 0.0) {
             (half, true) => half::f16::from_bits(half.to_bits() - 1).to_f64(),
             (_, false) if number == 0.0 => -half::f16::from_bits(1).to_f64(),
@@ -151,7 +151,7 @@ fn decimal_parts(literal: &Owned) -> Option<(i256, i8)> {
     }
 }
 
-/// The floats on both sides of an integer, or twice the one that it is.
+/// The floats on both sides of an integer, or twice the equal one.
 fn around(number: i128) -> (f64, f64) {
     let near = number as f64;
     // 2^127 as an integer is less than as a float.
@@ -165,7 +165,7 @@ fn around(number: i128) -> (f64, f64) {
 
 // ---- integers, decimals, times ----
 
-/// A literal in the units of a column: the integers next to it, the same twice where it is one.
+/// A literal in the units of a column: the nearest integers, the same twice if it is one.
 type Scaled = (i256, i256);
 
 fn number(data_type: &DataType, literal: &Owned) -> Option<Scaled> {
@@ -230,7 +230,7 @@ fn decimal(literal: &Owned, scale: i8) -> Option<Scaled> {
     };
     let steps = i32::from(scale) - own;
     let Some(power) = i256::from_i128(10).checked_pow(steps.unsigned_abs()) else {
-        // Further apart than any digits reach.
+        // Beyond any number of digits.
         return Some(match (digits.cmp(&i256::ZERO), steps > 0) {
             (Ordering::Equal, _) => (i256::ZERO, i256::ZERO),
             (sign, true) => beyond(sign.is_gt()),
@@ -244,7 +244,7 @@ fn decimal(literal: &Owned, scale: i8) -> Option<Scaled> {
     }
 }
 
-/// What is larger (or smaller) than all that columns hold, and equal to none of it.
+/// Larger (or smaller) than all column values, and equal to none.
 fn beyond(is_large: bool) -> Scaled {
     match is_large {
         true => (i256::MAX.wrapping_sub(i256::ONE), i256::MAX),
@@ -252,7 +252,7 @@ fn beyond(is_large: bool) -> Scaled {
     }
 }
 
-/// The decimal that a float prints as; `None` where that has too many digits.
+/// The decimal that a float prints as; `None` if it has too many digits.
 fn printed(number: f64) -> Option<(i256, i32)> {
     let text = format!("{number:e}");
     let (figures, exponent) = text.split_once('e')?;
@@ -267,7 +267,7 @@ fn range(data_type: &DataType, operator: Operator, (low, high): Scaled) -> Test 
         (from, to) if from <= to => Test::Range(from, to),
         _ => Test::Never,
     };
-    // NaN, which is on neither side of anything.
+    // NaN, which is neither less nor greater than anything.
     if low > high {
         return if operator == Operator::Ne { Test::Not(Test::Never.into()) } else { Test::Never };
     }
@@ -288,7 +288,7 @@ fn each_second(unit: TimeUnit) -> i128 {
     per_second(unit).into()
 }
 
-/// The smallest and largest number that a column can hold.
+/// The smallest and largest number of a column's type.
 pub(in crate::compute) fn limits(data_type: &DataType) -> (i256, i256) {
     let bits = match data_type {
         DataType::Boolean => return (i256::ZERO, i256::ONE),

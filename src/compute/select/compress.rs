@@ -1,4 +1,4 @@
-//! Rows that have bits in a mask, copied side by side: runs of them at once, the others one by one.
+//! Copies the rows selected by a mask: runs at once, others one by one.
 
 use arrow_buffer::Buffer;
 use multiversion::multiversion;
@@ -7,8 +7,8 @@ use super::mask::Span;
 use crate::array::filled;
 use crate::error::Result;
 
-/// The values of `width` bytes that the spans have bits for, `count` of them; `None` for widths that are uncommon, and where
-/// there are fewer values than bits.
+/// The `count` values of `width` bytes selected by the spans; `None` for uncommon widths, and if there are fewer values
+/// than bits.
 pub(super) fn values(width: usize, from: &[&[u8]], spans: &[Span], count: usize) -> Result<Option<Buffer>> {
     match width {
         1 => values_of::<1>(from, spans, count),
@@ -33,13 +33,13 @@ fn values_of<const N: usize>(from: &[&[u8]], spans: &[Span], count: usize) -> Re
             };
             at += compress(values, &span.mask.words, out.get_mut(at..).unwrap_or_default());
         }
-        // What was not written is not handed on: see below.
+        // Unwritten bytes are never passed on: see below.
         Ok(())
     })?;
     Ok((is_whole && at == count).then_some(buffer))
 }
 
-/// Copies the values whose bits are set; returns how many those are.
+/// Copies the values whose bits are set; returns their number.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2", "aarch64+neon"))]
 fn compress<const N: usize>(values: &[[u8; N]], words: &[u64], out: &mut [[u8; N]]) -> usize {
     let mut at = 0;
@@ -53,7 +53,7 @@ fn compress<const N: usize>(values: &[[u8; N]], words: &[u64], out: &mut [[u8; N
     at
 }
 
-/// Where there is room for all 64: each value is written, and the next one over it unless its bit is set.
+/// If there is space for all 64: each value is written, and overwritten by the next unless its bit is set.
 #[inline(always)]
 fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[u8; N]; 64]) -> usize {
     let count = word.count_ones() as usize;

@@ -1,4 +1,4 @@
-//! `filter`: the rows of which a predicate is true.
+//! `filter`: the rows for which a predicate is true.
 
 use arrow_schema::DataType;
 
@@ -11,12 +11,12 @@ use crate::error::Result;
 use crate::map::Look;
 use crate::parallel;
 
-/// Blocks whose rows make a batch.
+/// Blocks per batch of the result.
 const BLOCKS: usize = BATCH / BLOCK;
 
 impl Dataset {
-    /// The rows of which `predicate` is true, in their order, in memory of their own. Of a table that is sorted by a column,
-    /// only the rows between its bounds are looked at.
+    /// The rows for which `predicate` is true, in order, copied to new memory. In a sorted table, only the rows between
+    /// the bounds on its column are read.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -30,8 +30,8 @@ impl Dataset {
     /// ```
     ///
     /// # Errors
-    /// `ColumnNotFound`; `InvalidArgument` for a value that a column can't be compared with; `Unsupported` for columns of
-    /// nested types.
+    /// `ColumnNotFound`; `InvalidArgument` for a value that can't be compared with the column; `Unsupported` for
+    /// columns of nested types.
     pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
         let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
         self.watched(Look::Now, || {
@@ -41,8 +41,8 @@ impl Dataset {
         })
     }
 
-    /// Part of the dataset that has all rows of which `predicate` is true, and maybe others: of a table that is sorted by
-    /// a column, what lies between the bounds that are asked for. For those who filter it bit by bit.
+    /// A part of the dataset with all rows for which `predicate` is true, and maybe others: in a sorted table, the rows
+    /// between the bounds. For callers that filter piece by piece.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
@@ -53,7 +53,7 @@ impl Dataset {
 
     /// [`narrowed`](Dataset::narrowed), by binary search.
     pub(in crate::compute) fn bounded(&self, predicate: &Predicate) -> Result<Dataset> {
-        // Tables are sorted by the day of a date64, and compared by its milliseconds.
+        // Tables are sorted by the day of a date64, but compared by its milliseconds.
         let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
         let Some(sorted) = sorted else { return Ok(self.clone()) };
         let bounds = predicate.0.comparisons_with(sorted.name());
@@ -84,7 +84,7 @@ impl Dataset {
     }
 }
 
-/// The first row of which the condition is `wanted`, where it is so of all that follow.
+/// The first row for which the condition is `wanted`, if that holds for all following rows.
 fn first_row(frame: &Frame<'_>, condition: &Condition, wanted: bool) -> Result<u64> {
     let (mut low, mut high) = (0, frame.rows());
     while low < high {
@@ -98,7 +98,7 @@ fn first_row(frame: &Frame<'_>, condition: &Condition, wanted: bool) -> Result<u
     Ok(low)
 }
 
-/// The rows of which the condition is true, in batches.
+/// The rows for which the condition is true, in batches.
 fn pick(frame: &Frame<'_>, condition: &Condition) -> Result<Vec<Picked>> {
     let of_blocks = |batch: usize| {
         let mut picked = Picked::default();

@@ -1,4 +1,4 @@
-//! Rows as bits: where a predicate holds.
+//! Bitmaps of the rows for which a predicate holds.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::compute::frame::Frame;
 use crate::compute::kernels::Number;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A bit for each row; those behind the last are 0.
+/// A bit per row; bits after the last are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::compute) struct Mask {
     pub words: Vec<u64>,
@@ -68,7 +68,7 @@ impl Mask {
         self.words[row / 64] >> (row % 64) & 1 == 1
     }
 
-    /// How many bits are set.
+    /// The number of set bits.
     pub(in crate::compute) fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -86,7 +86,7 @@ impl Mask {
     }
 }
 
-/// Rows of a batch that have bits: the number of the batch, which of its rows, and the bits.
+/// Selected rows of a batch: the batch number, the range of rows, and their bits.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     pub part: u32,
@@ -94,7 +94,7 @@ pub(super) struct Span {
     pub mask: Mask,
 }
 
-/// A predicate on the columns of one dataset, by number.
+/// A predicate on a dataset's columns, by number.
 #[derive(Debug)]
 pub(in crate::compute) enum Condition {
     Test(usize, Test),
@@ -106,7 +106,7 @@ pub(in crate::compute) enum Condition {
 
 impl Condition {
     /// # Errors
-    /// `ColumnNotFound`; `InvalidArgument` for values that a column can't be compared with.
+    /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column.
     pub(in crate::compute) fn of(
         predicate: &Predicate,
         schema: &Schema,
@@ -134,7 +134,7 @@ impl Condition {
         })
     }
 
-    /// The rows among `rows` of batch `part` of which it is known to be true, or, unless `wanted`, to be false.
+    /// The rows among `rows` of batch `part` for which it is known to be true, or, unless `wanted`, false.
     pub(in crate::compute) fn mask(
         &self,
         frame: &Frame<'_>,
@@ -161,7 +161,7 @@ impl Condition {
     }
 }
 
-/// The rows that are null, or, unless `wanted`, those that are not.
+/// The null rows, or, unless `wanted`, the others.
 pub(in crate::compute) fn nulls(array: &ArrayData, rows: &Range<usize>, wanted: bool) -> Result<Mask> {
     use DataType::{Dictionary, Null, RunEndEncoded, Union};
     let mut mask = match array.data_type() {
@@ -203,7 +203,7 @@ fn holds(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> R
     Ok(mask)
 }
 
-/// Tests each value of the dictionary once, or the rows' own where those are fewer.
+/// Tests each value of the dictionary once, or the rows' values if those are fewer.
 fn by_key(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> Result<Mask> {
     let (dictionary, keys) = (dictionary_of(array)?, Keys::of(array));
     if dictionary.len() > rows.len() {
@@ -213,7 +213,7 @@ fn by_key(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> 
             holds(dictionary, &(key..key + 1), test, wanted).map_err(|e| failed = Some(e)).ok()
         };
         let mask = Mask::collect(rows.len(), |row| {
-            // Null rows have keys that mean nothing.
+            // Keys of null rows are meaningless.
             found(rows.start + row).is_some_and(|mask| mask.words[0] & 1 == 1)
         });
         return failed.map_or(Ok(mask), Err);
@@ -275,7 +275,7 @@ fn integers(
     words: &mut [u64],
 ) -> Result<()> {
     use DataType::*;
-    // Limits were cut to what the type holds.
+    // Bounds are already clamped to the type.
     let long = |limit: i256| limit.as_i128();
     let (from, to) = (long(low), long(high));
     match data_type {
@@ -296,7 +296,7 @@ fn integers(
     Ok(())
 }
 
-/// The rows whose number lies between two, both included, one bit each.
+/// The rows whose number is within inclusive bounds, a bit each.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn inside<T: Number<N>, const N: usize>(values: &[[u8; N]], low: T, high: T, words: &mut [u64]) {
     let is_inside = |raw: [u8; N]| {
@@ -325,7 +325,7 @@ fn look_up(keys: &[[u8; 1]], passes: impl Fn([u8; 1]) -> u8, words: &mut [u64]) 
     }
 }
 
-/// The lowest bits of 64 bytes that are 0 or 1, eight at a time: the multiplication moves each to the top.
+/// Packs the lowest bits of 64 bytes of 0 or 1, eight at a time: the multiplication moves each to the top.
 #[inline(always)]
 fn pack(bytes: &[u8; 64]) -> u64 {
     let eights = bytes.as_chunks::<8>().0.iter().enumerate();

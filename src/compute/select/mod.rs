@@ -1,7 +1,8 @@
-//! Rows by number or by condition: `take`, `filter`, `shuffle`, and what they gather rows with.
+//! Rows by number or by condition: `take`, `filter`, `shuffle`, and their helpers.
 //!
-//! In reading order: `random`, `predicate` (conditions), `compare` (values against one), `mask` (rows that a condition
-//! keeps), `compress` (rows that have bits), `plain` (rows of bytes in place), `take`, `filter`, `shuffle`.
+//! In reading order: `random`, `predicate` (conditions), `compare` (values against a literal), `mask` (rows that
+//! satisfy a condition), `compress` (copying selected rows), `plain` (rows of bytes in place), `take`, `filter`,
+//! `shuffle`.
 
 mod compare;
 mod compress;

@@ -1,5 +1,5 @@
-//! Columns of numbers, and of keys of one dictionary, as the bytes in which they lie in each batch: rows of thousands of
-//! small batches are gathered without making arrays of them.
+//! Columns of numbers, and of keys of one dictionary, as the bytes in each batch: rows of thousands of small batches
+//! are gathered without making arrays.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ struct Column {
 }
 
 impl<'a> Plains<'a> {
-    /// Of some columns in the batches `parts`.
+    /// Finds some columns in the batches `parts`.
     pub(in crate::compute) fn of(
         frame: &Frame<'a>,
         schema: &SchemaRef,
@@ -65,7 +65,7 @@ impl<'a> Plains<'a> {
         Ok(Plains { columns, found })
     }
 
-    /// The column and its bytes in each batch; `None` where one of them has nulls, or is out of the ordinary.
+    /// The column and its bytes in each batch; `None` if a batch has nulls, or needs the general path.
     fn column(&self, number: usize) -> Option<(&Column, Vec<&'a [u8]>)> {
         let at = self.columns.iter().position(|column| column.number == number)?;
         let batches = self.found.iter().skip(at).step_by(self.columns.len());
@@ -79,7 +79,7 @@ impl<'a> Plains<'a> {
         column.array(data_type, picks.len(), fixed_from(column.width, &from, picks)?).map(Some)
     }
 
-    /// The rows of column number `column` that have bits, `count` of them.
+    /// The `count` selected rows of column number `column`.
     pub(super) fn compress(
         &self,
         data_type: &DataType,

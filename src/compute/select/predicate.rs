@@ -1,4 +1,4 @@
-//! What rows are asked for: comparisons of columns with values, and their and, or, not.
+//! Predicates: comparisons of columns with values, combined by and, or, not.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
@@ -68,7 +68,7 @@ impl Col {
         !self.is_null()
     }
 
-    /// The comparison that `operator` is with `value`.
+    /// The comparison by `operator` with `value`.
     pub fn compare(self, operator: Operator, value: impl Into<Literal>) -> Predicate {
         Predicate(Node::Compare(self.0, operator, value.into()))
     }
@@ -91,12 +91,12 @@ pub enum Operator {
     Ge,
 }
 
-/// Which rows are asked for, made with [`col`] and put together by `&`, `|` and `!`.
+/// A condition on rows, made with [`col`] and combined by `&`, `|` and `!`.
 ///
-/// A comparison with a null is neither true nor false, and so is its negation: such a row is not found, as in SQL. NaN
-/// is not equal to anything, and neither less nor greater. Numbers are compared by their values: 2.5 with integers,
-/// times with times of another unit. A float stands for the decimal that it prints as where it is compared with decimals,
-/// and is rounded where it is compared with narrower floats.
+/// A comparison with null is neither true nor false, and so is its negation: such rows are not selected, as in SQL. NaN
+/// is not equal to, less than or greater than anything. Numbers are compared by value: 2.5 with integers, times with
+/// times of another unit. For comparison with decimals a float is converted to the decimal that it prints as; for
+/// narrower floats it is rounded.
 #[derive(Clone, Debug)]
 pub struct Predicate(pub(super) Node);
 
@@ -111,7 +111,7 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// What must be true of column `name`: the comparisons with it that `and` puts together.
+    /// Necessary conditions on column `name`: its comparisons combined by `and`.
     pub(super) fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {
         match self {
             Node::Compare(column, operator, literal) if column == name => vec![(*operator, literal.clone())],
@@ -181,8 +181,8 @@ impl fmt::Display for Node {
     }
 }
 
-/// A value that columns are compared with, owned. Of a [`Value::Timestamp`] whose zone is empty text it is not known
-/// whether it has one: columns with a zone and without take it.
+/// An owned value for comparisons with columns. A [`Value::Timestamp`] with an empty zone can be compared with columns
+/// with and without a zone.
 #[derive(Clone, Debug)]
 pub struct Literal(pub(super) Owned);
 
@@ -197,10 +197,10 @@ pub(super) enum Owned {
     Bytes(Vec<u8>),
     Date(i64),
     Time(i64, TimeUnit),
-    /// Whether it is an instant, of a time zone, or a local time, if that is known.
+    /// Whether it is an instant with a time zone or a local time, if known.
     Timestamp(i64, TimeUnit, Option<bool>),
     Duration(i64, TimeUnit),
-    /// What nothing can be compared with, in words.
+    /// Describes a value that can't be compared.
     Other(String),
 }
 

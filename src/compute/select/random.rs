@@ -1,5 +1,5 @@
-//! Random numbers that are the same everywhere: the splitmix64 generator (Steele, Lea and Flood, *Fast Splittable
-//! Pseudorandom Number Generators*), brought into a range without bias (Lemire, *Fast Random Integer Generation in an
+//! Random numbers, reproducible on every machine: the splitmix64 generator (Steele, Lea and Flood, *Fast Splittable
+//! Pseudorandom Number Generators*), reduced to a range without bias (Lemire, *Fast Random Integer Generation in an
 //! Interval*).
 
 use std::collections::HashMap;
@@ -31,14 +31,14 @@ impl Random {
         (wide >> 64) as u64
     }
 
-    /// Puts `items` into an order of which each is as likely.
+    /// Shuffles `items` uniformly.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for left in (2..=items.len()).rev() {
             items.swap(left - 1, self.below(left as u64) as usize);
         }
     }
 
-    /// `n` different numbers less than `limit`: the beginning of a shuffle, of which only what moved is kept.
+    /// `n` distinct numbers less than `limit`: the beginning of a shuffle, storing only moved items.
     pub(super) fn sample(&mut self, n: u64, limit: u64) -> Vec<u64> {
         let mut moved = HashMap::new();
         let draw = |i: u64| {

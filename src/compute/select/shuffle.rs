@@ -1,5 +1,5 @@
-//! `shuffle`: a dataset that looks at the rows of another in a random order. Nothing is copied until a column is used:
-//! a single row is read where it lies, and a batch of a column is gathered when it is first asked for, and kept.
+//! `shuffle`: a view of another dataset's rows in random order. Nothing is copied until a column is used: single rows
+//! are read in place, and a batch of a column is gathered on first use, and cached.
 
 use std::any::Any;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use crate::error::{Error, Result};
 use crate::map::Look;
 
 impl Dataset {
-    /// All rows in a random order, each order as likely. One `seed` gives one order, on every machine.
+    /// All rows in a uniformly random order. The same `seed` gives the same order on every machine.
     ///
-    /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row where it lies; columns used
-    /// as a whole are gathered, batches of 65,536 rows or less at a time, and kept by the view.
+    /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row in place; columns used as a
+    /// whole are gathered, in batches of at most 65,536 rows, and cached by the view.
     ///
     /// # Errors
     /// As [`Dataset::len`].
@@ -35,7 +35,7 @@ impl Dataset {
     }
 }
 
-/// The rows of a batch: fewer where the words of several dictionaries may be more than narrow keys can tell apart.
+/// The rows of a batch: fewer if the merged values of several dictionaries might exceed narrow keys.
 fn batch_rows(dataset: &Dataset) -> Result<usize> {
     let mut rows = BLOCK;
     for (column, field) in dataset.schema().fields().iter().enumerate() {
@@ -47,7 +47,7 @@ fn batch_rows(dataset: &Dataset) -> Result<usize> {
     Ok(rows)
 }
 
-/// Whether a column has dictionaries of no more than `most` different values together.
+/// Whether a column's dictionaries have at most `most` distinct values together.
 fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
     let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
     if arrays.iter().any(|array| !matches!(array.data_type(), DataType::Dictionary(..))) {
@@ -63,7 +63,7 @@ fn shuffled<T>(rows: impl Iterator<Item = T>, seed: u64) -> Vec<T> {
     order
 }
 
-/// Row numbers, in as many bytes as they need.
+/// Row numbers, in the bytes they need.
 #[derive(Debug)]
 enum Order {
     Short(Vec<u32>),
@@ -93,7 +93,7 @@ struct View {
     dataset: Dataset,
     order: Order,
     batch_rows: usize,
-    /// What was gathered, column by column of each batch.
+    /// The gathered columns of each batch.
     gathered: Vec<OnceLock<ArrayData>>,
 }
 

@@ -1,4 +1,4 @@
-//! `take` and `sample`: any rows of a dataset, side by side.
+//! `take` and `sample`: gather any rows of a dataset.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -17,16 +17,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::Look;
 use crate::parallel;
 
-/// The most rows of a batch of gathered rows.
+/// The maximum rows in a batch of gathered rows.
 pub(super) const BATCH: usize = 1 << 20;
 
 impl Dataset {
-    /// The rows `indices`, in that order, in memory of their own. Negative ones count from the end; a row may be asked
-    /// for many times. Costs what the rows cost, however large the dataset is; where batches have dictionaries of their
-    /// own, a column of keys is checked as a whole the first time.
+    /// The rows `indices`, in that order, copied to new memory. Negative indices count from the end; rows may be
+    /// repeated. The cost depends on the rows, not on the dataset's size; if batches have their own dictionaries, the
+    /// first call checks a column of keys as a whole.
     ///
     /// # Errors
-    /// `RowOutOfRange`, naming the first index that there is no row for.
+    /// `RowOutOfRange`, naming the first index out of range.
     pub fn take(&self, indices: &[i64]) -> Result<Dataset> {
         self.watched(Look::Now, || {
             let frame = Frame::of(self)?;
@@ -35,11 +35,11 @@ impl Dataset {
         })
     }
 
-    /// `n` different rows, chosen with equal chances, in the order in which they were drawn. One `seed` gives one sample
-    /// of as many rows, on every machine.
+    /// `n` distinct rows, chosen uniformly, in the order drawn. The same `seed` and number of rows give the same sample
+    /// on every machine.
     ///
     /// # Errors
-    /// `InvalidArgument` where the dataset has fewer rows.
+    /// `InvalidArgument` if the dataset has fewer rows.
     pub fn sample(&self, n: u64, seed: u64) -> Result<Dataset> {
         let rows = self.len()?;
         if n > rows {
@@ -50,7 +50,7 @@ impl Dataset {
     }
 }
 
-/// The rows that `indices` mean among `rows`.
+/// Resolves `indices` among `rows`.
 fn positions(indices: &[i64], rows: u64) -> Result<Vec<u64>> {
     let position = |&index: &i64| {
         let row = match u64::try_from(index) {
@@ -62,7 +62,7 @@ fn positions(indices: &[i64], rows: u64) -> Result<Vec<u64>> {
     indices.iter().map(position).collect()
 }
 
-/// `count` rows of `dataset`, the one at `i` being `row(i)`, which is one of its rows.
+/// `count` rows of `dataset`, the one at `i` being `row(i)`, which must exist.
 pub(in crate::compute) fn gather_rows(
     dataset: &Dataset,
     frame: &Frame<'_>,
@@ -76,7 +76,7 @@ pub(in crate::compute) fn gather_rows(
     gather_picked(dataset, frame, picked)
 }
 
-/// A dataset of the rows of each of `picked`, all columns.
+/// A dataset of the rows of each of `picked`, with all columns.
 pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Picked>) -> Result<Dataset> {
     let schema = dataset.schema();
     let mut picked: Vec<Picked> = picked.into_iter().filter(|picked| picked.len() > 0).collect();
@@ -94,7 +94,7 @@ pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Pi
             .map(|batch| arrays[batch * columns..][..columns].iter().any(|a| a.as_ref().err().is_some_and(too_large)))
             .collect();
         if split.iter().zip(&picked).any(|(split, picked)| *split && picked.len() > 1) {
-            // Offsets or keys that are too narrow for all rows are wide enough for fewer.
+            // Offsets or keys too narrow for all rows are wide enough for fewer.
             picked = picked.into_iter().zip(split).flat_map(|(picked, split)| picked.halves(split)).collect();
             continue;
         }
@@ -105,11 +105,11 @@ pub(super) fn gather_picked(dataset: &Dataset, frame: &Frame<'_>, picked: Vec<Pi
     }
 }
 
-/// Rows of a batch to be: of which batches, and which of their rows.
+/// Rows of a future batch: their source batches, and the rows in them.
 #[derive(Debug, Default)]
 pub(in crate::compute) struct Picked {
     parts: Vec<usize>,
-    /// Rows one by one; where they were found by their bits, only if a column needs them so.
+    /// Rows one by one; if selected by bits, only made if a column needs them.
     picks: OnceLock<Vec<Pick>>,
     /// Rows in order, as bits.
     spans: Vec<Span>,
@@ -117,7 +117,7 @@ pub(in crate::compute) struct Picked {
 }
 
 impl Picked {
-    /// The rows of a dataset that have the numbers `rows`.
+    /// The rows `rows` of a dataset.
     pub(in crate::compute) fn of(frame: &Frame<'_>, rows: impl Iterator<Item = u64>) -> Picked {
         let mut picked = Picked::default();
         let mut numbers = vec![u32::MAX; frame.num_parts()];
@@ -134,7 +134,7 @@ impl Picked {
         Picked { len: picks.len(), picks: OnceLock::from(picks), ..picked }
     }
 
-    /// Adds those of the rows `rows` of batch `part` that have bits; they come after those that are there.
+    /// Appends the selected rows among `rows` of batch `part`.
     pub(super) fn add(&mut self, part: usize, rows: Range<usize>, mask: Mask) {
         let count = mask.count();
         if count == 0 {
@@ -172,7 +172,7 @@ impl Picked {
         vec![half(first), half(second)]
     }
 
-    /// What of the rows' batches can be copied as it is, of one column or all.
+    /// The columns of the rows' batches that can be copied unchanged, one or all.
     pub(super) fn plains<'a>(
         &self,
         frame: &Frame<'a>,
@@ -183,7 +183,7 @@ impl Picked {
         Plains::of(frame, schema, columns, &self.parts)
     }
 
-    /// The rows of column number `column`, where it can be copied as it is.
+    /// The rows of column number `column`, if it can be copied unchanged.
     fn plain(&self, plains: &Plains<'_>, data_type: &DataType, column: usize) -> Result<Option<ArrayData>> {
         if !self.spans.is_empty()
             && let Some(array) = plains.compress(data_type, column, &self.spans, self.len)?
@@ -206,7 +206,7 @@ impl Picked {
         if let Some(array) = self.plain(plains, data_type, column).map_err(|e| e.context(name()))? {
             return Ok(array);
         }
-        // What a gathered column shares with its batches has to be checked there, once.
+        // Parts shared by a gathered column with its batches have to be checked there, once.
         if !has_dictionary(data_type) {
             let from = self.parts.iter().map(|&part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
             let gathered = gather(data_type, &from, self.picks()).and_then(|gathered| gathered.checked(&[]));
