@@ -1,8 +1,8 @@
-//! The Arrow C data interface: datasets out to, and in from, any other Arrow library in the process, without copying.
-//! **Fence three**: the foreign pointers (Arrow C Data Interface, Arrow C Stream Interface).
+//! The Arrow C data interface: exchanges datasets with any Arrow library in the process, without copying. **Fence
+//! three**: the foreign pointers (Arrow C Data Interface, Arrow C Stream Interface).
 //!
-//! The stream is written here because arrow-rs's own wants record batches of typed arrays, whose buffers it would
-//! first copy to where it likes them aligned; a consumer that maps unaligned 128-bit decimals gets them as they are.
+//! The stream is implemented here because arrow-rs's own takes record batches of typed arrays, which need aligned
+//! copies of unaligned buffers; our consumers get unaligned 128-bit decimals in place.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -23,7 +23,7 @@ use crate::types::{Role, layout};
 
 const EINVAL: c_int = libc::EINVAL;
 
-/// How arrays are handed out: values checked and buffers where the data has them, unless it says otherwise.
+/// Options for exporting arrays: by default values are checked and buffers stay in place.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Export {
     is_unchecked: bool,
@@ -36,28 +36,28 @@ impl Export {
         Export::default()
     }
 
-    /// Whether to copy buffers that aren't aligned for their type, as consumers in C and Rust need them.
+    /// Sets whether to copy buffers that aren't aligned for their type, as consumers in C and Rust require.
     pub fn aligned(self, is_aligned: bool) -> Export {
         Export { is_aligned, ..self }
     }
 
-    /// Only the structure is checked: each buffer is as long as its array's length asks for. What stands in it may be
-    /// anything: offsets, views, keys, type ids and run ends may point anywhere, text may not be UTF-8, and null counts
-    /// are those that were declared. Handing it out costs nothing per row.
+    /// Checks only the structure: each buffer is long enough for its array. Its content is arbitrary: offsets, views,
+    /// keys, type ids and run ends may be out of bounds, text may not be UTF-8, and null counts are as declared.
+    /// Exporting costs nothing per row.
     ///
     /// # Safety
-    /// Whoever gets the arrays must bound each access that goes by such a value to the buffer or child that it goes to.
-    /// arrow-rs and most other Arrow libraries don't: they trust arrays that they import.
+    /// Consumers must bound each access that depends on such a value to its buffer or child. arrow-rs and most other
+    /// Arrow libraries don't: they trust imported arrays.
     pub unsafe fn structure_only(self) -> Export {
         Export { is_unchecked: true, ..self }
     }
 
-    /// Column number `column` of the part's.
+    /// Column number `column` of the part.
     fn column(self, part: &Part<'_>, column: usize) -> Result<ArrayData> {
         let column = part.piece.columns[column];
         let array = if self.is_unchecked {
             let array = part.piece.source.column(part.batch, column)?.slice(part.rows.start, part.rows.len());
-            // SAFETY: whoever asked for this, by `structure_only`, has promised to bound what goes by its values.
+            // SAFETY: the caller of `structure_only` has promised to bound accesses that depend on values.
             unsafe { array.structure_checked()? }
         } else {
             part.column(column)?
@@ -66,17 +66,17 @@ impl Export {
     }
 }
 
-/// Values of one batch of a column, all of one width, without nulls.
+/// Fixed-width values of one batch of a column, without nulls.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainChunk<'a> {
     /// The number of values.
     pub rows: usize,
-    /// Their bytes, from the first on.
+    /// Their bytes, from the first value on.
     pub values: &'a [u8],
 }
 
 impl Dataset {
-    /// The dataset as a C stream of record batches, values checked, buffers shared with the mapping.
+    /// The dataset as a C stream of record batches, with checked values and buffers shared with the mapping.
     ///
     /// # Errors
     /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
@@ -84,7 +84,7 @@ impl Dataset {
         self.export_stream_with(Export::new())
     }
 
-    /// [`Dataset::export_stream`], handed out as `export` says.
+    /// As [`Dataset::export_stream`], with the options `export`.
     ///
     /// # Errors
     /// As `export_stream`.
@@ -92,7 +92,7 @@ impl Dataset {
         Ok(stream(Producer::new(self.clone(), Shape::Table, export)?))
     }
 
-    /// Batch number `number` as a C array: a struct of all columns, handed out as `export` says.
+    /// Batch number `number` as a C array: a struct of all columns, with the options `export`.
     ///
     /// # Errors
     /// `RowOutOfRange` past the last batch; `InvalidData` for damaged values.
@@ -108,10 +108,10 @@ impl Dataset {
         export_schema(self.schema())
     }
 
-    /// All that a C stream holds, as a dataset that shares its buffers. Its producer vouches for the values.
+    /// Imports a C stream as a dataset that shares its buffers. The producer vouches for the values.
     ///
     /// # Errors
-    /// `InvalidArgument` with what the producer says; `SchemaMismatch` where a batch has another schema than the stream.
+    /// `InvalidArgument` with the producer's message; `SchemaMismatch` if a batch's schema differs from the stream's.
     pub fn import_stream(stream: FFI_ArrowArrayStream) -> Result<Dataset> {
         let failed = |e: arrow_schema::ArrowError| Error::argument(format!("importing an Arrow C stream: {e}"));
         let reader = ArrowArrayStreamReader::try_new(stream).map_err(failed)?;
@@ -122,7 +122,7 @@ impl Dataset {
 }
 
 impl Column {
-    /// The column as a C stream of arrays of its own type, values checked, buffers shared with the mapping.
+    /// The column as a C stream of arrays of its own type, with checked values and buffers shared with the mapping.
     ///
     /// # Errors
     /// As [`Dataset::len`]. Types that the C data interface doesn't have, and damaged values, are errors of the stream.
@@ -130,7 +130,7 @@ impl Column {
         self.export_stream_with(Export::new())
     }
 
-    /// [`Column::export_stream`], handed out as `export` says.
+    /// As [`Column::export_stream`], with the options `export`.
     ///
     /// # Errors
     /// As `export_stream`.
@@ -138,7 +138,7 @@ impl Column {
         Ok(stream(Producer::new(self.as_dataset().clone(), Shape::Column, export)?))
     }
 
-    /// [`Column::chunks`], handed out as `export` says.
+    /// As [`Column::chunks`], with the options `export`.
     ///
     /// # Errors
     /// As [`Column::chunks`].
@@ -146,11 +146,11 @@ impl Column {
         self.watched(|| self.each_part(|part| export.column(&part, 0)))
     }
 
-    /// [`Column::chunks_with`] of a column of fixed width without nulls, without making arrays: the values in place. `None` if
-    /// there is more to the column than that, or if `export` asks for alignment and it isn't aligned.
+    /// As [`Column::chunks_with`] for a fixed-width column without nulls, without making arrays: the values in place.
+    /// `None` for other columns, or if `export` requires alignment and a buffer isn't aligned.
     ///
     /// # Errors
-    /// `InvalidData` where the structure is damaged.
+    /// `InvalidData` if the structure is damaged.
     pub fn plain_chunks(&self, export: Export) -> Result<Option<Vec<PlainChunk<'_>>>> {
         let Some(Role::Values { width, word }) = plain_role(self.data_type()) else { return Ok(None) };
         let alignment = if !export.is_aligned {
@@ -162,7 +162,7 @@ impl Column {
         };
         let values_of = |part| plain_chunk(part, width, alignment);
         self.watched(|| {
-            // Batches tend to be alike: the first says whether it is worth looking at the others.
+            // Batches tend to be alike: the first shows whether the others are worth trying.
             match self.as_dataset().parts().next().transpose()?.map(values_of) {
                 Some(Ok(None)) => Ok(None),
                 Some(Err(e)) => Err(e),
@@ -180,7 +180,7 @@ impl Column {
     }
 }
 
-/// The part's only column, if it is nothing but values of `width` bytes, aligned to `alignment`.
+/// The part's only column, if it has only values of `width` bytes, aligned to `alignment`.
 fn plain_chunk(part: Part<'_>, width: usize, alignment: usize) -> Result<Option<PlainChunk<'_>>> {
     let (mut found, rows) = (Vec::with_capacity(1), part.rows);
     let mut column = std::iter::once((part.piece.columns[0], width));
@@ -191,7 +191,7 @@ fn plain_chunk(part: Part<'_>, width: usize, alignment: usize) -> Result<Option<
     Ok(values.map(|values| PlainChunk { rows: rows.len(), values }))
 }
 
-/// What the values of a type of fixed width are, if there is nothing else to it but a validity bitmap.
+/// The role of a fixed-width type's values, if it has nothing else but a validity bitmap.
 fn plain_role(data_type: &DataType) -> Option<Role> {
     let layout = layout(data_type);
     let is_plain = layout.plain_width().is_some() && !matches!(data_type, DataType::Dictionary(..));
@@ -213,13 +213,13 @@ enum Shape {
     Column,
 }
 
-/// What a stream hands out, one batch after the other.
+/// The content of an exported stream, batch by batch.
 struct Producer {
     batches: std::vec::IntoIter<Dataset>,
     dataset: Dataset,
     shape: Shape,
     export: Export,
-    /// Kept until the next call, as the interface asks.
+    /// Kept until the next call, as the interface requires.
     error: Option<CString>,
 }
 
@@ -242,7 +242,7 @@ impl Producer {
         exported(&batch, self.shape, self.export)
     }
 
-    /// Notes an error for `get_last_error`, and the code to return.
+    /// Stores an error for `get_last_error`, and returns its code.
     fn outcome<T>(&mut self, result: Result<T>, deliver: impl FnOnce(T)) -> c_int {
         match result {
             Ok(value) => {
@@ -251,7 +251,7 @@ impl Producer {
                 0
             }
             Err(e) => {
-                // A sentence with a NUL in it can't cross; the code still does.
+                // A message with a NUL can't be passed; the code still is.
                 self.error = CString::new(e.to_string()).ok();
                 EINVAL
             }
@@ -346,15 +346,15 @@ unsafe extern "C" fn release(stream: *mut FFI_ArrowArrayStream) {
 }
 
 impl Dataset {
-    /// One array of struct type, or of any type, that came through the C data interface, as a dataset: a struct gives
-    /// its members as columns, another array one column called `values`.
+    /// Imports one array through the C data interface as a dataset: a struct's members become columns, any other array
+    /// one column called `values`.
     ///
     /// # Errors
-    /// `InvalidArgument` with what arrow-rs says of the array, and for a struct array with null rows.
+    /// `InvalidArgument` with arrow-rs's message about the array, and for a struct array with null rows.
     ///
     /// # Safety
-    /// `array` and `schema` must belong together and follow the C data interface: pointers valid, buffers as long as
-    /// the type and the length ask for, values valid.
+    /// `array` and `schema` must belong together and follow the C data interface: pointers must be valid, buffers as
+    /// long as type and length require, values valid.
     pub unsafe fn import_array(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<Dataset> {
         let failed = |e: arrow_schema::ArrowError| Error::argument(format!("importing an Arrow C array: {e}"));
         let field = Field::try_from(schema).map_err(failed)?;

@@ -15,17 +15,17 @@ use crate::table::open_table;
 ///
 /// # Trust
 /// The file must not be rewritten while it is open; a file that only grows, or that is replaced by a rename, is fine.
-/// If it is rewritten or truncated, calls answer `FileChanged` as soon as they notice (`docs/reliability.md` says when);
-/// until then values may be wrong, but nothing outside of the mapping is ever read. Use [`Open::copy`] for files of
-/// hostile origin that others can write.
+/// If it is rewritten or truncated, calls answer `FileChanged` as soon as they detect it (`docs/reliability.md` says
+/// when); until then values may be wrong, but nothing outside the mapping is ever read. Use [`Open::copy`] for files
+/// that untrusted processes can write.
 ///
 /// # Errors
-/// `NotFound`, `PermissionDenied`, `InvalidData` saying what the file looks like instead, `Unsupported`, `Io`.
+/// `NotFound`, `PermissionDenied`, `InvalidData` with what the file looks like instead, `Unsupported`, `Io`.
 pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
     Open::new().path(path)
 }
 
-/// How to open: `Open::new().validate(Validate::Full).path("ticks.arrow")`.
+/// Options for opening: `Open::new().validate(Validate::Full).path("ticks.arrow")`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Open {
     options: Options,
@@ -38,25 +38,25 @@ impl Open {
         Open::default()
     }
 
-    /// When values are checked; lazily by default.
+    /// Sets when values are checked; lazily by default.
     pub fn validate(mut self, validate: Validate) -> Open {
         self.options.validate = validate;
         self
     }
 
-    /// Whether to read everything into memory first: sound even against writers of the same file.
+    /// Sets whether to read everything into memory first: sound even if the file is being overwritten.
     pub fn copy(mut self, copy: bool) -> Open {
         self.copy = copy;
         self
     }
 
-    /// Whether to refuse, with `CopyNeeded` naming the buffer, what can't be had without a copy.
+    /// Sets whether to refuse data that needs a copy, with `CopyNeeded` naming the buffer.
     pub fn strict(mut self, strict: bool) -> Open {
         self.options.strict = strict;
         self
     }
 
-    /// Whether to accept data that was cut off while being written, up to its last whole batch.
+    /// Sets whether to accept truncated data, up to its last whole batch.
     pub fn partial(mut self, partial: bool) -> Open {
         self.options.partial = partial;
         self
@@ -69,7 +69,7 @@ impl Open {
         self
     }
 
-    /// Opens the file at `path`, or every file that `path` matches where it is a glob.
+    /// Opens the file at `path`, or every file that matches if `path` is a glob.
     ///
     /// # Errors
     /// As [`open`]; `CopyNeeded` where [`Open::strict`] was asked for.
@@ -83,7 +83,7 @@ impl Open {
         }
     }
 
-    /// Opens all `paths`, whose schemas must agree, as one dataset.
+    /// Opens all `paths`, whose schemas must match, as one dataset.
     ///
     /// # Errors
     /// As [`Open::path`], naming the path; `SchemaMismatch`; `InvalidArgument` without any path.
@@ -129,7 +129,7 @@ impl Open {
             let message = "the directory holds no file that ends in .arrow; name its files, or a glob";
             return Err(Error::new(ErrorKind::NotFound, message).at(path));
         }
-        // If they came since the first look they are the first segments of a table.
+        // If they appeared since the first check, they are the first segments of a table.
         match open_table(path, self.options)? {
             Some(dataset) => self.validated(dataset),
             None => self.paths(&files),
@@ -137,24 +137,24 @@ impl Open {
     }
 }
 
-/// Rows of a file or table by their numbers there: all that another process needs to open the same rows.
+/// Rows of a file or table by number: all that another process needs to open the same rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file, or the table's folder; absolute.
+    /// The absolute path of the file or table directory.
     pub path: PathBuf,
-    /// The first row, of a table counted from its very first.
+    /// The number of the first row; in a table, counted from the first ever written.
     pub start: u64,
     /// The number of rows.
     pub rows: u64,
-    /// Which columns, by their numbers in the file.
+    /// The columns, by their numbers in the file.
     pub columns: Vec<usize>,
 }
 
 impl Dataset {
-    /// Where the rows lie, for [`Open::places`]. Of a table that grows these are the rows that the dataset has.
+    /// The ranges of the dataset's rows, for [`Open::places`]. For a growing table, those in this snapshot.
     ///
     /// # Errors
-    /// `Unsupported` where some are in memory and in no file.
+    /// `Unsupported` if some are in memory and in no file.
     pub fn places(&self) -> Result<Vec<Place>> {
         let mut places: Vec<Place> = Vec::new();
         for piece in self.pieces() {
@@ -180,7 +180,7 @@ impl Open {
     /// Opens the rows of `places`, one after the other.
     ///
     /// # Errors
-    /// Those of [`path`](Open::path); `RowOutOfRange` where a file or table does not have the rows any more.
+    /// Those of [`path`](Open::path); `RowOutOfRange` if a file or table no longer has the rows.
     pub fn places(self, places: &[Place]) -> Result<Dataset> {
         let opened = places.iter().map(|place| self.place(place)).collect::<Result<Vec<_>>>()?;
         match &opened[..] {
@@ -208,7 +208,7 @@ pub(crate) fn is_glob(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
-/// The files of a directory that end in `.arrow`, in order of their names.
+/// The files of a directory that end in `.arrow`, sorted by name.
 pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let failed = |e: std::io::Error| Error::io("listing the directory", &e).at(directory);
     let mut files = Vec::new();
@@ -222,7 +222,7 @@ pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Without the feature `table` no directory is one; its segments alone would be fewer rows than it has.
+/// Without the feature `table` directories of tables are refused; plain segments would have fewer rows.
 #[cfg(not(feature = "table"))]
 fn open_table(directory: &Path, _options: Options) -> Result<Option<Dataset>> {
     let is_segment = |file: &PathBuf| {
@@ -236,13 +236,13 @@ fn open_table(directory: &Path, _options: Options) -> Result<Option<Dataset>> {
     Ok(None)
 }
 
-/// Without the feature `glob` nothing is matched.
+/// Without the feature `glob` patterns are not matched.
 #[cfg(not(feature = "glob"))]
 pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
     Err(Error::missing_feature("a path that is a pattern", "glob").at(pattern))
 }
 
-/// The files that a glob matches, in order of their names.
+/// The files that a glob matches, sorted by name.
 #[cfg(feature = "glob")]
 pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
     let text = pattern.to_string_lossy();

@@ -1,7 +1,7 @@
 //! Work shared between threads that live as long as one call.
 //!
-//! No pool: a pool's threads are gone in a forked child (PyTorch's DataLoader forks), which would then wait for them
-//! for ever. Starting a thread costs about 15 µs, so small work stays on the caller's.
+//! No pool: a pool's threads don't exist in a forked child (PyTorch's DataLoader forks), which would wait for them
+//! forever. Starting a thread costs about 15 µs, so small work stays on the caller's thread.
 
 use std::convert::Infallible;
 use std::iter::Peekable;
@@ -12,18 +12,17 @@ use std::thread;
 
 use crate::map::{adopt, is_inside, lend};
 
-/// Locks, also where a thread has panicked meanwhile: what this crate keeps behind locks is whole at any moment, or was
-/// written last.
+/// Locks, ignoring poison: the data this crate keeps behind locks is consistent at any moment, or was written last.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of input that a further thread must have to be worth its start, and that a thread takes at once.
+/// Bytes of input that justify another thread, and that a thread takes at once.
 const SHARE: usize = 1 << 20;
-/// Items that a thread takes at once when they are small.
+/// Small items that a thread takes at once.
 const ITEMS: usize = 64;
 
-/// `work(0) … work(jobs - 1)` in order of the jobs, done by as many threads as `bytes` of input are worth.
+/// Runs `work(0) … work(jobs - 1)`, with results in order, on as many threads as `bytes` of input justify.
 pub(crate) fn map<T: Send>(jobs: usize, bytes: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let weight = bytes / jobs.max(1);
     match try_map((0..jobs).map(Ok::<_, Infallible>), bytes, |_| weight, |job| Ok(work(job)), || ()) {
@@ -32,11 +31,11 @@ pub(crate) fn map<T: Send>(jobs: usize, bytes: usize, work: impl Fn(usize) -> T 
     }
 }
 
-/// `work` on each item, results in order, done by as many threads as `bytes` of input are worth, of which an item has
-/// about `weight`. The error is the first in order, and little is begun after it. `tick` is called on the caller's
-/// thread now and then.
+/// Runs `work` on each item, with results in order, on as many threads as `bytes` of input justify; an item has about
+/// `weight` bytes. Returns the first error in order; little work starts after it. `tick` is called periodically on the
+/// caller's thread.
 ///
-/// Items are made as threads ask for them: finding batches goes on while others are decoded.
+/// Items are made on demand: batches are found while others are decoded.
 pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     items: impl Iterator<Item = Result<I, E>> + Send,
     bytes: usize,
@@ -51,7 +50,7 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     let queue = Queue::new(items);
     let first = queue.claim(&weight);
     let threads = if queue.is_empty() { 1 } else { threads };
-    // A call that is guarded against files that change is so on all of its threads.
+    // A guarded call is guarded on all of its threads.
     let is_guarded = is_inside();
     let mut done = thread::scope(|scope| {
         let share = || match is_guarded {
@@ -80,15 +79,15 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     Ok(results)
 }
 
-/// Items that threads take some of when they are done with what they had, so they finish together; which thread had
-/// which never shows in the results.
+/// Items that threads claim in small groups, so that they finish together; results never depend on which thread claimed
+/// which.
 struct Queue<I: Iterator> {
-    /// The items, and how often some were taken.
+    /// The items, and the number of claims.
     items: Mutex<(Peekable<I>, usize)>,
     failed: AtomicBool,
 }
 
-/// The number of a claim, and its items or what came of them.
+/// The number of a claim, and its items or results.
 type Claim<C> = (usize, C);
 
 impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
@@ -105,8 +104,8 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
         self.lock().0.peek().is_none()
     }
 
-    /// The next items; none after a failure. Claims before the failed one are worked off all the same, so the first
-    /// error does not depend on the threads.
+    /// The next items; none after a failure. Claims before the failed one are still completed, so the first error does
+    /// not depend on the threads.
     fn claim(&self, weight: impl Fn(&I) -> usize) -> Option<Claim<Vec<Result<I, E>>>> {
         let mut queue = self.lock();
         if self.failed.load(Ordering::Relaxed) {
@@ -142,7 +141,7 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
     }
 }
 
-/// The number of processors, asked for once: the answer takes reading several files of the system.
+/// The number of processors, queried once: the query reads several system files.
 pub(crate) fn available() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))

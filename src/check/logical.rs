@@ -1,6 +1,6 @@
-//! What values mean, beyond what makes them safe to read: decimals within their digits, whole days where days are
-//! counted in milliseconds, times within a day. Other software writes such things, and arrays of them are sound, so
-//! nothing here is ever checked unless somebody asks.
+//! Logical checks, beyond those that make values safe to read: decimals within their precision, whole days in date64,
+//! times within a day. Some software writes such values, and their arrays are sound, so these checks are only made on
+//! request.
 
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
@@ -15,7 +15,7 @@ use crate::types::per_second;
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
 impl Dataset {
-    /// [`Dataset::validate`], and then what the values mean: digits of decimals, whole days of date64, times of day.
+    /// Runs [`Dataset::validate`], and then the logical checks: digits of decimals, whole days of date64, times of day.
     ///
     /// # Errors
     /// `InvalidData` naming batch, column, row and what was expected.
@@ -72,7 +72,7 @@ fn check_rows(array: &ArrayData, wrong: impl Fn(Value<'_>) -> Option<String>) ->
     Ok(())
 }
 
-/// Cells show date64 as days, so this looks at the milliseconds themselves.
+/// Cells show date64 as days, so this reads the milliseconds themselves.
 fn check_days(array: &ArrayData) -> Result<()> {
     let values = array.buffers().first().map_or(&[][..], |buffer| buffer.as_slice()).as_chunks::<8>().0;
     for row in 0..array.len() {

@@ -1,5 +1,5 @@
-//! Checks of all of a file or table: what is damaged and what can be kept (`report`), and what values mean (`logical`).
-//! Above everything else.
+//! Full checks of a file or table: damage and repair (`report`), and logical checks (`logical`). Above all other
+//! modules.
 
 mod logical;
 mod report;

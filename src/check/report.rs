@@ -1,4 +1,4 @@
-//! [`check`] and [`repair`]: all of a file or table, what is wrong with it and at which byte, and what can be kept.
+//! [`check`] and [`repair`]: finds damage in a file or table, with byte offsets, and keeps the good rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::open::{arrow_files, expand, is_glob};
 use crate::table;
 use crate::table::Repaired;
 
-/// What [`check`] has found.
+/// The result of [`check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// The rows there are, good or not, as far as can be said.
+    /// The number of rows, good or not, as far as known.
     pub rows: u64,
-    /// The record batches.
+    /// The number of record batches.
     pub batches: u64,
-    /// The segments of a table; 0 of a file.
+    /// The number of segments of a table; 0 for a file.
     pub segments: u64,
-    /// What is wrong, or worth knowing.
+    /// Damage and notes.
     pub findings: Vec<Finding>,
-    /// What [`repair`] has done; `None` where nothing had to be.
+    /// What [`repair`] has done; `None` if nothing was needed.
     pub repaired: Option<Repaired>,
 }
 
@@ -57,17 +57,17 @@ impl Report {
     }
 }
 
-/// Looks at all that the file, table, glob or directory at `path` says about itself and at every value, and reports what
-/// does not fit together. A table may be written meanwhile. `progress` hears how much of how much is done.
+/// Checks all metadata and every value of the file, table, glob or directory at `path`, and reports inconsistencies. A
+/// table may be written at the same time. `progress(done, total)` is called periodically.
 ///
 /// # Errors
-/// `NotFound`, `PermissionDenied`, `Io` where it could not be looked at; what is damaged is in the report.
+/// `NotFound`, `PermissionDenied`, `Io` if it could not be read; damage is in the report.
 pub fn check(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {
     let path = path.as_ref();
     guard(|| each(path, &mut |path, progress| check_one(path, progress).map_err(|e| e.at(path)), &mut progress))
 }
 
-/// As [`check`], of bytes that are an IPC file or stream, which findings call `name`.
+/// As [`check`], for the bytes of an IPC file or stream, called `name` in findings.
 ///
 /// # Errors
 /// `Io`.
@@ -75,9 +75,9 @@ pub fn check_bytes(bytes: Bytes, name: impl AsRef<Path>, mut progress: impl FnMu
     guard(|| check_ipc(bytes, name.as_ref(), &mut progress))
 }
 
-/// As [`check`], and keeps the rows before the first damage where there is any. A damaged file is never written to: it gets
-/// a name that ends in `.damaged`; the damaged segment of a table and all behind it go into a folder of such a name
-/// beside the table. `findings` are what was found before, the other numbers what there is now.
+/// As [`check`], and if there is damage, keeps the rows before it. Damaged files are never written to: a file is
+/// renamed to end in `.damaged`; a table's damaged segment and all later ones move to a directory of such a name beside
+/// the table. `findings` describes the state before, the other fields the state after.
 ///
 /// # Errors
 /// As [`check`]; `Busy` while the table is being written; `InvalidArgument` for a single segment of a table.
@@ -88,7 +88,7 @@ pub fn repair(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Res
 
 type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// `work` on the path, or on each file that it stands for.
+/// Runs `work` on the path, or on each file that it matches.
 fn each(path: &Path, work: &mut dyn FnMut(&Path, Progress) -> Result<Report>, progress: Progress) -> Result<Report> {
     let files = match std::fs::metadata(path) {
         Ok(data) if data.is_dir() && !is_table(path)? => match arrow_files(path)? {
@@ -105,7 +105,7 @@ fn each(path: &Path, work: &mut dyn FnMut(&Path, Progress) -> Result<Report>, pr
     Ok(report)
 }
 
-/// Whether a folder holds segments and no other Arrow files.
+/// Whether a directory contains segments and no other Arrow files.
 fn is_table(folder: &Path) -> Result<bool> {
     table::is_table(folder)
 }
@@ -133,7 +133,7 @@ fn check_ipc(bytes: Bytes, path: &Path, progress: Progress) -> Result<Report> {
     Ok(Report { rows: sound.rows, batches: sound.batches as u64, findings: found.list, ..Report::default() })
 }
 
-/// Opens and checks; `None` where it can't be opened.
+/// Opens and checks; `None` if it can't be opened.
 fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: Progress) -> Result<(Option<Ipc>, Sound)> {
     let options = Options { thorough: true, ..Options::default() };
     match Ipc::open(bytes, Some(path), options) {
@@ -149,7 +149,7 @@ fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: Progress) -> 
     }
 }
 
-/// The path of what a link points to, without a slash at its end: names are made from it.
+/// The path with links resolved, without a trailing slash: other names are derived from it.
 fn own_path(path: &Path) -> Result<PathBuf> {
     match path.file_name().is_none() || path.is_symlink() {
         true => std::fs::canonicalize(path).map_err(|e| Error::io("finding the file", &e)),
@@ -172,7 +172,7 @@ fn repair_one(path: &Path, progress: Progress) -> Result<Report> {
         None => repair_file(path, progress)?,
     };
     let Some(repaired) = repaired else { return Ok(before) };
-    // Of a file or table whose schema can't be read nothing is left.
+    // Nothing is kept of a file or table whose schema can't be read.
     let is_there = if path.is_dir() { is_table(path)? } else { path.exists() };
     let now = if is_there { check_one(path, progress)? } else { Report::default() };
     if let Some(finding) = now.damage().next() {
@@ -210,8 +210,8 @@ fn repair_file(path: &Path, progress: Progress) -> Result<(Report, Option<Repair
     Ok((report, Some(Repaired { kept: rows, given_up, moved: vec![aside] })))
 }
 
-/// The rows of all batches before the first bad one; without its footer a file is read from the front. `None` where nobody
-/// can say what the schema is.
+/// The rows of all batches before the first bad one; a file without its footer is read from the beginning. `None` if
+/// the schema can't be determined.
 fn good_rows(ipc: Option<Ipc>, sound: Sound, bytes: Bytes, path: &Path) -> Option<Dataset> {
     let (ipc, sound) = match ipc {
         Some(ipc) => (ipc, sound),

@@ -1,4 +1,4 @@
-//! Columns out of text: values that are collected into arrays of a given type.
+//! Columns from text: collects values into arrays of a given type.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Collects the values of a column, from text.
 pub(crate) trait Sink: Finish + Send {
-    /// Appends a value, or a null for `None`; refuses with `None` what the type does not have.
+    /// Appends a value, or a null for `None`; returns `None` for values that are not of the type.
     fn push(&mut self, value: Option<&str>) -> Option<()>;
 }
 
-/// Makes arrays of the values of a column.
+/// Builds arrays from the values of a column.
 pub(crate) trait Finish {
     /// The values since the last call.
     fn finish(&mut self) -> Result<ArrayRef>;
 
-    /// The final type and arrays, from all arrays there are.
+    /// The final type and arrays, from all arrays.
     fn seal(&mut self, field: Field, chunks: Vec<ArrayRef>) -> Result<(Field, Vec<ArrayRef>)> {
         Ok((field, chunks))
     }
@@ -56,13 +56,13 @@ impl<S: Finish> Column<S> {
         Column { field, sink, rows: 0, chunks: Vec::new() }
     }
 
-    /// The first `rows` values since the last cut, and a cut behind all there are.
+    /// Cuts after all values, and returns the first `rows` since the last cut.
     fn cut(&mut self, rows: usize) -> Result<ArrayRef> {
         self.rows = 0;
         Ok(self.sink.finish()?.slice(0, rows))
     }
 
-    /// As `cut`, with a dictionary that is all the array's own.
+    /// As `cut`, with a dictionary of the array's own.
     pub(crate) fn array(&mut self, rows: usize) -> Result<ArrayRef> {
         let chunk = self.cut(rows)?;
         let (_, mut sealed) = self.sink.seal(self.field.clone(), vec![chunk])?;
@@ -79,7 +79,7 @@ impl<S: Finish> Column<S> {
     }
 }
 
-/// Rows being filled in, column by column, and cut into batches.
+/// Rows being filled column by column, and cut into batches.
 pub(crate) struct Filling<S> {
     schema: SchemaRef,
     pub(crate) columns: Vec<Column<S>>,
@@ -94,13 +94,13 @@ impl<S: Finish> Filling<S> {
         Filling { schema, columns, rows: 0, batch_rows, lengths: Vec::new() }
     }
 
-    /// Counts a row of which every column has its value; true when a batch is full.
+    /// Counts a completed row; true when a batch is full.
     pub(crate) fn count(&mut self) -> bool {
         self.rows += 1;
         self.rows >= self.batch_rows
     }
 
-    /// Keeps what there is as a batch, if there is anything.
+    /// Stores pending rows as a batch, if there are any.
     pub(crate) fn cut(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
         if rows > 0 {
@@ -113,7 +113,7 @@ impl<S: Finish> Filling<S> {
         Ok(())
     }
 
-    /// All batches that were cut, with one dictionary for all of them where a column has one.
+    /// All batches, sharing one dictionary per dictionary-encoded column.
     pub(crate) fn assemble(self) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         let columns = self.columns.into_iter().map(Column::sealed).collect::<Result<Vec<_>>>()?;
         let (fields, chunks): (Vec<Field>, Vec<_>) = columns.into_iter().unzip();
@@ -124,7 +124,7 @@ impl<S: Finish> Filling<S> {
         Ok((schema, batches))
     }
 
-    /// What there is as a batch of its own, if there is anything.
+    /// Pending rows as an independent batch, if there are any.
     pub(crate) fn take(&mut self) -> Result<Option<RecordBatch>> {
         let rows = std::mem::take(&mut self.rows);
         let array = |column: &mut Column<S>| column.array(rows).map_err(|e| column.named(e));
@@ -138,7 +138,7 @@ fn batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<Recor
     RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(|e| Error::invalid(e.to_string()))
 }
 
-/// That `batch_rows` make sense.
+/// Checks that `batch_rows` is valid.
 pub(crate) fn check_batch_rows(batch_rows: usize) -> Result<()> {
     if batch_rows == 0 {
         return Err(Error::argument("expected batch_rows of 1 or more, got 0"));
@@ -146,7 +146,7 @@ pub(crate) fn check_batch_rows(batch_rows: usize) -> Result<()> {
     Ok(())
 }
 
-/// The schema that rows are to have, which says itself which columns are dictionaries.
+/// The required schema, which itself declares dictionary columns.
 pub(crate) fn given_schema(schema: &Option<SchemaRef>, dictionary: &[String]) -> Result<SchemaRef> {
     if let Some(name) = dictionary.first() {
         return Err(Error::argument(format!("expected dictionaries in the schema, got the option for `{name}`")));
@@ -154,7 +154,7 @@ pub(crate) fn given_schema(schema: &Option<SchemaRef>, dictionary: &[String]) ->
     schema.clone().ok_or_else(|| Error::argument("expected a schema for rows as they come, got none"))
 }
 
-/// The error for a column `name` that is not among `names`.
+/// The error for a column `name` not in `names`.
 pub(crate) fn missing<'a>(name: &str, wanted_by: &str, names: impl Iterator<Item = &'a str>) -> Error {
     let names: Vec<_> = names.take(20).map(|name| format!("`{}`", shorten(name))).collect();
     let message = format!(
@@ -165,7 +165,7 @@ pub(crate) fn missing<'a>(name: &str, wanted_by: &str, names: impl Iterator<Item
     Error::new(ErrorKind::ColumnNotFound, message)
 }
 
-/// That `options.dictionary` names columns of `schema`.
+/// Checks that `options.dictionary` names columns of `schema`.
 pub(crate) fn check_dictionary(dictionary: &[String], schema: &Schema) -> Result<()> {
     let names = schema.fields().iter().map(|field| field.name().as_str());
     match dictionary.iter().find(|&wanted| names.clone().all(|name| name != wanted)) {
@@ -174,7 +174,7 @@ pub(crate) fn check_dictionary(dictionary: &[String], schema: &Schema) -> Result
     }
 }
 
-/// The sink of a column that `dictionary` may name.
+/// The sink of a column, dictionary-encoded if `dictionary` names it.
 pub(crate) fn sink_of(field: &Field, dictionary: &[String]) -> Result<Box<dyn Sink>> {
     if dictionary.contains(field.name()) { encoding_sink(field) } else { sink(field) }
 }
@@ -233,7 +233,7 @@ fn unsupported(field: &Field) -> Error {
     ))
 }
 
-/// The sink of a field that the options list as dictionary-encoded; a schema's own choice of keys holds.
+/// The sink of a field to dictionary-encode by the options; a key type in the schema takes precedence.
 fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
     match field.data_type() {
         DataType::Utf8 => Ok(Encoder::sink(None)),
@@ -245,7 +245,7 @@ fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
     }
 }
 
-/// A builder, and how to append a value to it.
+/// A builder, and its function to append a value.
 struct Parsed<B, F> {
     builder: B,
     append: F,
@@ -270,7 +270,7 @@ fn parsed<B: ArrayBuilder>(
     Box::new(Parsed { builder, append })
 }
 
-/// `None` when there is a value and it does not parse.
+/// `None` if there is a value and it does not parse.
 fn optionally<T>(value: Option<&str>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     value.map_or(Some(None), |value| parse(value).map(Some))
 }
@@ -294,7 +294,7 @@ fn moments<T: ArrowTimestampType>(
     let utc = matches!(zone.as_deref(), Some("UTC" | "Z" | "+00:00"));
     let parse = move |value: &str| {
         let Some(moment) = Moment::parse_or_midnight(value) else { return parse(value) };
-        // An offset means nothing to a clock of no place, and without one a local time may be two moments or none.
+        // A zoneless time can't use an offset, and a local time without one may be ambiguous or nonexistent.
         let sound = if moment.offset { zoned } else { utc || !zoned };
         if sound { moment.count(per_second) } else { None }
     };
@@ -331,8 +331,8 @@ fn append<T: ByteArrayType>(builder: &mut GenericByteBuilder<T>, value: Option<&
     Some(())
 }
 
-/// Numbers the distinct values in order of first appearance. Only the end tells how wide keys must be and what
-/// the dictionary is, so until it is sealed its arrays are just the numbers.
+/// Numbers the distinct values in order of first appearance. The key width and the dictionary are only known at the
+/// end, so until it is sealed its arrays are just the numbers.
 struct Encoder {
     key: Option<DataType>,
     numbers: HashMap<Box<str>, i32>,
@@ -341,7 +341,7 @@ struct Encoder {
 }
 
 impl Encoder {
-    /// With keys of the type given, or the smallest that will do.
+    /// With keys of the given type, or the smallest sufficient one.
     fn sink(key: Option<DataType>) -> Box<dyn Sink> {
         let (values, keys) = (StringBuilder::new(), PrimitiveBuilder::new());
         Box::new(Encoder { key, numbers: HashMap::new(), values, keys })

@@ -1,14 +1,14 @@
 //! Reads CSV text into record batches.
 //!
-//! Types are inferred from all values of a column, so they hold to the end of the file. Tried in this order: `Boolean`
-//! (`true`, `True`, `TRUE` and the three of false), `Int64`, `UInt64`, `Float64` (also `nan`, `inf`, `1e5`), `Date32`
+//! Types are inferred from all values of a column, so they are valid for the whole file. Tried in this order: `Boolean`
+//! (`true`, `True`, `TRUE`, and likewise for false), `Int64`, `UInt64`, `Float64` (also `nan`, `inf`, `1e5`), `Date32`
 //! (`2000-01-31`, `Jan 31 2000`, `January 31, 2000`, `31 Jan 2000`), `Timestamp` (`2000-01-31T12:34:56.789`, or with a
-//! space; in microseconds, or nanoseconds where a value needs them; in UTC when all values end in `Z` or an offset),
-//! and `Utf8`. Nothing may be lost by it, so `Utf8` it is for numbers with leading zeros (zip codes) or a plus (phone
-//! numbers), for whole numbers of more than 64 bits, and for those no float holds exactly where the column has floats.
+//! space; in microseconds, or nanoseconds if a value needs them; in UTC if all values end in `Z` or an offset), and
+//! `Utf8`. Conversion must be lossless, so numbers with leading zeros (zip codes) or a plus sign (phone numbers),
+//! integers of more than 64 bits, and, in columns with floats, integers that no float represents exactly, are `Utf8`.
 //!
-//! An empty field is a null; in columns that are not text, so are `NA`, `N/A`, `null` and `NULL`. Blank lines are
-//! skipped, spaces are kept.
+//! An empty field is null; in columns other than text, so are `NA`, `N/A`, `null` and `NULL`. Blank lines are skipped,
+//! spaces are kept.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt::Display;
@@ -25,18 +25,19 @@ use super::lines::{Incoming, Parser};
 use super::scalar::*;
 use crate::error::{Error, Result};
 
-/// How to read a CSV file.
+/// Options for reading CSV.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CsvOptions {
-    /// The columns to read, found by name in the header, and their types; `None`: all, inferred from all values.
+    /// The columns to read, found by name in the header, and their types; `None` reads all, with types inferred from
+    /// all values.
     pub schema: Option<SchemaRef>,
-    /// The names of text columns to dictionary-encode, with the smallest of `Int8`, `Int16` and `Int32` keys that will
-    /// do, and one dictionary for all batches.
+    /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
+    /// `Int32`, and one dictionary for all batches.
     pub dictionary: Vec<String>,
-    /// The byte between fields.
+    /// The field delimiter.
     pub delimiter: u8,
-    /// Rows per record batch; the last has what is left.
+    /// Rows per record batch; the last has the remainder.
     pub batch_rows: usize,
 }
 
@@ -63,7 +64,7 @@ impl CsvOptions {
 /// Reads all of `input` into record batches.
 ///
 /// # Errors
-/// As [`stream_csv`], but a schema may have been left out, and the header may name other columns.
+/// As [`stream_csv`], but the schema is optional, and the header may name other columns.
 pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     options.check()?;
     let text = Text::read(input, options.delimiter)?;
@@ -80,17 +81,17 @@ pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRe
     table.columns.cut().and_then(|()| table.columns.assemble()).map_err(reading)
 }
 
-/// Reads rows of [`CsvOptions::schema`] from `input` as they come, in batches of at most [`CsvOptions::batch_rows`]
-/// rows. Rows are handed on when the batch is full, at the end, and when nothing more comes and the first of them has
-/// waited for `patience`, so that `input` may be the other end of `tail -f`.
+/// Reads rows of [`CsvOptions::schema`] from `input` as they arrive, in batches of at most [`CsvOptions::batch_rows`]
+/// rows. A batch is returned when it is full, at the end, or when no more input is available and its first row has
+/// waited for `patience`, so that `input` may be the output of `tail -f`.
 ///
-/// The header must name the schema's columns and no others, in any order. In addition to what inference finds, values
-/// of type `Time32` and `Time64` are like `12:34:56.789`, of `Decimal32`, `Decimal64` and `Decimal128` like `-12.50` or
-/// `1e3`, of `Binary` hexadecimal digits; timestamps and times may also be whole numbers in the column's unit.
+/// The header must name exactly the schema's columns, in any order. Besides the inferred types, values of type `Time32`
+/// and `Time64` are read like `12:34:56.789`, `Decimal32`, `Decimal64` and `Decimal128` like `-12.50` or `1e3`, and
+/// `Binary` as hexadecimal digits; timestamps and times may also be integers in the column's unit.
 ///
 /// # Errors
-/// `InvalidArgument` without a schema, or with columns to dictionary-encode, which the schema is to tell; `Unsupported`
-/// for types that text can't be read as. Other errors are items: the last one.
+/// `InvalidArgument` without a schema, or with columns to dictionary-encode, which the schema must declare;
+/// `Unsupported` for types that can't be read from text. Other errors are returned as the last item.
 pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patience: Duration) -> Result<Incoming> {
     options.check()?;
     let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
@@ -104,8 +105,8 @@ fn reading(e: Error) -> Error {
 
 // ---- rows ----
 
-/// The text, and behind its `end` one more record. That record is lost exactly when a quote is left open, which the
-/// parser does not tell otherwise: it would make the rest of the file one field.
+/// The text, with an extra record after its `end`. That record is lost exactly if a quote is left open, which the
+/// parser does not report otherwise: it would make the rest of the file one field.
 struct Text {
     bytes: Vec<u8>,
     end: usize,
@@ -124,7 +125,7 @@ impl Text {
         Ok(Text { end: bytes.len() - 1, bytes, delimiter, lines: 0 })
     }
 
-    /// Whole records, of which each but the last of all ends its line.
+    /// Whole records; all but the very last end with a line break.
     fn after(lines: usize, mut bytes: Vec<u8>, delimiter: u8) -> Text {
         if lines == 0 {
             without_marks(&mut bytes);
@@ -155,20 +156,21 @@ impl Text {
         Ok(records.record)
     }
 
-    /// The records below the header.
+    /// The records after the header.
     fn rows(&self) -> Result<Records<'_>> {
         let mut records = self.records();
         records.next()?;
         Ok(records)
     }
 
-    /// Where the record begins that the parser found from `at` on: it leaves line breaks for the next record.
+    /// The start of the record that the parser found from `at` on: it leaves line breaks for the next record.
     fn record_start(&self, at: Option<&Position>) -> usize {
         let at = at.map_or(0, |at| self.end.min(at.byte() as usize));
         at + self.bytes[at..].iter().take_while(|byte| b"\r\n".contains(byte)).count()
     }
 
-    /// The number of the line with the byte at `at`, from 1. The parser's own is that of blank lines before a record.
+    /// The number of the line with the byte at `at`, from 1. The parser's own number refers to blank lines before a
+    /// record.
     fn line(&self, at: usize) -> usize {
         let before = &self.bytes[..at];
         let ends_line = |&i: &usize| before[i] == b'\n' || (before[i] == b'\r' && self.bytes[i + 1] != b'\n');
@@ -206,7 +208,7 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Reads the next record; false when there is none.
+    /// Reads the next record; false if there is none.
     fn next(&mut self) -> Result<bool> {
         self.reader.read_record(&mut self.record).map_err(|e| self.unreadable(&e))?;
         self.start = self.text.record_start(self.record.position());
@@ -259,11 +261,11 @@ fn infer(text: &Text, header: &StringRecord, options: &CsvOptions) -> Result<Sch
 
 // ---- columns ----
 
-/// A header, and the columns that are read of the records below it.
+/// A header, and the columns read from the records after it.
 struct Table {
     /// The number of fields.
     width: usize,
-    /// Which field each column is.
+    /// The field of each column.
     sources: Vec<usize>,
     columns: Filling<Box<dyn Sink>>,
 }
@@ -284,7 +286,7 @@ impl Table {
         Ok(Table { width: header.len(), sources, columns: Filling::new(schema.clone(), columns, options.batch_rows) })
     }
 
-    /// As `new`, for a header that names no other columns.
+    /// As `new`, for a header that must not name other columns.
     fn for_all(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<Table> {
         let names = || schema.fields().iter().map(|field| field.name().as_str());
         match header.iter().find(|&name| names().all(|known| known != name)) {
@@ -293,7 +295,7 @@ impl Table {
         }
     }
 
-    /// Takes the next row in, and hands the columns to `full` when there are enough.
+    /// Adds the next row, and passes the columns to `full` when a batch is full.
     fn push(&mut self, rows: &Records, full: &mut impl FnMut(&mut Filling<Box<dyn Sink>>) -> Result<()>) -> Result<()> {
         for (column, &source) in self.columns.columns.iter_mut().zip(&self.sources) {
             push(column, rows.record.get(source).unwrap_or_default()).map_err(|refusal| rows.error(refusal))?;
@@ -319,7 +321,7 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Dictionary(..))
 }
 
-/// What was expected instead, and the way out.
+/// What was expected instead, and the remedy.
 fn refusal(field: &Field, null: bool) -> (String, &'static str) {
     let data_type = field.data_type();
     match null {
@@ -333,18 +335,18 @@ fn refusal(field: &Field, null: bool) -> (String, &'static str) {
 
 // ---- rows as they come ----
 
-/// The records of a text that comes in blocks.
+/// The records of a text that arrives in blocks.
 struct Rows {
     options: CsvOptions,
     schema: SchemaRef,
     /// `None` before the header.
     table: Option<Table>,
-    /// The lines that were parsed.
+    /// The number of parsed lines.
     lines: usize,
     place: Place,
 }
 
-/// Where the last byte of a block stands.
+/// The parser state after the last byte of a block.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     /// Before the header, in byte order marks.
@@ -352,14 +354,14 @@ enum Place {
     FieldStart,
     Field,
     Quoted,
-    /// Behind a quote in a quoted field, which ends it or begins another.
+    /// After a quote in a quoted field, which ends it or is doubled.
     Quote,
-    /// Behind a carriage return, which a line feed may follow.
+    /// After a carriage return, which a line feed may follow.
     Return,
 }
 
 impl Place {
-    /// The place of `byte`, the next one.
+    /// The state after `byte`.
     fn next(self, byte: u8, delimiter: u8) -> Place {
         use Place::*;
         match (self, byte) {

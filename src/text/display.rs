@@ -1,4 +1,4 @@
-//! Values as people read them.
+//! Human-readable values.
 //!
 //! Printing never fails and never panics: a damaged cell prints as `<error: …>`.
 
@@ -16,7 +16,7 @@ use crate::types::{per_second, unit_name};
 
 // ---- numbers and times ----
 
-/// A count with its thousands apart: `5,600,000`.
+/// A count with thousands separators: `5,600,000`.
 #[doc(hidden)]
 pub fn count_text(count: u64) -> String {
     let digits = count.to_string();
@@ -50,7 +50,7 @@ pub fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", count_text(count), if count == 1 { one } else { many })
 }
 
-/// `digits × 10^-scale`, every digit of it.
+/// `digits × 10^-scale`, with every digit.
 pub(super) fn decimal_text(digits: i256, scale: i8) -> String {
     let text = digits.to_string();
     let (sign, digits) = text.strip_prefix('-').map_or(("", &text[..]), |digits| ("-", digits));
@@ -66,7 +66,7 @@ pub(super) fn decimal_text(digits: i256, scale: i8) -> String {
 
 const DAY: i64 = 86_400;
 
-/// Whole seconds, rounded down, and the nanoseconds that are left.
+/// Whole seconds, rounded down, and the remaining nanoseconds.
 fn split(count: i64, unit: TimeUnit) -> (i64, i64) {
     let per_second = per_second(unit);
     (count.div_euclid(per_second), count.rem_euclid(per_second) * (1_000_000_000 / per_second))
@@ -76,7 +76,7 @@ fn raw(count: i64, unit: TimeUnit) -> String {
     format!("{count} {}", unit_name(unit))
 }
 
-/// The day of a number of days since 1970; `None` beyond chrono's calendar of a quarter of a million years.
+/// The date of a number of days since 1970; `None` beyond chrono's calendar of a quarter of a million years.
 fn civil(days: i64) -> Option<NaiveDate> {
     Some(DateTime::from_timestamp(days.checked_mul(DAY)?, 0)?.date_naive())
 }
@@ -85,7 +85,7 @@ fn date_text(days: i64) -> String {
     civil(days).map_or_else(|| format!("{days} days"), |date| date.to_string())
 }
 
-/// Hours, minutes and seconds, and a fraction of as many digits as the unit has where it is not zero.
+/// Hours, minutes and seconds, and, if not zero, a fraction of as many digits as the unit has.
 fn clock(second: i64, nanos: i64, unit: TimeUnit) -> String {
     let time = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
     match unit {
@@ -111,8 +111,8 @@ fn moment(count: i64, unit: TimeUnit, between: char) -> Option<String> {
     Some(format!("{date}{between}{}", clock(seconds.rem_euclid(DAY), nanos, unit)))
 }
 
-/// There is no database of time zones in here, so a zone that is not UTC by its name shows the time of UTC, marked `Z`,
-/// and the zone's name: `2000-01-01 00:00:00Z Europe/Paris`.
+/// There is no time zone database, so for a zone other than UTC by name this shows UTC, marked `Z`, and the zone's
+/// name: `2000-01-01 00:00:00Z Europe/Paris`.
 fn timestamp_text(count: i64, unit: TimeUnit, tz: Option<&str>) -> String {
     match (moment(count, unit, ' '), tz) {
         (None, _) => raw(count, unit),
@@ -127,7 +127,7 @@ pub(super) fn timestamp_iso(count: i64, unit: TimeUnit, tz: Option<&str>) -> Str
     moment(count, unit, 'T').map_or_else(|| raw(count, unit), |text| text + zone)
 }
 
-/// A length of time; every part has its own sign, as those of an Arrow interval do.
+/// A length of time; every part has its own sign, as in an Arrow interval.
 pub(super) struct Span {
     months: i64,
     days: i64,
@@ -156,7 +156,7 @@ impl Span {
         text.trim_end_matches('0').trim_end_matches('.').to_string()
     }
 
-    /// The parts that are not zero: amount, and its unit in text and in ISO 8601.
+    /// The nonzero parts: amount, and its unit in text and in ISO 8601.
     fn parts(&self, date: bool) -> Vec<(String, &'static str, char)> {
         let parts = match date {
             true => [(self.months / 12, "y", 'Y'), (self.months % 12, "mo", 'M'), (self.days, "d", 'D')].to_vec(),
@@ -188,8 +188,8 @@ impl Span {
 // ---- a value as text ----
 
 impl Display for Value<'_> {
-    /// The value as a cell of a table shows it. Times are ISO 8601; a timestamp whose zone is not UTC shows the time of
-    /// UTC, marked `Z`, and the zone's name; what lies beyond the calendar shows as a number and its unit.
+    /// The value as shown in a table cell. Times are ISO 8601; a timestamp in a zone other than UTC shows UTC, marked
+    /// `Z`, and the zone's name; values beyond the calendar show as a number and its unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match guard(|| Ok::<_, Error>(self.write(f))) {
             Ok(done) => done,
@@ -282,7 +282,7 @@ pub(super) fn entries<'a>(items: Items<'a>) -> impl Iterator<Item = Result<(Valu
     })
 }
 
-/// What `item` displays, in at most `room` characters on one line.
+/// The display of `item`, in at most `room` characters on one line.
 #[doc(hidden)]
 pub fn cut(item: impl Display, room: usize) -> String {
     let mut cut = Cut { text: String::new(), room: room + 1 };
@@ -292,8 +292,8 @@ pub fn cut(item: impl Display, room: usize) -> String {
     cut.text.chars().take(room.saturating_sub(1)).chain(once('…')).collect()
 }
 
-/// Takes characters while there is room, so that a list of a million items is not written out to show ten. Control
-/// characters are escaped: a cell must neither break the table nor command the terminal.
+/// Accepts characters while there is space, so that a list of a million items is not formatted to show ten. Control
+/// characters are escaped: a cell must neither break the table nor control the terminal.
 struct Cut {
     text: String,
     room: usize,

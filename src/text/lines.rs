@@ -1,4 +1,4 @@
-//! Text that comes bit by bit, as batches of rows that are handed on when no more comes for a while.
+//! Text that arrives in pieces, as batches of rows, returned at the latest when input pauses.
 //!
 //! ```text
 //! a source ── read by a thread ──▶ blocks of bytes ── cut behind whole records ──▶ Parser ──▶ batches
@@ -15,44 +15,44 @@ use arrow_schema::SchemaRef;
 
 use crate::error::{Error, Result};
 
-/// Bytes that are read at once, and blocks of them that wait to be parsed.
+/// Bytes per read, and blocks that wait to be parsed.
 const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 4;
 
-/// What knows where records end, and what they hold.
+/// A parser that finds and parses records.
 pub(crate) trait Parser: Send {
-    /// Where in `fresh`, the bytes that come next, the last record ends that ends in it.
+    /// The end of the last complete record in `fresh`, the next bytes.
     fn whole(&mut self, fresh: &[u8]) -> Option<usize>;
 
-    /// Parses whole records, and puts batches that become full behind `ready`.
+    /// Parses whole records, and appends full batches to `ready`.
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()>;
 
-    /// Whether there are rows that are in no batch yet.
+    /// Whether there are rows not yet in a batch.
     fn is_open(&self) -> bool;
 
     /// Those rows as a batch.
     fn take(&mut self) -> Result<Option<RecordBatch>>;
 
-    /// That the text may end here.
+    /// Checks that the text may end here.
     fn end(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// Record batches of the rows of a text, as they come: see [`stream_csv`](crate::stream_csv) and
+/// An iterator over record batches of a text's rows, as they arrive: see [`stream_csv`](crate::stream_csv) and
 /// [`stream_json`](crate::stream_json).
 ///
-/// A thread of its own reads the text. It ends with the text, or when more text comes after this was dropped.
+/// A separate thread reads the text. It ends with the text, or when more text arrives after this was dropped.
 pub struct Incoming {
     schema: SchemaRef,
     parser: Box<dyn Parser>,
     doing: &'static str,
     blocks: Receiver<io::Result<Vec<u8>>>,
     patience: Duration,
-    /// The beginning of a record whose end has not come.
+    /// The beginning of an incomplete record.
     begun: Vec<u8>,
     ready: VecDeque<RecordBatch>,
-    /// When the first of the rows came that are in no batch yet.
+    /// When the first row not yet in a batch arrived.
     since: Option<Instant>,
     ended: bool,
     error: Option<Error>,
@@ -98,7 +98,7 @@ impl Incoming {
         self.hand_on()
     }
 
-    /// What comes next. As long as there is more, nothing else matters; else rows do not wait longer than they may.
+    /// The next block. If none is available, pending rows wait no longer than allowed.
     fn receive(&self) -> Result<Received> {
         let received = match (self.blocks.try_recv(), self.since) {
             (Ok(block), _) => Ok(block),
@@ -144,7 +144,7 @@ impl Incoming {
 impl Iterator for Incoming {
     type Item = Result<RecordBatch>;
 
-    /// The next batch. An error is the last item; the rows before it come first.
+    /// The next batch. An error is the last item, after the rows before it.
     fn next(&mut self) -> Option<Result<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
@@ -155,7 +155,7 @@ impl Iterator for Incoming {
             }
             if let Err(e) = self.step() {
                 (self.ended, self.error) = (true, Some(e));
-                // Another error would be about rows after the first.
+                // Another error would concern rows after the first.
                 let _ = self.hand_on();
             }
         }
@@ -168,7 +168,7 @@ impl std::fmt::Debug for Incoming {
     }
 }
 
-/// Sends what comes from `input`, an empty block for its end, until that, an error, or nobody wants more.
+/// Sends blocks of `input`, and an empty one at its end, until the end, an error, or the receiver is dropped.
 fn send(mut input: impl Read, sender: &SyncSender<io::Result<Vec<u8>>>) {
     let mut buffer = vec![0; BLOCK];
     loop {

@@ -1,9 +1,9 @@
 //! Text: CSV and JSON into record batches, and datasets as tables, CSV and JSON.
 //!
 //! In reading order: `display` (values), `preview` (tables); with the feature `text` `to_json` (values for programs),
-//! `rows` (lines of text out of rows), `scalar` (values out of text), `columns` (columns of them), `lines` (rows as they
-//! come), `csv`, `json`. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each
-//! other.
+//! `rows` (lines of text out of rows), `scalar` (values from text), `columns` (columns of them), `lines` (rows as they
+//! arrive), `csv`, `json`. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know
+//! each other.
 
 #[cfg(feature = "text")]
 mod columns;

@@ -1,4 +1,4 @@
-//! Datasets as tables, of text and of HTML. Printing them never fails: what is damaged shows where it is.
+//! Datasets as tables, in text and HTML. Printing never fails: damaged values are shown in place.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Display};
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::map::Look;
 use crate::types::field_type_name;
 
-/// How a dataset is printed: `println!("{}", dataset.preview().rows(20).width(120))`.
+/// A printable view of a dataset: `println!("{}", dataset.preview().rows(20).width(120))`.
 #[derive(Clone, Copy, Debug)]
 pub struct Preview<'a> {
     dataset: &'a Dataset,
@@ -24,7 +24,7 @@ pub struct Preview<'a> {
 }
 
 impl Dataset {
-    /// The dataset for printing, with its first and last rows, 10 of them, in 100 characters a line.
+    /// The dataset for printing: 10 rows, first and last, in lines of at most 100 characters.
     pub fn preview(&self) -> Preview<'_> {
         Preview { dataset: self, rows: 10, width: 100, cell: 30, bare: false }
     }
@@ -41,11 +41,11 @@ impl Display for Dataset {
     }
 }
 
-/// A column as it is printed.
+/// A printed column.
 struct Printed {
     name: String,
     type_name: String,
-    /// Numbers stand at the right.
+    /// Whether to align right, as for numbers.
     right: bool,
     cells: Vec<String>,
 }
@@ -54,17 +54,17 @@ struct Printed {
 type Line<'a> = Option<Result<Row<'a>>>;
 
 impl<'a> Preview<'a> {
-    /// Shows `rows` rows, first and last, or all where there are no more.
+    /// Shows `rows` rows, first and last, or all if there are no more.
     pub fn rows(self, rows: u64) -> Preview<'a> {
         Preview { rows, ..self }
     }
 
-    /// Leaves columns out in the middle where they don't fit into `width` characters.
+    /// Omits columns in the middle that don't fit into `width` characters.
     pub fn width(self, width: usize) -> Preview<'a> {
         Preview { width, ..self }
     }
 
-    /// Prints the rows and their header only, not what the dataset is and how much of it is mapped.
+    /// Prints only the rows and their header, without the lines that describe the dataset.
     pub fn bare(self) -> Preview<'a> {
         Preview { bare: true, ..self }
     }
@@ -94,7 +94,7 @@ impl<'a> Preview<'a> {
         }
     }
 
-    /// At most `most` columns, first and last, and where a gap must be shown.
+    /// At most `most` columns, first and last, and the position of the gap.
     fn columns(&self, lines: &[Line<'_>], most: usize) -> (VecDeque<Printed>, Option<usize>) {
         let count = self.dataset.num_columns();
         let (left, right) = if count <= most { (count, count) } else { (most.div_ceil(2), count - most / 2) };
@@ -102,7 +102,7 @@ impl<'a> Preview<'a> {
         (columns, (left < right).then_some(left))
     }
 
-    /// The columns that fit, first and last by turns, with a column of `…` for those left out.
+    /// The columns that fit, alternating first and last, with a column of `…` for omitted ones.
     fn fitting(&self, lines: &[Line<'_>]) -> Vec<Printed> {
         let (mut columns, gap) = self.columns(lines, self.width / 3 + 2);
         let alone = columns.len() == 1 && gap.is_none();
@@ -147,7 +147,7 @@ impl<'a> Preview<'a> {
         }
     }
 
-    /// The whole text: what is wrong with the file where it has changed meanwhile.
+    /// The whole text, or the error if the file has changed meanwhile.
     fn text(&self) -> Result<String> {
         self.dataset.watched(Look::Now, || {
             let (len, mut text) = (self.dataset.len(), String::new());
@@ -233,7 +233,7 @@ fn write_table(into: &mut String, columns: &[Printed], lines: usize) {
     (0..lines).for_each(|number| line(&|column, width| column.pad(&column.cells[number], width)));
 }
 
-/// Only inherited colours, so that it reads on dark and on light.
+/// Uses only inherited colours, for dark and light pages.
 fn html_table(html: &mut String, columns: &[Printed], lines: usize) {
     let row = |tag: &str, style: &str, text: &dyn Fn(&Printed) -> String| {
         let cell = |column: &Printed| {
@@ -257,7 +257,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Errors get twice the room: a sentence says little in thirty characters.
+/// Errors get twice the width: thirty characters are too short for a sentence.
 fn cell_text(value: Result<Value<'_>>, room: usize) -> String {
     match value {
         Ok(value) => cut(value, room),

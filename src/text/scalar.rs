@@ -1,4 +1,4 @@
-//! Values out of text, for CSV and JSON alike: which types a piece of text could have, and the value it is of one.
+//! Values from text, for CSV and JSON: the possible types of a text, and its value for a type.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use chrono::NaiveDate;
 
 // ---- kinds ----
 
-/// The types a column may still have, a bit for each of [`candidate`]'s.
+/// The types still possible for a column, a bit for each of [`candidate`]'s.
 pub(crate) type Kinds = u16;
 
 pub(crate) const BOOLEAN: Kinds = 1;
@@ -93,7 +93,7 @@ pub(crate) fn parse<T: FromStr>(value: &str) -> Option<T> {
     value.parse().ok()
 }
 
-/// Not for digits that are infinite as floats, such as `1e999`.
+/// `None` for digits that overflow to infinity, such as `1e999`.
 pub(crate) fn float<T: FromStr + Copy + Into<f64>>(value: &str) -> Option<T> {
     let number: T = value.parse().ok()?;
     let overflow = number.into().is_infinite() && value.contains(|c: char| c.is_ascii_digit());
@@ -142,7 +142,7 @@ fn month(value: &str) -> Option<u32> {
     months.position(is).map(|index| index as u32 + 1)
 }
 
-/// A date and a time: UTC if the value had an `offset`, else by the clock of an unknown place.
+/// A date and a time: UTC if the value had an `offset`, else local time of an unknown zone.
 pub(crate) struct Moment {
     seconds: i64,
     nanos: i64,
@@ -176,7 +176,7 @@ impl Moment {
         fits(1_000_000, micros) | fits(1_000_000_000, nanos)
     }
 
-    /// Since 1970, in units of which a second has so many; `None` where those do not hold it exactly.
+    /// Since 1970, in the given units per second; `None` if not exact.
     pub(crate) fn count(&self, per_second: i64) -> Option<i64> {
         let nanos_each = 1_000_000_000 / per_second;
         let whole = self.nanos % nanos_each == 0;
@@ -198,7 +198,7 @@ fn clock_seconds(clock: &str) -> Option<i64> {
     valid.then_some(i64::from(hours * 3600 + minutes * 60 + seconds))
 }
 
-/// Seconds east of Greenwich for nothing, `Z`, `+05`, `+0530` and `+05:30`.
+/// Seconds east of Greenwich for an empty text, `Z`, `+05`, `+0530` and `+05:30`.
 fn zone_seconds(zone: &str) -> Option<i64> {
     let Some(sign) = zone.chars().next().filter(|&sign| sign != 'Z') else {
         return (zone.len() < 2).then_some(0);
@@ -210,14 +210,14 @@ fn zone_seconds(zone: &str) -> Option<i64> {
     Some(if sign == '-' { -seconds } else { seconds })
 }
 
-/// The time since midnight, in units of which a second has so many; `None` where those do not hold it exactly.
+/// The time since midnight, in the given units per second; `None` if not exact.
 pub(crate) fn time(value: &str, per_second: i64) -> Option<i64> {
     let (clock, fraction) = value.split_once('.').map_or((value, None), |(clock, rest)| (clock, Some(rest)));
     let nanos = fraction.map_or(Some(0), nanoseconds)?;
     Moment { seconds: clock_seconds(clock)?, nanos, offset: false }.count(per_second)
 }
 
-/// The digits of a number of `precision` digits, `scale` of them behind the point; `None` where it is not one exactly.
+/// The digits of a number of `precision` digits, `scale` of them after the decimal point; `None` if not exact.
 pub(crate) fn decimal(value: &str, precision: u8, scale: i8) -> Option<i128> {
     let (mantissa, exponent) = match value.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i16>().ok()?),
@@ -254,7 +254,7 @@ pub(crate) fn bytes(value: &str) -> Option<Vec<u8>> {
     rest.is_empty().then_some(bytes)
 }
 
-/// Fields can be as long as the file; messages should not.
+/// Shortens fields for messages: a field can be as long as the file.
 pub(crate) fn shorten(value: &str) -> String {
     let mut short: String = value.chars().take(60).collect();
     if short.len() < value.len() {

@@ -1,4 +1,4 @@
-//! Values as programs read them: JSON, and cells of CSV. Damage is an error here.
+//! Machine-readable values: JSON, and cells of CSV. Damage is an error here.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,10 +13,10 @@ use crate::map::guard;
 impl Value<'_> {
     /// The value as JSON.
     ///
-    /// Numbers are numbers, but `NaN`, `Infinity`, `-Infinity`, decimals, and integers of more than 64 bits are
-    /// strings, as JSON readers would lose them; dates, times and timestamps are ISO 8601 (with `Z` where there is a time zone), durations and intervals
-    /// `P1DT2H`, bytes hexadecimal digits. Structs, and maps from strings, are objects; other maps, and structs that
-    /// use a name twice, are lists of `[key, value]`.
+    /// Numbers are numbers, except that `NaN`, `Infinity`, `-Infinity`, decimals, and integers of more than 64 bits are
+    /// strings, as JSON readers would lose them; dates, times and timestamps are ISO 8601 (with `Z` if there is a time
+    /// zone), durations and intervals `P1DT2H`, bytes hexadecimal digits. Structs, and maps with string keys, are
+    /// objects; other maps, and structs with duplicate names, are lists of `[key, value]`.
     ///
     /// # Errors
     /// That of the first damaged value inside.
@@ -55,7 +55,7 @@ impl Value<'_> {
         })
     }
 
-    /// The value as a cell of a CSV file, not yet quoted: null is empty, a list, struct or map is JSON, and the rest is
+    /// The value as a cell of a CSV file, not yet quoted: null is empty, lists, structs and maps are JSON, other values
     /// as in [`Value::to_json`].
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Value<'_> {
     }
 }
 
-/// The float of 64 bits with the same shortest digits: 0.1, not 0.10000000149011612.
+/// The 64-bit float with the same shortest digits: 0.1, not 0.10000000149011612.
 fn widen(value: f32) -> f64 {
     value.to_string().parse().unwrap_or(value.into())
 }

@@ -1,4 +1,4 @@
-//! Objects into columns: lists and structs filled value by value, scalars as CSV fills them.
+//! Objects into columns: lists and structs are filled value by value, scalars as in CSV.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,13 +13,13 @@ use crate::error::{Error, Result};
 use crate::text::columns::*;
 use crate::text::scalar::shorten;
 
-/// The columns by their names.
+/// The columns by name.
 pub(super) struct JsonColumns {
     pub filling: Filling<Filler>,
     numbers: HashMap<String, usize>,
 }
 
-/// What collects the values of a column.
+/// Collects the values of a column.
 pub(super) enum Filler {
     /// If lenient, text takes any JSON.
     Scalar {
@@ -33,7 +33,7 @@ pub(super) enum Filler {
 pub(super) struct ListFiller {
     item: Box<Column<Filler>>,
     wide: bool,
-    /// Behind the last item of each list.
+    /// The end of each list's items.
     ends: Vec<usize>,
     valid: Vec<bool>,
 }
@@ -45,7 +45,7 @@ pub(super) struct StructFiller {
 }
 
 impl JsonColumns {
-    /// For rows of `schema`, whose columns of `dictionary` are encoded. Where lenient, text takes any JSON.
+    /// For rows of `schema`, with the columns of `dictionary` dictionary-encoded. If lenient, text takes any JSON.
     pub(super) fn new(
         schema: &SchemaRef,
         dictionary: &[String],
@@ -57,7 +57,7 @@ impl JsonColumns {
         Ok(JsonColumns { filling, numbers: numbers(schema.fields())? })
     }
 
-    /// Takes a row in; true when that fills a batch.
+    /// Adds a row; true if that fills a batch.
     pub(super) fn push(&mut self, line: Line<'_>) -> Result<bool> {
         let pushed = push_members(&mut self.filling.columns, &self.numbers, &line.object()?, self.filling.rows);
         pushed.map_err(|refusal| line.error(refusal))?;
@@ -98,7 +98,7 @@ fn numbers(fields: &Fields) -> Result<HashMap<String, usize>> {
     Ok(numbers)
 }
 
-/// Takes an object in as number `row`, nulls for what it does not have.
+/// Adds an object as row `row`, with nulls for missing members.
 fn push_members(
     columns: &mut [Column<Filler>],
     numbers: &HashMap<String, usize>,
@@ -106,7 +106,7 @@ fn push_members(
     row: usize,
 ) -> Result<(), Refusal> {
     for (place, (JsonText(name), value)) in members.iter().enumerate() {
-        // Members mostly stand in the order of the columns.
+        // Members are mostly in the order of the columns.
         let here = columns.get(place).is_some_and(|column| column.field.name() == name);
         let number = if here { Some(place) } else { numbers.get(&**name).copied() };
         let Some(column) = number.and_then(|number| columns.get_mut(number)) else {
@@ -230,7 +230,7 @@ impl StructFiller {
 }
 
 impl Column<Filler> {
-    /// The place of a value in an object that is null, where even nulls that are not allowed do no harm.
+    /// A value in an object that is null, where even forbidden nulls do no harm.
     fn push_hidden(&mut self) -> Result<(), Refusal> {
         self.sink.push(None, self.field.data_type())?;
         self.rows += 1;

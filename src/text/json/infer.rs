@@ -1,4 +1,4 @@
-//! The types that the values of each column have in common.
+//! Infers the common type of each column's values.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::object::{JsonObject, JsonText, Lines, Refusal, items, members, string
 use crate::error::Result;
 use crate::text::scalar::*;
 
-/// What the values of a column have in common.
+/// The common type of a column's values so far.
 enum Shape {
     Scalar(Kinds),
     List(Box<Shape>),
@@ -22,10 +22,10 @@ struct Shapes {
     numbers: HashMap<String, usize>,
 }
 
-/// The depth of nesting that IPC files are read with as well.
+/// The maximum nesting depth, as for IPC files.
 const MAX_DEPTH: usize = 64;
 
-/// The columns that the lines have. Those of `dictionary` are text.
+/// The columns of the lines. Those of `dictionary` are text.
 pub(super) fn infer(lines: Lines<'_>, dictionary: &[String]) -> Result<Schema> {
     let mut shapes = Shapes::default();
     for line in lines {

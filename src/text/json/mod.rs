@@ -1,13 +1,12 @@
-//! Reads JSON lines, one object for each row, into record batches.
+//! Reads JSON lines, one object per row, into record batches.
 //!
-//! Types are inferred from all values of a column, so they hold to the end of the text: `true` and `false` are
-//! `Boolean`, numbers `Int64`, `UInt64` or `Float64` (as in CSV: the first that holds all of them exactly), strings
-//! `Date32` or `Timestamp` where all of them are dates or times as CSV has them, `Float64` where they are `NaN`,
-//! `Infinity` or `-Infinity`, else `Utf8`; lists are `List`, objects `Struct` with the members of all of them. A column
-//! of nulls alone is `Utf8`. So is one whose values agree on nothing else: strings as they are, anything else as the
-//! JSON it is, digit by digit.
+//! Types are inferred from all values of a column, so they are valid for the whole text: `true` and `false` are
+//! `Boolean`, numbers `Int64`, `UInt64` or `Float64` (as in CSV: the first that represents all exactly), strings
+//! `Date32` or `Timestamp` if all are dates or times as in CSV, `Float64` if they are `NaN`, `Infinity` or `-Infinity`,
+//! else `Utf8`; lists are `List`, objects `Struct` with the members of all objects. A column of only nulls is `Utf8`,
+//! and so is one without a common type: strings are kept, other values become their JSON text, digit by digit.
 //!
-//! A member that an object does not have is null. Blank lines are skipped.
+//! Missing members are null. Blank lines are skipped.
 //!
 //! In reading order: `object` (lines and their objects), `infer` (types), `fill` (columns).
 
@@ -30,16 +29,16 @@ use super::columns::{check_batch_rows, check_dictionary, given_schema};
 use super::lines::{Incoming, Parser};
 use crate::error::{Error, Result};
 
-/// How to read JSON lines.
+/// Options for reading JSON lines.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct JsonOptions {
-    /// The columns and their types; `None`: all that any line has, inferred from all values.
+    /// The columns and their types; `None` reads the columns of all lines, with types inferred from all values.
     pub schema: Option<SchemaRef>,
-    /// The names of text columns to dictionary-encode, with the smallest of `Int8`, `Int16` and `Int32` keys that will
-    /// do, and one dictionary for all batches.
+    /// The names of text columns to dictionary-encode, with the smallest sufficient keys of `Int8`, `Int16` and
+    /// `Int32`, and one dictionary for all batches.
     pub dictionary: Vec<String>,
-    /// Rows per record batch; the last has what is left.
+    /// Rows per record batch; the last has the remainder.
     pub batch_rows: usize,
 }
 
@@ -87,17 +86,18 @@ fn columns_of(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> 
     JsonColumns::new(schema, &options.dictionary, options.schema.is_none(), options.batch_rows)
 }
 
-/// Reads rows of [`JsonOptions::schema`] from `input` as they come, in batches of at most [`JsonOptions::batch_rows`]
-/// rows. Rows are handed on when the batch is full, at the end, and when nothing more comes and the first of them has
-/// waited for `patience`, so that `input` may be the other end of `tail -f`.
+/// Reads rows of [`JsonOptions::schema`] from `input` as they arrive, in batches of at most [`JsonOptions::batch_rows`]
+/// rows. A batch is returned when it is full, at the end, or when no more input is available and its first row has
+/// waited for `patience`, so that `input` may be the output of `tail -f`.
 ///
-/// Each line is an object with any of the schema's columns, and no others. A string is a value of any type that CSV can
-/// be read as, as it is there ([`stream_csv`](crate::stream_csv)), but `Boolean`; a number is one of any type of
-/// numbers, and the count of a timestamp or time in its unit.
+/// Each line is an object with any of the schema's columns, and no others. Strings are read as values of any type, as
+/// in CSV ([`stream_csv`](crate::stream_csv)), except `Boolean`; numbers as any numeric type, and as the count of a
+/// timestamp or time in its unit.
 ///
 /// # Errors
-/// `InvalidArgument` without a schema, or with columns to dictionary-encode, which the schema is to tell; `Unsupported`
-/// for types that JSON can't be read as. Other errors are items, the last one: they name line, column, value and type.
+/// `InvalidArgument` without a schema, or with columns to dictionary-encode, which the schema must declare;
+/// `Unsupported` for types that can't be read from JSON. Other errors are returned as the last item: they name line,
+/// column, value and type.
 pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, patience: Duration) -> Result<Incoming> {
     let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
     let columns = check_batch_rows(options.batch_rows).and_then(|()| columns_of(&schema, options));
@@ -105,10 +105,10 @@ pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, pat
     Incoming::new(input, schema, Box::new(JsonLines { columns, lines: 0 }), READING, patience)
 }
 
-/// The lines of a text that comes in blocks.
+/// The lines of a text that arrives in blocks.
 struct JsonLines {
     columns: JsonColumns,
-    /// The lines that were parsed.
+    /// The number of parsed lines.
     lines: usize,
 }
 

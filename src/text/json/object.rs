@@ -1,4 +1,4 @@
-//! Lines of JSON, and what their objects have; and what is wrong with them, and where.
+//! Lines of JSON, the members of their objects, and errors with their place.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,20 +9,20 @@ use serde_json::value::RawValue;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::scalar::shorten;
 
-/// The lines of a text that are not blank.
+/// The nonblank lines of a text.
 pub(super) struct Lines<'a> {
     rest: &'a [u8],
-    /// That of the line before.
+    /// The number of the previous line.
     number: usize,
 }
 
 impl<'a> Lines<'a> {
-    /// The lines of `text`, the first of which has the number behind `before`.
+    /// The lines of `text`, numbered from `before` + 1.
     pub(super) fn of(text: &'a [u8], before: usize) -> Lines<'a> {
         Lines { rest: text, number: before }
     }
 
-    /// The number of the last line that was taken.
+    /// The number of the last line returned.
     pub(super) fn number(&self) -> usize {
         self.number
     }
@@ -73,10 +73,10 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What is wrong with a line.
+/// An error in a line.
 pub(super) struct Refusal {
     pub kind: ErrorKind,
-    /// Where, as in `a.b`; empty for the line itself.
+    /// The path of the value, such as `a.b`; empty for the line itself.
     pub column: String,
     pub fault: String,
 }
@@ -97,7 +97,7 @@ pub(super) fn quoted(value: &str) -> String {
     shorten(value).replace(char::is_control, " ")
 }
 
-/// The members of an object, in order, their values not looked into.
+/// The members of an object, in order, with unparsed values.
 pub(super) struct JsonObject<'a>(pub Vec<(JsonText<'a>, &'a RawValue)>);
 
 pub(super) struct JsonText<'a>(pub Cow<'a, str>);
