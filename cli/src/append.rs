@@ -17,43 +17,44 @@ use crate::import::delimiter;
 use crate::input::{Batches, Format, Input, Rows, is_file};
 use crate::shell::{Failure, Outcome, Progress, Stdout, shown};
 
-/// Appends rows to a table, which is made if there is none.
+/// Append rows to a table, creating it if there is none.
 ///
-/// A file is appended whole or not at all. What comes through a pipe is committed as it comes, so that others see it.
+/// A file is appended as a whole or not at all. Rows from a pipe are committed as they arrive, so that readers see
+/// them.
 #[derive(Args)]
 #[command(
     after_help = "Example: arrowwood append ticks more.csv\nExample: tail -f ticks.jsonl | arrowwood append ticks"
 )]
 pub(crate) struct Append {
-    /// What the inputs are; found from their names or first bytes otherwise.
+    /// Format of the inputs; by default detected from their names or first bytes.
     #[arg(long)]
     format: Option<Format>,
-    /// The character between fields of CSV, or tab.
+    /// Delimiter of CSV fields: a character, or tab.
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     delimiter: Option<u8>,
-    /// The columns of a new table, as `create` takes them. Without it they are found from the first input: text has to
-    /// be read to its end for that.
+    /// Columns of a new table, as for `create`. By default inferred from the first input; text is read to its end for
+    /// that.
     #[arg(long, value_name = "TEXT", value_parser = schema)]
     schema: Option<SchemaRef>,
     #[command(flatten)]
     making: Making,
-    /// Commit what comes through a pipe after so many rows …
+    /// Commit rows from a pipe after this many rows …
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     commit_rows: u64,
-    /// … or when the first of them has waited for so many milliseconds.
+    /// … or when the first of them has waited for this many milliseconds.
     #[arg(long, value_name = "T", default_value_t = 100)]
     commit_ms: u64,
-    /// When commits are brought to the disk, to survive a power cut: never (only at the end), commit (with each one), or
-    /// every so many seconds.
+    /// When to sync commits to the disk, to survive a power cut: never (only at the end), commit (each one), or an
+    /// interval in seconds.
     #[arg(long, value_name = "WHEN", default_value = "1", value_parser = sync)]
     sync: Sync,
-    /// Print what was appended as JSON on standard output.
+    /// Print the result as JSON on standard output.
     #[arg(long)]
     json: bool,
-    /// The table's folder.
+    /// The table directory.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
-    /// What to append; - is standard input.
+    /// Files to append; - is standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     inputs: Vec<PathBuf>,
 }
@@ -63,7 +64,7 @@ fn sync(text: &str) -> Result<Sync, String> {
         ("never", _) => Ok(Sync::Never),
         ("commit", _) => Ok(Sync::Commit),
         (_, Some(Ok(every))) if !every.is_zero() => Ok(Sync::Every(every)),
-        _ => Err("never, commit, or a number of seconds is expected".into()),
+        _ => Err("expected never, commit, or a number of seconds".into()),
     }
 }
 
@@ -78,7 +79,7 @@ impl Append {
         });
         let Some(writer) = writer else { return appended };
         let (end, dropped) = (writer.rows(), writer.dropped_rows());
-        // What was appended before a failure stays, on the disk too; the failure is what is told.
+        // Rows appended before a failure stay, also on the disk; the failure is reported.
         let closed = writer.close();
         appended.and_then(|()| Ok(closed?))?;
         self.report(start, end, dropped, out)
@@ -88,7 +89,7 @@ impl Append {
         WriterOptions { sync: self.sync, ..self.making.options() }
     }
 
-    /// The table, if there is one or its schema is known.
+    /// The table, if it exists or its schema is known.
     fn reopen(&self) -> Outcome<Option<Writer>> {
         match Writer::open(&self.table, self.schema.clone(), &self.options()) {
             Err(e) if e.kind() == ErrorKind::NotFound && self.schema.is_none() => Ok(None),
@@ -114,7 +115,7 @@ impl Append {
         }
     }
 
-    /// Appends what comes, and commits it in time. What came before an error stays.
+    /// Appends rows as they arrive, and commits them in time. Rows before an error stay.
     fn flow(&self, writer: &mut Writer, batches: Batches, patience: Duration) -> Outcome {
         let coming = coming(batches)?;
         let flowed = self.flow_on(writer, &coming, patience);
@@ -149,7 +150,7 @@ impl Append {
         let mut errors = std::io::stderr();
         if dropped > 0 {
             let lost = plural(dropped, "row", "rows");
-            writeln!(errors, "{name}: {lost} that had not been synced went with the machine's last crash")?;
+            writeln!(errors, "{name}: {lost} not yet synced were lost in the machine's last crash")?;
         }
         let appended = plural(end - start, "row", "rows");
         Ok(writeln!(errors, "{name}: {appended} appended, the next one is number {}", count_text(end))?)
@@ -171,7 +172,7 @@ fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path) -> Outcome {
     })
 }
 
-/// Commits what `append` appends, or forgets it if that fails.
+/// Commits the rows that `append` appends, or rolls back if it fails.
 fn all_or_nothing(writer: &mut Writer, append: impl FnOnce(&mut Writer) -> Outcome) -> Outcome {
     if let Err(e) = append(writer) {
         writer.rollback();
@@ -180,14 +181,14 @@ fn all_or_nothing(writer: &mut Writer, append: impl FnOnce(&mut Writer) -> Outco
     Ok(writer.commit()?)
 }
 
-/// Batches of a thread, and `None` at their end.
+/// Batches from a thread, and `None` at the end.
 type Coming = Receiver<Option<arrowwood::Result<RecordBatch>>>;
 
-/// Reads batches in a thread of its own, so that commits need not wait for them.
+/// Reads batches in a separate thread, so that commits need not wait for them.
 fn coming(batches: Batches) -> Outcome<Coming> {
     let (sender, coming) = sync_channel(4);
     let read = move || {
-        // When the receiver has gone, nobody wants more.
+        // If the receiver is dropped, stop.
         let _ = batches.map(Some).chain([None]).try_for_each(|batch| sender.send(batch));
     };
     let spawned = thread::Builder::new().name("arrowwood-input".into()).spawn(read);

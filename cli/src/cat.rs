@@ -9,7 +9,7 @@ use clap::Args;
 use crate::rows::{Form, write_csv, write_json};
 use crate::shell::{Failure, Outcome, Progress, Stdout, open};
 
-/// Writes all rows to standard output, by default as an Arrow IPC stream.
+/// Write all rows to standard output, by default as an Arrow IPC stream.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood cat 'ticks/*.arrow' | arrowwood head -")]
 pub(crate) struct Cat {
@@ -33,14 +33,14 @@ impl Cat {
 
 fn write_stream(dataset: &Dataset, out: &mut Stdout) -> Outcome {
     if stdout().is_terminal() {
-        return Err(Failure::hint("an Arrow stream is nothing for a terminal; redirect it, or add --csv or --json"));
+        return Err(Failure::hint("an Arrow stream can't be shown on a terminal; redirect it, or add --csv or --json"));
     }
     let progress = Progress::of_output("writing");
     let mut out = Watched { out, done: 0, total: dataset.nbytes()?, progress };
     Ok(write_to(dataset, &mut out, &WriteOptions { format: Format::Stream, ..WriteOptions::default() })?)
 }
 
-/// Standard output that shows how far it is: a stream takes about as many bytes as its buffers do.
+/// Standard output with progress: a stream takes about as many bytes as its buffers.
 struct Watched<'a> {
     out: &'a mut Stdout,
     done: u64,

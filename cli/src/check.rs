@@ -9,16 +9,17 @@ use serde_json::{Value as Json, json};
 
 use crate::shell::{Failure, Outcome, Progress, Stdout, bytes, cannot_be_mapped, open_one, shown};
 
-/// Everything was looked at and is fine.
+/// Everything was checked, without damage.
 const FINE: i32 = 0;
-/// Something is damaged, or was before it was repaired.
+/// There is damage, or was before the repair.
 const DAMAGED: i32 = 1;
-/// A path could not be looked at.
+/// A path could not be read.
 const UNKNOWN: i32 = 2;
 
-/// Checks all that files and tables say about themselves, and all values.
+/// Check all metadata and values of files and tables.
 ///
-/// Each line names what is damaged, its byte, what was expected and what is there. A table can be written meanwhile.
+/// Each line names the damaged part, its byte offset, what was expected and what was found. A table may be written at
+/// the same time.
 #[derive(Args)]
 #[command(after_help = "\
 Exit codes: 0 all is well, 1 something is damaged (also where --repair has repaired it), 2 a path could not be checked.
@@ -27,15 +28,15 @@ Lines that begin with 'note:' are worth knowing and no damage.
 Example: arrowwood check ticks trades.arrow
 Example: arrowwood check --repair ticks")]
 pub(crate) struct Check {
-    /// Keep the rows before the first damage. A damaged file is never written to: it is moved to PATH.damaged, of a
-    /// table with all files behind it, and a new file takes its place.
+    /// Keep the rows before the first damage. A damaged file is never written to: it is moved to PATH.damaged, in a
+    /// table together with all later files, and a new file takes its place.
     #[arg(long)]
     repair: bool,
-    /// Also check what values mean: digits of decimals, whole days of date64, times within a day. Values that fail this
-    /// are safe to read, and odd.
+    /// Also make logical checks: digits of decimals, whole days of date64, times within a day. Values that fail them
+    /// are safe to read.
     #[arg(long)]
     strict: bool,
-    /// Print JSON lines: an object for each path.
+    /// Print JSON lines, an object per path.
     #[arg(long)]
     json: bool,
     /// Files, globs or directories; - is standard input.
@@ -65,7 +66,7 @@ impl Check {
         let mut progress = Progress::new(format!("{doing} {}", shown(path).display()));
         let mut at = |done, total| progress.at(done, total);
         let mut report = match (self.repair, cannot_be_mapped(path)) {
-            (true, true) => return Err(Failure::hint("what comes out of a pipe can't be repaired; give a file")),
+            (true, true) => return Err(Failure::hint("input from a pipe can't be repaired; give a file")),
             (true, false) => arrowwood::repair(path, &mut at)?,
             (false, true) => arrowwood::check_bytes(bytes(path)?, shown(path), &mut at)?,
             (false, false) => arrowwood::check(path, &mut at)?,

@@ -9,16 +9,16 @@ use serde_json::json;
 
 use crate::shell::{Outcome, Progress, Stdout};
 
-/// Rewrites the files of a table that nobody writes as dense Arrow files, without room to grow.
+/// Rewrite the files of a table without a writer as dense Arrow files, without space to grow.
 ///
-/// Readers go on with what they have, and rows keep their numbers. The next row that is appended begins a new file.
+/// Readers keep the files they have open, and rows keep their numbers. The next appended row begins a new file.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood compact ticks")]
 pub(crate) struct Compact {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// The table's folder.
+    /// The table directory.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
 }
@@ -37,6 +37,6 @@ impl Compact {
             return Ok(writeln!(out, "{facts}")?);
         }
         let (files, before, after) = (plural(rewritten, "file", "files"), bytes_text(before), bytes_text(after));
-        Ok(writeln!(out, "{name}: {files} rewritten, {before} on the disk before, {after} now")?)
+        Ok(writeln!(out, "{name}: {files} rewritten, {before} on disk before, {after} now")?)
     }
 }

@@ -7,7 +7,7 @@ use clap_complete::{Shell, generate};
 
 use crate::shell::{Outcome, Stdout};
 
-/// Prints a script that teaches a shell to complete this command's verbs, options and files.
+/// Print a shell script that completes this command's verbs, options and files.
 #[derive(Args)]
 #[command(after_help = "\
 Example: arrowwood completions bash > ~/.local/share/bash-completion/completions/arrowwood
@@ -20,9 +20,9 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    /// Prints the script for `command`, which is this one.
+    /// Prints the script for `command`.
     pub(crate) fn run(&self, out: &mut Stdout, command: &mut clap::Command) -> Outcome {
-        // Printed from memory: the generator panics where its sink fails, as a pipe does whose reader has left.
+        // Printed from memory: the generator panics if its sink fails, such as a pipe without a reader.
         let mut script = Vec::new();
         generate(self.shell, command, "arrowwood", &mut script);
         Ok(out.write_all(&script)?)

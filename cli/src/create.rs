@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::shell::{Failure, Outcome, open_one};
 
-/// Makes a table: a folder of Arrow files, the last of which grows as rows are appended.
+/// Create a table: a directory of Arrow files, the last of which grows as rows are appended.
 #[derive(Args)]
 #[command(
     after_help = "Example: arrowwood create ticks --schema 'ts: timestamp[us] not null, symbol: category, price: float'"
@@ -20,33 +20,33 @@ pub(crate) struct Create {
     columns: Columns,
     #[command(flatten)]
     making: Making,
-    /// The folder to make.
+    /// The directory to create.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
 }
 
-/// Where the columns of a new table are from.
+/// The source of a new table's columns.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct Columns {
-    /// Its columns: a name and a type for each, and `not null` where there are no nulls.
+    /// Columns of the table: name and type of each, and `not null` if it has no nulls.
     #[arg(long, value_name = "TEXT", value_parser = schema)]
     schema: Option<SchemaRef>,
-    /// A file whose columns it is to have.
+    /// Take the columns of this file.
     #[arg(long, value_name = "PATH")]
     like: Option<PathBuf>,
 }
 
-/// How a new table is made.
+/// Options of a new table.
 #[derive(Args)]
 pub(crate) struct Making {
-    /// Text columns to dictionary-encode, in a new table.
+    /// Text columns to dictionary-encode in a new table.
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     dictionary: Vec<String>,
-    /// A column whose values never decrease; rows that come before the last one are refused.
+    /// A column whose values never decrease; rows less than the last one are refused.
     #[arg(long, value_name = "COLUMN")]
     sorted_by: Option<String>,
-    /// The most rows of one file of the table.
+    /// Maximum rows per file of the table.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     segment_rows: Option<u64>,
 }
@@ -66,7 +66,7 @@ pub(crate) fn schema(text: &str) -> Result<SchemaRef, String> {
 impl Create {
     pub(crate) fn run(&self) -> Outcome {
         if is_taken(&self.table) {
-            let message = "something is there already; append to it if it is a table, or choose another name";
+            let message = "the path exists already; append to it if it is a table, or choose another name";
             return Err(Failure::hint(message).at(&self.table));
         }
         let schema = match (&self.columns.schema, &self.columns.like) {
@@ -78,12 +78,12 @@ impl Create {
     }
 }
 
-/// Whether a path is anything but an empty folder.
+/// Whether a path is anything but an empty directory.
 fn is_taken(path: &Path) -> bool {
     fs::read_dir(path).map_or(path.exists(), |mut entries| entries.next().is_some())
 }
 
-/// The schema with dictionaries of texts as tables have them.
+/// The schema, with text dictionaries as tables have them.
 pub(crate) fn growable(schema: &SchemaRef) -> SchemaRef {
     let column = |field: &Field| match field.data_type() {
         DataType::Dictionary(_, values)

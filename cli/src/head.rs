@@ -7,11 +7,11 @@ use clap::Args;
 use crate::rows::{Form, print};
 use crate::shell::{Outcome, Stdout, open};
 
-/// Prints the first rows.
+/// Print the first rows.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood head -n 20 ticks.arrow")]
 pub(crate) struct Head {
-    /// How many rows.
+    /// Number of rows.
     #[arg(short = 'n', long, default_value_t = 10)]
     rows: u64,
     #[command(flatten)]

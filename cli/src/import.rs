@@ -11,27 +11,27 @@ use clap::{Args, ValueEnum};
 
 use crate::shell::{Outcome, Progress, Stdout, is_stdin, reader, shown};
 
-/// Makes an Arrow file of CSV text, or of JSON with one object on each line. Types are found from all values.
+/// Convert CSV, or JSON with one object per line, to an Arrow file. Types are inferred from all values.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood import ticks.csv ticks.arrow --dictionary symbol")]
 pub(crate) struct Import {
-    /// The text: CSV with the names of the columns in its first line, or JSON lines, which end in .jsonl or .ndjson or
-    /// begin with a brace; - is standard input.
+    /// The text: CSV with column names in its first line, or JSON lines, recognised by .jsonl, .ndjson or a leading
+    /// brace; - is standard input.
     #[arg(value_name = "TEXT")]
     text: PathBuf,
-    /// The file to write; - is standard output, which gets a stream.
+    /// The file to write; - is standard output, as a stream.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// A text column to dictionary-encode; may be given again.
+    /// A text column to dictionary-encode; may be repeated.
     #[arg(long, value_name = "COLUMN")]
     dictionary: Vec<String>,
-    /// The character between fields of CSV, or tab.
+    /// Delimiter of CSV fields: a character, or tab.
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
     /// Write an IPC stream instead of a file.
     #[arg(long)]
     stream: bool,
-    /// Compress; what is compressed has to be decompressed to be read.
+    /// Compress; compressed files are decompressed on reading.
     #[arg(long)]
     compression: Option<Codec>,
 }
@@ -47,7 +47,7 @@ pub(crate) fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() => Ok(*byte),
-        _ => Err("one ASCII character, or tab, is expected".into()),
+        _ => Err("expected one ASCII character, or tab".into()),
     }
 }
 
@@ -95,7 +95,7 @@ impl Import {
     }
 }
 
-/// A reader that shows how far it is.
+/// A reader with progress.
 struct Watched {
     reader: Box<dyn Read>,
     done: u64,

@@ -1,4 +1,4 @@
-//! Rows to append: Arrow data, CSV or JSON lines, from files or as they come.
+//! Rows to append: Arrow data, CSV or JSON lines, from files or pipes.
 
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read};
@@ -15,23 +15,23 @@ use clap::ValueEnum;
 
 use crate::shell::{Failure, Outcome, is_stdin, open_one, shown};
 
-/// How rows are written down.
+/// The format of rows.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// An Arrow IPC file or stream.
     Ipc,
-    /// CSV with the names of the columns in its first line.
+    /// CSV with column names in its first line.
     Csv,
-    /// JSON with one object on each line.
+    /// JSON with one object per line.
     Json,
 }
 
 pub(crate) type Source = Box<dyn Read + Send>;
 
-/// Batches as they come.
+/// Batches as they arrive.
 pub(crate) type Batches = Box<dyn Iterator<Item = arrowwood::Result<RecordBatch>> + Send>;
 
-/// An input, as far as it has to be read to know what it is.
+/// An input, read as far as needed to detect its format.
 pub(crate) enum Input {
     Whole(Dataset),
     Stream(StreamReader<Source>),
@@ -46,7 +46,7 @@ pub(crate) enum Rows {
 }
 
 impl Input {
-    /// Opens a path, or standard input. Without a format, that is found from the name, or from the first bytes.
+    /// Opens a path, or standard input. Without a format, it is detected from the name, or from the first bytes.
     pub(crate) fn open(path: &Path, format: Option<Format>, delimiter: Option<u8>) -> Outcome<Input> {
         let named = format.or_else(|| by_name(path));
         let is_text = matches!(named, Some(Format::Csv | Format::Json));
@@ -70,11 +70,11 @@ impl Input {
         Ok(input)
     }
 
-    /// The input's own schema. Text is read to its end for that: types are found from all values.
+    /// The input's own schema. Text is read to its end: types are inferred from all values.
     pub(crate) fn with_schema(self) -> Outcome<(SchemaRef, Input)> {
         let whole = |(schema, batches): (SchemaRef, Vec<RecordBatch>)| -> Outcome<(SchemaRef, Input)> {
             if schema.fields().is_empty() {
-                return Err(Failure::hint("there is nothing to find a schema in; give one with --schema"));
+                return Err(Failure::hint("the input is empty, so no schema can be inferred; give one with --schema"));
             }
             Ok((schema.clone(), Input::Whole(Dataset::from_batches(schema, batches)?)))
         };
@@ -90,8 +90,8 @@ impl Input {
         }
     }
 
-    /// The rows, which text holds as `schema` says: at most `batch_rows` at once, none later than `patience` after it
-    /// has come.
+    /// The rows, parsed from text by `schema`: at most `batch_rows` at once, none later than `patience` after its
+    /// arrival.
     pub(crate) fn rows(self, schema: &SchemaRef, batch_rows: usize, patience: Duration) -> Outcome<Rows> {
         Ok(match self {
             Input::Whole(dataset) => Rows::Whole(dataset),
@@ -110,7 +110,7 @@ impl Input {
     }
 }
 
-/// Whether `path` is a file, whose end is there.
+/// Whether `path` is a regular file, which has an end.
 pub(crate) fn is_file(path: &Path) -> bool {
     !is_stdin(path) && fs::metadata(path).is_ok_and(|data| data.is_file())
 }
@@ -134,7 +134,7 @@ fn file(source: &mut Source) -> arrowwood::Result<Dataset> {
     Open::new().bytes(Bytes::from(bytes))
 }
 
-/// What the first bytes of an input look like.
+/// The format suggested by the first bytes of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     File,
@@ -149,7 +149,7 @@ impl Found {
     }
 }
 
-/// Reads into `head` until it shows what comes.
+/// Reads into `head` until the format is clear.
 fn sniff(source: &mut Source, head: &mut Vec<u8>) -> io::Result<Found> {
     let mut block = [0; 4096];
     loop {
@@ -164,14 +164,14 @@ fn sniff(source: &mut Source, head: &mut Vec<u8>) -> io::Result<Found> {
     }
 }
 
-/// What `head` begins, as far as it tells; where it is all there is, it has to.
+/// The format that `head` begins, if clear; it must be decided if `head` is the whole input.
 fn look(head: &[u8], is_all: bool) -> Option<Found> {
     const MAGIC: &[u8] = b"ARROW1";
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     match text.first() {
         _ if head.starts_with(MAGIC) => Some(Found::File),
         _ if !is_all && MAGIC.starts_with(head) => None,
-        // Lengths of messages have zeros, or are marked by bytes that no text has.
+        // Message lengths contain zeros, or are marked by bytes that text never has.
         _ if head.first() == Some(&0xff) || head.contains(&0) => Some(Found::Stream),
         None if is_all => Some(Found::Json),
         None => None,

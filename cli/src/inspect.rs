@@ -7,11 +7,11 @@ use clap::Args;
 
 use crate::shell::{Outcome, Stdout, open_one};
 
-/// Prints the messages that a file or stream consists of: where they stand, and what is in them.
+/// Print the messages of a file or stream: their offsets and content.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood inspect ticks.arrow")]
 pub(crate) struct Inspect {
-    /// Print JSON lines: an object for each message.
+    /// Print JSON lines, an object per message.
     #[arg(long)]
     json: bool,
     /// A file, glob or directory; - is standard input.
@@ -31,7 +31,7 @@ impl Inspect {
     }
 }
 
-/// The text without control characters, which could command the terminal.
+/// The text without control characters, which could control the terminal.
 pub(crate) fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n', "�")
 }

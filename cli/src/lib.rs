@@ -1,4 +1,4 @@
-//! The command line: one file for each verb, and [`run`].
+//! The command line: one file per verb, and [`run`].
 
 mod append;
 mod cat;
@@ -29,10 +29,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 use shell::{Outcome, Stdout};
 pub use sql::Engine;
 
-/// Looks into, checks and converts Apache Arrow data in place.
+/// Inspect, check and convert Apache Arrow data in place.
 ///
-/// PATH is an Arrow IPC file or stream, a glob, a directory of .arrow files, or - for standard input. TABLE is a folder of
-/// Arrow files the last of which grows: one process appends, any number of others read it.
+/// PATH is an Arrow IPC file or stream, a glob, a directory of .arrow files, or - for standard input. TABLE is a
+/// directory of Arrow files, the last of which grows: one process appends while any number read.
 #[derive(Parser)]
 #[command(name = "arrowwood", bin_name = "arrowwood", version, arg_required_else_help = true)]
 struct Command {
@@ -62,7 +62,7 @@ enum Verb {
 }
 
 impl Verb {
-    /// The exit code of a verb that did its work: 0, or what `check` has to say.
+    /// The exit code of a verb that succeeded: 0, or the result of `check`.
     fn run(&self, out: &mut Stdout, engine: Option<Engine<'_>>) -> Outcome<i32> {
         match self {
             Verb::Check(check) => return check.run(out),
@@ -87,18 +87,18 @@ impl Verb {
     }
 }
 
-/// Runs the command with `args`, the first of which is the program's name, and returns its exit code: 0, 1 where
-/// something is wrong with the data or the system, 2 where it is with `args`, or where `check` could not look at a path.
+/// Runs the command with `args`, starting with the program's name, and returns its exit code: 0, 1 for errors in the
+/// data or the system, 2 for errors in `args`, or if `check` could not read a path.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     run_with(args, None)
 }
 
-/// [`run`] with what answers queries in SQL.
+/// As [`run`], with an engine for SQL queries.
 pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<Engine<'_>>) -> i32 {
     let command = match Command::try_parse_from(args) {
         Ok(command) => command,
         Err(usage) => {
-            // Nobody is left to tell when even this cannot be printed.
+            // If even this can't be printed, there is no one to tell.
             let _ = usage.print();
             return usage.exit_code();
         }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::shell::{Outcome, Progress, Stdout, width};
 
-/// The most characters of a cell that is printed as it comes.
+/// Maximum characters of a cell printed as it arrives.
 const CELL: usize = 40;
 
 #[derive(Args)]
@@ -16,12 +16,12 @@ pub(crate) struct Form {
     /// Print CSV: nulls are empty, nested values are JSON.
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Print JSON lines: an object for each row.
+    /// Print JSON lines, an object per row.
     #[arg(long)]
     pub json: bool,
 }
 
-/// Prints all rows of `dataset` in the form asked for, by default as a table.
+/// Prints all rows of `dataset` in the requested format, by default as a table.
 pub(crate) fn print(dataset: &Dataset, form: &Form, out: &mut Stdout) -> Outcome {
     match form {
         Form { csv: true, .. } => write_csv(dataset, out),
@@ -30,10 +30,10 @@ pub(crate) fn print(dataset: &Dataset, form: &Form, out: &mut Stdout) -> Outcome
     }
 }
 
-/// Prints rows that come one dataset after the other, under one heading.
+/// Prints rows of successive datasets under one heading.
 pub(crate) struct Printer<'a> {
     form: &'a Form,
-    /// How wide the columns of the table had to be so far, and whether they hold numbers, which stand to the right.
+    /// The widths of the table's columns so far, and whether they are numbers, which are right-aligned.
     columns: Vec<(usize, bool)>,
     begun: bool,
 }
@@ -58,7 +58,7 @@ impl Printer<'_> {
         let fields = dataset.schema().fields();
         let names: Vec<String> = fields.iter().map(|field| cut(field.name(), CELL)).collect();
         let types: Vec<String> = fields.iter().map(|field| cut(field_type_name(field), CELL)).collect();
-        // The heading is as wide as the first rows.
+        // The first rows determine the width of the heading.
         let first = if begun { dataset.head(0)? } else { dataset.head(100)? };
         for row in first.rows() {
             self.widen(&cells(&row?)?);
@@ -108,7 +108,7 @@ fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> Outcome {
     Ok(())
 }
 
-/// The rows, with a bar for those who wait.
+/// The rows, with a progress bar.
 fn watched(dataset: &Dataset) -> Outcome<impl Iterator<Item = arrowwood::Result<Row<'_>>>> {
     let total = dataset.len()?;
     let mut progress = Progress::of_output("writing rows");

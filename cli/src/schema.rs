@@ -11,11 +11,11 @@ use serde_json::{Value as Json, json};
 
 use crate::shell::{Outcome, Stdout, open, write_aligned};
 
-/// Prints name, type and metadata of each column.
+/// Print name, type and metadata of each column.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood schema ticks.arrow")]
 pub(crate) struct Schema {
-    /// Print JSON, metadata in full.
+    /// Print JSON, with full metadata.
     #[arg(long)]
     json: bool,
     /// Files, globs or directories of one schema; - is standard input.
@@ -49,7 +49,7 @@ fn field_json(field: &FieldRef) -> Json {
     json!({"name": name, "type": field_type_name(field), "nullable": nullable, "metadata": field.metadata()})
 }
 
-/// Long values, such as pandas leaves, are cut.
+/// Long values, such as those of pandas, are cut.
 fn write_metadata(out: &mut Stdout, title: &str, metadata: &HashMap<String, String>) -> Outcome {
     if metadata.is_empty() {
         return Ok(());

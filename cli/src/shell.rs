@@ -1,4 +1,4 @@
-//! What the verbs share: standard input and output, progress on the terminal, failures.
+//! Helpers shared by the verbs: standard input and output, progress on the terminal, failures.
 
 use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// The result of a verb.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
-/// Why a verb could not do its work.
+/// Why a verb failed.
 pub(crate) struct Failure(Error);
 
 impl Failure {
@@ -19,12 +19,12 @@ impl Failure {
         Failure(Error::new(arrowwood::ErrorKind::InvalidArgument, message))
     }
 
-    /// The failure with the path it is about, unless it names one.
+    /// The failure with its path, unless it names one.
     pub(crate) fn at(&self, path: &Path) -> Failure {
         Failure(self.0.clone().at(path))
     }
 
-    /// The failure with the input it is about, where it names none or something else.
+    /// The failure with its input, if it names none or something else.
     pub(crate) fn about(self, input: &Path) -> Failure {
         match self.0.path() {
             Some(path) if path != input => Failure(self.0.context(input.display())),
@@ -32,7 +32,7 @@ impl Failure {
         }
     }
 
-    /// The failure of something that went on until `rows` rows were appended.
+    /// The failure of an operation that had appended `rows` rows.
     pub(crate) fn after(self, rows: u64) -> Failure {
         match rows {
             0 => self,
@@ -40,7 +40,7 @@ impl Failure {
         }
     }
 
-    /// The failure on one line, whatever the names in it.
+    /// The failure on one line, even if names contain line breaks.
     pub(crate) fn line(&self) -> String {
         self.0.to_string().replace(['\n', '\r'], " ")
     }
@@ -52,14 +52,14 @@ impl From<Error> for Failure {
     }
 }
 
-/// Verbs do no input and output by themselves but print.
+/// The only direct input or output of verbs is printing.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         Failure(Error::io("writing to standard output", &error))
     }
 }
 
-/// Standard output with a buffer, which remembers that its reader has left: `head -n 5` of ours is no error.
+/// Buffered standard output that remembers that its reader has exited: `… | head -n 5` is not an error.
 pub(crate) struct Stdout {
     buffer: BufWriter<StdoutLock<'static>>,
     reader_left: bool,
@@ -108,12 +108,12 @@ pub(crate) fn open_one(path: &Path) -> Outcome<Dataset> {
     Ok(Open::new().path(path)?)
 }
 
-/// Whether a path has to be read to its end before it can be looked at.
+/// Whether a path has to be read to its end before it can be opened.
 pub(crate) fn cannot_be_mapped(path: &Path) -> bool {
     is_stdin(path) || is_pipe(path)
 }
 
-/// All bytes of what can't be mapped.
+/// All bytes of an input that can't be mapped.
 pub(crate) fn bytes(path: &Path) -> Outcome<Bytes> {
     Ok(Bytes::from(read(path)?))
 }
@@ -146,7 +146,7 @@ pub(crate) fn shown(path: &Path) -> &Path {
     if is_stdin(path) { Path::new("standard input") } else { path }
 }
 
-/// How wide the terminal is, or what a page of text has.
+/// The terminal's width, or that of a page of text.
 pub(crate) fn width() -> usize {
     terminal_size::terminal_size().map_or(100, |(width, _)| width.0.into())
 }
@@ -165,7 +165,7 @@ pub(crate) fn write_aligned(out: &mut impl Write, rows: &[Vec<String>]) -> io::R
     Ok(())
 }
 
-/// A bar on the terminal for what takes longer than a second; nothing anywhere else.
+/// A progress bar on the terminal for operations longer than a second; nothing elsewhere.
 pub(crate) struct Progress {
     what: String,
     start: Instant,
@@ -178,14 +178,14 @@ impl Progress {
         Progress { what: what.into(), start: Instant::now(), is_seen: io::stderr().is_terminal(), bar: None }
     }
 
-    /// For what is printed meanwhile: no bar among its lines.
+    /// For progress while rows are printed: no bar among the lines of a terminal.
     pub(crate) fn of_output(what: impl Into<String>) -> Progress {
         let mut progress = Progress::new(what);
         progress.is_seen &= !io::stdout().is_terminal();
         progress
     }
 
-    /// `done` of `total` are done.
+    /// Reports that `done` of `total` are done.
     pub(crate) fn at(&mut self, done: u64, total: u64) {
         if self.is_seen && self.bar.is_none() && self.start.elapsed() > Duration::from_secs(1) {
             self.bar = Some(bar(&self.what, total));

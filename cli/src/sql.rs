@@ -9,19 +9,19 @@ use clap::Args;
 use crate::rows::{Form, print};
 use crate::shell::{Failure, Outcome, Stdout, reader};
 
-/// What answers queries: rows, or what is wrong in words.
+/// An SQL engine: returns rows, or an error message.
 pub type Engine<'a> = &'a dyn Fn(&str) -> Result<Dataset, String>;
 
-/// Answers a query in SQL, by DuckDB.
+/// Run an SQL query by DuckDB.
 ///
-/// A table is the path of one in quotes: whatever PATH is elsewhere, and Parquet, CSV and JSON files. It needs the Python
+/// Name tables by their path in quotes: any PATH of the other verbs, and Parquet, CSV and JSON files. Needs the Python
 /// package: pip install 'arrowwood[sql]'.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood sql 'select symbol, avg(price) from \"ticks/\" group by symbol' --csv")]
 pub(crate) struct Sql {
     #[command(flatten)]
     form: Form,
-    /// One statement or several, of which the last one's rows are printed; - is standard input.
+    /// One or several statements; prints the rows of the last; - is standard input.
     #[arg(value_name = "QUERY")]
     query: String,
 }

@@ -12,8 +12,8 @@ use serde_json::{Value as Json, json};
 
 use crate::shell::{Outcome, Progress, Stdout, open, write_aligned};
 
-/// Prints rows, batches and sizes, and nulls, smallest and largest value of each column; of a table also its files, how
-/// far it is on the disk, and who writes it.
+/// Print rows, batches and sizes, and nulls, smallest and largest value of each column; for a table also its files,
+/// durable rows, and writer.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood stat 'ticks/*.arrow'")]
 pub(crate) struct Stat {
@@ -25,7 +25,7 @@ pub(crate) struct Stat {
     paths: Vec<PathBuf>,
 }
 
-/// What is known of a column. Types without an order have no smallest and largest value.
+/// The facts about a column. Types without an order have no smallest and largest value.
 struct Summary {
     name: String,
     type_name: String,
@@ -51,14 +51,14 @@ impl Stat {
     }
 }
 
-/// What is known of the dataset as a whole.
+/// The facts about the dataset.
 struct Facts {
     rows: u64,
     batches: u64,
-    /// Bytes of all buffers, not compressed.
+    /// Bytes of all buffers, uncompressed.
     bytes: u64,
     footprint: Footprint,
-    /// File or stream, or both where files differ; so with compression.
+    /// File or stream, or both if files differ; likewise for compression.
     format: String,
     compression: String,
     table: Option<TableStat>,
@@ -68,7 +68,7 @@ impl Facts {
     fn of(dataset: &Dataset) -> Outcome<Facts> {
         let messages = dataset.messages()?;
         let schemas = messages.iter().filter(|message| message.kind == Kind::Schema);
-        // Only a stream begins with a message.
+        // Only streams begin with a message.
         let format = distinct(schemas.map(|schema| if schema.offset == 0 { "stream" } else { "file" }));
         let batches = messages.iter().filter(|message| message.kind == Kind::RecordBatch);
         let compression = distinct(batches.map(|batch| batch.compression.map_or("none", |codec| codec.name())));

@@ -9,14 +9,14 @@ use clap::Args;
 use crate::rows::{Form, Printer, print};
 use crate::shell::{Failure, Outcome, Stdout, open, open_one};
 
-/// Prints the last rows, and with -f those that are appended to a table from then on.
+/// Print the last rows, and with -f those appended to a table from then on.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood tail --csv ticks.arrow\nExample: arrowwood tail -f ticks")]
 pub(crate) struct Tail {
-    /// How many rows.
+    /// Number of rows.
     #[arg(short = 'n', long, default_value_t = 10)]
     rows: u64,
-    /// Go on with the rows that are appended to the table, until interrupted.
+    /// Continue with rows appended to the table, until interrupted.
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]
@@ -30,7 +30,7 @@ impl Tail {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         match &self.paths[..] {
             [table] if self.follow => self.follow(table, out),
-            _ if self.follow => Err(Failure::hint("one table can be followed at a time")),
+            _ if self.follow => Err(Failure::hint("only one table can be followed at a time")),
             paths => print(&open(paths)?.tail(self.rows)?, &self.form, out),
         }
     }
