@@ -362,7 +362,7 @@ impl Dataset {
         let data = unsafe { arrow_array::ffi::from_ffi_and_data_type(array, field.data_type().clone()) };
         let array = arrow_array::make_array(data.map_err(failed)?);
         if matches!(array.data_type(), DataType::Struct(_)) && array.null_count() > 0 {
-            return Err(Error::argument("a struct array with null rows is no table; flatten it first"));
+            return Err(Error::argument("a struct array with null rows can't become a table; flatten it first"));
         }
         let batch = match array.data_type() {
             DataType::Struct(_) => RecordBatch::from(arrow_array::cast::AsArray::as_struct(&array)),

@@ -126,7 +126,7 @@ impl Open {
         }
         let files = arrow_files(path)?;
         if files.is_empty() {
-            let message = "the directory holds no file that ends in .arrow; name its files, or a glob";
+            let message = "the directory has no file that ends in .arrow; name its files, or a glob";
             return Err(Error::new(ErrorKind::NotFound, message).at(path));
         }
         // If they appeared since the first check, they are the first segments of a table.
@@ -158,7 +158,7 @@ impl Dataset {
     pub fn places(&self) -> Result<Vec<Place>> {
         let mut places: Vec<Place> = Vec::new();
         for piece in self.pieces() {
-            let missing = || Error::unsupported("rows in memory have no place in a file");
+            let missing = || Error::unsupported("rows in memory are in no file");
             let path = piece.source.absolute_path().ok_or_else(missing)?.to_path_buf();
             let (start, rows) = (piece.source.first_row().saturating_add(piece.start), piece.rows()?);
             let columns = piece.columns.to_vec();
@@ -170,7 +170,7 @@ impl Dataset {
             }
         }
         if places.is_empty() {
-            return Err(Error::unsupported("no rows have no place in a file"));
+            return Err(Error::unsupported("a dataset without rows has no range in a file"));
         }
         Ok(places)
     }
@@ -197,7 +197,7 @@ impl Open {
             Some(rows) if rows.len()? == place.rows => rows.select_at(&place.columns),
             _ => {
                 let (start, end) = (place.start, place.start.saturating_add(place.rows));
-                let message = format!("rows {start} to {end} are not there any more");
+                let message = format!("rows {start} to {end} no longer exist");
                 Err(Error::new(ErrorKind::RowOutOfRange, message).at(&place.path))
             }
         }

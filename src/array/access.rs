@@ -68,7 +68,7 @@ impl<'a> Texts<'a> {
                         let width = usize::try_from(*width).unwrap_or(0);
                         Layout::Fixed(from(buffer(0), array.offset().saturating_mul(width)), width)
                     }
-                    _ => return Err(Error::unsupported(format!("{other} has no values of plain bytes"))),
+                    _ => return Err(Error::unsupported(format!("values of type {other} are neither text nor bytes"))),
                 },
             },
         };

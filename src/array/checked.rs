@@ -90,7 +90,7 @@ fn check_structure(array: &Unchecked) -> Result<()> {
         return Err(wrong(array, format_args!("{} buffers, expected {expected}", buffers.len())));
     }
     if array.nulls().is_some_and(|nulls| nulls.len() != array.len() || !layout.has_validity()) {
-        return Err(wrong(array, "a validity bitmap of another length, or none expected"));
+        return Err(wrong(array, "a validity bitmap of the wrong length, or where none is expected"));
     }
     check_children(array, end)?;
     match array.data_type() {
@@ -115,7 +115,7 @@ fn check_children(array: &Unchecked, end: usize) -> Result<()> {
     };
     let count = fields.len() + usize::from(dictionary.is_some());
     if own.len() != count || !own.iter().all(|child| types.next().or(dictionary) == Some(child.data_type())) {
-        return Err(wrong(array, "children of other types than its own says"));
+        return Err(wrong(array, "children of types that differ from its own"));
     }
     let least = match array.data_type() {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(end),
@@ -143,7 +143,7 @@ pub(crate) fn struct_of(fields: &Fields, len: usize, columns: Vec<ArrayData>) ->
         field.data_type() == column.data_type() && column.len() == len
     };
     if columns.len() != fields.len() || !fields.iter().zip(&columns).all(fits) {
-        return Err(Error::argument(format!("columns that are not those of a table of {len} rows")));
+        return Err(Error::argument(format!("columns that don't match the fields or {len} rows")));
     }
     let builder = ArrayDataBuilder::new(DataType::Struct(fields.clone())).len(len).child_data(columns);
     // SAFETY: a struct without nulls has nothing but its children, of the right types and length as seen above.

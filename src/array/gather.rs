@@ -175,7 +175,7 @@ fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buff
         offsets.push(end)?;
     }
     // If the bytes changed meanwhile, their length may differ.
-    let changed = || Error::new(ErrorKind::FileChanged, "the text has changed while it was read");
+    let changed = || Error::new(ErrorKind::FileChanged, "the text changed while it was read");
     let data = filled(end, |mut out| {
         for pick in picks {
             let bytes = text(pick)?;

@@ -392,7 +392,7 @@ fn union<'a>(
 ) -> Result<Value<'a>> {
     let id = i8::from_le_bytes(load(array, 0, at)?);
     let member = fields.iter().enumerate().find(|(_, (member, _))| *member == id);
-    let (number, (_, field)) = member.ok_or_else(|| Error::invalid(format!("type id {id} is none of the union's")))?;
+    let (number, (_, field)) = member.ok_or_else(|| Error::invalid(format!("type id {id} is not in the union")))?;
     let row = match mode {
         UnionMode::Sparse => Some(at),
         UnionMode::Dense => start32(array, 1, at)?,

@@ -54,7 +54,7 @@ fn check(array: &ArrayData) -> Result<()> {
         Time32(unit) | Time64(unit) => {
             let day = 86_400 * per_second(*unit);
             check_rows(array, |found| match found {
-                Value::Time(time, _) if !(0..day).contains(&time) => Some(format!("{time} is no time within a day")),
+                Value::Time(time, _) if !(0..day).contains(&time) => Some(format!("{time} is not a time within a day")),
                 _ => None,
             })?;
         }

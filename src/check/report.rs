@@ -166,7 +166,7 @@ fn repair_one(path: &Path, progress: Progress) -> Result<Report> {
     let (before, repaired) = match before {
         Some(done) => done,
         None if table::check_segment(path)?.is_some() => {
-            let message = "a segment of a table is repaired with the whole table; give the folder";
+            let message = "a segment can only be repaired with its whole table; give the table directory";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         None => repair_file(path, progress)?,
@@ -176,7 +176,7 @@ fn repair_one(path: &Path, progress: Progress) -> Result<Report> {
     let is_there = if path.is_dir() { is_table(path)? } else { path.exists() };
     let now = if is_there { check_one(path, progress)? } else { Report::default() };
     if let Some(finding) = now.damage().next() {
-        return Err(Error::invalid(format!("repaired, and still: {}", finding.message)));
+        return Err(Error::invalid(format!("still damaged after the repair: {}", finding.message)));
     }
     Ok(Report { findings: before.findings, repaired: Some(repaired), ..now })
 }

@@ -104,7 +104,7 @@ impl Dataset {
     pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
         let column = self.sorted_column()?;
         if !column.ascends()? {
-            return Err(Error::argument("between works on one table, and these are parts of several"));
+            return Err(Error::argument("between needs rows of one table, got parts of several"));
         }
         let bound = |value: &Value<'_>| {
             let data_type = column.schema().field(0).data_type();
@@ -151,7 +151,7 @@ impl Dataset {
 
     /// The column that the rows are sorted by; all must be of one table.
     fn sorted_column(&self) -> Result<Dataset> {
-        let unsorted = || Error::argument("between works on a table that was made with sorted_by, or a part of one");
+        let unsorted = || Error::argument("between needs a table created with sorted_by, or a part of one");
         let first = self.pieces().first().ok_or_else(unsorted)?;
         let number = first.source.sorted_by().ok_or_else(unsorted)?;
         let mut next = first.source.first_row() + first.start;

@@ -72,7 +72,7 @@ pub fn parse_schema(text: &str) -> Result<Schema> {
         fields.push(field);
         parser.space();
         if !parser.rest().is_empty() && !parser.eat("\n") && !parser.eat("\r\n") {
-            parser.want(",", "a comma or a new line behind the column's type")?;
+            parser.want(",", "a comma or a new line after the column's type")?;
         }
     }
 }
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
 
     fn field(&mut self) -> Result<FieldRef> {
         let name = self.name()?;
-        self.want(":", "a colon behind the column's name")?;
+        self.want(":", "a colon after the column's name")?;
         self.typed(&name)
     }
 
@@ -623,7 +623,7 @@ mod tests {
         for (text, part) in [
             ("", "expected a column as in 'price: float64', got the end"),
             ("price", "expected a column as in 'price: float64', got 'price' at character 1"),
-            ("a: int b: int", "expected a comma or a new line behind the column's type, got 'b: int' at character 8"),
+            ("a: int b: int", "expected a comma or a new line after the column's type, got 'b: int' at character 8"),
             ("a: int, a: str", "the schema has two columns 'a'"),
             ("'a: int", "expected a name with its closing quote"),
             ("a: int,\nb: strr", "expected a type such as int64 or utf8, got 'strr' at character 12"),

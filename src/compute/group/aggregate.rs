@@ -119,7 +119,7 @@ impl<'a> Aggregation<'a> {
         let names: Vec<&String> = self.by.iter().chain(self.outputs.iter().map(|output| &output.name)).collect();
         let twice = names.iter().enumerate().find(|(number, name)| names[..*number].contains(name));
         twice.map_or(Ok(()), |(_, name)| {
-            Err(Error::argument(format!("aggregate would give two columns called '{name}'; name one otherwise")))
+            Err(Error::argument(format!("aggregate would return two columns called '{name}'; rename one")))
         })
     }
 }

@@ -268,7 +268,7 @@ impl<'a> State<'a> {
             (State::Integer(all), State::Integer(more)) => all.merge(to, count, &more.best),
             (State::Float(all), State::Float(more)) => all.merge(to, count, &more.best),
             (State::Text(all), State::Text(more)) => all.merge(to, count, &more.best),
-            (this, other) => debug_assert!(false, "{this:?} and {other:?} are of two kinds"),
+            (this, other) => debug_assert!(false, "{this:?} and {other:?} are of different kinds"),
         }
     }
 }

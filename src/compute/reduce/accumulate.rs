@@ -158,7 +158,7 @@ pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, 
                 });
             });
         }
-        other => return Err(Error::unsupported(format!("{other} is no number"))),
+        other => return Err(Error::unsupported(format!("{other} is not a numeric type"))),
     }
     Ok(())
 }
@@ -190,7 +190,7 @@ pub(in crate::compute) fn each_integer(rows: &Rows<'_>, mut work: impl FnMut(u32
                 each.for_each(|(row, &id)| work(id, (rows.lane + row) % LANES, bits.get(start + row).into()));
             });
         }
-        other => return Err(Error::unsupported(format!("{other} is no integer"))),
+        other => return Err(Error::unsupported(format!("{other} is not an integer type"))),
     }
     Ok(())
 }
