@@ -150,7 +150,7 @@ impl Append {
         let mut errors = std::io::stderr();
         if dropped > 0 {
             let lost = plural(dropped, "row", "rows");
-            writeln!(errors, "{name}: {lost} not yet synced were lost in the machine's last crash")?;
+            writeln!(errors, "{name}: the machine's last crash lost {lost} not yet synced")?;
         }
         let appended = plural(end - start, "row", "rows");
         Ok(writeln!(errors, "{name}: {appended} appended, the next one is number {}", count_text(end))?)

@@ -8,39 +8,39 @@ use clap::Args;
 
 use crate::shell::{Outcome, Stdout};
 
-/// Serves the tables and Arrow files of a directory over HTTP.
+/// Serve the tables and Arrow files of a directory over HTTP.
 ///
-/// Prints its URL as the first line. Without tokens everybody who can connect may read and append, so only this machine
-/// is served unless --tls-cert, --tls-key and --token-file are given.
+/// Prints its URL as the first line. Without tokens any client may read and append, so it serves only this machine
+/// unless --tls-cert, --tls-key and --token-file are given.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood serve data\n\
                   Example: curl http://127.0.0.1:7447/v1/tables/ticks/rows?from=-10 | arrowwood head -")]
 pub(crate) struct Serve {
-    /// The address; port 0 takes a free one.
+    /// Address to listen on; port 0 selects a free one.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7447")]
     listen: String,
-    /// The certificate and those that vouch for it, in PEM. A renewed one is taken without a restart.
+    /// The certificate chain, in PEM. Renewal needs no restart.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The key of the certificate, in PEM.
+    /// The certificate's private key, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Who may read and write which tables: see `arrowwood token`.
+    /// Tokens and their rights to read and write tables: see `arrowwood token`.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Refuse everything that writes.
+    /// Refuse all writes.
     #[arg(long)]
     read_only: bool,
-    /// The most connections at once.
+    /// Maximum concurrent connections.
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     max_connections: usize,
-    /// A further name that requests may be addressed to; may be repeated.
+    /// An additional host name to accept in requests; may be repeated.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// Memory for rows that were received and are not committed yet, in bytes.
+    /// Memory for received rows that are not yet committed, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().ingest_memory)]
     ingest_memory: usize,
-    /// Serve other machines without TLS or without tokens.
+    /// Serve other machines without TLS or tokens.
     #[arg(long)]
     insecure: bool,
     /// The directory.

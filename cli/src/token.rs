@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::shell::{Outcome, Stdout};
 
-/// Adds, lists and revokes the tokens of a server.
+/// Add, list and revoke tokens of a server.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood token add s1 --token-file tokens.json --write ticks\n\
                   Example: arrowwood token revoke s1 --token-file tokens.json")]
@@ -19,17 +19,17 @@ pub(crate) struct Token {
 
 #[derive(Subcommand)]
 enum Act {
-    /// Adds a token and prints it. It can't be shown again: the file has a hash of it.
+    /// Add a token and print it. It can't be shown again: the file stores only its hash.
     Add(Add),
-    /// Lists the tokens by name, with their rights.
+    /// List the tokens by name, with their rights.
     List(InFile),
-    /// Ends a token, at once and without a restart of the server.
+    /// Revoke a token, at once and without a restart of the server.
     Revoke(Named),
 }
 
 #[derive(Args)]
 struct InFile {
-    /// The file that `arrowwood serve --token-file` has.
+    /// The file passed to `arrowwood serve --token-file`.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
 }
@@ -38,7 +38,7 @@ struct InFile {
 struct Named {
     #[command(flatten)]
     file: InFile,
-    /// What the token is called, in lists and in the server's log.
+    /// The token's name, in lists and in the server's log.
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -47,10 +47,10 @@ struct Named {
 struct Add {
     #[command(flatten)]
     named: Named,
-    /// A table that may be read; * stands for any characters. May be repeated.
+    /// A table that may be read; * matches any characters. May be repeated.
     #[arg(long, value_name = "TABLE")]
     read: Vec<String>,
-    /// A table that may be made and appended to; * stands for any characters. May be repeated.
+    /// A table that may be created and appended to; * matches any characters. May be repeated.
     #[arg(long, value_name = "TABLE")]
     write: Vec<String>,
 }
