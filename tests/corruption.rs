@@ -360,7 +360,7 @@ impl<'a> Campaign<'a> {
             (Ok(_), true) => {
                 let is_noted = !report.findings.is_empty();
                 let stock = stock_rows(&self.file).filter(|rows| *rows != self.stock);
-                // An earlier face of a table is what other readers may see at any time; here it's known that it is one.
+                // An earlier footer of a table is what other readers may see at any time; here it's known that it is one.
                 if let Some(rows) = stock {
                     if !is_noted || part != "footer length" || !is_prefix(&rows, &self.stock) {
                         return Err(format!("other rows for other readers; {:?}", report.findings));
@@ -612,7 +612,7 @@ fn a_repair_that_was_stopped_is_run_again() {
     }
 }
 
-/// Retention, rollover and faces of a writer at full speed are no damage, whenever they are looked at.
+/// Retention, rollover and published footers of a writer at full speed are no damage, whenever they are looked at.
 #[test]
 fn a_table_that_is_written_is_not_damaged() {
     let folder = folder();

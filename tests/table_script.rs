@@ -18,7 +18,7 @@ use arrowwood::{Sync, Value, Writer, WriterOptions, open};
 
 const ROW: usize = 16;
 const PAGE: usize = 4096;
-/// A face rests so long before its place is used again, so what runs longer may use other places.
+/// A published footer rests so long before its place is used again, so what runs longer may use other places.
 const REST: Duration = Duration::from_millis(900);
 
 fn schema() -> SchemaRef {

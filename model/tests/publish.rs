@@ -168,27 +168,27 @@ fn clear_behind(model: &Model, sequence: u64) {
     }
 }
 
-/// A face: slot, footer and which footer counts.
-fn faces(faults: Faults) -> impl Fn() {
+/// A published footer: slot, footer and which footer counts.
+fn footers(faults: Faults) -> impl Fn() {
     const TAIL: u64 = 1 << 12;
-    let (slot, footer) = (|face: u64| 64 * face, |face: u64| 1024 + 64 * face);
+    let (slot, footer) = (|number: u64| 64 * number, |number: u64| 1024 + 64 * number);
     move || {
-        let places = (1..3).flat_map(|face| [slot(face), footer(face)]);
+        let places = (1..3).flat_map(|number| [slot(number), footer(number)]);
         let model = Arc::new(Model::new(places.chain([TAIL]), &[], faults));
         let own = model.clone();
         let reader = thread::spawn(move || {
             for _ in 0..2 {
-                let face = u64::from(own.load32(TAIL));
-                for place in [footer(face), slot(face)].iter().filter(|_| face > 0) {
+                let number = u64::from(own.load32(TAIL));
+                for place in [footer(number), slot(number)].iter().filter(|_| number > 0) {
                     let mut bytes = [0; 8];
                     own.load_words(*place, &mut bytes);
-                    assert_eq!(u64::from_le_bytes(bytes), face, "a face that is not there yet");
+                    assert_eq!(u64::from_le_bytes(bytes), number, "a published footer that is not there yet");
                 }
             }
         });
-        for face in 1..3u64 {
-            let bytes = face.to_le_bytes();
-            flip(&*model, (slot(face), &bytes), (footer(face), &bytes), (TAIL, face as u32)).unwrap();
+        for number in 1..3u64 {
+            let bytes = number.to_le_bytes();
+            flip(&*model, (slot(number), &bytes), (footer(number), &bytes), (TAIL, number as u32)).unwrap();
         }
         reader.join().unwrap();
     }
@@ -223,15 +223,15 @@ fn nobody_sleeps_through_a_commit() {
 }
 
 #[test]
-fn stock_readers_see_whole_faces() {
-    explore("1 stock reader, 2 looks, 2 faces", None, faces(FINE));
+fn other_readers_see_whole_footers() {
+    explore("1 other Arrow reader, 2 looks, 2 published footers", None, footers(FINE));
 }
 
 #[test]
 fn without_release_the_model_finds_rows_that_are_not_there_yet() {
     let faults = Faults { relaxed: true, ..FINE };
     assert!(is_refuted("relaxed", readers(Short, 1, 1, 1, faults)));
-    assert!(is_refuted("relaxed face", faces(faults)));
+    assert!(is_refuted("relaxed footer", footers(faults)));
 }
 
 /// A checksum finds most torn records; these fences leave none to be found.

@@ -303,7 +303,7 @@ impl Drop for Memory {
         if self.touched > 0 {
             keep(region, self.touched);
         } else {
-            let_go(region);
+            give_back(region);
         }
     }
 }
@@ -313,7 +313,7 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 /// Half of what the smallest address spaces of 64-bit systems have. Who asks for more gets what it needs.
 const MOST: usize = 64 << 40;
 
-fn let_go(region: Region) {
+fn give_back(region: Region) {
     RESERVED.fetch_sub(region.len(), Ordering::Relaxed);
 }
 
@@ -330,12 +330,12 @@ fn reuse(len: usize, wanted: usize) -> Option<(Region, usize)> {
 
 /// Keeps memory for the next buffer. What was kept longest goes where there is too much of it.
 fn keep(mut region: Region, touched: usize) {
-    let Ok(mut pool) = POOL.try_lock() else { return let_go(region) };
+    let Ok(mut pool) = POOL.try_lock() else { return give_back(region) };
     region.lend(touched);
     pool.push((region, touched));
     let most = physical_memory() / 8;
     while pool.len() > KEPT || pool.iter().map(|(_, touched)| touched).sum::<usize>() > most {
-        let_go(pool.remove(0).0);
+        give_back(pool.remove(0).0);
     }
 }
 

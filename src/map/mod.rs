@@ -94,7 +94,7 @@ struct Mapped {
 #[derive(Debug)]
 struct Origin {
     path: PathBuf,
-    /// Gone where [`Mapping::let_go`] was called.
+    /// Gone where [`Mapping::close_file`] was called.
     file: RwLock<Option<File>>,
     /// Device and number of the file, by which it is known again.
     identity: (u64, u64),
@@ -294,7 +294,7 @@ impl Mapping {
 
     /// Closes the file, so that thousands of mappings don't take as many descriptors. What is read from now on comes out
     /// of the mapped pages.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn close_file(&self) {
         if let Some(origin) = &self.0.origin {
             drop(origin.file.write().unwrap_or_else(PoisonError::into_inner).take());
         }

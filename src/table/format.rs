@@ -5,7 +5,7 @@
 //! C   header | live page | visible A | B | durable A | B  what Arrowwood alone looks at
 //! M   ring of metadata slots                             what footers point to
 //! B   buffers, each with room to grow                    the rows
-//! F   ring of footers | i32 length | "ARROW1"            the face that stock readers see
+//! F   ring of footers | i32 length | "ARROW1"            the footer that other Arrow readers see
 //! ```
 //! Everything is little-endian. **Committed bytes never change; what changes is one record, and it changes atomically.**
 
@@ -36,7 +36,7 @@ pub(super) const WAITING: u64 = 64;
 pub(super) const WRITER: u64 = 128;
 
 /// In the live page: the boot in which a sync has failed. The system may take for written what is not, until it ends.
-pub(super) const DOUBT: u64 = 192;
+pub(super) const FAILED_SYNC: u64 = 192;
 
 /// Keys of the schema's metadata by which a dense segment says what the header of one that grows says.
 pub(super) const SORTED_BY: &str = "arrowwood.sorted_by";
@@ -434,7 +434,7 @@ mod tests {
         }
         assert_eq!(bytes.len(), HEADER + 16 + 3 * 8);
         let live: Vec<_> = fields_of_page("Live page").into_iter().map(|(at, _, name)| (at as u64, name)).collect();
-        let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer"), (DOUBT, "doubt")];
+        let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer"), (FAILED_SYNC, "failed_sync")];
         assert_eq!(live, expected.map(|(at, name)| (at, name.to_string())));
         let boot = *b"the boot's bytes";
         let record =

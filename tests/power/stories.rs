@@ -165,7 +165,7 @@ fn few_or_most(count: usize) -> BTreeSet<BTreeSet<usize>> {
 
 /// A sync failed, and the writer was opened anew, as its error asks for. The system had taken the pages for written, so
 /// nothing wrote them any more; but the record among them said that its rows were durable, and so said the new writer.
-/// A power cut then took them. Now the segment remembers that a sync has failed (`doubt`, in its live page), and who
+/// A power cut then took them. Now the segment remembers that a sync has failed (`failed_sync`, in its live page), and who
 /// opens it in the same boot writes its rows again.
 #[test]
 fn rows_of_a_sync_that_failed_are_not_durable() {

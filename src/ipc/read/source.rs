@@ -307,8 +307,8 @@ impl Ipc {
     }
 
     /// Closes the file, which stays mapped.
-    pub(crate) fn let_go(&self) {
-        self.data.bytes.mapping().into_iter().for_each(Mapping::let_go);
+    pub(crate) fn close_file(&self) {
+        self.data.bytes.mapping().into_iter().for_each(Mapping::close_file);
     }
 
     /// Whether all batches and dictionaries have been found.

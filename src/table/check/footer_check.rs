@@ -1,4 +1,4 @@
-//! The face that stock readers see, read back: what it says, and whether that is what a writer would have written.
+//! The published footer that other Arrow readers see, read back: what it says, and whether that is what a writer would have written.
 
 use crate::error::Result;
 use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, same_schema};
@@ -8,9 +8,9 @@ use crate::table::protocol::Sizes;
 use crate::table::protocol::footer::{STAMP, encoded, said};
 use crate::table::reader::{Segment, Wrong};
 
-/// A face that is sound.
+/// A published footer that is sound.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct FooterCheck {
     pub counters: Vec<u64>,
     /// Bytes that this version would have written otherwise, which mean the same.
     pub odd: Option<Wrong>,
@@ -18,8 +18,8 @@ pub(super) struct Shown {
     pub later: Option<u64>,
 }
 
-/// Reads the face that is shown now.
-pub(super) fn read(segment: &Segment) -> Result<Shown, Wrong> {
+/// Reads the footer that is shown now.
+pub(super) fn read(segment: &Segment) -> Result<FooterCheck, Wrong> {
     let header = &segment.header;
     let tail = bytes(segment, header.tail, 10)?;
     if tail[4..] != TAIL[..] {
@@ -48,7 +48,7 @@ pub(super) fn read(segment: &Segment) -> Result<Shown, Wrong> {
         }
     }
     let odd = odd_byte(segment, slot, &footer, &counters)?;
-    Ok(Shown { odd, later: later(segment, slot)?, counters })
+    Ok(FooterCheck { odd, later: later(segment, slot)?, counters })
 }
 
 fn bytes(segment: &Segment, at: u64, len: u64) -> Result<Vec<u8>, Wrong> {

@@ -1,4 +1,4 @@
-//! All of a table: every segment, every record, every value, the face for stock readers, and how segments hang together.
+//! All of a table: every segment, every record, every value, the footer for other Arrow readers, and how segments hang together.
 //!
 //! What a writer leaves that was killed at any moment is no damage. While one is at work, what is found counts only if it
 //! is found again a little later.
@@ -278,7 +278,7 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
     looked.schema = Some(segment.plan.schema.schema.clone());
     check_front(segment, found);
     // Before the records: what is shown was committed before.
-    let face = footer_check::read(segment);
+    let footer = footer_check::read(segment);
     let is_of_today = check_records(segment, is_live, found);
     let record = match segment.newest() {
         Ok(record) => record,
@@ -292,9 +292,9 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
         found.damage(at, format!("{message}, as the commit record of {} rows says", record.rows()));
     });
     check_dictionaries(segment, &record, found);
-    match face {
+    match footer {
         Err((at, message)) => found.damage(at, message),
-        Ok(face) => check_face(segment, &record, &face, is_live || !is_of_today, found),
+        Ok(footer) => check_footer(segment, &record, &footer, is_live || !is_of_today, found),
     }
 }
 
@@ -525,19 +525,25 @@ fn check_dictionaries(segment: &Segment, record: &Record, found: &mut Findings) 
     }
 }
 
-/// What stock readers see is true, and is the newest commit where nobody can be about to publish one.
-fn check_face(segment: &Segment, record: &Record, face: &footer_check::Shown, is_open: bool, found: &mut Findings) {
+/// What other Arrow readers see is true, and is the newest commit where nobody can be about to publish one.
+fn check_footer(
+    segment: &Segment,
+    record: &Record,
+    footer: &footer_check::FooterCheck,
+    is_open: bool,
+    found: &mut Findings,
+) {
     let tail = segment.header.tail;
-    if let Some((at, message)) = &face.odd {
+    if let Some((at, message)) = &footer.odd {
         found.note(*at, format!("what other readers see: {message}"));
     }
-    let (rows, newest) = (face.counters[0], record.rows());
-    if !is_up_to(&face.counters, &record.counters) {
+    let (rows, newest) = (footer.counters[0], record.rows());
+    if !is_up_to(&footer.counters, &record.counters) {
         let message = format!("other readers see {rows} rows, committed are {newest}; the next writer puts that right");
         return found.add(!is_open && record.sealed, tail, message);
     }
-    if face.counters != record.counters {
-        for (at, message) in recount(segment, &face.counters) {
+    if footer.counters != record.counters {
+        for (at, message) in recount(segment, &footer.counters) {
             found.damage(at, format!("{message}, as other readers see it with {rows} rows"));
         }
         let is_closed = (0..2).all(|n| segment.durable(n).is_some_and(|durable| durable.counters == record.counters));
@@ -545,7 +551,7 @@ fn check_face(segment: &Segment, record: &Record, face: &footer_check::Shown, is
             return found.damage(tail, format!("other readers see {rows} rows, expected {newest}"));
         }
     }
-    if let Some(later) = face.later.filter(|_| !is_open) {
+    if let Some(later) = footer.later.filter(|_| !is_open) {
         let message = format!("other readers see {rows} rows of {newest}, and footer {later} was written later");
         found.note(tail, message);
     }

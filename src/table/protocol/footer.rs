@@ -1,9 +1,9 @@
-//! The face that stock readers see: a record batch message, dictionary messages and a footer, in a ring of slots.
+//! The footer that other Arrow readers see: messages and a footer, in a ring of slots.
 //!
 //! To publish, the messages go into a slot that nobody can be looking at, the footer into its own, and then the footer's
 //! *length*, one aligned word, is stored: footers lie one behind the other before it, so another length is another
 //! footer (a flatbuffer ignores what follows it). A slot rests for a second before it is used again, which is the time
-//! a stock reader has between reading the footer and decoding what it points to.
+//! a other Arrow reader has between reading the footer and decoding what it points to.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +17,7 @@ use crate::table::format::{Header, LINE, SLOTS};
 
 /// How long a slot rests.
 pub(in crate::table) const REST: Duration = Duration::from_secs(1);
-/// When half of the slots are taken, faces come no faster than this, so that there is always one to take.
+/// When half of the slots are taken, published footers come no faster than this, so that there is always one to take.
 const PACE: Duration = Duration::from_millis(2 * 1000 / SLOTS);
 /// How often the end of a body moves while a buffer is filled.
 const STEPS: u64 = 16;
@@ -61,7 +61,7 @@ fn framed(metadata: &[u8], len: u64) -> Vec<u8> {
     bytes
 }
 
-/// What message number `number` of a face says, whose body begins at byte `base` of the file: the record batch, then the
+/// What message number `number` of a published footer says, whose body begins at byte `base` of the file: the record batch, then the
 /// dictionaries.
 pub(in crate::table) fn said(
     plan: &Plan,
@@ -118,7 +118,7 @@ fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) 
     said.body_length = said.body_length.max((region.offset - base + end) as i64);
 }
 
-/// The bytes of a face in slot `slot`: its messages, and its footer without what follows that.
+/// The bytes of a published footer in slot `slot`: its messages, and its footer without what follows that.
 pub(in crate::table) fn encoded(
     sizes: &Sizes,
     plan: &Plan,
@@ -139,28 +139,29 @@ pub(in crate::table) fn encoded(
 
 /// Which slots are free, and what is published.
 #[derive(Debug)]
-pub(in crate::table) struct Face {
+pub(in crate::table) struct PublishedFooter {
     sizes: Sizes,
     free: Vec<u64>,
     /// Slots and when they were retired, oldest first.
     resting: VecDeque<(u64, Instant)>,
     current: Option<u64>,
     last: Option<Instant>,
-    /// The sequence of the commit that the face shows.
-    pub shown: u64,
+    /// The sequence of the commit that the footer shows.
+    pub published: u64,
 }
 
-impl Face {
-    /// The face of a new segment; nothing is published yet.
-    pub fn new(sizes: Sizes, header: &Header) -> Face {
+impl PublishedFooter {
+    /// The published footer of a new segment; nothing is published yet.
+    pub fn new(sizes: Sizes, header: &Header) -> PublishedFooter {
         let free = (0..header.slots.into()).rev().collect();
-        Face { sizes, free, resting: VecDeque::new(), current: None, last: None, shown: 0 }
+        PublishedFooter { sizes, free, resting: VecDeque::new(), current: None, last: None, published: 0 }
     }
 
-    /// The face of a segment that another process may have published a moment ago.
-    pub fn reopen(sizes: Sizes, header: &Header, store: &Store) -> io::Result<Face> {
-        let mut face = Face::new(sizes, header);
-        face.current = Some(u64::from(store.load32(header.tail)) / header.footer.max(1)).and_then(|n| n.checked_sub(1));
+    /// The published footer of a segment that another process may have published a moment ago.
+    pub fn reopen(sizes: Sizes, header: &Header, store: &Store) -> io::Result<PublishedFooter> {
+        let mut footer = PublishedFooter::new(sizes, header);
+        footer.current =
+            Some(u64::from(store.load32(header.tail)) / header.footer.max(1)).and_then(|n| n.checked_sub(1));
         let mut stamps = Vec::new();
         for slot in 0..u64::from(header.slots) {
             let mut stamp = [0; STAMP];
@@ -169,21 +170,21 @@ impl Face {
         }
         stamps.sort_unstable();
         let now = (Instant::now(), unix_micros());
-        // A face was retired when the next one came; clocks that went back count as now.
+        // A published footer was retired when the next one came; clocks that went back count as now.
         let retired = |next: u64| now.0.checked_sub(Duration::from_micros(now.1.saturating_sub(next)));
-        face.free.clear();
+        footer.free.clear();
         for (number, &(stamp, slot)) in stamps.iter().enumerate() {
             let next = stamps.get(number + 1).map_or(now.1, |next| next.0);
-            match retired(next).filter(|_| stamp > 0 && Some(slot) != face.current) {
-                Some(at) if at.elapsed() < REST => face.resting.push_back((slot, at)),
-                _ if Some(slot) == face.current => (),
-                _ => face.free.push(slot),
+            match retired(next).filter(|_| stamp > 0 && Some(slot) != footer.current) {
+                Some(at) if at.elapsed() < REST => footer.resting.push_back((slot, at)),
+                _ if Some(slot) == footer.current => (),
+                _ => footer.free.push(slot),
             }
         }
-        Ok(face)
+        Ok(footer)
     }
 
-    /// How long until the next face may be published, so that there are slots left for those that can't wait.
+    /// How long until the next footer may be published, so that there are slots left for those that can't wait.
     pub fn wait(&mut self) -> Duration {
         let slot = self.wait_for_slot();
         if self.free.len() as u64 > SLOTS / 2 {
@@ -217,7 +218,7 @@ impl Face {
     ) -> io::Result<()> {
         self.rested();
         let taken = self.take().or_else(|| self.resting.pop_front().map(|(slot, _)| slot));
-        let slot = taken.ok_or_else(|| io::Error::other("the ring of faces has no slots"))?;
+        let slot = taken.ok_or_else(|| io::Error::other("the ring of published footers has no slots"))?;
         let (messages, footer) = self.encode(plan, header, counters, slot);
         let length = (slot + 1) * header.footer;
         let (slot_at, footer_at) = (header.ring + slot * header.slot, header.tail - length);
@@ -228,7 +229,7 @@ impl Face {
         }
         let now = Instant::now();
         self.resting.extend(self.current.replace(slot).map(|before| (before, now)));
-        (self.last, self.shown) = (Some(now), sequence);
+        (self.last, self.published) = (Some(now), sequence);
         Ok(())
     }
 
@@ -248,7 +249,7 @@ impl Face {
         (bytes, footer)
     }
 
-    /// The parts of the file that only faces other than the current one use.
+    /// The parts of the file that only published footers other than the current one use.
     pub fn unused(&self, header: &Header) -> [(u64, u64); 4] {
         let current = self.current.unwrap_or(0);
         let (slot, footer) = (header.ring + current * header.slot, header.tail - (current + 1) * header.footer);

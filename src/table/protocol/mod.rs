@@ -4,5 +4,5 @@
 pub(super) mod footer;
 pub mod publish;
 
-pub(super) use footer::{Face, REST, Sizes};
+pub(super) use footer::{PublishedFooter, REST, Sizes};
 pub(super) use publish::PATIENCE;

@@ -88,7 +88,7 @@ pub fn sleep(words: &impl Words, page: Page, sequence: u64, timeout: Duration) {
     }
 }
 
-/// Makes what stands in `slot` and `footer`, bytes and where they go, the face that stock readers see: `length`, stored at
+/// Makes what stands in `slot` and `footer`, bytes and where they go, the footer that other Arrow readers see: `length`, stored at
 /// `tail`, chooses the footer. Nobody may be looking at either.
 ///
 /// # Errors

@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::map::{Words, boot_id};
 use crate::rows::Plan;
-use crate::table::format::{DOUBT, MOST_SEQUENCE, Record};
+use crate::table::format::{FAILED_SYNC, MOST_SEQUENCE, Record};
 use crate::table::reader::Segment;
 
 /// The checksum of the bytes that `to` has and `from` has not, buffer after buffer.
@@ -43,16 +43,16 @@ pub(in crate::table) fn delta(
 
 /// What stands in a segment of which a sync has failed: a number of this boot. What is there after another one is on the
 /// disk.
-pub(in crate::table) fn doubt() -> u32 {
+pub(in crate::table) fn failed_sync_boot() -> u32 {
     crc32c::crc32c(&boot_id()) | 1
 }
 
 impl Segment {
-    /// Whether all that the record says is on the disk, and there is no doubt about it.
+    /// Whether all that the record says is on the disk, and there is nothing says otherwise.
     pub fn is_durable(&self, record: &Record) -> bool {
         let is_same = |durable: Record| durable.sealed == record.sealed && durable.counters == record.counters;
-        let word = self.mapping.load32(self.header.live + DOUBT);
-        word != doubt() && (0..2).filter_map(|number| self.durable(number)).any(is_same)
+        let word = self.mapping.load32(self.header.live + FAILED_SYNC);
+        word != failed_sync_boot() && (0..2).filter_map(|number| self.durable(number)).any(is_same)
     }
 
     /// The newest commit that counts: after a crash of the machine, the newest durable one.

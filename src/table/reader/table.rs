@@ -206,10 +206,10 @@ fn dataset(table: &Arc<Table>, history: Option<Arc<History>>, live: Option<Live>
 }
 
 impl Opened {
-    fn let_go(&self) {
+    fn close_file(&self) {
         match self {
-            Opened::Growable(snapshot) => snapshot.segment.mapping.let_go(),
-            Opened::Dense(ipc) => ipc.let_go(),
+            Opened::Growable(snapshot) => snapshot.segment.mapping.close_file(),
+            Opened::Dense(ipc) => ipc.close_file(),
         }
     }
 }
@@ -246,7 +246,7 @@ impl Entry {
         };
         self.check(&opened, table).map_err(|e| e.at(&path))?;
         // A table may have more segments than a process may have files.
-        opened.let_go();
+        opened.close_file();
         Ok(self.opened.get_or_init(|| opened))
     }
 

@@ -1,4 +1,4 @@
-//! The writer's companion thread: publishes faces that came faster than the ring has room for, and syncs now and then.
+//! The writer's companion thread: publishes published footers that came faster than the ring has room for, and syncs now and then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::table::protocol::REST;
 /// since each takes a descriptor. The thread does it, and the writer when the thread does not keep up.
 const PENDING: (usize, usize) = (16, 64);
 
-/// The most sealed segments whose faces wait for their second to pass, since each takes a descriptor too.
+/// The most sealed segments whose published footers wait for their second to pass, since each takes a descriptor too.
 const RESTING: usize = 128;
 
 /// What writer and thread share.
@@ -36,13 +36,13 @@ struct Inner {
     names: AtomicBool,
     failure: Mutex<Option<Error>>,
     has_failed: AtomicBool,
-    /// Segments whose faces readers may still be looking at, and since when nobody begins to.
+    /// Segments whose published footers readers may still be looking at, and since when nobody begins to.
     sealed: Mutex<Vec<(Instant, Arc<Shared>)>>,
 }
 
 /// The thread, and what it works on.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct Background {
     inner: Arc<Inner>,
     thread: Option<JoinHandle<()>>,
 }
@@ -51,9 +51,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Keeper {
+impl Background {
     /// Starts the thread, which keeps the lock of the folder as well.
-    pub fn start(lock: Lock, segments: Vec<Arc<Shared>>, every: Option<Duration>) -> Result<Keeper> {
+    pub fn start(lock: Lock, segments: Vec<Arc<Shared>>, every: Option<Duration>) -> Result<Background> {
         let durable_rows = segments.first().map_or(0, |first| first.header.first_row + first.durable_rows());
         let inner = Arc::new(Inner {
             lock,
@@ -70,9 +70,9 @@ impl Keeper {
             sealed: Mutex::default(),
         });
         let own = inner.clone();
-        let thread = std::thread::Builder::new().name("arrowwood-keeper".into()).spawn(move || own.run());
+        let thread = std::thread::Builder::new().name("arrowwood-background".into()).spawn(move || own.run());
         let thread = thread.map_err(|e| Error::io("starting the writer's thread", &e))?;
-        Ok(Keeper { inner, thread: Some(thread) })
+        Ok(Background { inner, thread: Some(thread) })
     }
 
     /// Whether this process is the one that opened the writer.
@@ -104,7 +104,7 @@ impl Keeper {
 
     /// Publishes the newest commit, waiting for a slot if need be.
     pub fn publish_now(&self, live: &Shared) {
-        let wait = live.face().wait_for_slot();
+        let wait = live.footer().wait_for_slot();
         std::thread::sleep(wait);
         self.inner.publish(live);
     }
@@ -149,7 +149,7 @@ impl Keeper {
         }
     }
 
-    /// Gives back, a second from now, what the faces of a sealed segment take.
+    /// Gives back, a second from now, what the published footers of a sealed segment take.
     pub fn sealed(&self, segment: Arc<Shared>) {
         let mut sealed = locked(&self.inner.sealed);
         sealed.push((Instant::now(), segment));
@@ -160,7 +160,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Background {
     fn drop(&mut self) {
         let thread = self.thread.take();
         if !self.is_ours() {
@@ -196,16 +196,16 @@ impl Inner {
             let rest = rest.min(self.trim());
             let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
             let newest = || newest().unwrap_or_else(|e| self.fail(e));
-            let shown = || live.face().shown >= newest();
+            let shown = || live.footer().published >= newest();
             if !shown() {
-                let wait = live.face().wait();
+                let wait = live.footer().wait();
                 match wait.is_zero() {
                     true => self.publish(&live),
                     false => std::thread::park_timeout(wait.max(Duration::from_millis(1)).min(rest)),
                 }
                 continue;
             }
-            let wait = live.face().wait();
+            let wait = live.footer().wait();
             if !wait.is_zero() {
                 std::thread::park_timeout(wait.min(rest));
                 continue;
@@ -228,13 +228,13 @@ impl Inner {
         0
     }
 
-    /// Gives back the old faces of segments that were sealed a second ago; how long until the next one's turn.
+    /// Gives back the old published footers of segments that were sealed a second ago; how long until the next one's turn.
     fn trim(&self) -> Duration {
         let mut sealed = locked(&self.sealed);
         while sealed.first().is_some_and(|(since, _)| since.elapsed() >= REST) {
             let (_, segment) = sealed.remove(0);
             // Blocks that stay taken cost space and nothing else.
-            let _ = segment.trim_faces();
+            let _ = segment.trim_footers();
         }
         sealed.first().map_or(Duration::MAX, |(since, _)| REST.saturating_sub(since.elapsed()))
     }
@@ -243,7 +243,7 @@ impl Inner {
         if let Err(e) = guard(|| live.publish()) {
             self.fail(e);
         }
-        let wait = live.face().wait();
+        let wait = live.footer().wait();
         self.may_publish.store(wait.is_zero(), Ordering::Relaxed);
     }
 

@@ -82,7 +82,7 @@ fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> 
         // Those who watch the segment must learn that it has ended, so that they look for the next one.
         let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
         let mut live = Growing::open(medium, segment.path(), &plan, segment.header.clone(), record)?;
-        // A writer that was killed may have left a face behind its last commit, and a sealed segment shows all rows.
+        // A writer that was killed may have left a published footer behind its last commit, and a sealed segment shows all rows.
         live.shared.publish_ahead(&live.now.counters, live.sequence + 1)?;
         live.show(true, false);
         live.shared.make_durable()?;

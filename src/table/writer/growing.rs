@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 use crate::ipc::{Front, empty_metadata, front, schema_metadata};
 use crate::map::{Look, Medium, Store, boot_id, watched};
 use crate::rows::{ALIGNMENT, Mark, Place, Plan};
-use crate::table::format::{DOUBT, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WRITER, record_len};
+use crate::table::format::{FAILED_SYNC, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WRITER, record_len};
 use crate::table::placement;
-use crate::table::protocol::{Face, PATIENCE, Sizes, publish};
-use crate::table::reader::{check_record, damaged_record, delta, doubt, visible};
+use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, publish};
+use crate::table::reader::{check_record, damaged_record, delta, failed_sync_boot, visible};
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
 const LARGE: usize = 1 << 10;
@@ -21,13 +21,13 @@ const STEPS: (u64, u64) = (64 << 10, 1 << 20);
 /// it need not look for one by one.
 const RESERVES: (u64, u64) = (1 << 20, 16 << 20);
 
-/// What the writer and the keeper of faces share of a segment.
+/// What the writer and the background thread share of a segment.
 #[derive(Debug)]
 pub(in crate::table) struct Shared {
     pub store: Store,
     pub header: Header,
     pub plan: Arc<Plan>,
-    face: Mutex<Face>,
+    footer: Mutex<PublishedFooter>,
     durable: Mutex<Durable>,
 }
 
@@ -41,9 +41,9 @@ struct Durable {
 }
 
 impl Shared {
-    pub fn face(&self) -> MutexGuard<'_, Face> {
-        // Publishing leaves the face as it was, or changed whole.
-        self.face.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    pub fn footer(&self) -> MutexGuard<'_, PublishedFooter> {
+        // Publishing leaves the footer as it was, or changed whole.
+        self.footer.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// The newest visible commit.
@@ -97,20 +97,20 @@ impl Shared {
         durable.encode(&mut bytes);
         self.store.write(self.header.durable(last.number + 1), &bytes).map_err(failed)?;
         if let Err(e) = self.store.sync() {
-            self.store.publish32(self.header.live + DOUBT, doubt());
+            self.store.publish32(self.header.live + FAILED_SYNC, failed_sync_boot());
             return Err(failed(e));
         }
-        if self.store.load32(self.header.live + DOUBT) != 0 {
-            self.store.publish32(self.header.live + DOUBT, 0);
+        if self.store.load32(self.header.live + FAILED_SYNC) != 0 {
+            self.store.publish32(self.header.live + FAILED_SYNC, 0);
         }
         let rows = durable.rows();
         *last = Durable { number: last.number + 1, sequence, sealed, counters: durable.counters };
         Ok(rows)
     }
 
-    /// Gives back what faces take that nobody looks at any more.
-    pub fn trim_faces(&self) -> io::Result<()> {
-        let unused = self.face().unused(&self.header);
+    /// Gives back what published footers take that nobody looks at any more.
+    pub fn trim_footers(&self) -> io::Result<()> {
+        let unused = self.footer().unused(&self.header);
         unused.into_iter().try_for_each(|(from, to)| self.release(from, to))
     }
 
@@ -122,26 +122,26 @@ impl Shared {
 
     /// Publishes `counters` before their commit, whose number will be `sequence`.
     pub fn publish_ahead(&self, counters: &[u64], sequence: u64) -> Result<()> {
-        let mut face = self.face();
-        std::thread::sleep(face.wait_for_slot());
-        self.put_face(&mut face, counters, sequence)
+        let mut footer = self.footer();
+        std::thread::sleep(footer.wait_for_slot());
+        self.put_footer(&mut footer, counters, sequence)
     }
 
-    fn put_face(&self, face: &mut Face, counters: &[u64], sequence: u64) -> Result<()> {
+    fn put_footer(&self, footer: &mut PublishedFooter, counters: &[u64], sequence: u64) -> Result<()> {
         self.store.look(Look::Now)?;
-        let published = face.publish(&self.store, &self.plan, &self.header, counters, sequence);
+        let published = footer.publish(&self.store, &self.plan, &self.header, counters, sequence);
         published.map_err(|e| Error::io("writing the footer for other readers", &e))
     }
 
-    /// Publishes the face of the newest commit.
+    /// Publishes the footer of the newest commit.
     pub fn publish(&self) -> Result<()> {
-        let mut face = self.face();
+        let mut footer = self.footer();
         let record = self.visible()?;
-        // A face may be ahead of its commit: see `publish_ahead`.
-        if record.sequence <= face.shown {
+        // A published footer may be ahead of its commit: see `publish_ahead`.
+        if record.sequence <= footer.published {
             return Ok(());
         }
-        self.put_face(&mut face, &record.counters, record.sequence)
+        self.put_footer(&mut footer, &record.counters, record.sequence)
     }
 }
 
@@ -200,8 +200,8 @@ impl Growing {
         });
         let store = made.map_err(|e| Error::io("creating a segment", &e))?;
         watch(&store, &header)?;
-        let face = Mutex::new(Face::new(sizes, &header));
-        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), face, durable: Mutex::default() });
+        let footer = Mutex::new(PublishedFooter::new(sizes, &header));
+        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), footer, durable: Mutex::default() });
         growing.now.counters = vec![0; plan.counters];
         growing.committed = growing.now.clone();
         growing.show(false, provisional);
@@ -225,15 +225,15 @@ impl Growing {
             (header.ring + header.slot * u64::from(header.slots), u64::from(header.slots) * header.footer);
         store.reserve(0, control).map_err(failed)?;
         store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
-        let face = Mutex::new(Face::reopen(sizes, &header, &store).map_err(failed)?);
+        let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
         let mut durable = last_durable(&store, &header, plan, &record.counters).map_err(|e| e.at(path))?;
-        if store.load32(header.live + DOUBT) == doubt() {
+        if store.load32(header.live + FAILED_SYNC) == failed_sync_boot() {
             write_again(&store, &header, plan, &record.counters)?;
             // Over the record that may not be on the disk; the other one is.
             durable = Durable { number: durable.number + 1, sequence: durable.sequence, ..Durable::default() };
         }
         let durable = Mutex::new(durable);
-        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), face, durable });
+        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), footer, durable });
         growing.now.counters = record.counters.clone();
         growing.sequence = growing.shared.store.load64(growing.shared.header.live + SEQUENCE).max(record.sequence);
         growing.read_tails()?;
@@ -467,8 +467,8 @@ mod tests {
     use super::*;
     use crate::table::reader::{chain, segment};
 
-    /// A writer may be killed when stock readers already see the last face of a full segment and nobody else does. The
-    /// next writer drops those rows; stock readers went on seeing them until its first commit.
+    /// A writer may be killed when other Arrow readers already see the last footer of a full segment and nobody else does. The
+    /// next writer drops those rows; other Arrow readers went on seeing them until its first commit.
     #[test]
     fn a_face_ahead_of_a_commit_that_never_came_is_taken_back() {
         let folder = tempfile::tempdir().unwrap();
@@ -496,7 +496,7 @@ mod tests {
         assert_eq!((stock(), writer.rows()), (2, 2));
     }
 
-    /// The keeper may look between the two steps of a rollover. If it published the commit before, stock readers would
+    /// The background thread may look between the two steps of a rollover. If it published the commit before, other Arrow readers would
     /// find rows missing in front of the next segment, for good.
     #[test]
     fn a_face_ahead_of_its_commit_is_not_taken_back() {

@@ -8,7 +8,7 @@ use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::background::Keeper;
+use super::background::Background;
 use super::growing::{Growing, Shape, Shared};
 use crate::dataset::{Dataset, Key, order, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
@@ -77,7 +77,7 @@ pub struct Writer {
     pub(super) sorted_by: Option<usize>,
     segment_rows: u64,
     medium: Medium,
-    keeper: Keeper,
+    background: Background,
     sync: Sync,
     /// Why nothing can be written any more.
     broken: Option<String>,
@@ -150,7 +150,7 @@ impl Writer {
         let header = &live.shared.header;
         let (sorted_by, segment_rows) = (header.sorted_by.map(|column| column as usize), header.segment_rows);
         let pending = pending.into_iter().chain([live.shared.clone()]).collect();
-        let keeper = Keeper::start(lock, pending, every)?;
+        let background = Background::start(lock, pending, every)?;
         let segments = vec![live];
         let (folder, sync) = (path.to_path_buf(), options.sync);
         let last = (None, None);
@@ -165,7 +165,7 @@ impl Writer {
             sorted_by,
             segment_rows,
             medium: options.medium.clone(),
-            keeper,
+            background,
             sync,
             broken,
             dropped: 0,
@@ -231,7 +231,7 @@ impl Writer {
 
     /// The number of the row behind the last one that would survive a power cut.
     pub fn durable_rows(&self) -> u64 {
-        self.keeper.durable_rows()
+        self.background.durable_rows()
     }
 
     /// How many rows, committed but never synced, a crash of the machine has cost before this writer was opened.
@@ -362,7 +362,7 @@ impl Writer {
             let path = chain::path(&self.folder, next.first_row());
             let named = next.shared.store.replace(&path);
             named.map_err(|e| Error::io("replacing an empty segment", &e).at(&path))?;
-            self.keeper.replaced(next.shared.clone());
+            self.background.replaced(next.shared.clone());
         }
         if let Some(mut empty) = self.segments.pop().filter(|_| is_named) {
             // Who watches it learns that it has ended.
@@ -403,7 +403,7 @@ impl Writer {
             [live] if live.now.counters[0] == live.committed.counters[0] => (),
             [live] => {
                 live.show(false, false);
-                self.keeper.committed(&live.shared);
+                self.background.committed(&live.shared);
             }
             _ => self.commit_all()?,
         }
@@ -427,7 +427,7 @@ impl Writer {
             segment.shared.publish()?;
         }
         let first = &self.segments[0];
-        // Whoever lists the folder and finds the next segment must find this one's last face.
+        // Whoever lists the folder and finds the next segment must find this one's last footer.
         first.shared.publish_ahead(&first.now.counters, first.sequence + 1)?;
         let named = self.name_all();
         if let Err(e) = named {
@@ -441,13 +441,13 @@ impl Writer {
         for (number, segment) in self.segments.iter_mut().enumerate().skip(1).rev() {
             segment.show(number < last, false);
         }
-        self.keeper.rolled(self.segments[1..].iter().map(|segment| segment.shared.clone()).collect());
+        self.background.rolled(self.segments[1..].iter().map(|segment| segment.shared.clone()).collect());
         for done in self.segments.drain(..last) {
             // Blocks that stay taken cost space and nothing else.
             let _ = done.trim();
-            self.keeper.sealed(done.shared);
+            self.background.sealed(done.shared);
         }
-        self.keeper.committed(&self.segments[0].shared);
+        self.background.committed(&self.segments[0].shared);
         Ok(())
     }
 
@@ -487,37 +487,37 @@ impl Writer {
     /// `Io`. After that nothing more can be written: what the disk holds is unknown. Open the table anew.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
-        self.keeper.sync().map_err(|e| {
+        self.background.sync().map_err(|e| {
             self.broken = Some(format!("syncing failed ({})", e.message()));
             e.at(&self.folder)
         })
     }
 
-    /// Commits, syncs, and publishes the last rows to stock readers.
+    /// Commits, syncs, and publishes the last rows to other Arrow readers.
     ///
     /// # Errors
     /// As [`Writer::commit`] and [`Writer::sync`].
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
-        self.keeper.publish_now(&self.segments[0].shared);
+        self.background.publish_now(&self.segments[0].shared);
         self.sync()?;
         guard(|| self.segments[0].shared.settle()).map_err(|e| e.at(&self.folder))
     }
 
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
-        if !self.keeper.is_ours() {
+        if !self.background.is_ours() {
             let message = "the writer belongs to the process that opened it, and this is a fork; open another table";
             return Err(Error::new(ErrorKind::Busy, message).at(&self.folder));
         }
-        let why = match (&self.broken, self.keeper.failure()) {
+        let why = match (&self.broken, self.background.failure()) {
             (None, None) => return Ok(()),
             (Some(why), _) => why.clone(),
             (None, Some(e)) => e.message().into(),
         };
         let message = format!("the writer can't go on: {why}; open the table anew");
         // What the thread has found nobody was told yet.
-        let found = self.keeper.failure().filter(|_| self.broken.is_none()).map(|e| e.kind());
+        let found = self.background.failure().filter(|_| self.broken.is_none()).map(|e| e.kind());
         let kind = found.filter(|kind| *kind == ErrorKind::FileChanged).unwrap_or(ErrorKind::Closed);
         Err(Error::new(kind, message).at(&self.folder))
     }
@@ -525,8 +525,8 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if self.keeper.is_ours() && self.broken.is_none() {
-            self.keeper.publish_now(&self.segments[0].shared);
+        if self.background.is_ours() && self.broken.is_none() {
+            self.background.publish_now(&self.segments[0].shared);
         }
     }
 }
@@ -668,7 +668,7 @@ fn live_segment(
         let mut live = Growing::open(&options.medium, segment.path(), plan, segment.header.clone(), record)?;
         // From now on this is the newest commit, of this boot, whatever stood there.
         live.show(false, false);
-        // A writer that died in a commit over the end of a segment may have shown stock readers more.
+        // A writer that died in a commit over the end of a segment may have shown other Arrow readers more.
         live.shared.publish_ahead(&live.now.counters, live.sequence)?;
         return Ok((live, dropped));
     }
