@@ -174,7 +174,7 @@ pub use table::Repaired;
 #[cfg(feature = "table")]
 pub use table::publish;
 #[cfg(feature = "table")]
-pub use table::{Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
+pub use table::{Durability, Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
 pub use text::Preview;
 #[cfg(feature = "text")]
 pub use text::{CsvOptions, Incoming, JsonOptions, read_csv_from, read_json_from, stream_csv, stream_json};

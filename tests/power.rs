@@ -2,6 +2,7 @@
 //! after a cut at each moment of the run. `ARROWWOOD_POWER_RUNS` makes it take longer: see `make torture`.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -116,6 +117,8 @@ fn is_row(row: &arrowwood::Row<'_>, width: Width, id: u64) -> bool {
 struct Twin {
     /// What each committed row is, by number, those that were dropped too.
     rows: Vec<u64>,
+    /// The number of rows behind each commit that was tried.
+    ends: BTreeSet<u64>,
     pending: Vec<u64>,
     mark: Mark,
 }
@@ -127,6 +130,8 @@ struct Run {
     dice: Dice,
     width: Width,
     options: WriterOptions,
+    /// Whether each commit says how many rows there are by a position.
+    has_positions: bool,
     next: u64,
     twin: Twin,
 }
@@ -156,7 +161,8 @@ impl Run {
             medium: Medium::watched(witness),
             ..WriterOptions::default()
         };
-        Run { home: place(), recorder, dice, width, options, next: 1, twin: Twin::default() }
+        let has_positions = dice.below(2) == 0;
+        Run { home: place(), recorder, dice, width, options, has_positions, next: 1, twin: Twin::default() }
     }
 
     fn table(&self) -> PathBuf {
@@ -199,8 +205,9 @@ impl Run {
 
     fn commit(&mut self, writer: &mut Writer) -> arrowwood::Result<()> {
         self.twin.mark.intended = (self.twin.rows.len() + self.twin.pending.len()) as u64;
+        self.twin.ends.insert(self.twin.mark.intended);
         self.note();
-        let done = writer.commit();
+        let done = commit(writer, self.has_positions, self.twin.mark.intended);
         if done.is_ok() || writer.committed_rows() == self.twin.mark.intended {
             self.twin.rows.append(&mut self.twin.pending);
         }
@@ -307,10 +314,21 @@ enum Then {
     CutAgain,
 }
 
+/// Commits, with a position that says how many rows there are, and one of some others.
+fn commit(writer: &mut Writer, has_positions: bool, rows: u64) -> arrowwood::Result<()> {
+    match has_positions {
+        true => writer.commit_with(&[("rows", rows as i64), (&format!("other-{}", rows % 3), -(rows as i64))]),
+        false => writer.commit(),
+    }
+}
+
 /// What a run leaves to be judged.
 struct Case<'a> {
     width: Width,
     rows: &'a [u64],
+    /// What the number of rows may be: a part of a commit is never seen.
+    ends: BTreeSet<u64>,
+    has_positions: bool,
     options: &'a WriterOptions,
     /// The folder that the table is in.
     from: &'a Path,
@@ -362,7 +380,10 @@ impl Case<'_> {
         count.dropped += dropped;
         count.most_dropped = count.most_dropped.max(dropped);
         if then == Then::CutAgain {
-            let case = Case { rows: &rows, from: &home_path, options: self.options, width: self.width };
+            let mut ends = self.ends.clone();
+            ends.extend([end + 2, end + 3]);
+            let (from, has_positions) = (home_path.as_path(), self.has_positions);
+            let case = Case { rows: &rows, from, options: self.options, width: self.width, ends, has_positions };
             let before = count.images;
             judge_all(&case, second, marks, dice, count, depth + 1)?;
             count.twice += count.images - before;
@@ -378,6 +399,14 @@ impl Case<'_> {
         let end = first + rows;
         if first > mark.dropped || end < mark.durable || end > mark.intended {
             return Err(format!("rows {first} .. {end}, and {mark:?}"));
+        }
+        if end > 0 && !self.ends.contains(&end) {
+            return Err(format!("rows {first} .. {end} are a part of a commit, which end at {:?}", self.ends));
+        }
+        let positions = dataset.positions().map_err(failed)?;
+        let expected = (self.has_positions && end > 0).then_some(end as i64);
+        if positions.get("rows").copied().filter(|&rows| rows > 0) != expected {
+            return Err(format!("rows {first} .. {end}, and positions {positions:?}"));
         }
         for (number, row) in (first..end).zip(dataset.rows()) {
             let (row, id) = (row.map_err(failed)?, self.rows[number as usize]);
@@ -413,11 +442,13 @@ impl Case<'_> {
             rows.extend(ids);
             writer.append(&batch(self.width, ids)).map_err(failed)?;
             recorder.mark(Mark { exists: true, intended: rows.len() as u64, ..mark });
-            writer.commit().and_then(|()| writer.sync()).map_err(failed)?;
+            let committed = commit(&mut writer, self.has_positions, rows.len() as u64);
+            committed.and_then(|()| writer.sync()).map_err(failed)?;
             recorder.mark(Mark { exists: true, intended: rows.len() as u64, durable: rows.len() as u64, ..mark });
         }
         drop(writer);
-        let whole = Case { rows: &rows, width: self.width, options, from: self.from };
+        let (ends, has_positions) = ([rows.len() as u64].into(), self.has_positions);
+        let whole = Case { rows: &rows, width: self.width, options, from: self.from, ends, has_positions };
         let all = Mark { durable: rows.len() as u64, intended: rows.len() as u64, ..mark };
         whole.read(&open(table).map_err(failed)?, all)?;
         Ok((rows, recorder.take(), dropped))
@@ -475,7 +506,14 @@ fn run(seed: u64, count: &mut Count) -> Result<(), String> {
     let events = run.recorder.take();
     let from = std::fs::canonicalize(run.home.path()).unwrap();
     let rows: Vec<u64> = run.twin.rows.iter().chain(&run.twin.pending).copied().collect();
-    let case = Case { width: run.width, rows: &rows, options: &run.options, from: &from };
+    let case = Case {
+        width: run.width,
+        rows: &rows,
+        ends: run.twin.ends.clone(),
+        has_positions: run.has_positions,
+        options: &run.options,
+        from: &from,
+    };
     judge_all(&case, Disk::default(), events, &mut run.dice, count, 0)
 }
 
@@ -536,7 +574,8 @@ fn suffer(seed: u64, after: u64, errno: i32, lasting: bool, steps: u64) -> Resul
 /// What is committed is there, and nothing else.
 fn look(run: &Run) -> Result<(), String> {
     let rows: Vec<u64> = run.twin.rows.iter().chain(&run.twin.pending).copied().collect();
-    let case = Case { width: run.width, rows: &rows, options: &run.options, from: run.home.path() };
+    let (ends, has_positions, from) = (run.twin.ends.clone(), run.has_positions, run.home.path());
+    let case = Case { width: run.width, rows: &rows, options: &run.options, from, ends, has_positions };
     let committed = run.twin.rows.len() as u64;
     match open(run.table()) {
         Ok(dataset) => case.read(&dataset, Mark { durable: committed, intended: committed, ..run.twin.mark }).map(drop),
@@ -600,7 +639,7 @@ fn every_failure_of_the_disk_is_an_error_and_costs_nothing() {
 struct Onlooker {
     recorder: Arc<Recorder>,
     /// The table, its columns, and what it was before the step that goes on.
-    seen: Mutex<Option<(PathBuf, Width, Twin)>>,
+    seen: Mutex<Option<(PathBuf, Width, Twin, bool)>>,
     looks: AtomicU64,
     wrong: Mutex<Vec<String>>,
 }
@@ -608,13 +647,15 @@ struct Onlooker {
 impl Witness for Onlooker {
     fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
         let seen = self.seen.lock().unwrap();
-        if let Some((table, width, twin)) = &*seen
+        if let Some((table, width, twin, has_positions)) = &*seen
             && let Ok(dataset) = open(table)
         {
             self.looks.fetch_add(1, Ordering::Relaxed);
             let rows: Vec<u64> = twin.rows.iter().chain(&twin.pending).copied().collect();
             let options = WriterOptions::default();
-            let case = Case { width: *width, rows: &rows, options: &options, from: table };
+            let ends = [twin.rows.len() as u64, rows.len() as u64].into();
+            let has_positions = *has_positions;
+            let case = Case { width: *width, rows: &rows, options: &options, from: table, ends, has_positions };
             let (durable, intended) = (twin.rows.len() as u64, rows.len() as u64);
             let read = case.read(&dataset, Mark { durable, intended, dropped: intended, exists: true });
             self.wrong.lock().unwrap().extend(read.err().map(|e| format!("before {act:.100?}: {e}")));
@@ -637,7 +678,7 @@ fn be_seen(seed: u64, first: u64, steps: u64) -> u64 {
         writer.as_mut().unwrap().append(&batch).and_then(|()| run.commit(writer.as_mut().unwrap())).unwrap();
     }
     for _ in 0..steps {
-        *onlooker.seen.lock().unwrap() = Some((run.table(), run.width, run.twin.clone()));
+        *onlooker.seen.lock().unwrap() = Some((run.table(), run.width, run.twin.clone(), run.has_positions));
         run.step(&mut writer).unwrap();
         let wrong = onlooker.wrong.lock().unwrap();
         assert!(wrong.is_empty(), "seed {seed}: {}", wrong[0]);

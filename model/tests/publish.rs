@@ -78,12 +78,12 @@ impl Kind for Whole {
     fn bytes(sequence: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         Record { sequence, counters: vec![sequence], ..Record::default() }.encode(&mut bytes);
-        assert_eq!(bytes.len(), record_len(1));
+        assert_eq!(bytes.len(), record_len(1, 0));
         bytes
     }
 
     fn rows(bytes: &[u8], sequence: u64) -> Option<u64> {
-        Record::decode_as(bytes, sequence).map(|record| record.rows())
+        Record::decode_as(bytes, 1, sequence).map(|record| record.rows())
     }
 }
 
@@ -107,7 +107,7 @@ fn append<K: Kind>(model: &Model, sequence: u64) {
 fn look<K: Kind>(model: &Model) -> u64 {
     let mut bytes = vec![0; K::LEN];
     let decode = |bytes: &[u8], sequence: u64| K::rows(bytes, sequence).map(|rows| (sequence, rows));
-    let (sequence, rows) = newest(model, PAGE, &mut bytes, decode, PATIENCE).expect("no whole record");
+    let (sequence, rows) = newest(model, PAGE, (&mut bytes, K::LEN), decode, PATIENCE).expect("no whole record");
     assert_eq!(rows, sequence, "a record that nobody committed");
     for row in 0..rows {
         let mut value = [0; 8];

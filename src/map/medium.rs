@@ -63,6 +63,24 @@ pub enum Act<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
+    /// Bytes are written and brought to the disk, these alone (pwritev2(2) with `RWF_DSYNC`).
+    WriteSynced {
+        /// The file.
+        file: u64,
+        /// Where they begin.
+        offset: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// They are on the disk: what was said by `WriteSynced` has been done.
+    WroteSynced {
+        /// The file.
+        file: u64,
+        /// Where they begin.
+        offset: u64,
+        /// How many they are.
+        len: u64,
+    },
     /// Bytes are stored through a mapping; nobody can refuse that.
     Store {
         /// The file.

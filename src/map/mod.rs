@@ -87,6 +87,8 @@ pub struct Mapping(Arc<Mapped>);
 struct Mapped {
     region: sys::Region,
     mode: Mode,
+    /// Whether some bytes are others than the file has.
+    is_patched: bool,
     origin: Option<Origin>,
 }
 
@@ -128,7 +130,23 @@ impl Mapping {
         let identity = (metadata.dev(), metadata.ino());
         let watched = Watched::new(&metadata);
         let origin = Origin { path: path.to_path_buf(), file: RwLock::new(Some(file)), identity, watched };
-        Ok(Mapping(Arc::new(Mapped { region, mode, origin: Some(origin) })))
+        Ok(Mapping(Arc::new(Mapped { region, mode, is_patched: false, origin: Some(origin) })))
+    }
+
+    /// The file at `path`, mapped to be read, with other bytes in the place of some: `over` has offsets and bytes, inside the
+    /// file. The file stays as it is.
+    ///
+    /// # Errors
+    /// As [`Mapping::open`], and `FileChanged` when the file has become shorter than its mapping.
+    pub(crate) fn patched<'a>(path: &Path, over: impl Iterator<Item = (usize, &'a [u8])>) -> Result<Mapping> {
+        let mut mapping = Mapping::open(path, Mode::CopyOnWrite)?;
+        let mapped = Arc::get_mut(&mut mapping.0).ok_or_else(|| Error::internal("a new mapping is shared"))?;
+        guard(|| {
+            over.for_each(|(offset, bytes)| mapped.region.copy_in(offset, bytes));
+            Ok::<(), Error>(())
+        })?;
+        (mapped.mode, mapped.is_patched) = (Mode::Read, true);
+        Ok(mapping)
     }
 
     /// Anonymous memory of `len` zeroed bytes, page aligned, that belongs to no file.
@@ -138,19 +156,21 @@ impl Mapping {
     pub fn anonymous(len: usize) -> Result<Mapping> {
         let region =
             sys::Region::anonymous(len).map_err(|e| Error::io(&format!("reserving {len} bytes of memory"), &e))?;
-        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, origin: None })))
+        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, is_patched: false, origin: None })))
     }
 
     /// Parts of mapped files, byte ranges of whole pages but for the last one's end, as one mapping.
     pub(crate) fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
-        if parts.iter().any(|(mapping, ..)| mapping.mode() != Mode::Read || mapping.path().is_none()) {
+        let is_file =
+            |mapping: &Mapping| mapping.mode() == Mode::Read && mapping.path().is_some() && !mapping.0.is_patched;
+        if parts.iter().any(|(mapping, ..)| !is_file(mapping)) {
             return Err(Error::argument("what is not a file that is only read can't be joined"));
         }
         let first = parts.first().and_then(|(mapping, ..)| mapping.path()).unwrap_or(Path::new(""));
         let regions: Vec<_> = parts.iter().map(|(mapping, offset, len)| (mapping.region(), *offset, *len)).collect();
         let joined = sys::Region::joined(&regions, first);
         let region = joined.map_err(|e| Error::io("mapping segments side by side", &e))?;
-        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, origin: None })))
+        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, is_patched: false, origin: None })))
     }
 
     /// The number of bytes.
@@ -204,7 +224,7 @@ impl Mapping {
             let (wanted, len) = (buffer.len(), self.len());
             return Err(Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}")));
         }
-        let origin = self.0.origin.as_ref().filter(|_| self.0.mode != Mode::CopyOnWrite);
+        let origin = self.0.origin.as_ref().filter(|_| self.0.mode != Mode::CopyOnWrite && !self.0.is_patched);
         let file = origin.map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
         match file.as_ref().and_then(|file| file.as_ref()) {
             Some(file) => read_file(file, offset, buffer),

@@ -20,6 +20,41 @@ pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     }
 }
 
+/// Writes `bytes` at `offset`, which are on the disk when this returns (pwritev2(2), `RWF_DSYNC`): those pages alone, not
+/// what else was written to the file. Where the system has no such call all of the file is synced.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(super) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let rest = &bytes[done..];
+        let part = libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() };
+        let at = libc::off_t::try_from(offset + done as u64).map_err(|_| too_large())?;
+        // SAFETY: the one part is `rest`, which outlives the call and is only read by it.
+        let written = unsafe { libc::pwritev2(file.as_raw_fd(), &raw const part, 1, at, libc::RWF_DSYNC) };
+        match usize::try_from(written) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => done += count,
+            Err(_) => match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::Interrupted => (),
+                e if is_unsupported(&e) => return write_and_sync(file, at as u64, rest),
+                e => return Err(e),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// As on systems that sync no part of a file alone.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(super) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    write_and_sync(file, offset, bytes)
+}
+
+fn write_and_sync(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)?;
+    file.sync_data()
+}
+
 /// Gives blocks back; the bytes read as zeros from now on. Nothing happens where the file system has no such call.
 pub(super) fn release(file: &File, offset: u64, len: u64) -> io::Result<()> {
     match fallocate(file, PUNCH_HOLE | KEEP_SIZE, offset, len) {

@@ -105,6 +105,13 @@ impl Store {
         self.file.write_all_at(bytes, offset)
     }
 
+    /// Writes `bytes` at `offset`, which are on the disk when this returns; nothing is said of other bytes of the file.
+    pub(crate) fn write_synced(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.medium.tell(Act::WriteSynced { file: self.id, offset, bytes })?;
+        os::write_synced(&self.file, offset, bytes)?;
+        self.medium.tell(Act::WroteSynced { file: self.id, offset, len: bytes.len() as u64 })
+    }
+
     /// Fills `into` with the bytes from `offset` on (pread(2)).
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(into, offset)

@@ -18,6 +18,6 @@ mod sink;
 pub(crate) use append::{Incoming, arrays_of};
 pub use builder::Builder;
 pub(crate) use entries::Entries;
-pub(crate) use plan::{ALIGNMENT, Kind, Plan, PlanDictionary, PlanNode, Region};
+pub(crate) use plan::{ALIGNMENT, Extent, Kind, Plan, PlanDictionary, PlanNode, Region};
 pub(crate) use row::{check_values, find_keys, has_room, put_row, row_needs};
 pub(crate) use sink::{Mark, Place};

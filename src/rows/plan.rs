@@ -5,8 +5,9 @@
 //! then, depth first over the fields:   nulls, where the field is nullable
 //!                                      bytes of text, or items of a list
 //! then for each dictionary in the order of its fields:   entries, bytes of text
+//! last: bytes of the names of positions
 //! ```
-//! Reader, writer and the faces for stock readers all walk the same tree.
+//! Reader, writer and the published footers all walk the same tree.
 
 use arrow_schema::{DataType, FieldRef, Schema};
 
@@ -86,12 +87,23 @@ pub(crate) struct Plan {
     pub dictionaries: Vec<PlanDictionary>,
     pub counters: usize,
     pub regions: usize,
+    /// The names of positions: the last region, and the last counter, which counts its bytes.
+    pub names: PlanNames,
     /// The columns that are text, in a dictionary or not.
     pub texts: Vec<usize>,
 }
 
+/// Where the names of positions stand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PlanNames {
+    pub region: usize,
+    pub bytes: usize,
+}
+
 /// Text in one buffer has 31 bits of offset.
 const MOST_TEXT: u64 = i32::MAX as u64;
+/// The bytes of as many names of positions as there can be, each with its length.
+const MOST_NAMES: u64 = 256 * 256;
 
 impl Plan {
     /// The plan of a table that is to be written.
@@ -105,8 +117,15 @@ impl Plan {
     /// # Errors
     /// `Unsupported`, naming the column, for types that don't grow.
     pub fn new(schema: IpcSchema) -> Result<Plan> {
-        let mut plan =
-            Plan { schema, columns: Vec::new(), dictionaries: Vec::new(), counters: 1, regions: 0, texts: Vec::new() };
+        let mut plan = Plan {
+            schema,
+            columns: Vec::new(),
+            dictionaries: Vec::new(),
+            counters: 1,
+            regions: 0,
+            names: PlanNames::default(),
+            texts: Vec::new(),
+        };
         let nodes = std::mem::take(&mut plan.schema.columns);
         for node in &nodes {
             let name = node.field.name();
@@ -123,6 +142,7 @@ impl Plan {
             let dictionary = &mut plan.dictionaries[number];
             (dictionary.region, dictionary.entries, dictionary.bytes) = (region, counter, counter + 1);
         }
+        plan.names = PlanNames { region: plan.take_regions(1), bytes: plan.take_counter() };
         Ok(plan)
     }
 
@@ -189,6 +209,7 @@ impl Plan {
             limits[dictionary.entries] = limits[dictionary.entries].min(MOST_TEXT);
             limits[dictionary.bytes] = limits[dictionary.bytes].min(MOST_TEXT);
         }
+        limits[self.names.bytes] = MOST_NAMES;
         limits
     }
 
@@ -202,11 +223,12 @@ impl Plan {
             sizes[dictionary.region + 1] = (limits[dictionary.entries].checked_add(1)?.checked_mul(4)?, false);
             sizes[dictionary.region + 2] = (limits[dictionary.bytes], true);
         }
+        sizes[self.names.region] = (limits[self.names.bytes], false);
         let mut regions = vec![Region::default(); self.regions];
         let mut next = start;
         // Dictionaries first: who copies the body of one would copy what lies before it as well. Text last: it has the most
         // room to spare.
-        let columns = self.dictionaries.first().map_or(self.regions, |dictionary| dictionary.region);
+        let columns = self.dictionaries.first().map_or(self.names.region, |dictionary| dictionary.region);
         let sizes = &sizes;
         let part = |is_text: bool| (0..columns).filter(move |&region| sizes[region].1 == is_text);
         for region in (columns..self.regions).chain(part(false)).chain(part(true)) {
@@ -244,6 +266,7 @@ impl Plan {
             found.push(Extent { region: dictionary.region + 1, bytes: 4 * (entries + 1), bits: None });
             found.push(Extent { region: dictionary.region + 2, bytes, bits: None });
         }
+        found.push(Extent { region: self.names.region, bytes: counters[self.names.bytes], bits: None });
         debug_assert!(found.iter().all(|used| used.region < self.regions), "extents are of the plan's buffers");
         Ok(found)
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0   "ARROW1\0\0"  Schema message  empty message        what Arrow readers expect in front
-//! C   header | live page | visible A | B | durable A | B  what Arrowwood alone looks at
+//! C   header | live page | visible A | B | durable A | B | log   what Arrowwood alone looks at
 //! M   ring of metadata slots                             what footers point to
 //! B   buffers, each with room to grow                    the rows
 //! F   ring of footers | i32 length | "ARROW1"            the footer that other Arrow readers see
@@ -41,6 +41,8 @@ pub(super) const FAILED_SYNC: u64 = 192;
 /// Keys of the schema's metadata by which a dense segment says what the header of one that grows says.
 pub(super) const SORTED_BY: &str = "arrowwood.sorted_by";
 pub(super) const SEGMENT_ROWS: &str = "arrowwood.segment_rows";
+/// As its record: a line for each position, value and name.
+pub(super) const POSITIONS: &str = "arrowwood.positions";
 
 /// The fixed part of the header.
 pub(super) const HEADER: usize = 128;
@@ -98,6 +100,8 @@ pub(super) struct Header {
     pub sorted_by: Option<u32>,
     /// The most rows that the table's segments have.
     pub segment_rows: u64,
+    /// The bytes of the log.
+    pub log: u64,
     /// In the order of a record batch's buffers, then those of the dictionaries in the order of their fields.
     pub regions: Vec<Region>,
     /// The most that each counter of a record can reach.
@@ -122,8 +126,14 @@ impl Header {
         vec![(start, fixed.to_vec()), (self.tail + 4, TAIL.to_vec())]
     }
 
+    /// Where a durable record stands.
     pub fn durable(&self, number: u64) -> u64 {
         self.live + PAGE + (2 + (number & 1)) * self.record
+    }
+
+    /// Where the log begins, behind the records.
+    pub fn log_start(&self) -> u64 {
+        self.live + PAGE + 4 * self.record
     }
 
     pub fn encoded_len(regions: usize, counters: usize) -> usize {
@@ -149,7 +159,8 @@ impl Header {
             bytes.extend(count.to_le_bytes());
         }
         bytes.extend(self.segment_rows.to_le_bytes());
-        bytes.resize(HEADER, 0);
+        bytes.extend(self.log.to_le_bytes());
+        debug_assert_eq!(bytes.len(), HEADER, "the fixed part");
         for region in &self.regions {
             bytes.extend(region.offset.to_le_bytes());
             bytes.extend(region.capacity.to_le_bytes());
@@ -207,6 +218,7 @@ impl Header {
             footer: word.u64(80),
             sorted_by: Some(word.u32(104)).filter(|&column| column != u32::MAX),
             segment_rows: word.u64(112),
+            log: word.u64(120),
             regions: (0..regions).map(|i| region(HEADER + 16 * i)).collect(),
             limits: (0..counters).map(|i| word.u64(HEADER + 16 * regions + 8 * i)).collect(),
         };
@@ -226,9 +238,20 @@ fn is_long_enough(len: usize, minor: u16, regions: usize, counters: usize) -> bo
     needed.is_some_and(|needed| needed == len || minor > MINOR && needed < len)
 }
 
-/// The bytes of a record with `counters` counters.
-pub fn record_len(counters: usize) -> usize {
-    RECORD + 8 * counters
+/// The most positions that a commit can have.
+pub const MOST_POSITIONS: usize = 256;
+
+/// The most bytes of a position's name.
+pub(super) const MOST_NAME: usize = 255;
+
+/// The bytes of a record with so many counters and positions.
+pub fn record_len(counters: usize, positions: usize) -> usize {
+    RECORD + 8 * (counters + positions)
+}
+
+/// How many positions the record has whose fixed part `bytes` begin with; of a torn one, some number within bounds.
+pub fn positions_of(bytes: &[u8]) -> usize {
+    (Words(bytes).u32(44) as usize).min(MOST_POSITIONS)
 }
 
 /// One commit.
@@ -248,6 +271,8 @@ pub struct Record {
     pub delta: u32,
     /// Rows, then what else grows: null counts, bytes of text, items of lists, entries of dictionaries.
     pub counters: Vec<u64>,
+    /// The value of each position, in the order of their names.
+    pub positions: Vec<i64>,
 }
 
 /// Commits are numbered below this.
@@ -262,7 +287,7 @@ impl Record {
         self.counters.first().copied().unwrap_or(0)
     }
 
-    /// Writes the record over the start of `bytes`, which are long enough.
+    /// Makes `bytes` those of the record.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.clear();
         bytes.extend(self.sequence.to_le_bytes());
@@ -272,42 +297,47 @@ impl Record {
         bytes.extend(self.boot);
         bytes.extend(self.previous.to_le_bytes());
         bytes.extend(self.delta.to_le_bytes());
+        bytes.extend((self.positions.len() as u32).to_le_bytes());
         bytes.resize(RECORD, 0);
         self.counters.iter().for_each(|counter| bytes.extend(counter.to_le_bytes()));
+        self.positions.iter().for_each(|position| bytes.extend(position.to_le_bytes()));
         let crc = crc32c::crc32c(bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Writes another commit over the bytes of a record.
+    /// Writes another commit, with as many positions, over the bytes of a record.
     #[inline]
-    pub fn renew(bytes: &mut [u8], sequence: u64, sealed: bool, provisional: bool, counters: &[u64]) {
-        let state = if sealed { SEALED } else { 0 } | if provisional { PROVISIONAL } else { 0 };
+    pub fn renew(bytes: &mut [u8], sequence: u64, state: State, counters: &[u64], positions: &[i64]) {
+        debug_assert_eq!(bytes.len(), record_len(counters.len(), positions.len()), "as many numbers as before");
+        let state = if state.sealed { SEALED } else { 0 } | if state.provisional { PROVISIONAL } else { 0 };
         bytes[..8].copy_from_slice(&sequence.to_le_bytes());
         bytes[8..12].copy_from_slice(&state.to_le_bytes());
         bytes[12..16].fill(0);
-        for (place, counter) in bytes[RECORD..].as_chunks_mut::<8>().0.iter_mut().zip(counters) {
-            *place = counter.to_le_bytes();
-        }
+        let (words, _) = bytes[RECORD..].as_chunks_mut::<8>();
+        let positions = positions.iter().map(|position| position.to_le_bytes());
+        let numbers = counters.iter().map(|counter| counter.to_le_bytes()).chain(positions);
+        words.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
         let crc = crc32c::crc32c(bytes);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// The record of commit `sequence`, if that is what the bytes are.
-    pub fn decode_as(bytes: &[u8], sequence: u64) -> Option<Record> {
-        Record::decode(bytes).filter(|record| record.sequence == sequence)
+    /// The record of commit `sequence`, if `bytes` begin with it; see [`Record::decode`].
+    pub fn decode_as(bytes: &[u8], counters: usize, sequence: u64) -> Option<Record> {
+        Record::decode(bytes, counters).filter(|record| record.sequence == sequence)
     }
 
-    /// `None` where the bytes are no whole record: torn, or never written.
-    pub fn decode(bytes: &[u8]) -> Option<Record> {
+    /// The record of so many counters that `bytes` begin with. `None` where they are no whole record: torn, or never
+    /// written.
+    pub fn decode(bytes: &[u8], counters: usize) -> Option<Record> {
         let word = Words(bytes);
-        if bytes.len() < RECORD + 8 || word.u64(0) == 0 {
-            return None;
-        }
+        let len = record_len(counters, positions_of(bytes));
+        let bytes = bytes.get(..len).filter(|_| word.u64(0) != 0 && word.u32(44) as usize <= MOST_POSITIONS)?;
         let crc = crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &[0; 4]), &bytes[16..]);
         if crc != word.u32(12) {
             return None;
         }
         let state = word.u32(8);
+        let (counters, positions) = bytes[RECORD..].split_at(8 * counters);
         Some(Record {
             sequence: word.u64(0),
             sealed: state & SEALED != 0,
@@ -315,9 +345,19 @@ impl Record {
             boot: bytes.get(16..32)?.try_into().ok()?,
             previous: word.u64(32),
             delta: word.u32(40),
-            counters: bytes[RECORD..].as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect(),
+            counters: counters.as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect(),
+            positions: positions.as_chunks().0.iter().map(|&raw| i64::from_le_bytes(raw)).collect(),
         })
     }
+}
+
+/// Whether more rows may come in a segment, and whether its rows count by themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// As [`Record::sealed`].
+    pub sealed: bool,
+    /// As [`Record::provisional`].
+    pub provisional: bool,
 }
 
 /// Little-endian words of bytes; 0 where there are none.
@@ -348,14 +388,15 @@ mod tests {
 
     #[test]
     fn records_and_headers_come_back() {
-        let record = Record { sequence: 7, sealed: true, boot: [3; 16], counters: vec![5, 1, 9], ..Record::default() };
+        let (counters, positions) = (vec![5, 1, 9], vec![-2, i64::MAX]);
+        let record = Record { sequence: 7, sealed: true, boot: [3; 16], counters, positions, ..Record::default() };
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
-        assert_eq!(Record::decode(&bytes), Some(record));
+        assert_eq!(Record::decode(&bytes, 3), Some(record));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
-            assert_eq!(Record::decode(&damaged), None, "byte {at}");
+            assert_eq!(Record::decode(&damaged, 3), None, "byte {at}");
         }
         let regions = [65536, 131072, 196608].map(|offset| Region { offset, capacity: 1000 }).to_vec();
         let header = Header {
@@ -407,12 +448,13 @@ mod tests {
             footer: 80,
             sorted_by: Some(104),
             segment_rows: 112,
+            log: 120,
             regions: vec![Region { offset: 128, capacity: 136 }],
             limits: vec![144; 3],
         };
         let bytes = header.encode();
         let fields = fields_of_page("Header");
-        assert_eq!(fields.len(), 19, "{fields:?}");
+        assert_eq!(fields.len(), 20, "{fields:?}");
         for (at, size, name) in fields {
             let mut wide = [0; 8];
             wide[..size].copy_from_slice(&bytes[at..at + size]);
@@ -437,8 +479,16 @@ mod tests {
         let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer"), (FAILED_SYNC, "failed_sync")];
         assert_eq!(live, expected.map(|(at, name)| (at, name.to_string())));
         let boot = *b"the boot's bytes";
-        let record =
-            Record { sequence: 5, sealed: true, provisional: true, boot, previous: 32, delta: 40, counters: vec![64] };
+        let record = Record {
+            sequence: 5,
+            sealed: true,
+            provisional: true,
+            boot,
+            previous: 32,
+            delta: 40,
+            counters: vec![64],
+            positions: vec![72],
+        };
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
         for (at, size, name) in fields_of_page("Record") {
@@ -450,10 +500,11 @@ mod tests {
                 "boot" => assert_eq!(got, boot),
                 "previous" => assert_eq!(got, 32u64.to_le_bytes()),
                 "delta" => assert_eq!(got, 40u32.to_le_bytes()),
+                "positions" => assert_eq!(got, 1u32.to_le_bytes()),
                 other => panic!("{other} is not tested"),
             }
         }
-        assert_eq!(bytes[RECORD..], 64u64.to_le_bytes());
+        assert_eq!(bytes[RECORD..], [64u64.to_le_bytes(), 72u64.to_le_bytes()].concat());
         let page = include_str!("../../docs/format.md");
         let version = format!("Format version: **{MAJOR}.{MINOR}**");
         assert!(page.contains(&version) && page.contains("multiple of 65,536") && ALIGNMENT == 65_536 && PAGE == 4096);

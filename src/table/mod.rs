@@ -22,4 +22,4 @@ pub use protocol::publish;
 pub(crate) use reader::open_table;
 pub use reader::{Follow, TableStat, follow, table_stat};
 pub(crate) use writer::write_part;
-pub use writer::{Sync, Writer, WriterOptions, compact, compact_on};
+pub use writer::{Durability, Sync, Writer, WriterOptions, compact, compact_on};

@@ -1,7 +1,7 @@
 //! Where everything in a segment stands. The writer chooses limits, slots and their sizes; every place follows from
 //! those and from the schema, so a reader checks a header by working its places out again.
 
-use super::format::{Header, LINE, PAGE, record_len};
+use super::format::{Header, LINE, MOST_POSITIONS, PAGE, record_len};
 use crate::dataset::order::has_order;
 use crate::error::Result;
 use crate::rows::{ALIGNMENT, Plan, Region};
@@ -13,7 +13,7 @@ pub(super) const MOST_ROWS: u64 = 1 << 62;
 const MOST_COUNTED: u64 = 1 << 48;
 /// One slot is published and the others rest, so there are two at least.
 const SLOTS: std::ops::RangeInclusive<u64> = 2..=1 << 16;
-/// The most bytes of a slot, and of a footer.
+/// The most bytes of a slot, of a footer, and of the log.
 const MOST_BYTES: u64 = 1 << 28;
 
 /// `chosen` with the places of everything, where its encoded form of `len` bytes begins at byte `start` of the file.
@@ -21,8 +21,8 @@ const MOST_BYTES: u64 = 1 << 28;
 pub(super) fn place(chosen: &Header, start: usize, len: usize, plan: &Plan) -> Option<Header> {
     debug_assert_eq!(chosen.limits.len(), plan.counters, "a limit for each counter");
     let live = (start as u64).checked_add(len as u64)?.checked_next_multiple_of(PAGE)?;
-    let record = (record_len(plan.counters) as u64).checked_next_multiple_of(PAGE)?;
-    let ring = live.checked_add(PAGE)?.checked_add(record.checked_mul(4)?)?;
+    let record = (record_len(plan.counters, MOST_POSITIONS) as u64).checked_next_multiple_of(PAGE)?;
+    let ring = live.checked_add(PAGE)?.checked_add(record.checked_mul(4)?)?.checked_add(chosen.log)?;
     let slots = u64::from(chosen.slots);
     let first = ring.checked_add(chosen.slot.checked_mul(slots)?)?.checked_next_multiple_of(ALIGNMENT)?;
     let (regions, end) = plan.place(first, &chosen.limits)?;
@@ -64,7 +64,7 @@ fn check_lists(header: &Header, plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// The sizes of the ring and of the footers.
+/// The sizes of the log, the ring and the footers.
 fn check_choices(header: &Header) -> Result<(), String> {
     let slots = u64::from(header.slots);
     check_that(SLOTS.contains(&slots), "slots", format_args!("{} to {}", SLOTS.start(), SLOTS.end()), slots)?;
@@ -72,6 +72,8 @@ fn check_choices(header: &Header) -> Result<(), String> {
         let is_right = bytes.is_multiple_of(LINE) && (LINE..=MOST_BYTES).contains(&bytes);
         check_that(is_right, name, format_args!("a multiple of {LINE} up to {MOST_BYTES}"), bytes)?;
     }
+    let is_right = header.log.is_multiple_of(PAGE) && header.log <= MOST_BYTES;
+    check_that(is_right, "log", format_args!("a multiple of {PAGE} up to {MOST_BYTES}"), header.log)?;
     // Which footer is published is said by its distance from the end, in 31 bits.
     let most = i32::MAX as u64 / slots;
     check_that(header.footer <= most, "footer", format_args!("{most} bytes at most for {slots} slots"), header.footer)

@@ -32,6 +32,8 @@ pub enum Event {
     Remove(PathBuf),
     Sync(u64),
     Synced(u64),
+    /// These bytes are on the disk, whatever else is not.
+    SyncedBytes(u64, u64, u64),
     /// A sync that failed. The system takes its pages for written from then on, and they may not be.
     Lost(u64),
     SyncFolder(PathBuf),
@@ -108,20 +110,34 @@ impl Recorder {
 
 impl Witness for Recorder {
     fn hear(&self, act: Act<'_>) -> io::Result<()> {
-        if !matches!(act, Act::Store { .. } | Act::Made { .. } | Act::Synced { .. } | Act::SyncedFolder { .. }) {
+        if !matches!(
+            act,
+            Act::Store { .. }
+                | Act::Made { .. }
+                | Act::Synced { .. }
+                | Act::WroteSynced { .. }
+                | Act::SyncedFolder { .. }
+        ) {
             self.refuse()?;
         }
-        if let (Act::Sync { file }, true) = (act, self.syncs_fail.load(Ordering::SeqCst)) {
-            self.events.lock().unwrap().push(Event::Lost(file));
+        if let (Act::Sync { file } | Act::WriteSynced { file, .. }, true) =
+            (act, self.syncs_fail.load(Ordering::SeqCst))
+        {
+            let mut events = self.events.lock().unwrap();
+            if let Act::WriteSynced { offset, bytes, .. } = act {
+                events.push(Event::Put(file, offset, bytes.to_vec()));
+            }
+            events.push(Event::Lost(file));
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
         let event = match act {
             Act::MakeFolder { path } => Event::Folder(path.into()),
             Act::Made { file, path } => Event::Made(file, path.map(Path::to_path_buf)),
             Act::Resize { file, len } => Event::Resize(file, len),
-            Act::Write { file, offset, bytes } | Act::Store { file, offset, bytes } => {
-                Event::Put(file, offset, bytes.to_vec())
-            }
+            Act::Write { file, offset, bytes }
+            | Act::WriteSynced { file, offset, bytes }
+            | Act::Store { file, offset, bytes } => Event::Put(file, offset, bytes.to_vec()),
+            Act::WroteSynced { file, offset, len } => Event::SyncedBytes(file, offset, len),
             Act::Release { file, offset, len } => Event::Put(file, offset, vec![0; len as usize]),
             Act::Name { file, path } => Event::Name(file, path.into()),
             Act::Rename { from, to } => Event::Rename(from.into(), to.into()),
@@ -187,6 +203,13 @@ impl Inode {
             };
         }
         self.syncing = Some((number, pages, self.len()));
+    }
+
+    fn synced_bytes(&mut self, offset: u64, len: u64) {
+        for page in offset / PAGE as u64..(offset + len).div_ceil(PAGE as u64) {
+            self.synced.extend(self.now.get(&page).map(|bytes| (page, bytes.clone())));
+            self.since.remove(&page);
+        }
     }
 
     fn synced(&mut self) {
@@ -309,6 +332,7 @@ impl Disk {
             Event::Remove(path) => self.namings.push((number, Naming::Remove(path.clone()))),
             Event::Sync(file) => self.inode(*file).1.sync(number),
             Event::Synced(file) => self.inode(*file).1.synced(),
+            Event::SyncedBytes(file, offset, len) => self.inode(*file).1.synced_bytes(*offset, *len),
             Event::Lost(file) => {
                 let (_, inode) = self.inode(*file);
                 inode.stuck = inode.since.keys().copied().collect();

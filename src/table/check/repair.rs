@@ -7,6 +7,7 @@
 //! Nothing is written into a damaged file. The new one is on the disk before anything moves; then the segments move, the
 //! last one first, so that whoever is stopped in between leaves a table with the same damage and a shorter end.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use crate::ipc::{Ipc, Options, WriteOptions, zeros};
 use crate::map::{Mapping, Medium, Mode};
 use crate::rows::{Kind, Plan, PlanNode};
 use crate::table::format::{Header, Record, SEGMENT_ROWS};
-use crate::table::reader::{Segment, chain, offset_at, segment, setting, sorted_by_of};
+use crate::table::reader::{Segment, chain, offset_at, open_segment, setting, sorted_by_of};
 use crate::table::writer::{Growing, first_segment, take_lock, with_settings, without_settings, write_part};
 
 /// What a repair has done.
@@ -147,7 +148,7 @@ impl Prefix {
     /// The good rows of segment number `first`, on the disk, and how many they are.
     fn of(folder: &Path, checked: &TableCheck, first: usize) -> Result<(Prefix, u64)> {
         let path = chain::path(folder, checked.segments[first].start);
-        let segment = segment::open(&path).ok().flatten();
+        let segment = open_segment(&path).ok().flatten();
         let all = checked.segments.iter().map(|segment| chain::path(folder, segment.start));
         let others: Vec<SchemaRef> = all.filter(|other| *other != path).filter_map(|path| schema_of(&path)).collect();
         // The segment's own places for its schema may disagree; another segment can tell.
@@ -205,7 +206,8 @@ fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
     let columns = (0..segment.plan.columns.len()).map(column);
     let columns = columns.collect::<Result<Vec<_>>>().ok()?;
     let dataset = dataset_of(&segment.plan.schema.schema, columns, rows)?;
-    Some(with_settings(dataset, &segment.header))
+    // How far producers were is not known of the rows that are left.
+    Some(with_settings(dataset, &segment.header, &BTreeMap::new()))
 }
 
 fn dataset_of(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<Dataset> {

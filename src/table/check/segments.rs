@@ -18,7 +18,7 @@ use crate::parallel;
 use crate::rows::Entries;
 use crate::table::format::{Record, SEGMENT_ROWS, SEQUENCE, record_len};
 use crate::table::reader::{
-    Chain, Segment, chain, checksum, count_nulls, is_locked, recount, segment, setting, sorted_by_of,
+    Chain, Segment, chain, checksum, count_nulls, is_locked, open_segment, recount, segment, setting, sorted_by_of,
 };
 use crate::table::writer::front_of;
 
@@ -103,7 +103,7 @@ pub(crate) fn check_table(folder: &Path, progress: &mut dyn FnMut(u64, u64)) -> 
 
 /// Checks the file at `path` if it is a growable segment: its rows, and what was found.
 pub(crate) fn check_segment(path: &Path) -> Result<Option<(u64, Vec<Finding>)>> {
-    if segment::open(path).is_ok_and(|segment| segment.is_none()) || !is_growable(path)? {
+    if open_segment(path).is_ok_and(|segment| segment.is_none()) || !is_growable(path)? {
         return Ok(None);
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -403,7 +403,7 @@ fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool
 }
 
 fn is_blank(segment: &Segment, at: u64) -> bool {
-    let mut bytes = vec![0; record_len(segment.header.limits.len())];
+    let mut bytes = vec![0; record_len(segment.header.limits.len(), 0)];
     segment.mapping.read_at(at as usize, &mut bytes).is_ok() && bytes.iter().all(|&byte| byte == 0)
 }
 
@@ -559,7 +559,7 @@ fn check_footer(
 
 /// The schema of a segment that can be read, growable or not.
 pub(super) fn schema_of(path: &Path) -> Option<SchemaRef> {
-    match segment::open(path).ok()? {
+    match open_segment(path).ok()? {
         Some(segment) => Some(segment.plan.schema.schema.clone()),
         None => {
             let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;

@@ -28,7 +28,7 @@ use std::time::Duration;
 #[doc(hidden)]
 pub use crate::map::Words;
 #[doc(hidden)]
-pub use crate::table::format::{Page, Record, record_len};
+pub use crate::table::format::{MOST_POSITIONS, Page, Record, State, positions_of, record_len};
 
 /// How often a reader looks again at a record that is not whole although no other commit comes: the writer may be in the
 /// middle of one. While others come it goes on looking.
@@ -53,12 +53,12 @@ pub fn commit(words: &impl Words, page: Page, sequence: u64, record: &[u8]) {
     }
 }
 
-/// The newest commit: what `decode` makes of the bytes of its record, which `bytes` has room for. `None` where its record
-/// is damaged, or was not whole for `patience` looks.
+/// The newest commit: what `decode` makes of the bytes of its record, of which `fixed` come before the positions; `bytes`
+/// has room for all there can be. `None` where its record is damaged, or was not whole for `patience` looks.
 pub fn newest<R>(
     words: &impl Words,
     page: Page,
-    bytes: &mut [u8],
+    (bytes, fixed): (&mut [u8], usize),
     decode: impl Fn(&[u8], u64) -> Option<R>,
     patience: usize,
 ) -> Option<R> {
@@ -67,7 +67,9 @@ pub fn newest<R>(
         let sequence = words.load64(page.sequence());
         looks = if sequence == last { looks + 1 } else { 0 };
         last = sequence;
-        words.load_words(page.record(sequence), bytes);
+        words.load_words(page.record(sequence), &mut bytes[..fixed]);
+        let len = (fixed + 8 * positions_of(&bytes[..fixed])).min(bytes.len());
+        words.load_words(page.record(sequence) + fixed as u64, &mut bytes[fixed..len]);
         words.fence(Ordering::Acquire);
         let is_whole = words.load64(page.record(sequence)) == sequence;
         if let Some(record) = decode(bytes, sequence).filter(|_| is_whole) {

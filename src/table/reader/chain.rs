@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::segment;
+use super::durable::open_newest;
 use super::segment::Segment;
 use crate::array::Bytes;
 use crate::dataset::Source;
@@ -150,12 +150,11 @@ pub(super) fn open_dense(path: &Path, options: Options) -> Result<Ipc> {
 }
 
 fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {
-    let Some(segment) = segment::open(path)? else { return Ok(None) };
+    let Some((segment, record)) = open_newest(path)? else { return Ok(None) };
     if Some(segment.header.first_row) != path.file_name().and_then(|name| first_row(name.to_str()?)) {
         let message = format!("the segment begins with row {}, which is not its name", segment.header.first_row);
         return Err(Error::invalid(message).at(path));
     }
-    let record = segment.newest()?;
     Ok(Some((segment, record)))
 }
 

@@ -4,11 +4,14 @@
 //! go to the disk with one fdatasync(2), in any order: if the record arrived and its data did not, the checksum says so,
 //! and the record before counts.
 
-use crate::error::{Error, Result};
-use crate::map::{Words, boot_id};
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::{Mapping, Mode, Words, boot_id};
 use crate::rows::Plan;
 use crate::table::format::{FAILED_SYNC, MOST_SEQUENCE, Record};
-use crate::table::reader::Segment;
+use crate::table::protocol::log::{Entry, Piece, appended, entries, following};
+use crate::table::reader::segment::{Recovered, Segment};
 
 /// The checksum of the bytes that `to` has and `from` has not, buffer after buffer.
 pub(in crate::table) fn delta(
@@ -19,21 +22,15 @@ pub(in crate::table) fn delta(
 ) -> Result<u32> {
     let mut crc = 0;
     let mut chunk = vec![0; 1 << 16];
-    let (before, after) = (plan.extents(from)?, plan.extents(to)?);
-    for (old, new) in before.into_iter().zip(after) {
-        debug_assert_eq!(old.region, new.region, "the extents of one plan");
-        let mut at = match (old.bits, old.bytes) {
-            (Some(bits), _) => bits / 8,
-            // The first offset of all is 0 and was never appended.
-            (None, bytes) => bytes.min(new.bytes),
-        };
-        while at < new.bytes {
-            let len = (new.bytes - at).min(chunk.len() as u64);
+    for piece in appended(plan, from, to)? {
+        let mut done = 0;
+        while done < piece.len {
+            let len = (piece.len - done).min(chunk.len() as u64);
             let part = &mut chunk[..len as usize];
-            copy(new.region, at, part)?;
-            at += len;
-            if let Some(bits) = new.bits.filter(|bits| at == new.bytes && !bits.is_multiple_of(8)) {
-                part[len as usize - 1] &= !(0xff << (bits % 8));
+            copy(piece.region, piece.at + done, part)?;
+            done += len;
+            if done == piece.len {
+                piece.clear_unused(part);
             }
             crc = crc32c::crc32c_append(crc, part);
         }
@@ -41,18 +38,38 @@ pub(in crate::table) fn delta(
     Ok(crc)
 }
 
+/// Which sync of a segment has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Failed {
+    /// That of its newest durable record, which may not be on the disk.
+    Record,
+    /// That of its log.
+    InLog,
+}
+
 /// What stands in a segment of which a sync has failed: a number of this boot. What is there after another one is on the
 /// disk.
-pub(in crate::table) fn failed_sync_boot() -> u32 {
-    crc32c::crc32c(&boot_id()) | 1
+pub(in crate::table) fn failed_sync_boot(failed: Failed) -> u32 {
+    let boot = crc32c::crc32c(&boot_id()) & !3;
+    boot | if failed == Failed::InLog { 3 } else { 1 }
+}
+
+impl Failed {
+    /// What the word of a segment says of this boot.
+    pub fn of(word: u32) -> Option<Failed> {
+        [Failed::Record, Failed::InLog].into_iter().find(|&failed| failed_sync_boot(failed) == word)
+    }
 }
 
 impl Segment {
-    /// Whether all that the record says is on the disk, and there is nothing says otherwise.
+    /// Whether all that the record says is on the disk, by a durable record that hangs on no other segment's.
     pub fn is_durable(&self, record: &Record) -> bool {
-        let is_same = |durable: Record| durable.sealed == record.sealed && durable.counters == record.counters;
+        let is_same = |durable: Record| {
+            let is_alone = !durable.provisional && durable.sealed == record.sealed;
+            is_alone && durable.counters == record.counters && durable.positions == record.positions
+        };
         let word = self.mapping.load32(self.header.live + FAILED_SYNC);
-        word != failed_sync_boot() && (0..2).filter_map(|number| self.durable(number)).any(is_same)
+        Failed::of(word).is_none() && (0..2).filter_map(|number| self.durable(number)).any(is_same)
     }
 
     /// The newest commit that counts: after a crash of the machine, the newest durable one.
@@ -68,13 +85,63 @@ impl Segment {
         };
         match seen {
             Some(record) if record.boot == boot_id() => Ok(record),
-            Some(record) => recover(self, record.sequence),
+            Some(record) => self.recovered(record.sequence),
             // The pages of sequence and records reach the disk, or a copy, in any order: then the commit before counts.
             None => match self.other_visible()? {
                 Some(record) => Ok(record),
-                None => recover(self, self.sane_sequence()?),
+                None => self.recovered(self.sane_sequence()?),
             },
         }
+    }
+
+    /// The newest durable commit, whose bytes from the log are in place.
+    fn recovered(&self, visible: u64) -> Result<Record> {
+        if let Some(replayed) = &self.replayed {
+            return Ok(replayed.record.clone());
+        }
+        let Recovered { record, entries, .. } = recover(self, visible)?;
+        if entries.is_empty() {
+            return Ok(record);
+        }
+        Err(Error::internal("the log of a segment was not read when the segment was opened").at(self.path()))
+    }
+
+    /// What a crash of the machine has left, where nobody has committed since; `None` where somebody has.
+    pub(super) fn left_by_a_crash(&self) -> Result<Option<Recovered>> {
+        if self.whole_records().any(|record| record.boot == boot_id()) {
+            return Ok(None);
+        }
+        let visible = self.visible_within(1)?.map_or_else(|| self.sane_sequence(), |record| Ok(record.sequence))?;
+        recover(self, visible).map(Some)
+    }
+
+    /// The segment, mapped anew, with the bytes of the log where they belong.
+    fn replay(self, left: Recovered) -> Result<Segment> {
+        let place = |piece: &Piece| {
+            let region = self.header.regions[piece.region];
+            debug_assert!(piece.at + piece.len <= region.capacity, "counters of entries are checked");
+            (region.offset + piece.at) as usize
+        };
+        let parts = left.entries.iter().flat_map(Entry::parts);
+        let over: Vec<(usize, &[u8])> = parts.map(|(piece, bytes)| (place(piece), bytes)).collect();
+        if over.iter().any(|(at, bytes)| at + bytes.len() > self.mapping.len()) {
+            return Err(Error::internal("an entry of the log goes beyond its buffer"));
+        }
+        let mapping = Mapping::patched(self.path(), over.into_iter())?;
+        let gone = || Error::new(ErrorKind::FileChanged, "the segment was replaced while it was opened; open it anew");
+        let mut segment = Segment::open(mapping)?.filter(|segment| segment.header == self.header).ok_or_else(gone)?;
+        segment.replayed = Some(left);
+        Ok(segment)
+    }
+
+    /// The whole entries of the log, in the order of their places.
+    ///
+    /// # Errors
+    /// As [`Segment::check_record`].
+    pub fn log_entries(&self) -> Result<Vec<Entry>> {
+        let mut log = vec![0; self.header.log as usize];
+        self.mapping.read_at(self.header.log_start() as usize, &mut log)?;
+        entries(&self.plan, &log, |record| self.check_record(record))
     }
 
     fn whole_records(&self) -> impl Iterator<Item = Record> {
@@ -116,19 +183,26 @@ impl Segment {
 }
 
 /// The newest commit that can be relied on when the newest visible one, of number `visible`, was made before the machine
-/// last started. It gets a number behind all that there are.
-fn recover(segment: &Segment, visible: u64) -> Result<Record> {
+/// last started.
+fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
     let found = segment.durable_records()?;
-    let mut best = Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
+    let mut base = None;
     for record in &found {
         if is_on_disk(segment, record, &found)? {
-            best = record.clone();
+            base = Some(record.clone());
             break;
         }
     }
-    let sequence = found.iter().map(|record| record.sequence).fold(visible, u64::max);
+    let highest = found.iter().map(|record| record.sequence).fold(visible, u64::max);
+    let zeros = || Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
+    let last = base.clone().unwrap_or_else(zeros);
+    // A sealed segment has everything in its columns.
+    let logged = if last.sealed { Vec::new() } else { segment.log_entries()? };
+    let sequence = logged.iter().map(|entry| entry.record.sequence).fold(highest, u64::max);
     debug_assert!(sequence < MOST_SEQUENCE, "numbers of records are checked");
-    Ok(Record { sequence, ..best })
+    let entries = following(logged, base.as_ref().map(|record| record.boot), &last);
+    let newest = entries.last().map_or(&last, |entry| &entry.record).clone();
+    Ok(Recovered { base, record: Record { sequence, provisional: last.provisional, ..newest }, entries })
 }
 
 /// Whether what a durable record says has reached the disk with it.
@@ -157,4 +231,27 @@ pub(in crate::table) fn checksum(segment: &Segment, before: &[u64], record: &Rec
 pub(in crate::table) fn dropped(segment: &Segment, kept: &Record) -> Result<u64> {
     let visible = segment.visible()?.map_or(0, |visible| visible.rows());
     Ok(visible.saturating_sub(kept.rows()))
+}
+
+/// Opens the segment at `path`. After a crash of the machine the bytes of its log are put where they belong, in memory
+/// alone: a reader writes to no file.
+pub(in crate::table) fn open_segment(path: &Path) -> Result<Option<Segment>> {
+    let mapping = Mapping::open(path, Mode::Read)?;
+    let Some(segment) = Segment::open(mapping).map_err(|e| e.at(path))? else { return Ok(None) };
+    match segment.left_by_a_crash() {
+        Ok(Some(left)) if !left.entries.is_empty() => segment.replay(left).map(Some).map_err(|e| e.at(path)),
+        // What is damaged is said where somebody asks for the newest commit.
+        _ => Ok(Some(segment)),
+    }
+}
+
+/// Opens the segment at `path`, with its newest commit.
+pub(in crate::table) fn open_newest(path: &Path) -> Result<Option<(Segment, Record)>> {
+    loop {
+        let Some(segment) = open_segment(path)? else { return Ok(None) };
+        let record = segment.newest()?;
+        if !segment.is_outdated(&record) {
+            return Ok(Some((segment, record)));
+        }
+    }
 }

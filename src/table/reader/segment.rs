@@ -8,15 +8,27 @@ use arrow_data::ArrayData;
 use crate::array::{Bytes, CheckedUpTo, Unchecked};
 use crate::error::{Error, Result};
 use crate::ipc::{Front, IpcSchema, front as find_front};
-use crate::map::{Look, Mapping, Mode, Watch, Words};
+use crate::map::{Look, Mapping, Watch, Words};
 use crate::rows::{Kind, Plan, PlanDictionary, arrays};
-use crate::table::format::{HEADER, Header, MOST_SEQUENCE, Record, SEQUENCE, WRITER, record_len};
+use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, Record, SEQUENCE, WRITER, record_len};
 use crate::table::placement;
+use crate::table::protocol::log::Entry;
 use crate::table::protocol::publish;
 
 /// What is said of a header that can't be one, and what to do about it.
 fn wrong_header(what: &str) -> String {
     format!("the segment's header: {what}; restore the file, or let `arrowwood check --repair` keep what is good")
+}
+
+/// What a crash of the machine has left of a segment.
+#[derive(Debug)]
+pub(in crate::table) struct Recovered {
+    /// The newest durable record whose rows are on the disk.
+    pub base: Option<Record>,
+    /// The newest durable commit, with a number behind all that there are.
+    pub record: Record,
+    /// The entries of the log by which it is ahead of `base`.
+    pub entries: Vec<Entry>,
 }
 
 /// A segment in place.
@@ -28,12 +40,17 @@ pub(in crate::table) struct Segment {
     pub plan: Plan,
     /// How far each column and each dictionary has been checked.
     checked: Box<[CheckedUpTo]>,
+    /// After a crash of the machine: the commits that are in the log and not in the columns. The mapping is private and
+    /// has their bytes.
+    pub replayed: Option<Recovered>,
 }
 
 /// The newest commit of a segment; `None` where its record is not whole.
 pub(in crate::table) fn visible(header: &Header, words: &impl Words, patience: usize) -> Option<Record> {
-    let mut bytes = vec![0; record_len(header.limits.len())];
-    publish::newest(words, header.page(), &mut bytes, Record::decode_as, patience)
+    let counters = header.limits.len();
+    let mut bytes = vec![0; record_len(counters, MOST_POSITIONS)];
+    let decode = |bytes: &[u8], sequence: u64| Record::decode_as(bytes, counters, sequence);
+    publish::newest(words, header.page(), (&mut bytes, record_len(counters, 0)), decode, patience)
 }
 
 /// The error of a record of commits that is not whole.
@@ -77,7 +94,13 @@ impl Segment {
         }
         mapping.watch(Watch::InPlace(header.marks(start as u64, &fixed)));
         let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| CheckedUpTo::default()).collect();
-        Ok(Some(Segment { bytes: Bytes::of_mapping(mapping.clone())?, mapping, header, plan, checked }))
+        Ok(Some(Segment { bytes: Bytes::of_mapping(mapping.clone())?, mapping, header, plan, checked, replayed: None }))
+    }
+
+    /// Whether a writer has committed `record` since the segment was opened with bytes of its log: then its pages in memory
+    /// miss what was appended to them.
+    pub fn is_outdated(&self, record: &Record) -> bool {
+        self.replayed.as_ref().is_some_and(|left| left.record.sequence != record.sequence)
     }
 
     pub fn path(&self) -> &Path {
@@ -137,9 +160,10 @@ impl Segment {
 
     /// The record at `offset`, if it is whole.
     pub fn record_at(&self, offset: u64) -> Option<Record> {
-        let mut bytes = vec![0; record_len(self.header.limits.len())];
+        let counters = self.header.limits.len();
+        let mut bytes = vec![0; record_len(counters, MOST_POSITIONS)];
         self.mapping.read_at(offset as usize, &mut bytes).ok()?;
-        Record::decode(&bytes)
+        Record::decode(&bytes, counters)
     }
 
     /// Bytes `from .. to` of region `region`, in place.
@@ -183,6 +207,29 @@ impl Segment {
         self.checked[number].checked(array, &known.iter().collect::<Vec<_>>())
     }
 
+    /// The names of the positions that the record has.
+    ///
+    /// # Errors
+    /// `InvalidData` where they are not as many as the values.
+    pub fn position_names(&self, record: &Record) -> Result<Vec<String>> {
+        let place = self.plan.names;
+        let mut bytes = vec![0; record.counters[place.bytes] as usize];
+        self.mapping.read_at(self.header.regions[place.region].offset as usize, &mut bytes)?;
+        let (mut names, mut rest) = (Vec::new(), &bytes[..]);
+        while let Some((&len, more)) = rest.split_first() {
+            let Some((name, more)) = more.split_at_checked(len.into()) else { break };
+            let Ok(name) = std::str::from_utf8(name) else { break };
+            names.push(name.to_string());
+            rest = more;
+        }
+        if names.len() == record.positions.len() && rest.is_empty() {
+            return Ok(names);
+        }
+        let (got, expected) = (names.len(), record.positions.len());
+        let message = format!("the names of positions: expected {expected} in {} bytes, got {got}", bytes.len());
+        Err(Error::invalid(message).at(self.path()))
+    }
+
     /// Bytes of the file that hold something: for people, so a record that can't be one counts as none.
     pub fn used(&self, record: &Record) -> u64 {
         let extents = self.plan.extents(&record.counters);
@@ -198,10 +245,4 @@ pub(in crate::table) fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usiz
     let mut schema = vec![0; place.len()];
     mapping.read_at(place.start, &mut schema)?;
     Ok(Some((schema, header)))
-}
-
-/// Opens the segment at `path`.
-pub(in crate::table) fn open(path: &Path) -> Result<Option<Segment>> {
-    let mapping = Mapping::open(path, Mode::Read)?;
-    Segment::open(mapping).map_err(|e| e.at(path))
 }

@@ -3,9 +3,10 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::chain;
 use super::chain::Chain;
+use super::durable::open_segment;
 use super::segment::Segment;
-use super::{chain, segment};
 use crate::error::{Error, Result};
 use crate::map::{Lock, Medium, guard};
 use crate::table::format::Record;
@@ -76,7 +77,7 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
 impl TableStat {
     fn add_file(&mut self, path: &Path) -> Result<()> {
         let data = std::fs::metadata(path).map_err(|e| Error::io("asking for a segment's size", &e).at(path))?;
-        self.dense += u64::from(segment::open(path)?.is_none());
+        self.dense += u64::from(open_segment(path)?.is_none());
         self.disk += 512 * data.blocks();
         self.apparent += data.len();
         Ok(())

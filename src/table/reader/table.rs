@@ -7,6 +7,7 @@
 //! ```
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -14,16 +15,17 @@ use std::sync::{Arc, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::{Schema, SchemaRef};
 
+use super::chain;
 use super::chain::{Chain, open_dense};
+use super::durable::open_newest;
 use super::segment::Segment;
-use super::{chain, segment};
 use crate::array::Unchecked;
 use crate::dataset::order::has_order;
 use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, Options};
 use crate::map::{Look, guard};
-use crate::table::format::{Page, Record, SORTED_BY};
+use crate::table::format::{POSITIONS, Page, Record, SORTED_BY};
 
 /// What all segments of a table share.
 #[derive(Debug)]
@@ -227,22 +229,15 @@ impl Entry {
             }
             _ => e,
         };
-        let opened = match segment::open(&path).map_err(removed)? {
-            Some(segment) => Opened::Growable(Snapshot::new(Arc::new(segment), Record::default())),
-            None => Opened::Dense(Box::new(open_dense(&path, table.options)?)),
-        };
-        let opened = match opened {
-            Opened::Growable(Snapshot { segment, .. }) if segment.header.first_row != self.first_row => {
+        let opened = match open_newest(&path).map_err(removed)? {
+            Some((segment, _)) if segment.header.first_row != self.first_row => {
                 let message =
                     format!("the segment begins with row {}, which is not its name", segment.header.first_row);
                 return Err(Error::invalid(message).at(&path));
             }
             // Rows that a later segment follows are committed, whether or not this one says that it is sealed.
-            Opened::Growable(Snapshot { segment, .. }) => {
-                let record = segment.newest()?;
-                Opened::Growable(Snapshot::new(segment, record))
-            }
-            dense => dense,
+            Some((segment, record)) => Opened::Growable(Snapshot::new(Arc::new(segment), record)),
+            None => Opened::Dense(Box::new(open_dense(&path, table.options)?)),
         };
         self.check(&opened, table).map_err(|e| e.at(&path))?;
         // A table may have more segments than a process may have files.
@@ -499,14 +494,16 @@ impl Live {
         if record.sequence < known.sequence {
             return Err(segment.mapping.overwritten());
         }
-        if !record.sealed {
+        if !record.sealed && !segment.is_outdated(&record) {
             let snapshot = Snapshot::new(segment.clone(), record);
             let live = Live { table: self.table.clone(), history: self.history.clone(), snapshot };
             return Ok(dataset(&self.table, self.history.clone(), Some(live)));
         }
         let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
         let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
-        let before = (&self.table, self.history.as_deref(), Some(&self.snapshot.segment));
+        // Pages that a writer has not written to since are its own.
+        let known = Some(segment).filter(|segment| segment.replayed.is_none());
+        let before = (&self.table, self.history.as_deref(), known);
         of_chain(&self.table.folder, self.table.options, chain, Some(before))
     }
 }
@@ -554,6 +551,62 @@ impl Dataset {
         }
         Ok(Dataset::of_pieces(self.schema().clone(), pieces))
     }
+}
+
+impl Dataset {
+    /// The positions of the newest commit of a table that the dataset has, by name: how far its producers are. Empty for
+    /// what is no table.
+    ///
+    /// # Errors
+    /// `InvalidData` where the last segment is damaged.
+    pub fn positions(&self) -> Result<BTreeMap<String, i64>> {
+        Ok(self.position_names()?.into_iter().zip(self.position_values()?).collect())
+    }
+
+    pub(in crate::table) fn position_names(&self) -> Result<Vec<String>> {
+        self.positions_of(|snapshot| snapshot.segment.position_names(&snapshot.record), |name, _| name.into())
+    }
+
+    pub(in crate::table) fn position_values(&self) -> Result<Vec<i64>> {
+        self.positions_of(|snapshot| Ok(snapshot.record.positions.clone()), |_, value| value)
+    }
+
+    /// One thing of each position, out of the last segment's record or a dense one's metadata.
+    fn positions_of<T>(
+        &self,
+        of_record: impl Fn(&Snapshot) -> Result<Vec<T>>,
+        of_line: impl Fn(&str, i64) -> T,
+    ) -> Result<Vec<T>> {
+        let Some(last) = self.pieces().last().map(|piece| piece.source.as_any()) else { return Ok(Vec::new()) };
+        if let Some(live) = last.downcast_ref::<Live>() {
+            return of_record(&live.snapshot);
+        }
+        let Some(history) = last.downcast_ref::<History>() else { return Ok(Vec::new()) };
+        let Some(entry) = history.entries.last() else { return Ok(Vec::new()) };
+        match entry.open(&history.table)? {
+            Opened::Growable(snapshot) => of_record(snapshot),
+            Opened::Dense(ipc) => {
+                let lines = positions_said(ipc.schema())
+                    .map_err(|e| e.at(self::chain::path(&history.table.folder, entry.first_row)))?;
+                Ok(lines.iter().map(|(name, value)| of_line(name, *value)).collect())
+            }
+        }
+    }
+}
+
+/// The positions that a dense segment carries in its schema's metadata.
+fn positions_said(schema: &Schema) -> Result<Vec<(String, i64)>> {
+    let text = schema.metadata().get(POSITIONS).map_or("", String::as_str);
+    let line = |line: &str| {
+        let (value, name) = line.split_once(' ')?;
+        Some((name.to_string(), value.parse().ok()?))
+    };
+    let wrong = || {
+        Error::invalid(format!(
+            "the schema's metadata has '{text}' for {POSITIONS}, expected a number and a name a line"
+        ))
+    };
+    text.lines().map(|text| line(text).ok_or_else(wrong)).collect()
 }
 
 /// The segment of `dataset`, a table, that begins with row number `start`, as a dataset of its own.

@@ -1,14 +1,14 @@
 //! The writer's companion thread: publishes published footers that came faster than the ring has room for, and syncs now and then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::growing::Shared;
-use crate::error::{Error, Result};
+use super::growing::{Durably, Shared};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, guard};
-use crate::table::format::SEQUENCE;
+use crate::table::format::{Record, SEQUENCE};
 use crate::table::protocol::REST;
 
 /// Sealed segments that are not on the disk yet: when there are more, they are brought there, whatever the writer's policy,
@@ -17,6 +17,17 @@ const PENDING: (usize, usize) = (16, 64);
 
 /// The most sealed segments whose published footers wait for their second to pass, since each takes a descriptor too.
 const RESTING: usize = 128;
+
+/// How far the writer is, and how far the disk.
+#[derive(Debug, Default)]
+struct Progress {
+    /// How many commits there were.
+    committed: AtomicU64,
+    /// How many of them are durable.
+    durable: AtomicU64,
+    /// The number of the row behind the last durable one.
+    rows: AtomicU64,
+}
 
 /// What writer and thread share.
 #[derive(Debug)]
@@ -31,7 +42,7 @@ struct Inner {
     idle: AtomicBool,
     stop: AtomicBool,
     every: Option<Duration>,
-    durable_rows: AtomicU64,
+    progress: Arc<Progress>,
     /// Whether names were given that are not on the disk yet.
     names: AtomicBool,
     failure: Mutex<Option<Error>>,
@@ -63,7 +74,7 @@ impl Background {
             idle: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             every,
-            durable_rows: AtomicU64::new(durable_rows),
+            progress: Arc::new(Progress { rows: AtomicU64::new(durable_rows), ..Progress::default() }),
             names: AtomicBool::new(true),
             failure: Mutex::new(None),
             has_failed: AtomicBool::new(false),
@@ -82,12 +93,14 @@ impl Background {
     }
 
     pub fn durable_rows(&self) -> u64 {
-        self.inner.durable_rows.load(Ordering::Acquire)
+        self.inner.progress.rows.load(Ordering::Acquire)
     }
 
     /// Sees to it that the newest commit is published, now or a little later.
     #[inline]
     pub fn committed(&self, live: &Shared) {
+        let commits = &self.inner.progress.committed;
+        commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Release);
         if self.inner.may_publish.load(Ordering::Relaxed) {
             self.inner.publish(live);
         } else if self.inner.idle.load(Ordering::SeqCst) {
@@ -117,17 +130,19 @@ impl Background {
         self.inner.names.store(true, Ordering::Release);
     }
 
-    /// From now on `live` is the segment that grows.
-    pub fn rolled(&self, mut fresh: Vec<Arc<Shared>>) {
-        let pending = {
-            let mut segments = locked(&self.inner.segments);
-            segments.append(&mut fresh);
-            segments.len()
-        };
+    /// The commit that seals the live segment goes on in these, which have their names. To be called before it does: what
+    /// brings a sealed segment to the disk must know of those behind it.
+    pub fn goes_on(&self, mut fresh: Vec<Arc<Shared>>) {
+        locked(&self.inner.segments).append(&mut fresh);
         self.inner.names.store(true, Ordering::Release);
+    }
+
+    /// From now on the last of those that [`goes_on`](Background::goes_on) was told of is the segment that grows.
+    pub fn rolled(&self) {
+        let pending = locked(&self.inner.segments).len();
         self.inner.may_publish.store(true, Ordering::Relaxed);
         if pending > PENDING.1
-            && let Err(e) = self.inner.sync()
+            && let Err(e) = self.inner.sync(Durably::InPlace)
         {
             self.inner.fail(e);
         } else if pending > PENDING.0 {
@@ -136,8 +151,13 @@ impl Background {
     }
 
     /// Brings all that is committed to the disk.
-    pub fn sync(&self) -> Result<()> {
-        self.inner.sync()
+    pub fn sync(&self, how: Durably) -> Result<()> {
+        self.inner.sync(how)
+    }
+
+    /// What waits for rows to become durable.
+    pub fn durability(&self) -> Durability {
+        Durability { inner: Arc::downgrade(&self.inner), progress: self.inner.progress.clone() }
     }
 
     /// What went wrong in the thread, if anything did.
@@ -186,7 +206,7 @@ impl Inner {
             };
             let Some(live) = live else { return };
             if pending > PENDING.0 || self.every.is_some_and(|every| synced.elapsed() >= every) {
-                if let Err(e) = self.sync() {
+                if let Err(e) = self.sync(Durably::InPlace) {
                     self.fail(e);
                     return;
                 }
@@ -247,24 +267,99 @@ impl Inner {
         self.may_publish.store(wait.is_zero(), Ordering::Relaxed);
     }
 
-    fn sync(&self) -> Result<()> {
-        guard(|| self.sync_all())
+    fn sync(&self, how: Durably) -> Result<()> {
+        let _alone = locked(&self.syncing);
+        guard(|| self.sync_all(how))
     }
 
-    fn sync_all(&self) -> Result<()> {
-        let _alone = locked(&self.syncing);
-        let pending = locked(&self.segments).clone();
+    /// Makes durable what is committed.
+    fn sync_all(&self, how: Durably) -> Result<()> {
+        let commits = self.progress.committed.load(Ordering::Acquire);
+        let cut = self.newest_commit()?;
         // Names first: a durable segment says that all before it are there.
         if self.names.swap(false, Ordering::AcqRel) {
             self.lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
         }
-        let mut rows = self.durable_rows.load(Ordering::Acquire);
-        for segment in &pending {
-            rows = rows.max(segment.header.first_row + segment.make_durable()?);
-        }
-        self.durable_rows.fetch_max(rows, Ordering::AcqRel);
-        let done = pending.len() - 1;
-        locked(&self.segments).drain(..done);
+        let end = cut.last().map_or(0, |(segment, record)| segment.header.first_row + record.rows());
+        make_durable(&cut, how)?;
+        self.progress.rows.fetch_max(end, Ordering::AcqRel);
+        self.progress.durable.fetch_max(commits, Ordering::AcqRel);
+        locked(&self.segments).drain(..cut.len().saturating_sub(1));
         Ok(())
+    }
+
+    /// The segments that are not durable, each with its record, up to the end of the newest commit.
+    fn newest_commit(&self) -> Result<Vec<(Arc<Shared>, Record)>> {
+        let mut cut: Vec<(Arc<Shared>, Record)> = Vec::new();
+        loop {
+            let rest = locked(&self.segments).get(cut.len()..).unwrap_or_default().to_vec();
+            if rest.is_empty() {
+                return Ok(cut);
+            }
+            for segment in rest {
+                let record = segment.visible()?;
+                let is_sealed = record.sealed;
+                cut.push((segment, record));
+                // What is behind one that is open is of a commit that has not come about.
+                if !is_sealed {
+                    return Ok(cut);
+                }
+            }
+        }
+    }
+}
+
+/// Makes segments durable that follow one another up to the end of a commit: of several the last one first, to count only
+/// when the first is durable too, so that a power cut leaves all of a commit or nothing.
+pub(super) fn make_durable(cut: &[(Arc<Shared>, Record)], how: Durably) -> Result<()> {
+    let Some(((first, record), behind)) = cut.split_first() else { return Ok(()) };
+    for (segment, record) in behind.iter().rev() {
+        segment.make_durable(record, Durably::Provisionally)?;
+    }
+    first.make_durable(record, if behind.is_empty() { how } else { Durably::InPlace })?;
+    behind.iter().for_each(|(segment, _)| segment.reached());
+    Ok(())
+}
+
+/// Waits for commits to become durable, on any thread, while the writer goes on.
+///
+/// Whoever waits for a commit that nobody brings to the disk yet does so, with all commits there are by then: of many
+/// threads that commit and wait, one syncs for all that have come meanwhile.
+#[derive(Clone, Debug)]
+pub struct Durability {
+    inner: Weak<Inner>,
+    progress: Arc<Progress>,
+}
+
+impl Durability {
+    /// The number of the row behind the last one that would survive a power cut.
+    pub fn rows(&self) -> u64 {
+        self.progress.rows.load(Ordering::Acquire)
+    }
+
+    /// Returns when all that was committed before the call would survive a power cut.
+    ///
+    /// # Errors
+    /// `Io` where syncing failed; then nothing more can be written. `Closed` where it had failed before, or where the
+    /// writer was dropped.
+    pub fn wait(&self) -> Result<()> {
+        let commit = self.progress.committed.load(Ordering::Acquire);
+        let is_done = || self.progress.durable.load(Ordering::Acquire) >= commit;
+        if is_done() {
+            return Ok(());
+        }
+        let closed = |why: &str| Err(Error::new(ErrorKind::Closed, format!("{why}; open the table anew")));
+        let Some(inner) = self.inner.upgrade() else { return closed("the writer was dropped") };
+        let _alone = locked(&inner.syncing);
+        if is_done() {
+            return Ok(());
+        }
+        if inner.has_failed.load(Ordering::Acquire) {
+            let why = locked(&inner.failure).as_ref().map_or(String::new(), |e| format!(": {}", e.message()));
+            return closed(&format!("the writer can't go on{why}"));
+        }
+        guard(|| inner.sync_all(Durably::Soon)).inspect_err(|e| {
+            inner.fail(e.clone());
+        })
     }
 }

@@ -1,19 +1,21 @@
 //! Segments rewritten as dense Arrow files, and segments dropped.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::Schema;
 
-use super::growing::Growing;
+use super::background::make_durable;
+use super::growing::{Durably, Growing, SEALED};
 use super::writer::{Writer, not_durable, take_lock};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
-use crate::map::{Medium, Part, guard, remove_parts};
+use crate::map::{Medium, Part, boot_id, guard, remove_parts};
 use crate::rows::Plan;
-use crate::table::format::{Header, SEGMENT_ROWS, SORTED_BY};
-use crate::table::reader::{Chain, chain, one_segment, open_table, segment};
+use crate::table::format::{Header, POSITIONS, SEGMENT_ROWS, SORTED_BY};
+use crate::table::reader::{Chain, chain, one_segment, open_segment, open_table};
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
@@ -72,31 +74,36 @@ fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> 
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = Chain::open(path)?.ok_or_else(missing)?;
     chain.remove_orphans(medium, path)?;
-    bring_to_disk(medium, path, &chain)?;
-    let live = chain.last.as_ref().filter(|(_, record)| !record.sealed);
-    if let Some((segment, _)) = live.filter(|(_, record)| record.rows() == 0) {
-        // The next row begins where it does: there is no other name for a segment behind it.
-        return compact_before(medium, path, segment.header.first_row, progress);
-    }
-    if let Some((segment, record)) = live {
-        // Those who watch the segment must learn that it has ended, so that they look for the next one.
-        let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
-        let mut live = Growing::open(medium, segment.path(), &plan, segment.header.clone(), record)?;
-        // A writer that was killed may have left a published footer behind its last commit, and a sealed segment shows all rows.
-        live.shared.publish_ahead(&live.now.counters, live.sequence + 1)?;
-        live.show(true, false);
-        live.shared.make_durable()?;
-    }
-    compact_before(medium, path, u64::MAX, progress)
-}
-
-/// What a writer that died has not brought to the disk, names first: a dense file counts after a power cut, whatever is
-/// before it.
-fn bring_to_disk(medium: &Medium, path: &Path, chain: &Chain) -> Result<()> {
-    let Some((segment, _)) = &chain.last else { return Ok(()) };
-    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
+    let Some((segment, record)) = &chain.last else { return compact_before(medium, path, u64::MAX, progress) };
     let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
-    not_durable(medium, path, chain, &plan)?.iter().try_for_each(|segment| segment.make_durable().map(drop))
+    // What a writer that died has not brought to the disk, names first: a dense file counts after a power cut, whatever is
+    // before it.
+    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
+    let mut pending = not_durable(medium, path, &chain, &plan)?;
+    let mut live = None;
+    if !record.sealed && record.rows() > 0 {
+        let growing = Growing::open(medium, &plan, segment, record)?;
+        // What an earlier boot has left is on the disk, and what it has lost must not come back.
+        if record.boot == boot_id() {
+            pending.push(growing.shared.clone());
+        }
+        live = Some(growing);
+    }
+    let cut = pending.into_iter().map(|segment| Ok((segment.clone(), segment.visible()?)));
+    make_durable(&cut.collect::<Result<Vec<_>>>()?, Durably::InPlace)?;
+    match live {
+        Some(mut live) => {
+            // A writer that was killed may have left a footer behind its last commit, and a sealed segment shows all rows.
+            live.shared.publish_ahead(&live.now.counters, live.sequence + 1)?;
+            // Those who watch the segment must learn that it has ended, so that they look for the next one.
+            live.show(SEALED);
+            live.shared.make_durable(&live.shared.visible()?, Durably::InPlace)?;
+            compact_before(medium, path, u64::MAX, progress)
+        }
+        None if record.sealed => compact_before(medium, path, u64::MAX, progress),
+        // The next row begins where an empty one does: there is no other name for a segment behind it.
+        None => compact_before(medium, path, segment.header.first_row, progress),
+    }
 }
 
 fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
@@ -107,8 +114,10 @@ fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnM
     for (number, &start) in starts.iter().enumerate() {
         progress(number as u64, starts.len() as u64);
         let file = chain::path(path, start);
-        if let Some(segment) = segment::open(&file)? {
-            let dense = with_settings(one_segment(&table, start)?, &segment.header);
+        if let Some(segment) = open_segment(&file)? {
+            let is_last = end == u64::MAX && number + 1 == starts.len();
+            let positions = if is_last { table.positions()? } else { BTreeMap::new() };
+            let dense = with_settings(one_segment(&table, start)?, &segment.header, &positions);
             rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
             done += 1;
         }
@@ -118,10 +127,14 @@ fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnM
 }
 
 /// The table's settings, which stand in the headers of segments that grow, as metadata of the schema.
-pub(in crate::table) fn with_settings(dataset: Dataset, header: &Header) -> Dataset {
+pub(in crate::table) fn with_settings(dataset: Dataset, header: &Header, positions: &BTreeMap<String, i64>) -> Dataset {
     let schema = dataset.schema();
     let mut metadata = schema.metadata().clone();
-    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS);
+    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
+    if !positions.is_empty() {
+        let lines: Vec<_> = positions.iter().map(|(name, value)| format!("{value} {name}")).collect();
+        metadata.insert(POSITIONS.into(), lines.join("\n"));
+    }
     if let Some(column) = header.sorted_by {
         metadata.insert(SORTED_BY.into(), column.to_string());
     }

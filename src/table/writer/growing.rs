@@ -8,10 +8,13 @@ use crate::error::{Error, Result};
 use crate::ipc::{Front, empty_metadata, front, schema_metadata};
 use crate::map::{Look, Medium, Store, boot_id, watched};
 use crate::rows::{ALIGNMENT, Mark, Place, Plan};
-use crate::table::format::{FAILED_SYNC, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, TAIL, WRITER, record_len};
+use crate::table::format::{
+    FAILED_SYNC, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, State, TAIL, WRITER, record_len,
+};
 use crate::table::placement;
+use crate::table::protocol::log::Entry;
 use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, publish};
-use crate::table::reader::{check_record, damaged_record, delta, failed_sync_boot, visible};
+use crate::table::reader::{Failed, Segment, check_record, damaged_record, delta, failed_sync_boot, visible};
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
 const LARGE: usize = 1 << 10;
@@ -21,7 +24,14 @@ const STEPS: (u64, u64) = (64 << 10, 1 << 20);
 /// it need not look for one by one.
 const RESERVES: (u64, u64) = (1 << 20, 16 << 20);
 
-/// What the writer and the background thread share of a segment.
+/// The bytes of the log: some hundred small commits.
+const LOG: u64 = 512 << 10;
+
+/// A commit behind which rows may come; and the last one of a segment.
+pub(in crate::table) const OPEN: State = State { sealed: false, provisional: false };
+pub(in crate::table) const SEALED: State = State { sealed: true, provisional: false };
+
+/// What the writer and its background thread share of a segment.
 #[derive(Debug)]
 pub(in crate::table) struct Shared {
     pub store: Store,
@@ -31,13 +41,40 @@ pub(in crate::table) struct Shared {
     durable: Mutex<Durable>,
 }
 
-/// The newest durable record; without counters, one that can't be built upon.
+/// What of a segment is durable.
 #[derive(Debug, Default)]
 struct Durable {
+    /// In which of the two places the newest durable record stands.
     number: u64,
+    /// The newest durable record; without counters, one that can't be built upon.
+    record: Record,
+    /// The newest durable commit, which may stand in the log.
+    newest: Record,
+    /// The largest number that a durable commit has had.
     sequence: u64,
-    sealed: bool,
-    counters: Vec<u64>,
+    log: Log,
+}
+
+/// The log as its writer holds it.
+#[derive(Debug, Default)]
+struct Log {
+    /// Whether commits may go here: what an earlier process has left here is in a durable record by then.
+    is_open: bool,
+    /// How many bytes were written before and are on the disk, so that writing over them changes no metadata.
+    ready: u64,
+    /// Where the next entry goes. Those before it are not in a durable record yet.
+    next: u64,
+}
+
+/// Where durable commits go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Durably {
+    /// To the log where they are small, else to the columns.
+    Soon,
+    /// To the columns, and what is in the log too.
+    InPlace,
+    /// As `InPlace`, for rows that count only once the segments before are durable, too.
+    Provisionally,
 }
 
 impl Shared {
@@ -57,55 +94,116 @@ impl Shared {
         })
     }
 
-    /// The rows of the newest durable record.
-    pub fn durable_rows(&self) -> u64 {
-        let last = self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        last.counters.first().copied().unwrap_or(0)
+    fn durable(&self) -> MutexGuard<'_, Durable> {
+        // A panic leaves it as it was before a durable commit: the next one is written over that.
+        self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Brings the newest commit to the disk, and returns its rows. Nothing to do costs nothing.
-    pub fn make_durable(&self) -> Result<u64> {
-        let mut last = self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let record = self.visible()?;
-        if record.counters == last.counters && record.sealed == last.sealed {
-            return Ok(record.rows());
+    /// The rows of the newest durable commit.
+    pub fn durable_rows(&self) -> u64 {
+        self.durable().newest.rows()
+    }
+
+    /// Brings the commit of `record` to the disk. Nothing to do costs nothing.
+    pub fn make_durable(&self, record: &Record, how: Durably) -> Result<()> {
+        let mut last = self.durable();
+        let is_same = |there: &Record| {
+            let has_all = there.counters == record.counters && there.positions == record.positions;
+            has_all && there.sealed == record.sealed && (how == Durably::Provisionally || !there.provisional)
+        };
+        let is_done = if how == Durably::Soon { is_same(&last.newest) } else { is_same(&last.record) };
+        if is_done || how == Durably::Soon && !record.sealed && self.log(&mut last, record)? {
+            return Ok(());
         }
-        self.write_durable(&mut last, record)
+        self.write_durable(&mut last, Record { provisional: how == Durably::Provisionally, ..record.clone() })
+    }
+
+    /// Notes that the segments before are durable, so that this one counts by itself.
+    pub fn reached(&self) {
+        let mut last = self.durable();
+        last.record.provisional = false;
+        last.newest.provisional = false;
     }
 
     /// Says that all up to the newest durable record is on the disk, so that nobody has to look after a crash.
     pub fn settle(&self) -> Result<()> {
-        let mut last = self.durable.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut last = self.durable();
         let record = self.visible()?;
-        self.write_durable(&mut last, record).map(drop)
+        self.write_durable(&mut last, record)
     }
 
-    fn write_durable(&self, last: &mut Durable, record: Record) -> Result<u64> {
+    /// Writes a small commit to the log; false where it does not fit there.
+    fn log(&self, last: &mut Durable, record: &Record) -> Result<bool> {
+        if !last.log.is_open || self.header.log == 0 {
+            return Ok(false);
+        }
         self.store.look(Look::Now)?;
-        let failed = |e: io::Error| Error::io("syncing rows to the disk", &e);
         let zeros = vec![0; record.counters.len()];
-        let (before, previous) = match last.counters.is_empty() {
+        let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
+        let sequence = record.sequence.max(last.sequence + 1);
+        let entry = Record { sequence, previous: 0, provisional: false, ..record.clone() };
+        let copy = |region: usize, at: u64, into: &mut [u8]| {
+            let at = self.header.regions[region].offset + at;
+            self.store.read(at, into).map_err(syncing_failed)
+        };
+        let Some(bytes) = Entry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
+        if last.log.next + bytes.len() as u64 > self.header.log {
+            return Ok(false);
+        }
+        self.make_log_ready(&mut last.log)?;
+        let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
+        written.map_err(|e| self.sync_failed(e, Failed::InLog))?;
+        last.log.next += bytes.len() as u64;
+        (last.newest, last.sequence) = (entry, sequence);
+        Ok(true)
+    }
+
+    /// Writes zeros over the log, once.
+    fn make_log_ready(&self, log: &mut Log) -> Result<()> {
+        if log.ready < self.header.log {
+            let zeros = vec![0; self.header.log as usize];
+            self.store.write(self.header.log_start(), &zeros).map_err(syncing_failed)?;
+            self.store.sync().map_err(|e| self.sync_failed(e, Failed::InLog))?;
+            log.ready = self.header.log;
+        }
+        Ok(())
+    }
+
+    /// Notes for the next writer that a sync has failed.
+    #[cold]
+    fn sync_failed(&self, e: io::Error, failed: Failed) -> Error {
+        self.store.publish32(self.header.live + FAILED_SYNC, failed_sync_boot(failed));
+        syncing_failed(e)
+    }
+
+    fn write_durable(&self, last: &mut Durable, record: Record) -> Result<()> {
+        self.store.look(Look::Now)?;
+        let zeros = vec![0; record.counters.len()];
+        let (before, previous) = match last.record.counters.is_empty() {
             true => (&zeros, 0),
-            false => (&last.counters, last.sequence),
+            false => (&last.record.counters, last.record.sequence),
         };
         let delta = delta(&self.plan, before, &record.counters, |region, at, into| {
-            self.store.read(self.header.regions[region].offset + at, into).map_err(failed)
+            self.store.read(self.header.regions[region].offset + at, into).map_err(syncing_failed)
         })?;
-        let (sealed, sequence) = (record.sealed, record.sequence.max(last.sequence + 1));
+        let sequence = record.sequence.max(last.sequence + 1);
         let durable = Record { previous, delta, sequence, ..record };
         let mut bytes = Vec::new();
         durable.encode(&mut bytes);
-        self.store.write(self.header.durable(last.number + 1), &bytes).map_err(failed)?;
-        if let Err(e) = self.store.sync() {
-            self.store.publish32(self.header.live + FAILED_SYNC, failed_sync_boot());
-            return Err(failed(e));
-        }
+        self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
+        self.store.sync().map_err(|e| self.sync_failed(e, Failed::Record))?;
         if self.store.load32(self.header.live + FAILED_SYNC) != 0 {
             self.store.publish32(self.header.live + FAILED_SYNC, 0);
         }
-        let rows = durable.rows();
-        *last = Durable { number: last.number + 1, sequence, sealed, counters: durable.counters };
-        Ok(rows)
+        if durable.sealed && last.log.ready > 0 {
+            // Blocks that stay taken cost space and nothing else.
+            let _ = self.store.release(self.header.log_start(), self.header.log);
+            last.log.ready = 0;
+        }
+        // All that the log holds is in the record now.
+        (last.log.is_open, last.log.next) = (true, 0);
+        (last.number, last.sequence, last.newest, last.record) = (last.number + 1, sequence, durable.clone(), durable);
+        Ok(())
     }
 
     /// Gives back what published footers take that nobody looks at any more.
@@ -151,6 +249,8 @@ pub(in crate::table) struct Growing {
     pub shared: Arc<Shared>,
     pub now: Mark,
     pub committed: Mark,
+    /// The value of each position, in the order of their names.
+    pub positions: Vec<i64>,
     pub sequence: u64,
     /// The part of each region that is ready for stores through the mapping: from, to, and the next step.
     ready: Vec<(u64, u64, u64)>,
@@ -186,7 +286,7 @@ impl Growing {
             let control = header.ring + header.slot * SLOTS;
             // Written, not only reserved: what the first stores through the mapping meet is then in memory already.
             let mut front = front;
-            front.resize(header.ring as usize, 0);
+            front.resize(header.log_start() as usize, 0);
             store.write(0, &front)?;
             if !store.reserve(header.ring, control - header.ring)? {
                 store.write(header.ring, &vec![0; (control - header.ring) as usize])?;
@@ -201,19 +301,23 @@ impl Growing {
         let store = made.map_err(|e| Error::io("creating a segment", &e))?;
         watch(&store, &header)?;
         let footer = Mutex::new(PublishedFooter::new(sizes, &header));
-        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), footer, durable: Mutex::default() });
+        let log = Log { is_open: true, ..Log::default() };
+        let durable = Mutex::new(Durable { log, ..Durable::default() });
+        let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), footer, durable });
         growing.now.counters = vec![0; plan.counters];
         growing.committed = growing.now.clone();
-        growing.show(false, provisional);
+        growing.show(State { sealed: false, provisional });
         growing.shared.publish()?;
         growing.note_writer();
         growing.shared.store.sync().map_err(|e| Error::io("creating a segment", &e).at(folder))?;
         Ok(growing)
     }
 
-    /// The segment at `path`, to go on from `record`.
-    pub fn open(medium: &Medium, path: &Path, plan: &Arc<Plan>, header: Header, record: &Record) -> Result<Growing> {
+    /// The segment, to go on from its newest commit. What a crash of the machine has left in its log alone is put where it
+    /// belongs.
+    pub fn open(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
         let failed = opening_failed;
+        let (path, header) = (segment.path(), segment.header.clone());
         let store = Store::open(medium, path).map_err(failed)?;
         watch(&store, &header).map_err(|e| e.at(path))?;
         let sizes = Sizes::of(plan);
@@ -223,18 +327,25 @@ impl Growing {
         // A copy may have holes where this one had none, and a store into a hole fails by a signal when the disk is full.
         let (control, footers) =
             (header.ring + header.slot * u64::from(header.slots), u64::from(header.slots) * header.footer);
-        store.reserve(0, control).map_err(failed)?;
+        store.reserve(0, header.log_start()).map_err(failed)?;
+        store.reserve(header.ring, control - header.ring).map_err(failed)?;
         store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
         let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
-        let mut durable = last_durable(&store, &header, plan, &record.counters).map_err(|e| e.at(path))?;
-        if store.load32(header.live + FAILED_SYNC) == failed_sync_boot() {
+        for (piece, bytes) in segment.replayed.iter().flat_map(|left| &left.entries).flat_map(Entry::parts) {
+            store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(failed)?;
+        }
+        let mut durable = last_durable(segment, record)?;
+        if let Some(failure) = Failed::of(store.load32(header.live + FAILED_SYNC)) {
             write_again(&store, &header, plan, &record.counters)?;
-            // Over the record that may not be on the disk; the other one is.
-            durable = Durable { number: durable.number + 1, sequence: durable.sequence, ..Durable::default() };
+            if failure == Failed::Record {
+                // Over the record that may not be on the disk; the other one is.
+                durable = Durable { number: durable.number + 1, sequence: durable.sequence, ..Durable::default() };
+            }
         }
         let durable = Mutex::new(durable);
         let mut growing = Growing::of(Shared { store, header, plan: plan.clone(), footer, durable });
         growing.now.counters = record.counters.clone();
+        growing.positions = record.positions.clone();
         growing.sequence = growing.shared.store.load64(growing.shared.header.live + SEQUENCE).max(record.sequence);
         growing.read_tails()?;
         growing.committed = growing.now.clone();
@@ -251,7 +362,8 @@ impl Growing {
         let mut record = Vec::new();
         let counters = vec![0; shared.plan.counters];
         Record { boot: boot_id(), counters, ..Record::default() }.encode(&mut record);
-        Growing { shared: Arc::new(shared), now, committed, sequence: 0, ready, reserved, scratch, record }
+        let positions = Vec::new();
+        Growing { shared: Arc::new(shared), now, committed, positions, sequence: 0, ready, reserved, scratch, record }
     }
 
     fn note_writer(&self) {
@@ -324,12 +436,45 @@ impl Growing {
 
     /// Makes what is written visible. Readers in other processes see it as soon as this returns.
     #[inline]
-    pub fn show(&mut self, sealed: bool, provisional: bool) {
+    pub fn show(&mut self, state: State) {
         self.sequence += 1;
-        Record::renew(&mut self.record, self.sequence, sealed, provisional, &self.now.counters);
+        let len = record_len(self.now.counters.len(), self.positions.len());
+        if self.record.len() != len {
+            self.record.resize(len, 0);
+            self.record[44..48].copy_from_slice(&(self.positions.len() as u32).to_le_bytes());
+        }
+        Record::renew(&mut self.record, self.sequence, state, &self.now.counters, &self.positions);
         publish::commit(&self.shared.store, self.shared.header.page(), self.sequence, &self.record);
         self.committed.counters.copy_from_slice(&self.now.counters);
         self.committed.tails.copy_from_slice(&self.now.tails);
+    }
+
+    /// Appends the names of positions.
+    pub fn put_names(&mut self, names: &[String]) -> Result<()> {
+        let place = self.shared.plan.names;
+        for name in names {
+            let len = u8::try_from(name.len()).map_err(|_| Error::internal("the name of a position is too long"))?;
+            let bytes = [&[len], name.as_bytes()].concat();
+            self.put(place.region, self.now.counters[place.bytes], &bytes)?;
+            self.now.counters[place.bytes] += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Begins a segment without rows with positions, and has it say so. Of one that is to be named they are on the disk:
+    /// those of the segment before would count no more.
+    pub fn begin_with(&mut self, names: &[String], positions: Vec<i64>, provisional: bool) -> Result<()> {
+        if positions.is_empty() {
+            return Ok(());
+        }
+        self.put_names(names)?;
+        self.positions = positions;
+        self.show(State { sealed: false, provisional });
+        if provisional {
+            return Ok(());
+        }
+        let record = self.shared.visible()?;
+        self.shared.make_durable(&record, Durably::InPlace)
     }
 
     /// Forgets what is not committed.
@@ -376,6 +521,10 @@ impl Place for Growing {
     }
 }
 
+fn syncing_failed(e: io::Error) -> Error {
+    Error::io("syncing rows to the disk", &e)
+}
+
 fn opening_failed(e: io::Error) -> Error {
     Error::io("opening the segment to go on writing", &e)
 }
@@ -393,21 +542,23 @@ fn watch(store: &Store, header: &Header) -> Result<()> {
     Ok(())
 }
 
-/// The newest durable record of rows that are there: one beyond them was torn.
-fn last_durable(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) -> Result<Durable> {
-    let mut last = Durable::default();
-    let is_within = |found: &[u64]| found.len() == counters.len() && found.iter().zip(counters).all(|(a, b)| a <= b);
-    for number in 0..2 {
-        let mut bytes = vec![0; record_len(header.limits.len())];
-        store.read(header.durable(number), &mut bytes).map_err(opening_failed)?;
-        let Some(record) = Record::decode(&bytes) else { continue };
-        check_record(&record, header, plan)?;
-        if record.sequence > last.sequence && is_within(&record.counters) {
-            let Record { sequence, sealed, counters, .. } = record;
-            last = Durable { number, sequence, sealed, counters };
+/// What of the segment is durable, where `record` is its newest commit. Nothing goes to the log before a durable record
+/// has all that stands there.
+fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
+    let base = match &segment.replayed {
+        // The other one was torn, though the log may go on behind it.
+        Some(left) => left.base.clone(),
+        None => {
+            let is_there = |found: &Record| found.counters.iter().zip(&record.counters).all(|(a, b)| a <= b);
+            segment.durable_records()?.into_iter().find(is_there)
         }
-    }
-    Ok(last)
+    };
+    let logged = segment.log_entries()?.into_iter().map(|entry| entry.record.sequence).max();
+    let Some(base) = base else { return Ok(Durable { sequence: logged.unwrap_or(0), ..Durable::default() }) };
+    let number = (0..2).find(|&number| segment.durable(number).is_some_and(|found| found.sequence == base.sequence));
+    let sequence = logged.map_or(base.sequence, |logged| logged.max(base.sequence));
+    let number = number.ok_or_else(|| Error::internal("a durable record has gone").at(segment.path()))?;
+    Ok(Durable { number, newest: base.clone(), record: base, sequence, log: Log::default() })
 }
 
 /// Writes the rows that are there over themselves: after a sync that failed, the system would not write them any more.
@@ -448,6 +599,7 @@ fn lay_out(plan: &Plan, shape: Shape, sizes: &Sizes) -> Result<(Vec<u8>, Header)
         footer: sizes.footer,
         sorted_by: shape.sorted_by,
         segment_rows: shape.segment_rows,
+        log: LOG,
         limits: shape.limits,
         ..Header::default()
     };
@@ -486,10 +638,10 @@ mod tests {
             let batches = arrow_ipc::reader::FileReader::try_new(file, None).unwrap();
             batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>()
         };
-        let segment = segment::open(&path).unwrap().unwrap();
+        let segment = open_segment(&path).unwrap().unwrap();
         let record = segment.newest().unwrap();
         let plan = Arc::new(Plan::of(&schema).unwrap());
-        let killed = Growing::open(&Medium::default(), &path, &plan, segment.header.clone(), &record).unwrap();
+        let killed = Growing::open(&Medium::default(), &plan, &segment, &record).unwrap();
         killed.shared.publish_ahead(&[4], killed.sequence + 1).unwrap();
         assert_eq!(stock(), 4);
         let writer = open();
@@ -512,7 +664,7 @@ mod tests {
         let ahead = chosen();
         shared.publish().unwrap();
         assert_eq!(chosen(), ahead);
-        growing.show(true, false);
+        growing.show(SEALED);
         shared.publish().unwrap();
         assert_eq!(chosen(), ahead);
     }

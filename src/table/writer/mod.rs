@@ -10,6 +10,7 @@ mod growing;
 #[allow(clippy::module_inception)]
 mod writer;
 
+pub use background::Durability;
 pub(super) use compact::with_settings;
 pub(crate) use compact::write_part;
 pub use compact::{compact, compact_on};

@@ -1,5 +1,6 @@
 //! [`Writer`]: the one that appends to a table.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +9,14 @@ use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::background::Background;
-use super::growing::{Growing, Shape, Shared};
+use super::background::{Background, Durability};
+use super::growing::{Durably, Growing, OPEN, SEALED, Shape, Shared};
 use crate::dataset::{Dataset, Key, order, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, Look, Medium, boot_id, guard, remote, remove_parts};
 use crate::rows::{Entries, Incoming, Mark, Place, Plan, PlanDictionary, arrays_of};
-use crate::table::format::{Record, SEGMENT_ROWS, SORTED_BY};
-use crate::table::reader::{Chain, Segment, chain, dropped, first_row, recount, segment, setting, table};
+use crate::table::format::{MOST_NAME, MOST_POSITIONS, POSITIONS, Record, SEGMENT_ROWS, SORTED_BY, State};
+use crate::table::reader::{Chain, Segment, chain, dropped, first_row, open_newest, recount, setting, table};
 
 /// Rows of a table's first segment; each next one has room for twice as many.
 const FIRST_ROWS: u64 = 64 << 10;
@@ -75,6 +76,8 @@ pub struct Writer {
     /// The newest value of the column that the table is sorted by: appended, and committed.
     pub(super) last: (Option<Key>, Option<Key>),
     pub(super) sorted_by: Option<usize>,
+    /// The names of positions, in the order of their values.
+    names: Vec<String>,
     segment_rows: u64,
     medium: Medium,
     background: Background,
@@ -163,6 +166,7 @@ impl Writer {
             row_keys,
             last,
             sorted_by,
+            names: Vec::new(),
             segment_rows,
             medium: options.medium.clone(),
             background,
@@ -198,6 +202,7 @@ impl Writer {
         let pending = not_durable(&options.medium, path, &chain, &plan)?;
         let mut writer = Writer::start(path, plan, (pending, live), entries, options, lock)?;
         writer.dropped = dropped;
+        writer.names = dataset.position_names()?;
         if let Some(column) = writer.sorted_by.filter(|_| dataset.len().is_ok_and(|rows| rows > 0)) {
             let key = Key::of(&dataset.row_from_end(1)?.get(column)?);
             writer.last = (key.clone(), key);
@@ -232,6 +237,17 @@ impl Writer {
     /// The number of the row behind the last one that would survive a power cut.
     pub fn durable_rows(&self) -> u64 {
         self.background.durable_rows()
+    }
+
+    /// What waits for commits to become durable, on any thread.
+    pub fn durability(&self) -> Durability {
+        self.background.durability()
+    }
+
+    /// The positions of the newest commit, by name: see [`Writer::commit_with`].
+    pub fn positions(&self) -> BTreeMap<String, i64> {
+        let values = self.segments.first().map_or(&[][..], |live| &live.positions);
+        self.names.iter().cloned().zip(values.iter().copied()).collect()
     }
 
     /// How many rows, committed but never synced, a crash of the machine has cost before this writer was opened.
@@ -349,6 +365,8 @@ impl Writer {
             let there = full.now.counters[dictionary.entries] as usize;
             next.put_entries(number, entries, there)?;
         }
+        next.put_names(&self.names)?;
+        next.positions.clone_from(&full.positions);
         next.committed = next.now.clone();
         self.segments.push(next);
         Ok(())
@@ -357,7 +375,8 @@ impl Writer {
     /// A segment that holds nothing makes room for a larger one, which begins with the same row and so has its name.
     fn replace_empty(&mut self, shape: Shape) -> Result<()> {
         let is_named = self.segments.len() == 1;
-        let next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
+        let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
+        next.begin_with(&self.names, self.live().positions.clone(), !is_named)?;
         if is_named {
             let path = chain::path(&self.folder, next.first_row());
             let named = next.shared.store.replace(&path);
@@ -367,7 +386,7 @@ impl Writer {
         if let Some(mut empty) = self.segments.pop().filter(|_| is_named) {
             // Who watches it learns that it has ended.
             empty.rollback();
-            empty.show(true, false);
+            empty.show(SEALED);
         }
         self.segments.push(next);
         Ok(())
@@ -382,10 +401,70 @@ impl Writer {
     #[inline]
     pub fn commit(&mut self) -> Result<()> {
         self.check()?;
-        match guard(|| self.commit_rows()) {
+        match guard(|| self.commit_rows(false)) {
             Ok(()) => Ok(()),
             Err(e) => Err(self.note(e)),
         }
+    }
+
+    /// Commits, with named positions that are part of the commit: seen with its rows, durable with them, and there again
+    /// after any crash as [`Writer::positions`]. Those that are not named keep their values. So a producer that notes how far
+    /// it has read, and goes on from there, neither misses nor repeats anything. There may be no new rows.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema};
+    /// # use arrowwood::{Value, Writer, WriterOptions};
+    /// # let folder = std::env::temp_dir().join(format!("positions-{}", std::process::id()));
+    /// # let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    /// let mut writer = Writer::open(&folder, Some(schema.clone()), &WriterOptions::default())?;
+    /// let from = writer.positions().get("kafka/ticks/0").copied().unwrap_or(0);
+    /// writer.append_row(&[Value::Int(5)])?;
+    /// writer.commit_with(&[("kafka/ticks/0", from + 1)])?;
+    /// # writer.close()?;
+    /// # assert_eq!(arrowwood::open(&folder)?.positions()?["kafka/ticks/0"], 1);
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), arrowwood::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name that is empty, longer than 255 bytes or has control characters, and for more than 256
+    /// names; then nothing is committed, and the rows may be committed still. Else as [`Writer::commit`].
+    pub fn commit_with(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+        self.check()?;
+        let committed = guard(|| {
+            self.set_positions(positions)?;
+            self.commit_rows(!positions.is_empty())
+        });
+        match committed {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.note(e)),
+        }
+    }
+
+    fn set_positions(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+        let mut names = self.names.clone();
+        let mut values = self.live().positions.clone();
+        for &(name, value) in positions {
+            check_name(name)?;
+            match names.iter().position(|known| known == name) {
+                Some(number) => values[number] = value,
+                None => {
+                    names.push(name.into());
+                    values.push(value);
+                }
+            }
+        }
+        if names.len() > MOST_POSITIONS {
+            let (all, most) = (names.len(), MOST_POSITIONS);
+            return Err(Error::argument(format!("{all} positions, a table has {most} at most; '{}'", names[most])));
+        }
+        let known = self.names.len();
+        let live = self.live_mut().ok_or_else(|| Error::internal("a writer without a segment"))?;
+        live.put_names(&names[known..])?;
+        live.positions = values;
+        self.names = names;
+        Ok(())
     }
 
     /// Notes what ends the writer.
@@ -398,11 +477,11 @@ impl Writer {
     }
 
     #[inline]
-    fn commit_rows(&mut self) -> Result<()> {
+    fn commit_rows(&mut self, has_moved: bool) -> Result<()> {
         match &mut self.segments[..] {
-            [live] if live.now.counters[0] == live.committed.counters[0] => (),
+            [live] if !has_moved && live.now.counters[0] == live.committed.counters[0] => (),
             [live] => {
-                live.show(false, false);
+                live.show(OPEN);
                 self.background.committed(&live.shared);
             }
             _ => self.commit_all()?,
@@ -423,7 +502,7 @@ impl Writer {
     fn commit_all(&mut self) -> Result<()> {
         let last = self.segments.len() - 1;
         for (number, segment) in self.segments.iter_mut().enumerate().skip(1) {
-            segment.show(number < last, true);
+            segment.show(State { sealed: number < last, provisional: true });
             segment.shared.publish()?;
         }
         let first = &self.segments[0];
@@ -437,11 +516,12 @@ impl Writer {
             let _ = first.shared.publish_ahead(&first.committed.counters, first.sequence);
             return Err(e);
         }
-        self.segments[0].show(true, false);
+        self.background.goes_on(self.segments[1..].iter().map(|segment| segment.shared.clone()).collect());
+        self.segments[0].show(SEALED);
         for (number, segment) in self.segments.iter_mut().enumerate().skip(1).rev() {
-            segment.show(number < last, false);
+            segment.show(State { sealed: number < last, provisional: false });
         }
-        self.background.rolled(self.segments[1..].iter().map(|segment| segment.shared.clone()).collect());
+        self.background.rolled();
         for done in self.segments.drain(..last) {
             // Blocks that stay taken cost space and nothing else.
             let _ = done.trim();
@@ -487,7 +567,11 @@ impl Writer {
     /// `Io`. After that nothing more can be written: what the disk holds is unknown. Open the table anew.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
-        self.background.sync().map_err(|e| {
+        self.sync_to(Durably::Soon)
+    }
+
+    fn sync_to(&mut self, how: Durably) -> Result<()> {
+        self.background.sync(how).map_err(|e| {
             self.broken = Some(format!("syncing failed ({})", e.message()));
             e.at(&self.folder)
         })
@@ -500,7 +584,7 @@ impl Writer {
     pub fn close(mut self) -> Result<()> {
         self.commit()?;
         self.background.publish_now(&self.segments[0].shared);
-        self.sync()?;
+        self.sync_to(Durably::InPlace)?;
         guard(|| self.segments[0].shared.settle()).map_err(|e| e.at(&self.folder))
     }
 
@@ -529,6 +613,16 @@ impl Drop for Writer {
             self.background.publish_now(&self.segments[0].shared);
         }
     }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let wrong = match name {
+        "" => "is empty",
+        _ if name.len() > MOST_NAME => "is longer than 255 bytes",
+        _ if name.chars().any(char::is_control) => "has control characters",
+        _ => return Ok(()),
+    };
+    Err(Error::argument(format!("the name of a position {wrong}: {name:?}; choose another")))
 }
 
 fn no_table() -> Error {
@@ -665,9 +759,9 @@ fn live_segment(
         check_counters(segment, record)?;
         let end = segment.header.first_row + record.rows();
         let dropped = dropped(segment, record)?.max(chain.lost_end.saturating_sub(end));
-        let mut live = Growing::open(&options.medium, segment.path(), plan, segment.header.clone(), record)?;
+        let mut live = Growing::open(&options.medium, plan, segment, record)?;
         // From now on this is the newest commit, of this boot, whatever stood there.
-        live.show(false, false);
+        live.show(OPEN);
         // A writer that died in a commit over the end of a segment may have shown other Arrow readers more.
         live.shared.publish_ahead(&live.now.counters, live.sequence)?;
         return Ok((live, dropped));
@@ -678,7 +772,9 @@ fn live_segment(
     let given = options.segment_rows.or(header.map(|header| header.segment_rows)).or(kept);
     let known = dataset.sorted_by();
     let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;
-    let live = first_segment(&options.medium, path, plan, first_row, sorted_by, given)?;
+    let mut live = first_segment(&options.medium, path, plan, first_row, sorted_by, given)?;
+    let (names, values) = (dataset.position_names()?, dataset.position_values()?);
+    live.begin_with(&names, values, false)?;
     give_name(&live, path)?;
     Ok((live, chain.lost_end.saturating_sub(first_row)))
 }
@@ -686,7 +782,7 @@ fn live_segment(
 /// The schema as it was given when the table was made.
 pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
     let mut metadata = schema.metadata().clone();
-    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS);
+    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
     Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }
 
@@ -696,15 +792,14 @@ pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Ar
     let sealed = &chain.starts[..chain.starts.len().saturating_sub(1)];
     for &start in sealed.iter().rev() {
         let path = chain::path(path, start);
-        let Some(segment) = segment::open(&path)? else { break };
-        let record = segment.newest()?;
+        let Some((segment, record)) = open_newest(&path)? else { break };
         if record.boot != boot_id() {
             break;
         }
         if segment.is_durable(&record) {
             break;
         }
-        found.insert(0, Growing::open(medium, &path, plan, segment.header, &record)?.shared);
+        found.insert(0, Growing::open(medium, plan, &segment, &record)?.shared);
     }
     Ok(found)
 }

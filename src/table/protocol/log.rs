@@ -1,0 +1,212 @@
+//! The log of a segment: durable commits that are small, each in one place, so that one write makes it durable.
+//!
+//! ```text
+//! entry   record │ counters before │ bytes appended          cut into pages of 4096 bytes;
+//!         page 0 │ 00×8 page 1     │ 00×8 page 2             all but the first begin with 8 zeros
+//! ```
+//! An entry is a durable record that brings its bytes along: what the counters before did not have and the record's have,
+//! buffer by buffer, as for the checksum of a durable record. A crash of the machine loses the pages of the columns and
+//! keeps the entry, so the bytes are put where they belong from there. What is in columns and durable record by then is
+//! written over.
+
+use crate::error::Result;
+use crate::rows::{Extent, Plan};
+use crate::table::format::{PAGE, Record, positions_of, record_len};
+
+/// The most bytes of an entry.
+pub(in crate::table) const MOST_ENTRY: usize = 64 << 10;
+/// The zeros that the second page of an entry and all behind it begin with: no entry begins there.
+const MARK: usize = 8;
+
+/// Bytes of a region that one record has and another has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) struct Piece {
+    pub region: usize,
+    /// Where they begin in the region.
+    pub at: u64,
+    pub len: u64,
+    /// How many bits of the last byte count, where not all do.
+    pub bits: Option<u32>,
+}
+
+impl Piece {
+    /// Clears the bits that don't count of the last of the piece's bytes.
+    pub fn clear_unused(&self, bytes: &mut [u8]) {
+        if let (Some(bits), Some(last)) = (self.bits, bytes.last_mut()) {
+            *last &= !(0xff << bits);
+        }
+    }
+}
+
+/// What `to` has and `from` has not, region after region. Of bits that grow from `m` to `n` that is from byte ⌊m/8⌋ on.
+pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Result<Vec<Piece>> {
+    let (before, after) = (plan.extents(from)?, plan.extents(to)?);
+    let piece = |(old, new): (Extent, Extent)| {
+        debug_assert_eq!(old.region, new.region, "the extents of one plan");
+        let at = match old.bits {
+            Some(bits) => bits / 8,
+            // The first offset of all is 0 and was never appended.
+            None => old.bytes.min(new.bytes),
+        };
+        let bits = new.bits.map(|bits| (bits % 8) as u32).filter(|&bits| bits > 0);
+        Piece { region: new.region, at, len: new.bytes.saturating_sub(at), bits }
+    };
+    Ok(before.into_iter().zip(after).map(piece).filter(|piece| piece.len > 0).collect())
+}
+
+/// A whole entry.
+#[derive(Clone, Debug)]
+pub(in crate::table) struct Entry {
+    pub record: Record,
+    /// The counters of the durable commit before.
+    pub before: Vec<u64>,
+    pub pieces: Vec<Piece>,
+    /// The bytes of the pieces, one behind the other.
+    pub bytes: Vec<u8>,
+}
+
+impl Entry {
+    /// The entry's bytes as they stand in the log, whole pages. `None` where there are too many.
+    ///
+    /// `record.delta` is set here; `copy` fills its last argument with the bytes of a region from an offset on.
+    pub fn encode(
+        plan: &Plan,
+        before: &[u64],
+        mut record: Record,
+        mut copy: impl FnMut(usize, u64, &mut [u8]) -> Result<()>,
+    ) -> Result<Option<Vec<u8>>> {
+        let pieces = appended(plan, before, &record.counters)?;
+        let sizes = pieces.iter().map(|piece| piece.len).sum::<u64>();
+        let head = record_len(record.counters.len(), record.positions.len());
+        if sizes > (MOST_ENTRY - (head + 8 * before.len()).min(MOST_ENTRY)) as u64 {
+            return Ok(None);
+        }
+        let mut rest: Vec<u8> = before.iter().flat_map(|counter| counter.to_le_bytes()).collect();
+        for piece in &pieces {
+            let from = rest.len();
+            rest.resize(from + piece.len as usize, 0);
+            copy(piece.region, piece.at, &mut rest[from..])?;
+            piece.clear_unused(&mut rest[from..]);
+        }
+        record.delta = crc32c::crc32c(&rest);
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        bytes.extend(rest);
+        Ok(Some(paged(&bytes)))
+    }
+
+    /// The entry that begins at byte `at` of a log, and how many bytes of the log it takes; `None` where there is no whole
+    /// one.
+    ///
+    /// # Errors
+    /// `InvalidData` where its checksums are right and it can't be one of the segment: see `check`.
+    fn decode(
+        plan: &Plan,
+        log: &[u8],
+        at: usize,
+        check: impl Fn(&Record) -> Result<()>,
+    ) -> Result<Option<(Entry, usize)>> {
+        let counters = plan.counters;
+        let Some(fixed) = unpaged(log, at, record_len(0, 0)) else { return Ok(None) };
+        let head = record_len(counters, positions_of(&fixed));
+        let Some(bytes) = unpaged(log, at, head + 8 * counters) else { return Ok(None) };
+        let Some(record) = Record::decode(&bytes, counters) else { return Ok(None) };
+        check(&record)?;
+        let before: Vec<u64> = bytes[head..].as_chunks().0.iter().map(|&raw| u64::from_le_bytes(raw)).collect();
+        if before.iter().zip(&record.counters).any(|(before, after)| before > after) {
+            // Its second checksum may say that it is torn here; if not, nobody has written it.
+            return Ok(None);
+        }
+        let pieces = appended(plan, &before, &record.counters)?;
+        let Ok(size) = usize::try_from(pieces.iter().map(|piece| piece.len).sum::<u64>()) else { return Ok(None) };
+        let Some(whole) = head.checked_add(8 * counters + size).and_then(|len| unpaged(log, at, len)) else {
+            return Ok(None);
+        };
+        if crc32c::crc32c(&whole[head..]) != record.delta {
+            return Ok(None);
+        }
+        let pages = whole.len().saturating_sub(PAGE as usize).div_ceil(PAGE as usize - MARK) + 1;
+        let bytes = whole[head + 8 * counters..].to_vec();
+        Ok(Some((Entry { record, before, pieces, bytes }, pages * PAGE as usize)))
+    }
+
+    /// Each piece with its bytes.
+    pub fn parts(&self) -> impl Iterator<Item = (&Piece, &[u8])> {
+        let mut rest = &self.bytes[..];
+        self.pieces.iter().map(move |piece| {
+            let (part, more) = rest.split_at(piece.len as usize);
+            rest = more;
+            (piece, part)
+        })
+    }
+}
+
+/// The whole entries of a log, in the order of their places.
+///
+/// # Errors
+/// As [`Entry::decode`].
+pub(in crate::table) fn entries(plan: &Plan, log: &[u8], check: impl Fn(&Record) -> Result<()>) -> Result<Vec<Entry>> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < log.len() {
+        match Entry::decode(plan, log, at, &check)? {
+            Some((entry, len)) => {
+                found.push(entry);
+                at += len;
+            }
+            None => at += PAGE as usize,
+        }
+    }
+    Ok(found)
+}
+
+/// Of the whole entries of a log, in the order of their commits, those that follow a durable commit of these counters: each
+/// begins at or before what is there by then and ends behind it.
+pub(in crate::table) fn following(mut entries: Vec<Entry>, boot: Option<[u8; 16]>, base: &Record) -> Vec<Entry> {
+    entries.sort_by_key(|entry| entry.record.sequence);
+    let (mut found, mut last): (Vec<Entry>, Record) = (Vec::new(), base.clone());
+    let mut boot = boot;
+    for entry in entries {
+        let is_reached = entry.before.iter().zip(&last.counters).all(|(before, there)| before <= there);
+        let is_newer = entry.record.sequence > last.sequence && is_ahead(&entry.record, &last);
+        if is_reached && is_newer && *boot.get_or_insert(entry.record.boot) == entry.record.boot {
+            last = entry.record.clone();
+            found.push(entry);
+        }
+    }
+    found
+}
+
+/// Whether `newer` has all that `older` has, and something more.
+fn is_ahead(newer: &Record, older: &Record) -> bool {
+    let has_all = older.counters.iter().zip(&newer.counters).all(|(old, new)| old <= new);
+    has_all && (newer.counters != older.counters || newer.positions != older.positions)
+}
+
+/// Cuts bytes into pages.
+fn paged(bytes: &[u8]) -> Vec<u8> {
+    let (first, rest) = bytes.split_at(bytes.len().min(PAGE as usize));
+    let mut paged = first.to_vec();
+    paged.resize(PAGE as usize, 0);
+    for part in rest.chunks(PAGE as usize - MARK) {
+        paged.extend([0; MARK]);
+        paged.extend(part);
+        paged.resize(paged.len().next_multiple_of(PAGE as usize), 0);
+    }
+    paged
+}
+
+/// The first `len` of the bytes that were cut into the pages from byte `at` on; `None` where the log ends before.
+fn unpaged(log: &[u8], at: usize, len: usize) -> Option<Vec<u8>> {
+    let first = len.min(PAGE as usize);
+    let mut bytes = log.get(at..at.checked_add(first)?)?.to_vec();
+    let mut page = at + PAGE as usize;
+    while bytes.len() < len {
+        let part = (len - bytes.len()).min(PAGE as usize - MARK);
+        if log.get(page..page.checked_add(MARK)?)? != [0; MARK] {
+            return None;
+        }
+        bytes.extend(log.get(page + MARK..page.checked_add(MARK + part)?)?);
+        page += PAGE as usize;
+    }
+    Some(bytes)
+}
