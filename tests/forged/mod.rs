@@ -51,6 +51,8 @@ struct Image {
     sequence: u64,
     /// Bytes under a checksum: where they begin, how many they are, where the checksum stands.
     sums: Vec<(u64, u64, u64)>,
+    /// Entries of the log: where they begin, the bytes of the record, and the bytes behind it.
+    entries: Vec<(u64, u64, u64)>,
 }
 
 /// What a field is part of.
@@ -61,6 +63,8 @@ pub enum Area {
     Live,
     Visible,
     Durable,
+    /// An entry of the log.
+    Log,
 }
 
 /// A field in one of the files.
@@ -200,10 +204,11 @@ impl Template {
         let table = place.path().join("t");
         let mut writer = writer(&table, Some(&schema)).unwrap();
         let (mut commits, mut from) = (BTreeSet::from([0]), 0);
-        for (number, to) in [5, 9, 16, 18, 21, 25].into_iter().enumerate() {
+        for to in [5, 9, 16, 18, 21, 23, 25] {
             writer.append(&batch(&schema, from..to)).unwrap();
-            writer.commit().unwrap();
-            if number % 2 == 0 {
+            writer.commit_with(&[("rows", to), ("kafka/ticks/0", -to)]).unwrap();
+            // The second segment's first one is in its columns, the next one in its log.
+            if [5, 16, 21, 23].contains(&to) {
                 writer.sync().unwrap();
             }
             commits.insert(to as u64);
@@ -234,10 +239,10 @@ impl Template {
         let at = |offset: u64| word(header + offset, 8);
         let (length, live, record) = (word(header + 12, 4), at(40), at(48));
         let (buffers, counters) = (word(header + 96, 4), word(header + 100, 4));
-        let record_len = 64 + 8 * counters;
         let records: Vec<u64> = (0..4).map(|number| live + 4096 + number * record).collect();
-        let mut sums = vec![(header, length, header + 16)];
-        sums.extend(records.iter().map(|&at| (at, record_len, at + 12)));
+        let (mut sums, mut entries) = (vec![(header, length, header + 16)], Vec::new());
+        let record_len = |at: u64| 64 + 8 * (counters + word(at + 44, 4));
+        sums.extend(records.iter().map(|&at| (at, record_len(at), at + 12)));
         let lists =
             (0..2 * buffers + counters).map(|number| (128 + 8 * number, 8, format!("word {number} of its lists")));
         let fixed = [
@@ -259,7 +264,7 @@ impl Template {
             (104, 4, "sorted_by"),
             (108, 4, "zero"),
             (112, 8, "segment_rows"),
-            (120, 8, "zeros"),
+            (120, 8, "log"),
         ];
         let fixed = fixed.into_iter().map(|(at, size, name)| (at, size, name.to_string()));
         let places: Vec<_> =
@@ -271,12 +276,34 @@ impl Template {
             let area = if number < 2 { Area::Visible } else { Area::Durable };
             let fixed = [(0, "sequence"), (16, "boot"), (24, "boot"), (32, "previous")];
             let fixed = fixed.map(|(at, name)| (at, 8, name.to_string())).into_iter();
-            let halves = [(8, 4, "state".to_string()), (40, 4, "delta".to_string())];
+            let halves = [(8, 4, "state"), (40, 4, "delta"), (44, 4, "positions")];
+            let halves = halves.map(|(at, size, name)| (at, size, name.to_string()));
             let counts = (0..counters).map(|number| (64 + 8 * number, 8, format!("counter {number}")));
+            let positions =
+                (0..word(start + 44, 4)).map(|number| (64 + 8 * (counters + number), 8, format!("position {number}")));
+            let counts = counts.chain(positions).collect::<Vec<_>>();
             let place = move |(at, size, name)| (area, start + at, size, format!("record {number}: {name}"));
             fixed.chain(halves).chain(counts).map(place)
         });
         let others: Arc<Vec<u64>> = Arc::new(numbers);
+        let mut of_log = Vec::new();
+        let log = live + 4096 + 4 * record;
+        for start in (log..log + at(120)).step_by(4096).filter(|&start| word(start, 8) > 0) {
+            let head = record_len(start);
+            let (content, delta) = (&bytes[(start + head) as usize..(start + 4096) as usize], word(start + 40, 4));
+            let Some(len) = (0..content.len()).find(|&len| u64::from(crc32c::crc32c(&content[..len])) == delta) else {
+                continue;
+            };
+            entries.push((start, head, len as u64));
+            let place = move |(at, size, name): (u64, usize, &str)| {
+                (Area::Log, start + at, size, format!("entry of the log: {name}"))
+            };
+            let fixed =
+                [(0, 8, "sequence"), (8, 4, "state"), (16, 8, "boot"), (32, 8, "previous"), (44, 4, "positions")];
+            of_log.extend(fixed.map(place));
+            let word_of = move |number: u64| (64 + 8 * number, 8, "number");
+            of_log.extend((0..(head - 64) / 8 + counters).map(word_of).map(place));
+        }
         let first_row = at(24);
         let file = self.files.len();
         let site = |(area, at, size, name): (Area, u64, usize, String)| {
@@ -284,11 +311,11 @@ impl Template {
             let rows_from = is_rows.then_some(first_row);
             Site { name, area, file, at, size, before: word(at, size), rows_from, others: others.clone() }
         };
-        self.fields.extend(places.clone().into_iter().chain(words).chain(of_records).map(site));
+        self.fields.extend(places.clone().into_iter().chain(words).chain(of_records).chain(of_log).map(site));
         let pages = bytes.chunks(4096).enumerate().filter(|(_, page)| page.iter().any(|&byte| byte != 0));
         let pages = pages.map(|(number, page)| (4096 * number as u64, page.to_vec())).collect();
         let (name, len) = (PathBuf::from(path.file_name().unwrap()), bytes.len() as u64);
-        self.files.push(Image { name, len, pages, live, sequence: word(live, 8), sums });
+        self.files.push(Image { name, len, pages, live, sequence: word(live, 8), sums, entries });
     }
 
     /// The files as they were, in a folder that may hold some already.
@@ -319,6 +346,14 @@ impl Template {
                     repair_sum(&file, start, len.min(image.len - start), sum);
                 }
             }
+            for &(start, head, len) in &image.entries {
+                if own.iter().any(|(site, _)| (start..start + head + len).contains(&site.at)) {
+                    let mut content = vec![0; len as usize];
+                    file.read_exact_at(&mut content, start + head).unwrap();
+                    file.write_all_at(&crc32c::crc32c(&content).to_le_bytes(), start + 40).unwrap();
+                    repair_sum(&file, start, head, start + 12);
+                }
+            }
         }
     }
 
@@ -337,7 +372,7 @@ impl Template {
 }
 
 /// The rows that were durable.
-const DURABLE: u64 = 21;
+const DURABLE: u64 = 23;
 
 fn repair_sum(file: &File, start: u64, len: u64, sum: u64) {
     let mut bytes = vec![0; len as usize];

@@ -617,7 +617,7 @@ mod tests {
     use arrow_schema::{DataType, Field, Schema};
 
     use super::*;
-    use crate::table::reader::{chain, segment};
+    use crate::table::reader::{chain, open_segment};
 
     /// A writer may be killed when other Arrow readers already see the last footer of a full segment and nobody else does. The
     /// next writer drops those rows; other Arrow readers went on seeing them until its first commit.
