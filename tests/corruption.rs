@@ -542,8 +542,8 @@ fn compressed_files() {
     file_campaign("compressed file", texts(), Some(Compression::Zstd));
 }
 
-/// A checksum covers what was appended since the last sync: a flipped bit in a column of numbers, which can be any
-/// number, is found by it and by nothing else.
+/// The log has what small durable commits appended: a flipped bit in a column of numbers, which can be any number, is found
+/// by it and by nothing else.
 #[test]
 fn values_under_a_checksum() {
     let folder = folder();
@@ -567,7 +567,7 @@ fn values_under_a_checksum() {
             file.write_all_at(&[was ^ (1 << bit)], at).unwrap();
             let report = check(&path, |_, _| ()).unwrap();
             let first = report.damage().next().unwrap_or_else(|| panic!("byte {at}, bit {bit}: not found"));
-            assert!(first.message.contains("expected checksum"), "{first}");
+            assert!(first.message.contains("the log of commit"), "{first}");
             file.write_all_at(&[was], at).unwrap();
             found += 1;
         }

@@ -158,7 +158,7 @@ fn a_table_that_nobody_forged_is_good() {
         let bench = Bench::default();
         for template in templates {
             let outcome = bench.ask(template, &[], boot, true).unwrap();
-            assert!(outcome.is_open && outcome.is_good, "{}", template.name);
+            assert!(outcome.is_open && outcome.is_good, "{}: {outcome:?}", template.name);
         }
     });
 }

@@ -466,6 +466,9 @@ impl Bench {
         let _ = table_stat(table).map(|stat| format!("{stat:?}"));
         let report = check(table, |_, _| ()).map_err(|e| format!("check: {e}"))?;
         outcome.is_good = report.is_good();
+        if edits.is_empty() && !outcome.is_good {
+            return Err(format!("check finds {:?}", report.findings));
+        }
         if !outcome.is_open && outcome.is_good {
             return Err(format!(
                 "check finds nothing, open says {}",

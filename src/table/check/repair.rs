@@ -26,8 +26,8 @@ use crate::ipc::{Ipc, Options, WriteOptions, zeros};
 use crate::map::{Mapping, Medium, Mode};
 use crate::rows::{Kind, Plan, PlanNode};
 use crate::table::format::{Header, Record, SEGMENT_ROWS};
-use crate::table::reader::{Segment, chain, offset_at, open_segment, setting, sorted_by_of};
-use crate::table::writer::{Growing, first_segment, take_lock, with_settings, without_settings, write_part};
+use crate::table::reader::{Segment, chain, offset_at, open_segment, setting, sorted_by_of, without_settings};
+use crate::table::writer::{Growing, first_segment, take_lock, with_settings, write_part};
 
 /// What a repair has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

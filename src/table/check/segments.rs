@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arrow_schema::SchemaRef;
 
-use super::footer_check;
+use super::footer_check::{self, first_difference};
 use crate::array::Bytes;
 use crate::dataset::{Source, order, schema_difference};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
@@ -17,8 +17,10 @@ use crate::map::{Mapping, Mode, boot_id};
 use crate::parallel;
 use crate::rows::Entries;
 use crate::table::format::{Record, SEGMENT_ROWS, SEQUENCE, record_len};
+use crate::table::protocol::log::Entry;
 use crate::table::reader::{
-    Chain, Segment, chain, checksum, count_nulls, is_locked, open_segment, recount, segment, setting, sorted_by_of,
+    Chain, Segment, chain, checksum, count_nulls, is_locked, open_mapping, open_segment, recount, segment, setting,
+    sorted_by_of,
 };
 use crate::table::writer::front_of;
 
@@ -198,7 +200,7 @@ fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
     let mapping = Mapping::open(path, Mode::Read)?;
     let mut looked = Looked { start: start.unwrap_or(0), ..Looked::default() };
     let mut found = Findings::of(path);
-    match Segment::open(mapping.clone()) {
+    match open_mapping(mapping.clone()) {
         Ok(Some(segment)) => {
             let first = segment.header.first_row;
             if let Some(start) = start.filter(|&start| start != first) {
@@ -292,6 +294,10 @@ fn look_at_growing(segment: &Segment, is_live: bool, found: &mut Findings, looke
         found.damage(at, format!("{message}, as the commit record of {} rows says", record.rows()));
     });
     check_dictionaries(segment, &record, found);
+    if let Err(e) = segment.position_names(&record) {
+        found.damage(segment.header.regions[segment.plan.names.region].offset, e.message());
+    }
+    check_log(segment, &record, found);
     match footer {
         Err((at, message)) => found.damage(at, message),
         Ok(footer) => check_footer(segment, &record, &footer, is_live || !is_of_today, found),
@@ -457,6 +463,9 @@ pub(super) fn trusted(segment: &Segment) -> Record {
             newest = Record { counters: before, ..record.clone() };
         }
     }
+    if let Ok(Some((entry, _))) = against_log(segment, &newest) {
+        newest = Record { counters: entry.before, ..newest };
+    }
     // Counts of nulls have no place; an older record that agrees with its bitmaps is the best that is known.
     let agrees = |record: &Record| nulls_agree(segment, &record.counters);
     match agrees(&newest) {
@@ -537,13 +546,17 @@ fn check_footer(
     if let Some((at, message)) = &footer.odd {
         found.note(*at, format!("what other readers see: {message}"));
     }
-    let (rows, newest) = (footer.counters[0], record.rows());
-    if !is_up_to(&footer.counters, &record.counters) {
+    let mut counters = footer.counters.clone();
+    // Other readers hear nothing of positions.
+    let names = segment.plan.names.bytes;
+    counters[names] = record.counters[names];
+    let (rows, newest) = (counters[0], record.rows());
+    if !is_up_to(&counters, &record.counters) {
         let message = format!("other readers see {rows} rows, committed are {newest}; the next writer puts that right");
         return found.add(!is_open && record.sealed, tail, message);
     }
-    if footer.counters != record.counters {
-        for (at, message) in recount(segment, &footer.counters) {
+    if counters != record.counters {
+        for (at, message) in recount(segment, &counters) {
             found.damage(at, format!("{message}, as other readers see it with {rows} rows"));
         }
         let is_closed = (0..2).all(|n| segment.durable(n).is_some_and(|durable| durable.counters == record.counters));
@@ -555,6 +568,39 @@ fn check_footer(
         let message = format!("other readers see {rows} rows of {newest}, and footer {later} was written later");
         found.note(tail, message);
     }
+}
+
+/// What small durable commits of this boot brought along is what stands in the columns.
+fn check_log(segment: &Segment, record: &Record, found: &mut Findings) {
+    match against_log(segment, record) {
+        Ok(None) => (),
+        Ok(Some((entry, at))) => {
+            let (rows, sequence) = (entry.record.rows(), entry.record.sequence);
+            found.damage(at, format!("rows up to {rows} of the segment: the log of commit {sequence} has other bytes"));
+        }
+        Err(e) => found.damage(segment.header.log_start(), format!("an entry of the log: {}", e.message())),
+    }
+}
+
+/// The first entry of the log that has other bytes than the columns, and where that is.
+fn against_log(segment: &Segment, record: &Record) -> Result<Option<(Entry, u64)>> {
+    let mut entries = segment.log_entries()?;
+    entries.retain(|entry| entry.record.boot == boot_id() && is_up_to(&entry.record.counters, &record.counters));
+    entries.sort_by_key(|entry| entry.record.sequence);
+    for entry in entries {
+        let mut other = None;
+        for (piece, logged) in entry.parts() {
+            let at = segment.header.regions[piece.region].offset + piece.at;
+            let mut there = vec![0; logged.len()];
+            segment.mapping.read_at(at as usize, &mut there)?;
+            piece.clear_unused(&mut there);
+            other = other.or(first_difference(at, logged, &there));
+        }
+        if let Some((at, _)) = other {
+            return Ok(Some((entry, at)));
+        }
+    }
+    Ok(None)
 }
 
 /// The schema of a segment that can be read, growable or not.

@@ -237,9 +237,14 @@ pub(in crate::table) fn dropped(segment: &Segment, kept: &Record) -> Result<u64>
 /// alone: a reader writes to no file.
 pub(in crate::table) fn open_segment(path: &Path) -> Result<Option<Segment>> {
     let mapping = Mapping::open(path, Mode::Read)?;
-    let Some(segment) = Segment::open(mapping).map_err(|e| e.at(path))? else { return Ok(None) };
+    open_mapping(mapping).map_err(|e| e.at(path))
+}
+
+/// As [`open_segment`], of a file that is mapped.
+pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>> {
+    let Some(segment) = Segment::open(mapping)? else { return Ok(None) };
     match segment.left_by_a_crash() {
-        Ok(Some(left)) if !left.entries.is_empty() => segment.replay(left).map(Some).map_err(|e| e.at(path)),
+        Ok(Some(left)) if !left.entries.is_empty() => segment.replay(left).map(Some),
         // What is damaged is said where somebody asks for the newest commit.
         _ => Ok(Some(segment)),
     }

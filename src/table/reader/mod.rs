@@ -14,11 +14,11 @@ mod stat;
 pub(super) mod table;
 
 pub(super) use chain::Chain;
-pub(super) use durable::{Failed, checksum, delta, dropped, failed_sync_boot, open_newest, open_segment};
+pub(super) use durable::{Failed, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment};
 pub use follow::{Follow, follow};
 pub(super) use recount::{Wrong, count_nulls, offset_at, recount};
 pub(super) use segment::{Segment, check_record, damaged_record, visible};
 pub(super) use stat::is_locked;
 pub use stat::{TableStat, table_stat};
 pub(crate) use table::open as open_table;
-pub(super) use table::{first_row, one_segment, setting, sorted_by_of};
+pub(super) use table::{first_row, one_segment, setting, sorted_by_of, without_settings};

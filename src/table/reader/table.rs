@@ -25,7 +25,7 @@ use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, Options};
 use crate::map::{Look, guard};
-use crate::table::format::{POSITIONS, Page, Record, SORTED_BY};
+use crate::table::format::{POSITIONS, Page, Record, SEGMENT_ROWS, SORTED_BY};
 
 /// What all segments of a table share.
 #[derive(Debug)]
@@ -181,6 +181,13 @@ pub(in crate::table) fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
              order; restore the file"
         ))),
     }
+}
+
+/// The schema as it was given when the table was made.
+pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
+    let mut metadata = schema.metadata().clone();
+    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
+    Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }
 
 fn known_entry(known: &[Arc<Entry>], first_row: u64, rows: u64) -> Arc<Entry> {

@@ -1,6 +1,5 @@
 //! [`Writer`]: the one that appends to a table.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +14,10 @@ use crate::dataset::{Dataset, Key, order, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, Look, Medium, boot_id, guard, remote, remove_parts};
 use crate::rows::{Entries, Incoming, Mark, Place, Plan, PlanDictionary, arrays_of};
-use crate::table::format::{MOST_NAME, MOST_POSITIONS, POSITIONS, Record, SEGMENT_ROWS, SORTED_BY, State};
-use crate::table::reader::{Chain, Segment, chain, dropped, first_row, open_newest, recount, setting, table};
+use crate::table::format::{Record, SEGMENT_ROWS, State};
+use crate::table::reader::{
+    Chain, Segment, chain, dropped, first_row, open_newest, recount, setting, table, without_settings,
+};
 
 /// Rows of a table's first segment; each next one has room for twice as many.
 const FIRST_ROWS: u64 = 64 << 10;
@@ -77,7 +78,7 @@ pub struct Writer {
     pub(super) last: (Option<Key>, Option<Key>),
     pub(super) sorted_by: Option<usize>,
     /// The names of positions, in the order of their values.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     segment_rows: u64,
     medium: Medium,
     background: Background,
@@ -244,12 +245,6 @@ impl Writer {
         self.background.durability()
     }
 
-    /// The positions of the newest commit, by name: see [`Writer::commit_with`].
-    pub fn positions(&self) -> BTreeMap<String, i64> {
-        let values = self.segments.first().map_or(&[][..], |live| &live.positions);
-        self.names.iter().cloned().zip(values.iter().copied()).collect()
-    }
-
     /// How many rows, committed but never synced, a crash of the machine has cost before this writer was opened.
     pub fn dropped_rows(&self) -> u64 {
         self.dropped
@@ -323,12 +318,12 @@ impl Writer {
         Ok(())
     }
 
-    fn live(&self) -> &Growing {
+    pub(super) fn live(&self) -> &Growing {
         &self.segments[self.segments.len() - 1]
     }
 
     #[inline]
-    fn live_mut(&mut self) -> Option<&mut Growing> {
+    pub(super) fn live_mut(&mut self) -> Option<&mut Growing> {
         self.segments.last_mut()
     }
 
@@ -407,69 +402,9 @@ impl Writer {
         }
     }
 
-    /// Commits, with named positions that are part of the commit: seen with its rows, durable with them, and there again
-    /// after any crash as [`Writer::positions`]. Those that are not named keep their values. So a producer that notes how far
-    /// it has read, and goes on from there, neither misses nor repeats anything. There may be no new rows.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use arrow_schema::{DataType, Field, Schema};
-    /// # use arrowwood::{Value, Writer, WriterOptions};
-    /// # let folder = std::env::temp_dir().join(format!("positions-{}", std::process::id()));
-    /// # let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
-    /// let mut writer = Writer::open(&folder, Some(schema.clone()), &WriterOptions::default())?;
-    /// let from = writer.positions().get("kafka/ticks/0").copied().unwrap_or(0);
-    /// writer.append_row(&[Value::Int(5)])?;
-    /// writer.commit_with(&[("kafka/ticks/0", from + 1)])?;
-    /// # writer.close()?;
-    /// # assert_eq!(arrowwood::open(&folder)?.positions()?["kafka/ticks/0"], 1);
-    /// # std::fs::remove_dir_all(&folder).unwrap();
-    /// # Ok::<(), arrowwood::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a name that is empty, longer than 255 bytes or has control characters, and for more than 256
-    /// names; then nothing is committed, and the rows may be committed still. Else as [`Writer::commit`].
-    pub fn commit_with(&mut self, positions: &[(&str, i64)]) -> Result<()> {
-        self.check()?;
-        let committed = guard(|| {
-            self.set_positions(positions)?;
-            self.commit_rows(!positions.is_empty())
-        });
-        match committed {
-            Ok(()) => Ok(()),
-            Err(e) => Err(self.note(e)),
-        }
-    }
-
-    fn set_positions(&mut self, positions: &[(&str, i64)]) -> Result<()> {
-        let mut names = self.names.clone();
-        let mut values = self.live().positions.clone();
-        for &(name, value) in positions {
-            check_name(name)?;
-            match names.iter().position(|known| known == name) {
-                Some(number) => values[number] = value,
-                None => {
-                    names.push(name.into());
-                    values.push(value);
-                }
-            }
-        }
-        if names.len() > MOST_POSITIONS {
-            let (all, most) = (names.len(), MOST_POSITIONS);
-            return Err(Error::argument(format!("{all} positions, a table has {most} at most; '{}'", names[most])));
-        }
-        let known = self.names.len();
-        let live = self.live_mut().ok_or_else(|| Error::internal("a writer without a segment"))?;
-        live.put_names(&names[known..])?;
-        live.positions = values;
-        self.names = names;
-        Ok(())
-    }
-
     /// Notes what ends the writer.
     #[cold]
-    fn note(&mut self, e: Error) -> Error {
+    pub(super) fn note(&mut self, e: Error) -> Error {
         if e.kind() == ErrorKind::FileChanged {
             self.broken.get_or_insert_with(|| e.message().into());
         }
@@ -477,7 +412,7 @@ impl Writer {
     }
 
     #[inline]
-    fn commit_rows(&mut self, has_moved: bool) -> Result<()> {
+    pub(super) fn commit_rows(&mut self, has_moved: bool) -> Result<()> {
         match &mut self.segments[..] {
             [live] if !has_moved && live.now.counters[0] == live.committed.counters[0] => (),
             [live] => {
@@ -613,16 +548,6 @@ impl Drop for Writer {
             self.background.publish_now(&self.segments[0].shared);
         }
     }
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let wrong = match name {
-        "" => "is empty",
-        _ if name.len() > MOST_NAME => "is longer than 255 bytes",
-        _ if name.chars().any(char::is_control) => "has control characters",
-        _ => return Ok(()),
-    };
-    Err(Error::argument(format!("the name of a position {wrong}: {name:?}; choose another")))
 }
 
 fn no_table() -> Error {
@@ -777,13 +702,6 @@ fn live_segment(
     live.begin_with(&names, values, false)?;
     give_name(&live, path)?;
     Ok((live, chain.lost_end.saturating_sub(first_row)))
-}
-
-/// The schema as it was given when the table was made.
-pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
-    let mut metadata = schema.metadata().clone();
-    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
-    Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }
 
 /// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.

@@ -1,0 +1,86 @@
+//! Named positions: how far producers have read, as part of a commit.
+
+use std::collections::BTreeMap;
+
+use super::writer::Writer;
+use crate::error::{Error, Result};
+use crate::map::guard;
+use crate::table::format::{MOST_NAME, MOST_POSITIONS};
+
+impl Writer {
+    /// The positions of the newest commit, by name: see [`Writer::commit_with`].
+    pub fn positions(&self) -> BTreeMap<String, i64> {
+        let values = self.segments.first().map_or(&[][..], |live| &live.positions);
+        self.names.iter().cloned().zip(values.iter().copied()).collect()
+    }
+
+    /// Commits, with named positions that are part of the commit: seen with its rows, durable with them, and there again
+    /// after any crash as [`Writer::positions`]. Those that are not named keep their values. So a producer that notes how far
+    /// it has read, and goes on from there, neither misses nor repeats anything. There may be no new rows.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrow_schema::{DataType, Field, Schema};
+    /// # use arrowwood::{Value, Writer, WriterOptions};
+    /// # let folder = std::env::temp_dir().join(format!("positions-{}", std::process::id()));
+    /// # let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    /// let mut writer = Writer::open(&folder, Some(schema.clone()), &WriterOptions::default())?;
+    /// let from = writer.positions().get("kafka/ticks/0").copied().unwrap_or(0);
+    /// writer.append_row(&[Value::Int(5)])?;
+    /// writer.commit_with(&[("kafka/ticks/0", from + 1)])?;
+    /// # writer.close()?;
+    /// # assert_eq!(arrowwood::open(&folder)?.positions()?["kafka/ticks/0"], 1);
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), arrowwood::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a name that is empty, longer than 255 bytes or has control characters, and for more than 256
+    /// names; then nothing is committed, and the rows may be committed still. Else as [`Writer::commit`].
+    pub fn commit_with(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+        self.check()?;
+        let committed = guard(|| {
+            self.set_positions(positions)?;
+            self.commit_rows(!positions.is_empty())
+        });
+        match committed {
+            Ok(()) => Ok(()),
+            Err(e) => Err(self.note(e)),
+        }
+    }
+
+    fn set_positions(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+        let mut names = self.names.clone();
+        let mut values = self.live().positions.clone();
+        for &(name, value) in positions {
+            check_name(name)?;
+            match names.iter().position(|known| known == name) {
+                Some(number) => values[number] = value,
+                None => {
+                    names.push(name.into());
+                    values.push(value);
+                }
+            }
+        }
+        if names.len() > MOST_POSITIONS {
+            let (all, most) = (names.len(), MOST_POSITIONS);
+            return Err(Error::argument(format!("{all} positions, a table has {most} at most; '{}'", names[most])));
+        }
+        let known = self.names.len();
+        let live = self.live_mut().ok_or_else(|| Error::internal("a writer without a segment"))?;
+        live.put_names(&names[known..])?;
+        live.positions = values;
+        self.names = names;
+        Ok(())
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let wrong = match name {
+        "" => "is empty",
+        _ if name.len() > MOST_NAME => "is longer than 255 bytes",
+        _ if name.chars().any(char::is_control) => "has control characters",
+        _ => return Ok(()),
+    };
+    Err(Error::argument(format!("the name of a position {wrong}: {name:?}; choose another")))
+}
