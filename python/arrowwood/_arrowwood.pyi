@@ -334,6 +334,9 @@ class Dataset:
     def first_row(self) -> int:
         """The number of the first row in its table: rows keep their numbers when earlier ones are dropped."""
     @property
+    def positions(self) -> dict[str, int]:
+        """Positions of the newest commit that the dataset has, by name: see :meth:`Writer.commit`. Empty if it is no table."""
+    @property
     def sorted_by(self) -> str | None:
         """The name of the column that the table is sorted by, or ``None``."""
     def refresh(self) -> Self:
@@ -745,11 +748,18 @@ class Writer:
             InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
             ColumnNotFound: the table has no column of that name.
         """
-    def commit(self, *, durable: bool = False) -> None:
-        """Make all appended rows visible to others, in one step; with `durable`, bring them to the disk as well.
+    def commit(self, *, durable: bool = False, positions: dict[str, int] | None = None) -> None:
+        """Make all appended rows visible to others, in one step; with `durable`, return when they would survive a power cut.
+
+        `positions` are named 64-bit numbers that are part of the commit: seen with its rows, durable with them, and there again
+        after any crash as :attr:`positions`. Those that are not named keep their values, and there may be no new rows. So a
+        producer that notes how far it has read, and goes on from there, neither misses nor repeats anything.
+
+        Of many threads that commit durably at the same time, one syncs for all of them.
 
         Raises:
             IoError: none of them is visible, or they could not be brought to the disk.
+            ValueError: a name is empty, longer than 255 bytes or has control characters, or there are more than 256.
         """
     def sync(self) -> None:
         """Bring all committed rows to the disk: they survive a power cut when this returns.
@@ -757,6 +767,17 @@ class Writer:
         Raises:
             IoError: after that nothing more can be written; open the table anew.
         """
+    def wait_durable(self, row: int | None = None) -> None:
+        """Wait until all rows before number ``row``, or all that are committed, would survive a power cut.
+
+        Of many threads that wait at the same time, one syncs for all of them.
+
+        Raises:
+            IoError: after that nothing more can be written; open the table anew.
+        """
+    @property
+    def positions(self) -> dict[str, int]:
+        """Positions of the newest commit, by name: how far producers have read. See :meth:`commit`."""
     def rollback(self) -> None:
         """Forget what was appended since the last commit."""
     def close(self) -> None:

@@ -179,6 +179,12 @@ impl Dataset {
         self.inner.first_row()
     }
 
+    /// Positions of the newest commit that the dataset has, by name: see :meth:`Writer.commit`. Empty if it is no table.
+    #[getter]
+    fn positions(&self) -> Result<std::collections::BTreeMap<String, i64>> {
+        Ok(self.inner.positions()?)
+    }
+
     /// The name of the column that the table is sorted by, or ``None``.
     #[getter]
     fn sorted_by(&self) -> Option<String> {

@@ -1,5 +1,6 @@
 //! `writer`: a table that grows.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -156,14 +157,27 @@ impl Writer {
         self.columns.append_row(py, values, quick, |rows| self.append(py, rows))
     }
 
-    /// Make all appended rows visible to others, in one step; with `durable`, bring them to the disk as well.
+    /// Make all appended rows visible to others, in one step; with `durable`, return when they would survive a power cut.
+    ///
+    /// `positions` are named 64-bit numbers that are part of the commit: seen with its rows, durable with them, and there again
+    /// after any crash as :attr:`positions`. Those that are not named keep their values, and there may be no new rows. So a
+    /// producer that notes how far it has read, and goes on from there, neither misses nor repeats anything.
+    ///
+    /// Of many threads that commit durably at the same time, one syncs for all of them.
     ///
     /// Raises:
     ///     IoError: none of them is visible, or they could not be brought to the disk.
-    #[pyo3(signature = (*, durable = false))]
-    fn commit(&self, py: Python<'_>, durable: bool) -> Result<()> {
-        if durable {
-            return self.with(py, |writer| writer.commit().and_then(|()| writer.sync()));
+    ///     ValueError: a name is empty, longer than 255 bytes or has control characters, or there are more than 256.
+    #[pyo3(signature = (*, durable = false, positions = None))]
+    fn commit(&self, py: Python<'_>, durable: bool, positions: Option<BTreeMap<String, i64>>) -> Result<()> {
+        if durable || positions.is_some() {
+            let positions: Vec<(String, i64)> = positions.into_iter().flatten().collect();
+            let durability = self.with(py, |writer| {
+                let named: Vec<_> = positions.iter().map(|(name, value)| (&name[..], *value)).collect();
+                writer.commit_with(&named).map(|()| writer.durability())
+            })?;
+            // Without the lock: others commit meanwhile, and one sync is for all of them.
+            return if durable { Ok(py.detach(|| durability.wait())?) } else { Ok(()) };
         }
         let mut inner = self.lock(py);
         let writer = inner.as_mut().ok_or_else(|| self.closed())?;
@@ -182,6 +196,27 @@ impl Writer {
     ///     IoError: after that nothing more can be written; open the table anew.
     fn sync(&self, py: Python<'_>) -> Result<()> {
         self.with(py, arrowwood::Writer::sync)
+    }
+
+    /// Wait until all rows before number ``row``, or all that are committed, would survive a power cut.
+    ///
+    /// Of many threads that wait at the same time, one syncs for all of them.
+    ///
+    /// Raises:
+    ///     IoError: after that nothing more can be written; open the table anew.
+    #[pyo3(signature = (row = None))]
+    fn wait_durable(&self, py: Python<'_>, row: Option<u64>) -> Result<()> {
+        let durability = self.with(py, |writer| Ok(writer.durability()))?;
+        if row.is_some_and(|row| durability.rows() >= row) {
+            return Ok(());
+        }
+        Ok(py.detach(|| durability.wait())?)
+    }
+
+    /// Positions of the newest commit, by name: how far producers have read. See :meth:`commit`.
+    #[getter]
+    fn positions(&self, py: Python<'_>) -> Result<BTreeMap<String, i64>> {
+        self.lock(py).as_ref().map(arrowwood::Writer::positions).ok_or_else(|| self.closed())
     }
 
     /// Forget what was appended since the last commit.

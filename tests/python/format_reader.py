@@ -20,11 +20,13 @@ import pyarrow as pa
 
 SEALED = 1
 HEADER = struct.Struct("<8sHHIII9Q4I2Q")
-RECORD = struct.Struct("<QII16sQI20x")
+RECORD = struct.Struct("<QII16sQII16x")
 
 Header = namedtuple("Header", "magic major minor length crc slots first_row capacity live record ring slot tail footer "
-                              "file buffers counters sorted_by zero segment_rows zero2")
-Record = namedtuple("Record", "sequence state crc boot previous delta counters")
+                              "file buffers counters sorted_by zero segment_rows log")
+Record = namedtuple("Record", "sequence state crc boot previous delta count counters positions")
+# An entry of the log: the counters before it, and pairs of offsets in the file and bytes.
+Entry = namedtuple("Entry", "record before pieces")
 # What a buffer holds: `kind` is "bits", "offsets" or "values"; `width` bits of each of `n` elements.
 Part = namedtuple("Part", "kind n width")
 # A field, or the entries of a dictionary: of `n` elements, with its own buffers at `parts`.
@@ -96,6 +98,7 @@ def layout(schema, counters):
     rows = next(counts)
     columns = [node(field.type, rows, field.nullable) for field in schema]
     entries = [node(t.value_type, next(counts), False) for t in dictionaries]
+    parts.append(Part("values", next(counts), 8))
     return columns, entries, parts
 
 
@@ -151,13 +154,14 @@ def check_header(h, start, schema, buffers, limits):
     expect("footer", h.footer % 64 == 0 and 0 < h.footer <= 2**28 and h.slots * h.footer < 2**31)
     expect("sorted_by", h.sorted_by == 0xFFFFFFFF or h.sorted_by < len(schema) and has_order(schema[h.sorted_by].type))
     small = narrow(columns, entries)
-    if any(limit >= (2**31 if number in small else 2**48) for number, limit in enumerate(limits)):
+    if any(limit >= (2**31 if number in small else 2**48) for number, limit in enumerate(limits)) or limits[-1] > 65_536:
         raise Malformed("a limit is too large")
     expect("live", h.live == up(start + h.length, 4096))
-    expect("record", h.record == up(64 + 8 * h.counters, 4096))
-    expect("ring", h.ring == h.live + 4096 + 4 * h.record)
+    expect("record", h.record == up(64 + 8 * (h.counters + 256), 4096))
+    expect("log", h.log % 4096 == 0 and h.log <= 2**28)
+    expect("ring", h.ring == h.live + 4096 + 4 * h.record + h.log)
     places, at = [(0, 0)] * len(parts), up(h.ring + h.slots * h.slot, 65_536)
-    own = sum(len(node.parts) for node in flat(columns))
+    own = sum(len(node.parts) for node in flat(columns))    # behind them: those of dictionaries, and the names
     data = {node.parts[2] for node in flat(columns) if len(node.parts) == 3}
     for n in [*range(own, len(parts)), *(n for n in range(own) if n not in data), *sorted(data)]:
         if size(parts[n]):
@@ -186,6 +190,7 @@ class Segment:
 
     def __init__(self, path):
         self.name = int(os.path.basename(path).removesuffix(".arrow"))
+        self.path = path
         with open(path, "rb") as file:
             self.map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         self.bytes, self.sequence, self.record, self.dense = memoryview(self.map), 0, None, None
@@ -226,12 +231,20 @@ class Segment:
 
     def record_at(self, place):
         """Record `place` of the four (visible 0 and 1, durable 2 and 3), None if it is not whole."""
-        h = self.header
-        at = h.live + 4096 + place * h.record
-        raw = bytearray(self.bytes[at:at + 64 + 8 * h.counters])
-        record = Record(*RECORD.unpack_from(raw), struct.unpack_from(f"<{h.counters}Q", raw, 64))
+        at = self.header.live + 4096 + place * self.header.record
+        return self.parse(self.bytes[at:at + self.header.record])
+
+    def parse(self, raw):
+        """The record that bytes begin with, None if it is not whole."""
+        fixed, counters = RECORD.unpack_from(raw), self.header.counters
+        end = 64 + 8 * (counters + fixed[-1])
+        if not fixed[0] or fixed[-1] > 256 or end > len(raw):
+            return None
+        record = Record(*fixed, struct.unpack_from(f"<{counters}Q", raw, 64),
+                        struct.unpack_from(f"<{fixed[-1]}q", raw, 64 + 8 * counters))
+        raw = bytearray(raw[:end])
         raw[12:16] = bytes(4)
-        return record if record.sequence and crc32c(raw) == record.crc else None
+        return record if crc32c(raw) == record.crc else None
 
     def visible(self):
         """The newest visible record, None if it is not whole."""
@@ -243,10 +256,71 @@ class Segment:
             if self.word[0] == self.sequence:       # no writer was at work meanwhile: it is not there
                 return None
 
+    def entry_at(self, log, at):
+        """The entry that begins at byte `at` of the log, and how many pages it takes; None if there is no whole one."""
+        def stream(length):
+            """So many bytes of the entry, without what its pages begin with."""
+            pages = [log[at:at + 4096]]
+            while (have := sum(map(len, pages))) < length:
+                page = log[at + 4096 * len(pages):][:4096]
+                if len(page) < 4096 or any(page[:8]):
+                    return None
+                pages.append(page[8:])
+            return b"".join(pages)[:length]
+
+        count = struct.unpack_from("<I", log, at + 44)[0]
+        head = 64 + 8 * (self.header.counters + count)
+        lists = stream(head + 8 * self.header.counters) if count <= 256 else None
+        record = lists and self.parse(lists)
+        if not record:
+            return None
+        self.check(record)
+        before = struct.unpack_from(f"<{self.header.counters}Q", lists, head)
+        if any(old > new for old, new in zip(before, record.counters, strict=True)):
+            return None
+        spans = list(self.spans(before, record.counters))
+        whole = stream(len(lists) + sum(end - start for start, end, _ in spans))
+        if whole is None or crc32c(whole[head:]) != record.delta:
+            return None
+        pieces, done = [], len(lists)
+        for start, end, _ in spans:
+            pieces.append((start, whole[done:done + end - start]))
+            done += end - start
+        return Entry(record, before, pieces), 1 + -(-max(0, len(whole) - 4096) // 4088)
+
+    def replay(self, base):
+        """Put the bytes of the log over an own copy of the file's; the newest durable record, `base` or of the log."""
+        if base and base.state & SEALED:
+            return base
+        start, at, entries = self.header.live + 4096 + 4 * self.header.record, 0, []
+        log = bytes(self.bytes[start:start + self.header.log])
+        while at < len(log):
+            entry = self.entry_at(log, at) if any(log[at:at + 8]) else None
+            if entry:
+                entries.append(entry[0])
+            at += 4096 * (entry[1] if entry else 1)
+        last, boot = base or Record(0, 0, 0, b"", 0, 0, 0, (0,) * self.header.counters, ()), base and base.boot
+        for entry in sorted(entries, key=lambda entry: entry.record.sequence):
+            new = entry.record
+            boot = boot or new.boot
+            def reaches(low, high):
+                return all(a <= b for a, b in zip(low, high, strict=True))
+            moved = new.counters != last.counters or new.positions != last.positions
+            if (new.boot == boot and new.sequence > last.sequence and moved and reaches(entry.before, last.counters)
+                    and reaches(last.counters, new.counters)):
+                if isinstance(self.map, mmap.mmap) and self.bytes.readonly:
+                    with open(self.path, "rb") as file:
+                        self.map = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+                    self.bytes = memoryview(self.map)
+                for place, data in entry.pieces:
+                    self.bytes[place:place + len(data)] = data
+                last = new
+        return last if last.sequence else None
+
     def durable(self):
         """The newest durable record whose delta is on the disk, None if there is none."""
         records = sorted(map(self.check, filter(None, map(self.record_at, (2, 3)))), key=lambda r: -r.sequence)
-        nothing = Record(0, 0, 0, b"", 0, 0, (0,) * self.header.counters)
+        nothing = Record(0, 0, 0, b"", 0, 0, 0, (0,) * self.header.counters, ())
         for record in records:
             base = next((r for r in [*records, nothing] if r.sequence == record.previous), None)
             # With the record before overwritten, a newer one had been begun: this one was on the disk.
@@ -274,14 +348,21 @@ class Segment:
                 raise Malformed("a buffer is longer than its capacity")
         return record
 
+    def spans(self, before, after):
+        """Where the bytes stand that `after` has and `before` has not, and how many bits of the last one count."""
+        olds, news = (layout(self.schema, counters)[2] for counters in (before, after))
+        for (at, _), old, new in zip(self.buffers, olds, news, strict=True):
+            start = old.n // 8 if new.kind == "bits" else size(old)
+            if start < size(new):
+                yield at + start, at + size(new), new.n % 8 if new.kind == "bits" else 0
+
     def delta(self, base, record):
         """The checksum of the bytes that `record` has and `base` has not."""
         crc = 0
-        for (at, _), old, new in zip(self.buffers, self.parts(base), self.parts(record), strict=True):
-            start = old.n // 8 if new.kind == "bits" else size(old)
-            data = bytearray(self.bytes[at + start:at + size(new)])
-            if new.kind == "bits" and new.n % 8:
-                data[-1] &= (1 << new.n % 8) - 1
+        for start, end, bits in self.spans(base.counters, record.counters):
+            data = bytearray(self.bytes[start:end])
+            if bits:
+                data[-1] &= (1 << bits) - 1
             crc = crc32c(data, crc)
         return crc
 
@@ -291,7 +372,19 @@ class Segment:
             record = self.visible()
             if record:
                 self.check(record)
-            self.record = record if record and record.boot == boot_id() else self.durable()
+            self.record = record if record and record.boot == boot_id() else self.replay(self.durable())
+
+    @property
+    def positions(self):
+        """How far producers are, by name."""
+        if not self.record or not self.record.positions:
+            return {}
+        (at, _), names = self.buffers[-1], []
+        data = bytes(self.bytes[at:at + self.record.counters[-1]])
+        while data:
+            names.append(data[1:1 + data[0]].decode())
+            data = data[1 + data[0]:]
+        return dict(zip(names, self.record.positions, strict=True))
 
     # ---- what the record says
 
