@@ -1,10 +1,12 @@
 //! Growing tables: what is appended and committed is what readers see, ours and others.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::{Value, Writer, WriterOptions, open};
+use arrowwood::simulate::{Act, Medium, Witness};
+use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, open};
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -133,4 +135,93 @@ fn a_writer_at_full_speed_is_followed() {
     // Each file through its footer, as other readers have it.
     let files = std::fs::read_dir(&path).unwrap().map(|file| open(file.unwrap().path()).unwrap().len().unwrap());
     assert_eq!(files.sum::<u64>(), 1_000_000);
+}
+
+/// Holds the first write to the log until all threads have committed.
+#[derive(Debug, Default)]
+struct Gate {
+    committed: AtomicU64,
+    writes: AtomicU64,
+}
+
+const THREADS: u64 = 64;
+
+impl Witness for Gate {
+    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+        if matches!(act, Act::WriteSynced { .. }) && self.writes.fetch_add(1, Ordering::SeqCst) == 0 {
+            while self.committed.load(Ordering::SeqCst) < THREADS {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Threads that put their rows into one table, each of which goes on when its row is durable.
+#[test]
+fn one_sync_makes_the_commits_of_many_threads_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Arc::new(Gate::default());
+    let medium = Medium::watched(gate.clone());
+    let options = WriterOptions { sync: Sync::Never, medium, ..WriterOptions::default() };
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let writer = Writer::open(folder.path().join("t"), Some(schema), &options).unwrap();
+    let (durability, writer) = (writer.durability(), Mutex::new(writer));
+    std::thread::scope(|scope| {
+        for n in 0..THREADS {
+            let (durability, writer, gate) = (durability.clone(), &writer, &gate);
+            scope.spawn(move || {
+                let mut own = writer.lock().unwrap();
+                own.append_row(&[Value::Int(n as i64)]).unwrap();
+                own.commit_with(&[(&format!("thread-{}", n % 8), n as i64)]).unwrap();
+                let row = own.committed_rows();
+                drop(own);
+                gate.committed.fetch_add(1, Ordering::SeqCst);
+                durability.wait().unwrap();
+                assert!(durability.rows() >= row);
+            });
+        }
+    });
+    assert_eq!(gate.writes.load(Ordering::SeqCst), 2, "one for the first thread, one for all others");
+    let writer = writer.into_inner().unwrap();
+    assert_eq!((writer.durable_rows(), writer.positions().len()), (THREADS, 8));
+    drop(writer);
+    assert_eq!(durability.wait().unwrap(), ());
+}
+
+/// What a position may be called, and how many there may be; what is refused leaves the table as it was.
+#[test]
+fn positions_that_are_refused_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("t");
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
+    writer.append_row(&[Value::Int(1)]).unwrap();
+    let long = "x".repeat(256);
+    for name in ["", &long, "two\nlines", "\u{7f}"] {
+        let refused = writer.commit_with(&[("fine", 1), (name, 2)]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    }
+    let names: Vec<String> = (0..257).map(|number| format!("position {number}")).collect();
+    let all: Vec<(&str, i64)> = names.iter().map(|name| (&name[..], i64::MIN)).collect();
+    assert_eq!(writer.commit_with(&all).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!((writer.committed_rows(), writer.positions().len()), (0, 0));
+    writer.commit_with(&all[..256]).unwrap();
+    writer.commit_with(&[("position 7", 7), ("position 7", 8)]).unwrap();
+    writer.close().unwrap();
+    let check = || {
+        let positions = open(&table).unwrap().positions().unwrap();
+        assert_eq!((positions.len(), positions["position 7"], positions["position 255"]), (256, 8, i64::MIN));
+        assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good());
+    };
+    check();
+    // Dense, and in a segment behind it.
+    arrowwood::compact(&table, |_, _| ()).unwrap();
+    check();
+    let mut writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
+    check();
+    assert_eq!(writer.positions()["position 7"], 8);
+    writer.append_row(&[Value::Int(2)]).unwrap();
+    writer.close().unwrap();
+    check();
 }
