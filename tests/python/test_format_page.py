@@ -74,11 +74,19 @@ def simple(first, end):
 
 
 def killed(path, steps, **options):
-    """What a writer leaves that was killed after `steps`, numbers of rows to commit and "sync": a copy of its files."""
-    with aw.writer(f"{path} being written", SIMPLE, **{"sync": "never", **options}) as writer:
+    """What a writer leaves that was killed after `steps`: a copy of its files.
+
+    A step is a number of rows to commit, "sync", which goes to the log where it is small, or "record", which waits for a
+    durable record.
+    """
+    sync = 0.002 if "record" in steps else "never"
+    with aw.writer(f"{path} being written", SIMPLE, **{"sync": sync, **options}) as writer:
         for step in steps:
             if step == "sync":
                 writer.sync()
+            elif step == "record":
+                while writer.durable_rows < writer.committed_rows:
+                    time.sleep(0.001)
             else:
                 writer.append(simple(writer.rows, writer.rows + step))
                 writer.commit()
@@ -107,10 +115,14 @@ def set_boot(path, boot=b"some other boot.", places=range(4)):
     for segment in segments(path):
         if segment.dense is None:
             h = segment.header
-            for place in places:
-                if segment.record_at(place):
-                    at = h.live + 4096 + place * h.record
-                    raw = bytearray(segment.bytes[at:at + 64 + 8 * h.counters])
+            found = [h.live + 4096 + place * h.record for place in places if segment.record_at(place)]
+            if len(places) == 4:
+                log = h.live + 4096 + 4 * h.record
+                found += [at for at in range(log, log + h.log, 4096) if any(segment.bytes[at:at + 8])]
+            for at in found:
+                record = segment.parse(segment.bytes[at:at + 4096])
+                if record:
+                    raw = bytearray(segment.bytes[at:at + 64 + 8 * (h.counters + record.count)])
                     raw[12:16], raw[16:32] = bytes(4), boot
                     raw[12:16] = crc32c(raw).to_bytes(4, "little")
                     write(path, segment, at, raw)
@@ -299,7 +311,7 @@ def test_another_boot_loses_what_was_not_durable(tmp_path):
     ([("i", 3)], 32),                                     # the newest delta doesn't hold it
 ])
 def test_damage_in_the_last_of_three_deltas(tmp_path, flips, end):
-    path = killed(tmp_path / "table", [10, "sync", 15, "sync", 7, "sync"])
+    path = killed(tmp_path / "table", [10, "record", 15, "record", 7, "record"])
     set_boot(path)
     [segment] = segments(path)
     for column, row in flips:
@@ -307,8 +319,35 @@ def test_damage_in_the_last_of_three_deltas(tmp_path, flips, end):
     assert len(agree(path)) == end
 
 
-def test_damage_in_the_first_delta_and_the_second(tmp_path):
+def test_damage_in_the_log(tmp_path):
+    """An entry that is torn, and those behind it, are not there; what the columns have lost is in the log."""
+    path = killed(tmp_path / "table", [10, "sync", 15, "sync", 7, "sync"])
+    set_boot(path)
+    [segment] = segments(path)
+    log = segment.header.live + 4096 + 4 * segment.header.record
+    flip(path, segment, segment.buffers[1][0] + 8 * 20)
+    assert agree(path) == rows_of(0, 32)
+    for entry, end in [(2, 25), (1, 10), (0, 0)]:
+        flip(path, segment, log + 4096 * entry + 200)
+        assert agree(path) == rows_of(0, end)
+
+
+def test_a_log_behind_a_durable_record(tmp_path):
     path = killed(tmp_path / "table", [10, "sync", 15, "sync"])
+    with aw.writer(path, sync="never") as writer:
+        for end in (30, 32):
+            writer.append(simple(writer.rows, end))
+            writer.commit(durable=True, positions={"i": end})
+        shutil.copytree(path, f"{path} killed")
+    path = f"{path} killed"
+    set_boot(path)
+    assert agree(path) == rows_of(0, 32)
+    [segment] = segments(path)
+    assert segment.positions == aw.open(path).positions == {"i": 32}
+
+
+def test_damage_in_the_first_delta_and_the_second(tmp_path):
+    path = killed(tmp_path / "table", [10, "record", 15, "record"])
     set_boot(path)
     [segment] = segments(path)
     values, bitmap = segment.buffers[1][0], segment.buffers[2][0]
@@ -331,7 +370,7 @@ def test_bits_behind_the_last_row_are_not_looked_at(tmp_path):
 
 
 def test_a_durable_record_that_is_torn(tmp_path):
-    path = killed(tmp_path / "table", [10, "sync", 15, "sync"])
+    path = killed(tmp_path / "table", [10, "record", 15, "record"])
     set_boot(path)
     [segment] = segments(path)
     h = segment.header
@@ -413,7 +452,7 @@ def test_a_header_with_a_right_checksum_and_a_wrong_field(tmp_path, field):
 
 @pytest.mark.parametrize("place", [1, 3])
 def test_a_record_with_a_right_checksum_and_a_wrong_field(tmp_path, place):
-    path = killed(tmp_path / "table", [10, "sync", 5, "sync", 5])
+    path = killed(tmp_path / "table", [10, "record", 5, "record", *([5] if place == 1 else [])])
     if place > 1:
         set_boot(path)
     [segment] = segments(path)
