@@ -39,8 +39,8 @@ impl Bytes {
         let (base, len): (NonNull<u8>, usize) = (region.base(), region.len());
         // SAFETY: the range stays mapped while the owner, a handle of the same mapping, lives. This process does not store to
         // it: the mapping is only read, refused above otherwise. That others change none of the bytes that arrays are made
-        // of is the contract of `open`, and what the format of tables promises, but for bits behind the last row of a
-        // bitmap, which nobody looks at. Every length and offset read from it is loaded once and bounded, so that a breach
+        // of is the contract of `open`, and what the format of tables promises, but for bits after the last row of a
+        // bitmap, which are never read. Every length and offset read from it is loaded once and bounded, so that a breach
         // yields wrong values and no access outside of the range.
         let data = unsafe { Buffer::from_custom_allocation(base, len, Arc::new(mapping.clone())) };
         Ok(Bytes { data, mapping: Some(mapping) })
