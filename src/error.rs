@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::visible::visible;
+
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -119,7 +121,8 @@ impl Error {
         self.0.kind
     }
 
-    /// The sentence, without the path.
+    /// The sentence, without the path. Names stand in it as they are; the error itself prints what is hidden in them as
+    /// escapes.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -148,8 +151,8 @@ fn way_out(errno: i32) -> &'static str {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.path {
-            Some(path) => write!(f, "{}: {}", path.display(), self.0.message),
-            None => f.write_str(&self.0.message),
+            Some(path) => write!(f, "{}: {}", visible(&path.to_string_lossy()), visible(&self.0.message)),
+            None => f.write_str(&visible(&self.0.message)),
         }
     }
 }
@@ -186,12 +189,12 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.path.display())?;
+        write!(f, "{}: ", visible(&self.path.to_string_lossy()))?;
         if let Some(offset) = self.offset {
             write!(f, "byte {offset}: ")?;
         }
         let what = if self.is_damage { "" } else { "note: " };
-        write!(f, "{what}{}", self.message)
+        write!(f, "{what}{}", visible(&self.message))
     }
 }
 

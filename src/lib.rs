@@ -133,6 +133,7 @@ mod check;
 mod compute;
 mod dataset;
 mod error;
+mod files;
 mod ipc;
 mod map;
 mod open;
@@ -143,6 +144,7 @@ mod rows;
 mod table;
 mod text;
 mod types;
+mod visible;
 
 /// The code of the README.
 #[cfg(doctest)]
@@ -184,6 +186,8 @@ pub use text::{JsonLines, csv_names, push_csv};
 #[doc(hidden)]
 pub use text::{bytes_text, count_text, cut, plural};
 pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
+#[doc(hidden)]
+pub use visible::{visible, visible_json, visible_lines};
 
 /// For tests: disks that are watched, and machines that are started again.
 #[cfg(feature = "table")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::array::Bytes;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
+use crate::files::{arrow_files, expand, is_glob};
 use crate::ipc::{Ipc, Options, Validate};
 use crate::map::{Mapping, Mode};
 #[cfg(feature = "table")]
@@ -125,10 +126,6 @@ impl Open {
             return self.validated(dataset);
         }
         let files = arrow_files(path)?;
-        if files.is_empty() {
-            let message = "the directory has no file that ends in .arrow; name its files, or a glob";
-            return Err(Error::new(ErrorKind::NotFound, message).at(path));
-        }
         // If they appeared since the first check, they are the first segments of a table.
         match open_table(path, self.options)? {
             Some(dataset) => self.validated(dataset),
@@ -204,24 +201,6 @@ impl Open {
     }
 }
 
-pub(crate) fn is_glob(path: &Path) -> bool {
-    path.to_string_lossy().contains(['*', '?', '['])
-}
-
-/// The files of a directory that end in `.arrow`, sorted by name.
-pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
-    let failed = |e: std::io::Error| Error::io("listing the directory", &e).at(directory);
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "arrow") && path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort_unstable();
-    Ok(files)
-}
-
 /// Without the feature `table` directories of tables are refused; plain segments would have fewer rows.
 #[cfg(not(feature = "table"))]
 fn open_table(directory: &Path, _options: Options) -> Result<Option<Dataset>> {
@@ -234,22 +213,4 @@ fn open_table(directory: &Path, _options: Options) -> Result<Option<Dataset>> {
         return Err(Error::missing_feature("a table that grows", "table").at(directory));
     }
     Ok(None)
-}
-
-/// Without the feature `glob` patterns are not matched.
-#[cfg(not(feature = "glob"))]
-pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
-    Err(Error::missing_feature("a path that is a pattern", "glob").at(pattern))
-}
-
-/// The files that a glob matches, sorted by name.
-#[cfg(feature = "glob")]
-pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
-    let text = pattern.to_string_lossy();
-    let matches = glob::glob(&text).map_err(|e| Error::argument(format!("not a glob: {e}")).at(pattern))?;
-    let files: Vec<PathBuf> = matches.filter_map(|file| file.ok()).filter(|file| file.is_file()).collect();
-    if files.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, "no file matches the pattern").at(pattern));
-    }
-    Ok(files)
 }

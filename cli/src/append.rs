@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::create::{Making, growable, schema};
 use crate::import::delimiter;
 use crate::input::{Batches, Format, Input, Rows, is_file};
-use crate::shell::{Failure, Outcome, Progress, Stdout, shown};
+use crate::shell::{Failure, Outcome, Progress, Stdout, named, print_json, shown};
 
 /// Append rows to a table, creating it if there is none.
 ///
@@ -142,10 +142,11 @@ impl Append {
     }
 
     fn report(&self, start: u64, end: u64, dropped: u64, out: &mut Stdout) -> Outcome {
-        let name = self.table.display();
+        let name = named(&self.table);
         if self.json {
-            let facts = json!({"table": name.to_string(), "appended": end - start, "end": end, "dropped": dropped});
-            return Ok(writeln!(out, "{facts}")?);
+            let table = self.table.to_string_lossy();
+            let facts = json!({"table": table, "appended": end - start, "end": end, "dropped": dropped});
+            return Ok(print_json(out, facts)?);
         }
         let mut errors = std::io::stderr();
         if dropped > 0 {
@@ -158,7 +159,7 @@ impl Append {
 }
 
 fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path) -> Outcome {
-    let mut progress = Progress::new(format!("appending {}", shown(path).display()));
+    let mut progress = Progress::new(format!("appending {}", named(path)));
     let total = dataset.len()?;
     let mut done = 0;
     all_or_nothing(writer, |writer| {

@@ -7,7 +7,9 @@ use arrowwood::{Finding, Report, plural};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use crate::shell::{Failure, Outcome, Progress, Stdout, bytes, cannot_be_mapped, open_one, shown};
+use crate::shell::{
+    Failure, Outcome, Progress, Stdout, bytes, cannot_be_mapped, named, on_one_line, open_one, print_json, shown,
+};
 
 /// Everything was checked, without damage.
 const FINE: i32 = 0;
@@ -63,7 +65,7 @@ impl Check {
 
     fn one(&self, path: &Path) -> Outcome<Report> {
         let doing = if self.repair { "repairing" } else { "checking" };
-        let mut progress = Progress::new(format!("{doing} {}", shown(path).display()));
+        let mut progress = Progress::new(format!("{doing} {}", named(path)));
         let mut at = |done, total| progress.at(done, total);
         let mut report = match (self.repair, cannot_be_mapped(path)) {
             (true, true) => return Err(Failure::hint("input from a pipe can't be repaired; give a file")),
@@ -80,15 +82,17 @@ impl Check {
 
     fn report(&self, path: &Path, found: &Outcome<Report>, out: &mut Stdout) -> Outcome {
         if self.json {
-            return Ok(writeln!(out, "{}", as_json(path, found))?);
+            return Ok(print_json(out, as_json(path, found))?);
         }
-        let name = path.display();
+        let name = named(path);
         let report = match found {
             Ok(report) => report,
             Err(e) => return Ok(writeln!(out, "{}", e.at(path).line())?),
         };
         for finding in &report.findings {
-            writeln!(out, "{}", on_one_line(&finding.to_string()))?;
+            let mut finding = finding.clone();
+            finding.message = on_one_line(&finding.message);
+            writeln!(out, "{finding}")?;
         }
         let (rows, batches) = (plural(report.rows, "row", "rows"), plural(report.batches, "batch", "batches"));
         let damages = report.damage().count() as u64;
@@ -96,7 +100,7 @@ impl Check {
             Some(repaired) => {
                 let kept = plural(repaired.kept, "row", "rows");
                 let lost = repaired.given_up.map_or("an unknown number".into(), arrowwood::count_text);
-                let moved: Vec<_> = repaired.moved.iter().map(|path| path.display().to_string()).collect();
+                let moved: Vec<_> = repaired.moved.iter().map(|path| named(path)).collect();
                 writeln!(out, "{name}: repaired, {kept} kept, {lost} given up; damaged files: {}", moved.join(", "))?;
             }
             None if damages == 0 => writeln!(out, "{name}: ok, {rows}, {batches}")?,
@@ -107,10 +111,6 @@ impl Check {
         }
         Ok(())
     }
-}
-
-fn on_one_line(text: &str) -> String {
-    text.replace(['\n', '\r'], " ")
 }
 
 fn as_json(path: &Path, found: &Outcome<Report>) -> Json {

@@ -7,7 +7,7 @@ use arrowwood::{bytes_text, compact, plural, table_stat};
 use clap::Args;
 use serde_json::json;
 
-use crate::shell::{Outcome, Progress, Stdout};
+use crate::shell::{Outcome, Progress, Stdout, named, print_json};
 
 /// Rewrite the files of a table without a writer as dense Arrow files, without space to grow.
 ///
@@ -25,16 +25,16 @@ pub(crate) struct Compact {
 
 impl Compact {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
-        let name = self.table.display();
+        let name = named(&self.table);
         let before = table_stat(&self.table)?.unwrap_or_default().disk;
         let mut progress = Progress::new(format!("compacting {name}"));
         let rewritten = compact(&self.table, |done, total| progress.at(done, total))?;
         drop(progress);
         let after = table_stat(&self.table)?.unwrap_or_default().disk;
         if self.json {
-            let facts =
-                json!({"table": name.to_string(), "rewritten": rewritten, "disk_before": before, "disk": after});
-            return Ok(writeln!(out, "{facts}")?);
+            let table = self.table.to_string_lossy();
+            let facts = json!({"table": table, "rewritten": rewritten, "disk_before": before, "disk": after});
+            return Ok(print_json(out, facts)?);
         }
         let (files, before, after) = (plural(rewritten, "file", "files"), bytes_text(before), bytes_text(after));
         Ok(writeln!(out, "{name}: {files} rewritten, {before} on disk before, {after} now")?)

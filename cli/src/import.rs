@@ -9,7 +9,7 @@ use arrowwood::{
 };
 use clap::{Args, ValueEnum};
 
-use crate::shell::{Outcome, Progress, Stdout, is_stdin, reader, shown};
+use crate::shell::{Outcome, Progress, Stdout, is_stdin, named, reader, shown};
 
 /// Convert CSV, or JSON with one object per line, to an Arrow file. Types are inferred from all values.
 #[derive(Args)]
@@ -106,7 +106,7 @@ struct Watched {
 impl Watched {
     fn new(path: &Path) -> Outcome<Watched> {
         let total = std::fs::metadata(path).map_or(0, |data| data.len());
-        let progress = Progress::new(format!("reading {}", shown(path).display()));
+        let progress = Progress::new(format!("reading {}", named(path)));
         Ok(Watched { reader: reader(path)?, done: 0, total, progress })
     }
 }

@@ -13,7 +13,7 @@ use arrowwood::{
 };
 use clap::ValueEnum;
 
-use crate::shell::{Failure, Outcome, is_stdin, open_one, shown};
+use crate::shell::{Bounded, Failure, Outcome, is_stdin, open_one, shown};
 
 /// The format of rows.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -82,9 +82,9 @@ impl Input {
             Input::Csv(source, delimiter) => {
                 let mut options = CsvOptions::default();
                 options.delimiter = delimiter;
-                whole(read_csv_from(source, &options)?)
+                whole(read_csv_from(Bounded::new(source), &options)?)
             }
-            Input::Json(source) => whole(read_json_from(source, &JsonOptions::default())?),
+            Input::Json(source) => whole(read_json_from(Bounded::new(source), &JsonOptions::default())?),
             Input::Whole(dataset) => Ok((dataset.schema().clone(), Input::Whole(dataset))),
             Input::Stream(stream) => Ok((stream.schema().clone(), Input::Stream(stream))),
         }
@@ -130,7 +130,7 @@ fn source(path: &Path) -> io::Result<Source> {
 
 fn file(source: &mut Source) -> arrowwood::Result<Dataset> {
     let mut bytes = Vec::new();
-    source.read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e))?;
+    Bounded::new(source).read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e))?;
     Open::new().bytes(Bytes::from(bytes))
 }
 
@@ -173,7 +173,8 @@ fn look(head: &[u8], is_all: bool) -> Option<Found> {
         _ if !is_all && MAGIC.starts_with(head) => None,
         // Message lengths contain zeros, or are marked by bytes that text never has.
         _ if head.first() == Some(&0xff) || head.contains(&0) => Some(Found::Stream),
-        None if is_all => Some(Found::Json),
+        // Nobody begins a table with a page of spaces.
+        None if is_all || head.len() > 1 << 16 => Some(Found::Json),
         None => None,
         Some(b'{' | b'[') => Some(Found::Json),
         Some(_) if is_all || head.len() >= 4 || head.contains(&b'\n') => Some(Found::Csv),

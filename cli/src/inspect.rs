@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::shell::{Outcome, Stdout, open_one};
+use crate::shell::{Outcome, Stdout, open_one, print_json};
 
 /// Print the messages of a file or stream: their offsets and content.
 #[derive(Args)]
@@ -23,15 +23,10 @@ impl Inspect {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         for message in open_one(&self.path)?.messages()? {
             match self.json {
-                true => writeln!(out, "{}", message.to_json())?,
-                false => writeln!(out, "{}", harmless(&message.to_string()))?,
+                true => print_json(out, message.to_json())?,
+                false => writeln!(out, "{message}")?,
             }
         }
         Ok(())
     }
-}
-
-/// The text without control characters, which could control the terminal.
-pub(crate) fn harmless(text: &str) -> String {
-    text.replace(|c: char| c.is_control() && c != '\n', "�")
 }

@@ -21,9 +21,11 @@ mod tail;
 #[cfg(feature = "serve")]
 mod token;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 
+use arrowwood::visible_lines;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use shell::{Outcome, Stdout};
@@ -93,13 +95,22 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     run_with(args, None)
 }
 
+/// Prints a usage error, or the help that was asked for. Shells put names of files among the arguments.
+fn tell(usage: &clap::Error) -> std::io::Result<()> {
+    let plain = usage.render().to_string();
+    match visible_lines(&plain) {
+        Cow::Borrowed(_) => usage.print(),
+        Cow::Owned(shown) => write!(std::io::stderr(), "{shown}"),
+    }
+}
+
 /// As [`run`], with an engine for SQL queries.
 pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<Engine<'_>>) -> i32 {
     let command = match Command::try_parse_from(args) {
         Ok(command) => command,
         Err(usage) => {
             // If even this can't be printed, there is no one to tell.
-            let _ = usage.print();
+            let _ = tell(&usage);
             return usage.exit_code();
         }
     };

@@ -1,12 +1,12 @@
 //! Rows as a table, CSV or JSON lines.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write, stdout};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Dataset, JsonLines, Row, csv_names, cut, field_type_name, push_csv};
+use arrowwood::{Dataset, JsonLines, Row, csv_names, cut, field_type_name, push_csv, visible_lines};
 use clap::Args;
 
-use crate::shell::{Outcome, Progress, Stdout, width};
+use crate::shell::{Outcome, Progress, Stdout, print_json, width};
 
 /// Maximum characters of a cell printed as it arrives.
 const CELL: usize = 40;
@@ -94,18 +94,25 @@ fn cells(row: &Row<'_>) -> Outcome<Vec<String>> {
 }
 
 pub(crate) fn write_csv(dataset: &Dataset, out: &mut impl Write) -> Outcome {
-    writeln!(out, "{}", csv_names(dataset.schema()))?;
+    csv_print(&csv_names(dataset.schema()), stdout().is_terminal(), out)?;
     csv_rows(dataset, out)
 }
 
 fn csv_rows(dataset: &Dataset, out: &mut impl Write) -> Outcome {
+    let is_terminal = stdout().is_terminal();
     let mut line = String::new();
     for row in watched(dataset)? {
         line.clear();
         push_csv(&row?, &mut line)?;
-        writeln!(out, "{line}")?;
+        csv_print(&line, is_terminal, out)?;
     }
     Ok(())
+}
+
+/// Prints a line of CSV: as it is to a file or a program, with escapes to a terminal, which it could control.
+fn csv_print(line: &str, is_terminal: bool, out: &mut impl Write) -> Outcome {
+    let line = if is_terminal { visible_lines(line) } else { line.into() };
+    Ok(writeln!(out, "{line}")?)
 }
 
 /// The rows, with a progress bar.
@@ -124,7 +131,7 @@ pub(crate) fn write_json(dataset: &Dataset, out: &mut impl Write) -> Outcome {
     for row in watched(dataset)? {
         line.clear();
         lines.push(&row?, &mut line)?;
-        writeln!(out, "{line}")?;
+        print_json(out, &line)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use arrowwood::{cut, field_type_name};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use crate::shell::{Outcome, Stdout, open, write_aligned};
+use crate::shell::{Outcome, Stdout, open, print_json, write_aligned};
 
 /// Print name, type and metadata of each column.
 #[derive(Args)]
@@ -29,7 +29,7 @@ impl Schema {
         let schema = dataset.schema();
         if self.json {
             let fields: Vec<_> = schema.fields().iter().map(field_json).collect();
-            return Ok(writeln!(out, "{}", json!({"fields": fields, "metadata": schema.metadata()}))?);
+            return Ok(print_json(out, json!({"fields": fields, "metadata": schema.metadata()}))?);
         }
         write_aligned(out, &schema.fields().iter().map(field_row).collect::<Vec<_>>())?;
         for field in schema.fields().iter().filter(|field| !field.metadata().is_empty()) {

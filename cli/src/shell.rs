@@ -1,11 +1,12 @@
 //! Helpers shared by the verbs: standard input and output, progress on the terminal, failures.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Read, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrowwood::{Bytes, Dataset, Error, Open, plural};
+use arrowwood::{Bytes, Dataset, Error, Open, bytes_text, plural, visible, visible_json};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The result of a verb.
@@ -27,7 +28,7 @@ impl Failure {
     /// The failure with its input, if it names none or something else.
     pub(crate) fn about(self, input: &Path) -> Failure {
         match self.0.path() {
-            Some(path) if path != input => Failure(self.0.context(input.display())),
+            Some(path) if path != input => Failure(self.0.context(named(input))),
             _ => self.at(input),
         }
     }
@@ -42,7 +43,8 @@ impl Failure {
 
     /// The failure on one line, even if names contain line breaks.
     pub(crate) fn line(&self) -> String {
-        self.0.to_string().replace(['\n', '\r'], " ")
+        let message = on_one_line(self.0.message());
+        self.0.path().map_or(message.clone(), |path| format!("{}: {message}", named(path)))
     }
 }
 
@@ -113,9 +115,37 @@ pub(crate) fn cannot_be_mapped(path: &Path) -> bool {
     is_stdin(path) || is_pipe(path)
 }
 
-/// All bytes of an input that can't be mapped.
+/// All bytes of an Arrow stream or file that can't be mapped. Other input is refused by its first bytes, as it may never
+/// end.
 pub(crate) fn bytes(path: &Path) -> Outcome<Bytes> {
-    Ok(Bytes::from(read(path)?))
+    let failed = |e: io::Error| Error::io("reading", &e).at(shown(path));
+    let mut source = reader(path)?;
+    let mut bytes = Vec::new();
+    for room in BEGINNINGS {
+        let before = bytes.len() as u64;
+        source.by_ref().take(room - before).read_to_end(&mut bytes).map_err(failed)?;
+        let is_all = (bytes.len() as u64) < room;
+        if is_all || bytes.starts_with(b"ARROW1") {
+            break;
+        }
+        let begins = Open::new().partial(true).bytes(Bytes::from(bytes.clone()));
+        match begins {
+            Ok(_) => break,
+            // The schema may be larger, but not larger than all the room there is.
+            Err(e) if Some(&room) == BEGINNINGS.last() || is_text(&bytes) => return Err(e.at(shown(path)).into()),
+            Err(_) => (),
+        }
+    }
+    source.read_to_end(&mut bytes).map_err(failed)?;
+    Ok(Bytes::from(bytes))
+}
+
+/// How much is read at first of what may never end: a schema is nearly always in the first of these.
+const BEGINNINGS: [u64; 4] = [4 << 10, 64 << 10, 4 << 20, 64 << 20];
+
+/// Whether there is nothing that text does not have. A message has zeros in its lengths.
+fn is_text(bytes: &[u8]) -> bool {
+    !bytes.contains(&0) && !bytes.starts_with(&[0xff])
 }
 
 pub(crate) fn is_stdin(path: &Path) -> bool {
@@ -127,23 +157,78 @@ fn is_pipe(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
-/// All bytes of a file, or of standard input.
-fn read(path: &Path) -> Outcome<Vec<u8>> {
-    let mut bytes = Vec::new();
-    reader(path)?.read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e).at(shown(path)))?;
-    Ok(bytes)
-}
-
+/// A file, or what comes through a pipe, of which no more is read than there is memory for.
 pub(crate) fn reader(path: &Path) -> Outcome<Box<dyn Read>> {
     if is_stdin(path) {
-        return Ok(Box::new(io::stdin().lock()));
+        return Ok(Box::new(Bounded::new(io::stdin().lock())));
     }
-    Ok(Box::new(fs::File::open(path).map_err(|e| Error::io("opening", &e).at(path))?))
+    let file = fs::File::open(path).map_err(|e| Error::io("opening", &e).at(path))?;
+    if is_pipe(path) {
+        return Ok(Box::new(Bounded::new(file)));
+    }
+    Ok(Box::new(file))
+}
+
+/// A reader that fails before what was read of it takes all memory.
+pub(crate) struct Bounded<R> {
+    source: R,
+    read: u64,
+    most: u64,
+}
+
+impl<R: Read> Bounded<R> {
+    pub(crate) fn new(source: R) -> Bounded<R> {
+        // The rest is for what is made of it.
+        Bounded { source, read: 0, most: free_memory().map_or(u64::MAX, |bytes| bytes / 4 * 3) }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let came = self.source.read(into)?;
+        self.read += came as u64;
+        if self.read > self.most {
+            let most = bytes_text(self.most);
+            let message = format!("more came than there is memory for, {most}; write it to a file, which is mapped");
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, message));
+        }
+        Ok(came)
+    }
+}
+
+/// The bytes of memory that a program may take, as far as the system says so.
+fn free_memory() -> Option<u64> {
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let of_machine = || {
+        let text = fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+    };
+    let of_container = || {
+        let (most, used) = (number("/sys/fs/cgroup/memory.max")?, number("/sys/fs/cgroup/memory.current")?);
+        Some(most.saturating_sub(used))
+    };
+    [of_machine(), of_container()].into_iter().flatten().min()
 }
 
 /// The path as messages name it.
 pub(crate) fn shown(path: &Path) -> &Path {
     if is_stdin(path) { Path::new("standard input") } else { path }
+}
+
+/// The path as it is printed.
+pub(crate) fn named(path: &Path) -> String {
+    visible(&shown(path).to_string_lossy()).into_owned()
+}
+
+/// A message of several lines on one.
+pub(crate) fn on_one_line(text: &str) -> String {
+    visible(&text.replace(['\n', '\r'], " ")).into_owned()
+}
+
+/// Prints a line of JSON, with escapes for what could control a terminal.
+pub(crate) fn print_json(out: &mut impl Write, json: impl Display) -> io::Result<()> {
+    writeln!(out, "{}", visible_json(&json.to_string()))
 }
 
 /// The terminal's width, or that of a page of text.

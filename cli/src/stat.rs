@@ -10,7 +10,7 @@ use arrowwood::{
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use crate::shell::{Outcome, Progress, Stdout, open, write_aligned};
+use crate::shell::{Outcome, Progress, Stdout, open, print_json, write_aligned};
 
 /// Print rows, batches and sizes, and nulls, smallest and largest value of each column; for a table also its files,
 /// durable rows, and writer.
@@ -42,7 +42,7 @@ impl Stat {
         };
         let (facts, columns) = (Facts { table, ..Facts::of(&dataset)? }, summaries(&dataset)?);
         if self.json {
-            return Ok(writeln!(out, "{}", facts.json(&columns))?);
+            return Ok(print_json(out, facts.json(&columns))?);
         }
         write_aligned(out, &facts.rows())?;
         writeln!(out)?;

@@ -329,3 +329,72 @@ fn every_verb_has_help_with_an_example() {
     }
     assert!(printed(&run(&data, &["--version"])).starts_with("arrowwood "));
 }
+
+/// What a run prints that is fed `head` and then `more` for as long as it takes any.
+fn fed(directory: &TempDir, args: &[&str], head: &[u8], more: &[u8]) -> Output {
+    let mut child = command(directory.path(), args).stdin(Stdio::piped()).spawn().unwrap();
+    let mut into = child.stdin.take().unwrap();
+    let block = more.repeat((1 << 16) / more.len());
+    let mut fed = into.write_all(head);
+    while fed.is_ok() {
+        fed = into.write_all(&block);
+    }
+    drop(into);
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn inputs_without_an_end_are_found_out_by_their_beginning() {
+    let data = data();
+    for verb in ["head", "tail", "schema", "inspect", "stat", "cat"] {
+        for (more, looks_like) in [("y\n", "text"), ("a,b\n", "CSV"), ("{\"a\": 1}\n", "JSON"), ("\0", "zeros")] {
+            let said = failed(&fed(&data, &[verb, "-"], b"", more.as_bytes()));
+            assert!(said.contains("standard input: not Arrow data") && said.contains(looks_like), "{verb}: {said}");
+        }
+        let said = failed(&run(&data, &[verb, "/dev/zero"]));
+        assert!(said.contains("/dev/zero: not Arrow data: it begins with zeros"), "{verb}: {said}");
+    }
+    let checked = fed(&data, &["check", "-"], b"", b"y\n");
+    assert_eq!(checked.status.code(), Some(2), "{checked:?}");
+    // A schema that is larger than the first look, and one that is cut off.
+    let fields: Vec<_> = (0..5_000).map(|n| Field::new(format!("column {n}"), DataType::Int8, true)).collect();
+    let wide = stream(&[RecordBatch::new_empty(Arc::new(Schema::new(fields)))]);
+    assert!(wide.len() > 256 << 10);
+    assert!(printed(&run_with_input(&data, &["schema", "-"], &wide)).contains("column 4999"));
+    let cut = &stream(&[batch(0, 9)])[..100];
+    assert!(failed(&run_with_input(&data, &["head", "-"], cut)).contains("truncated"));
+}
+
+#[test]
+fn no_more_is_read_than_there_is_memory_for() {
+    let data = data();
+    let limited = |verb: &str, head: &[u8], more: &[u8]| {
+        let arrowwood = env!("CARGO_BIN_EXE_arrowwood");
+        fs::write(data.path().join("limited"), format!("ulimit -v 1000000; exec {arrowwood} {verb}")).unwrap();
+        let mut child = Command::new("sh");
+        child
+            .arg("limited")
+            .current_dir(data.path())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        let mut into = child.stdin.take().unwrap();
+        let block = more.repeat((1 << 20) / more.len());
+        let mut fed = into.write_all(head);
+        while fed.is_ok() {
+            fed = into.write_all(&block);
+        }
+        drop(into);
+        failed(&child.wait_with_output().unwrap())
+    };
+    let begun = stream(&[batch(0, 9)]);
+    assert!(limited("head -", &begun, b"\0").contains("memory"));
+    assert!(limited("head -", b"ARROW1\0\0", b"\0").contains("memory"));
+    assert!(limited("import - out.arrow", b"a,b\n", b"1,2\n").contains("memory"));
+    assert!(limited("append new -", b"a,b\n", b"1,2\n").contains("memory"));
+    assert!(limited("append new -", b"", b" ").contains("memory"));
+    printed(&run(&data, &["create", "table", "--schema", "a: int64, b: utf8"]));
+    assert!(limited("append table - --format csv", b"a,b\n1,\"", b"x").contains("256 MiB"));
+    assert!(limited("append table - --format json", b"{\"b\": \"", b"x").contains("256 MiB"));
+}

@@ -36,6 +36,7 @@ __all__ = [
     "_Values",
     "_open_places",
     "_run_cli",
+    "_visible",
     "check",
     "col",
     "compact",
@@ -720,6 +721,9 @@ def _open_places(
     places: list[tuple[_Path, int, int, list[int]]], how: tuple[Literal["lazy", "full"], bool, bool, bool]
 ) -> Dataset:
     """The rows that a recipe names."""
+
+def _visible(text: str) -> str:
+    """`text` with escapes for what commands a terminal, turns text round or can't be seen."""
 
 def _run_cli(arguments: list[str]) -> int:
     """Run the command line; the exit code."""

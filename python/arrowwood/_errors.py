@@ -19,9 +19,12 @@ class Error(Exception):
         self.errno: int | None = errno
         self.filename: str | None = path
 
-    # KeyError would quote the message and OSError would put number and path around it.
+    # KeyError would quote the message and OSError would put number and path around it. Names of columns and files stand
+    # in it, which may hold what commands a terminal.
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+        from arrowwood import _arrowwood
+
+        return _arrowwood._visible(str(self.args[0])) if self.args else ""
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.path, self.errno)

@@ -84,15 +84,15 @@ def _times(name, values, nat):
     unit, count = np.datetime_data(values.dtype)
     wanted = "s" if letter == "m" and unit in ("W", "D") else _COARSE.get(unit, unit)
     if wanted not in ("D", "s", "ms", "us", "ns") or (letter == "m" and unit in ("Y", "M")):
-        raise TypeError(f"column '{name}': expected times in units from years to nanoseconds, got {values.dtype}")
+        raise TypeError(f"column {name!r}: expected times in units from years to nanoseconds, got {values.dtype}")
     same = values.astype(f"{letter}8[{wanted}]")
     if (unit, count) != (wanted, 1) and not (same.astype(values.dtype) == values)[~nat].all():
-        raise OverflowError(f"column '{name}': a value of {values.dtype} does not fit into 64 bits of {wanted}")
+        raise OverflowError(f"column {name!r}: a value of {values.dtype} does not fit into 64 bits of {wanted}")
     if wanted != "D":
         return f"{'timestamp' if letter == 'M' else 'duration'}[{wanted}]", same.view("i8")
     days = np.where(nat, 0, same.view("i8"))
     if (days != days.astype("i4")).any():
-        raise OverflowError(f"column '{name}': a day does not fit into date32")
+        raise OverflowError(f"column {name!r}: a day does not fit into date32")
     return "date32", days.astype("i4")
 
 
@@ -119,4 +119,4 @@ def _has_buffer(given):
 
 def _expected(name, given):
     got = f"NumPy {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
-    return f"column '{name}': expected a list, a NumPy array of one or two dimensions, or Arrow data, got {got}"
+    return f"column {name!r}: expected a list, a NumPy array of one or two dimensions, or Arrow data, got {got}"

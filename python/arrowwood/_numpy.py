@@ -50,7 +50,7 @@ def as_array(column, dtype=None, copy=None):
     if dtype is None or array.dtype == dtype:
         return array
     if copy is False:
-        raise CopyNeeded(f"column '{column.name}' is {array.dtype}, and cannot become {dtype} without a copy")
+        raise CopyNeeded(f"column {column.name!r} is {array.dtype}, and cannot become {dtype} without a copy")
     return array.astype(dtype)
 
 
@@ -61,7 +61,7 @@ def dlpack(column, stream, max_version, dl_device, copy):
     except CopyNeeded as needed:
         raise BufferError(str(needed)) from needed
     if array.dtype.kind not in "biufc":
-        raise BufferError(f"column '{column.name}' of {column.dtype} is no numbers, which is what DLPack has")
+        raise BufferError(f"column {column.name!r} of {column.dtype} is no numbers, which is what DLPack has")
     asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
     # NumPy before 2.1 knows the first one only; its TypeError is what consumers expect then, and ask for less.
     return array.__dlpack__(**{name: value for name, value in asked.items() if value is not None})
@@ -76,7 +76,7 @@ def _refuse_copies(column, dtype, parts):
     elif parts[0][1] is not None:
         reason = "it has nulls"
     if reason:
-        raise CopyNeeded(f"column '{column.name}' cannot become an array without a copy: {reason}")
+        raise CopyNeeded(f"column {column.name!r} cannot become an array without a copy: {reason}")
 
 
 def _array(values, nulls, dtype, has_nulls):

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
-use arrowwood::{Error, ErrorKind, guard, type_name};
+use arrowwood::{Error, ErrorKind, guard, type_name, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
@@ -270,10 +270,15 @@ impl Column {
     }
 
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
-        let (name, dtype) = (self.name(), self.dtype());
+        let (name, dtype) = (visible(self.name()), self.dtype());
         let mut shown = Vec::new();
         for value in self.inner.slice(0, 10)?.values() {
-            shown.push(object(py, value?)?.repr()?.to_string());
+            let value = value?;
+            // What Python has no object for, as an instant of a zone that nobody knows, prints all the same.
+            shown.push(match object(py, value.clone()) {
+                Ok(object) => object.repr()?.to_string(),
+                Err(_) => visible(&value.to_string()).into_owned(),
+            });
         }
         let len = self.len(py)?;
         if len > 10 {

@@ -9,10 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument, wrong_type};
+use crate::errors::{Problem, Result, argument, wrong_type};
 use crate::exchange::schema_of;
 use crate::open::path_of;
 use crate::progress::{Progress, Watched, watched};
+use crate::sink::{Source, open_pipe};
 
 /// Read CSV text, whose first line names the columns, into memory.
 ///
@@ -43,6 +44,12 @@ pub fn read_csv(
     if !source.hasattr("read")?
         && let Some(path) = path_of(source)?
     {
+        if let Some(pipe) = open_pipe(py, &path, "O_RDONLY")? {
+            let problem = Problem::default();
+            let text = Source::File(pipe, problem.clone());
+            let found = py.detach(|| read(text, &options)).map_err(|e| e.at(&path));
+            return Ok(Dataset::new(problem.or(found)?));
+        }
         let read = |progress: Progress| read_file(&path, &options, progress).map_err(|e| e.at(&path));
         return Ok(Dataset::new(watched(py, ("reading", "bytes"), read)?));
     }

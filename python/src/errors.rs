@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrowwood::{Error, ErrorKind};
+use arrowwood::{Error, ErrorKind, visible};
 use pyo3::prelude::*;
 
 /// What a function of this module answers.
@@ -92,7 +92,7 @@ impl Problem {
 
 fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let class = py.import("arrowwood._errors")?.getattr(class_name(error.kind()))?;
-    let path = error.path().map(|path| path.to_string_lossy());
+    let path = error.path().map(|path| path.as_os_str());
     Ok(PyErr::from_value(class.call1((error.to_string(), path, error.errno()))?))
 }
 
@@ -121,9 +121,9 @@ pub fn argument(message: impl Into<String>) -> Failure {
     Error::new(ErrorKind::InvalidArgument, message).into()
 }
 
-/// A `TypeError`, saying `message`.
-pub fn wrong_type(message: impl Into<String>) -> Failure {
-    Failure::Python(pyo3::exceptions::PyTypeError::new_err(message.into()))
+/// A `TypeError`, saying `message`, which may name columns and values that hold anything.
+pub fn wrong_type(message: impl AsRef<str>) -> Failure {
+    Failure::Python(pyo3::exceptions::PyTypeError::new_err(visible(message.as_ref()).into_owned()))
 }
 
 /// An `ImportError` that says what to install, where `package` is not there.

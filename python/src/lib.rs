@@ -83,6 +83,12 @@ mod _arrowwood {
     #[expect(non_upper_case_globals, reason = "Python's name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
+    /// `text` with escapes for what commands a terminal, turns text round or can't be seen.
+    #[pyfunction]
+    fn _visible(text: &str) -> String {
+        arrowwood::visible_lines(text).into_owned()
+    }
+
     /// The rows that a query in SQL asks for, or what is wrong.
     fn answer(query: &str) -> Result<arrowwood::Dataset, String> {
         let ask = |py: Python<'_>| -> PyResult<arrowwood::Dataset> {

@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arrowwood::{Error, ErrorKind, Mode, View};
+use arrowwood::{Error, ErrorKind, Mode, View, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
@@ -315,7 +315,8 @@ impl Mapping {
     }
 
     fn __repr__(&self) -> String {
-        let (path, mode, dtype) = (self.owner.path.display(), &self.owner.mode, self.dtype.name());
+        let path = self.owner.path.to_string_lossy();
+        let (path, mode, dtype) = (visible(&path), &self.owner.mode, self.dtype.name());
         let closed = if self.closed() { ", closed" } else { "" };
         format!("<arrowwood.Mapping of '{path}': {dtype}[{}], mode '{mode}'{closed}>", self.len)
     }

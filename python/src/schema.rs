@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 
 use arrow_schema::{FieldRef, SchemaRef};
-use arrowwood::field_type_name;
+use arrowwood::{field_type_name, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
 
@@ -125,5 +125,5 @@ fn sorted(metadata: &HashMap<String, String>) -> BTreeMap<String, String> {
 
 fn line(field: &FieldRef) -> String {
     let not_null = if field.is_nullable() { "" } else { " not null" };
-    format!("{}: {}{not_null}", field.name(), field_type_name(field))
+    format!("{}: {}{not_null}", visible(field.name()), field_type_name(field))
 }

@@ -3,8 +3,11 @@
 use std::fs::File;
 use std::io::{self, BufWriter, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 
 use arrowwood::Error;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt};
 
@@ -12,6 +15,31 @@ use crate::buffer::{Buffer, BufferSink};
 use crate::errors::{Problem, Result, wrong_type};
 use crate::memory::{Room, owned};
 use crate::open::path_of;
+
+/// Whether a pipe or a device like a terminal is at `path`.
+pub fn is_pipe(path: &Path) -> bool {
+    let kind = std::fs::metadata(path).map(|there| there.file_type());
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())
+}
+
+/// Opens the pipe or device at `path`, for reading or writing, in a way that Ctrl-C ends while nobody is at the other end:
+/// Python asks for signals in between. `None` for what is neither.
+pub fn open_pipe(py: Python<'_>, path: &Path, mode: &str) -> Result<Option<File>> {
+    if !is_pipe(path) {
+        return Ok(None);
+    }
+    let os = py.import("os")?;
+    let flags = os.getattr(mode)?.bitor(os.getattr("O_CLOEXEC")?)?;
+    match os.call_method1("open", (path, flags)) {
+        Ok(number) => Ok(Some(owned(&number)?.into())),
+        Err(problem) if problem.is_instance_of::<PyOSError>(py) => {
+            let number = problem.value(py).getattr("errno")?.extract::<Option<i32>>()?;
+            let error = number.map_or_else(|| io::Error::other(problem), io::Error::from_raw_os_error);
+            Err(Error::io("opening the pipe", &error).at(path).into())
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
 
 /// A method of a Python object: one that takes bytes and says how many, or one that is asked for some.
 pub struct Object {
@@ -91,6 +119,9 @@ impl Sink {
         }
         match path_of(target)? {
             Some(path) => {
+                if let Some(pipe) = open_pipe(target.py(), &path, "O_WRONLY")? {
+                    return Ok(Sink::File(pipe, problem.clone()));
+                }
                 let create = || {
                     if std::fs::metadata(&path).is_ok_and(|there| there.is_file()) {
                         std::fs::remove_file(&path)?;

@@ -1,7 +1,5 @@
 //! `stream_writer` and `read_stream`: record batches through files, pipes, sockets and memory.
 
-use std::fs::File;
-use std::os::unix::fs::FileTypeExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_schema::SchemaRef;
@@ -15,7 +13,7 @@ use crate::incoming::dataset_from;
 use crate::memory::bytes_of;
 use crate::open::path_of;
 use crate::schema::Schema;
-use crate::sink::{Sink, Source};
+use crate::sink::{Sink, Source, open_pipe};
 use crate::write::codec;
 
 /// Writes an Arrow stream, made by :func:`stream_writer`. Used with ``with``, it ends the stream, unless there was an
@@ -205,11 +203,8 @@ pub fn read_stream(py: Python<'_>, source: &Bound<'_, PyAny>) -> Result<StreamRe
     }
     let dataset = match path_of(source)? {
         Some(path) => {
-            let is_pipe = |kind: std::fs::FileType| kind.is_fifo() || kind.is_char_device();
-            if std::fs::metadata(&path).is_ok_and(|there| is_pipe(there.file_type())) {
-                let file = py.detach(|| File::open(&path));
-                let file = file.map_err(|e| Error::io("opening the pipe", &e).at(&path))?;
-                return coming_from(py, Source::File(file, problem.clone()), problem);
+            if let Some(pipe) = open_pipe(py, &path, "O_RDONLY")? {
+                return coming_from(py, Source::File(pipe, problem.clone()), problem);
             }
             py.detach(|| Open::new().path(path))?
         }

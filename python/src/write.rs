@@ -10,7 +10,7 @@ use crate::exchange::schema_of;
 use crate::incoming::dataset_from;
 use crate::index::count;
 use crate::open::path_of;
-use crate::sink::Sink;
+use crate::sink::{Sink, is_pipe};
 
 /// Write a table as an Arrow IPC file or stream.
 ///
@@ -51,6 +51,7 @@ pub fn write(
     let dataset = guard(|| dataset_from(data, schema.as_ref()))?;
     if !target.hasattr("write")?
         && let Some(path) = path_of(target)?
+        && !is_pipe(&path)
     {
         return Ok(py.detach(|| arrowwood::write(&dataset, path, &options))?);
     }

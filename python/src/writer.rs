@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions, guard};
+use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions, guard, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
@@ -307,6 +307,6 @@ impl Writer {
     fn __repr__(&self, py: Python<'_>) -> String {
         let rows = self.lock(py).as_ref().map(arrowwood::Writer::rows);
         let rows = rows.map_or("closed".into(), |rows| format!("{rows} rows"));
-        format!("<arrowwood.Writer {}: {rows}>", self.path.display())
+        format!("<arrowwood.Writer {}: {rows}>", visible(&self.path.to_string_lossy()))
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::array::Bytes;
 use crate::dataset::{Dataset, Source};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
+use crate::files::{arrow_files, expand, is_glob};
 use crate::ipc::{Format, Ipc, Options, Sound, WriteOptions};
 use crate::map::{Mapping, Mode, guard};
-use crate::open::{arrow_files, expand, is_glob};
 use crate::table;
 use crate::table::Repaired;
 
@@ -91,10 +91,7 @@ type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 /// Runs `work` on the path, or on each file that it matches.
 fn each(path: &Path, work: &mut dyn FnMut(&Path, Progress) -> Result<Report>, progress: Progress) -> Result<Report> {
     let files = match std::fs::metadata(path) {
-        Ok(data) if data.is_dir() && !is_table(path)? => match arrow_files(path)? {
-            files if files.is_empty() => return Err(Error::new(ErrorKind::NotFound, "no file ends in .arrow").at(path)),
-            files => files,
-        },
+        Ok(data) if data.is_dir() && !is_table(path)? => arrow_files(path)?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_glob(path) => expand(path)?,
         _ => return work(path, progress),
     };

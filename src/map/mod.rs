@@ -36,8 +36,9 @@ pub use view::{Element, View};
 pub(crate) use watch::{Look, Watch, watched};
 pub use words::Words;
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -79,6 +80,17 @@ impl Mode {
     }
 }
 
+/// Refuses what is no regular file.
+fn refuse_others(metadata: &Metadata) -> Result<()> {
+    let message = match metadata.file_type() {
+        kind if kind.is_file() => return Ok(()),
+        kind if kind.is_fifo() => "a pipe can't be mapped; read_stream reads an Arrow stream as it comes out of one",
+        kind if kind.is_dir() => "only regular files can be mapped, and this is a directory; name a file in it",
+        _ => "only regular files can be mapped; read this one into memory instead",
+    };
+    Err(Error::argument(message))
+}
+
 /// A file mapped whole, of any size. Clones share the mapping; the last one to go unmaps it.
 #[derive(Clone, Debug)]
 pub struct Mapping(Arc<Mapped>);
@@ -115,15 +127,19 @@ impl Mapping {
     }
 
     fn open_at(path: &Path, mode: Mode) -> Result<Mapping> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(mode == Mode::ReadWrite)
-            .open(path)
-            .map_err(|e| Error::io("opening the file to map it", &e))?;
+        let opening = |e| Error::io("opening the file to map it", &e);
+        let mut options = OpenOptions::new();
+        options.read(true).write(mode == Mode::ReadWrite);
+        // A pipe would wait for its other end, and no signal of Python's would end that.
+        let file = options.clone().custom_flags(libc::O_NONBLOCK).open(path);
+        let file = match file {
+            // Somebody has a lease on the file (fcntl(2)), and gives it up soon.
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && path.is_file() => options.open(path),
+            file => file,
+        };
+        let file = file.map_err(opening)?;
         let metadata = file.metadata().map_err(|e| Error::io("asking for the file's size", &e))?;
-        if !metadata.is_file() {
-            return Err(Error::argument("only regular files can be mapped; read this one into memory instead"));
-        }
+        refuse_others(&metadata)?;
         let len = usize::try_from(metadata.len())
             .map_err(|_| Error::argument("the file is larger than the address space"))?;
         let region = sys::Region::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;

@@ -13,6 +13,7 @@ use crate::array::{Items, Value};
 use crate::error::{Error, Result};
 use crate::map::guard;
 use crate::types::{per_second, unit_name};
+use crate::visible::is_hidden;
 
 // ---- numbers and times ----
 
@@ -292,7 +293,7 @@ pub fn cut(item: impl Display, room: usize) -> String {
     cut.text.chars().take(room.saturating_sub(1)).chain(once('…')).collect()
 }
 
-/// Accepts characters while there is space, so that a list of a million items is not formatted to show ten. Control
+/// Accepts characters while there is space, so that a list of a million items is not formatted to show ten. Hidden
 /// characters are escaped: a cell must neither break the table nor control the terminal.
 struct Cut {
     text: String,
@@ -301,9 +302,8 @@ struct Cut {
 
 impl Write for Cut {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.chars().try_for_each(|c| match c.is_control() {
-            true => c.escape_default().try_for_each(|c| self.push(c)),
-            false => self.push(c),
+        text.chars().try_for_each(|c| {
+            if is_hidden(c) { c.escape_default().try_for_each(|c| self.push(c)) } else { self.push(c) }
         })
     }
 }

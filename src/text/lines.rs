@@ -19,6 +19,9 @@ use crate::error::{Error, Result};
 const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 4;
 
+/// Maximum bytes of one record, whose end may never arrive.
+const LONGEST: usize = 256 << 20;
+
 /// A parser that finds and parses records.
 pub(crate) trait Parser: Send {
     /// The end of the last complete record in `fresh`, the next bytes.
@@ -42,7 +45,8 @@ pub(crate) trait Parser: Send {
 /// An iterator over record batches of a text's rows, as they arrive: see [`stream_csv`](crate::stream_csv) and
 /// [`stream_json`](crate::stream_json).
 ///
-/// A separate thread reads the text. It ends with the text, or when more text arrives after this was dropped.
+/// A separate thread reads the text. It ends with the text, or when more text arrives after this was dropped. A record of
+/// more than 256 MiB is an error.
 pub struct Incoming {
     schema: SchemaRef,
     parser: Box<dyn Parser>,
@@ -119,6 +123,12 @@ impl Incoming {
 
     fn push(&mut self, block: &[u8]) -> Result<()> {
         let Some(end) = self.parser.whole(block) else {
+            if self.begun.len() + block.len() > LONGEST {
+                let most = LONGEST >> 20;
+                let message = format!("{}: a record of more than {most} MiB; is its end missing?", self.doing);
+                self.begun = Vec::new();
+                return Err(Error::invalid(message));
+            }
             self.begun.extend_from_slice(block);
             return Ok(());
         };
@@ -239,6 +249,20 @@ mod tests {
             let piece: Vec<u8> = self.text.drain(..len).collect();
             buffer[..len].copy_from_slice(&piece);
             Ok(len)
+        }
+    }
+
+    #[test]
+    fn a_record_without_an_end_does_not_take_all_memory() {
+        let endless = |head: &'static [u8]| head.chain(std::io::repeat(b'x'));
+        let csv = stream_csv(endless(b"a,b\n1,two\n2,\""), &csv(10), NEVER).unwrap();
+        let json = stream_json(endless(b"{\"a\": 1, \"b\": \"two\"}\n{\"b\": \""), &json(10), NEVER).unwrap();
+        for mut incoming in [csv, json] {
+            // The rows before it come first.
+            assert_eq!(rows(&incoming.next().unwrap().unwrap()), ["1|two"]);
+            let error = incoming.next().unwrap().unwrap_err();
+            assert!(error.kind() == ErrorKind::InvalidData && error.to_string().contains("256 MiB"), "{error}");
+            assert!(incoming.next().is_none());
         }
     }
 

@@ -12,6 +12,7 @@ use crate::dataset::{Dataset, Row};
 use crate::error::Result;
 use crate::map::Look;
 use crate::types::field_type_name;
+use crate::visible::visible;
 
 /// A printable view of a dataset: `println!("{}", dataset.preview().rows(20).width(120))`.
 #[derive(Clone, Copy, Debug)]
@@ -134,8 +135,11 @@ impl<'a> Preview<'a> {
         paths.dedup();
         match &paths[..] {
             [] => String::new(),
-            [path] => format!(" in {}", path.display()),
-            [path, more @ ..] => format!(" in {} and {} more", path.display(), count_text(more.len() as u64)),
+            [path] => format!(" in {}", visible(&path.to_string_lossy())),
+            [path, more @ ..] => {
+                let (path, more) = (path.to_string_lossy(), count_text(more.len() as u64));
+                format!(" in {} and {more} more", visible(&path))
+            }
         }
     }
 
@@ -274,6 +278,7 @@ mod tests {
     use arrow_schema::{Field, Schema};
 
     use super::*;
+    use crate::visible::is_hidden;
     use crate::{Bytes, Open};
 
     fn dataset(columns: Vec<(&str, ArrayRef)>) -> Dataset {
@@ -345,10 +350,11 @@ row 1199    1199
 
     #[test]
     fn cells_are_cut_and_cannot_break_the_table() {
-        let text = StringArray::from(vec!["a\nb\u{1b}[2J", &"x".repeat(31), &"y".repeat(30)]);
-        let shown = dataset(vec![("t", Arc::new(text))]).to_string();
-        let cells: Vec<_> = shown.lines().skip(4).take(3).collect();
-        assert_eq!(cells, ["a\\nb\\u{1b}[2J", &("x".repeat(29) + "…"), &"y".repeat(30)]);
+        let text = StringArray::from(vec!["a\nb\u{1b}[2J", "\u{202e}\u{200b}", &"x".repeat(31), &"y".repeat(30)]);
+        let shown = dataset(vec![("t", Arc::new(text))]);
+        let cells: Vec<_> = shown.to_string().lines().skip(4).take(4).map(String::from).collect();
+        assert_eq!(cells, ["a\\nb\\u{1b}[2J", r"\u{202e}\u{200b}", &("x".repeat(29) + "…"), &"y".repeat(30)]);
+        assert!(!shown.to_html().contains(|c| c != '\n' && is_hidden(c)));
     }
 
     #[test]

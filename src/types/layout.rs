@@ -4,6 +4,8 @@
 
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
+use crate::visible::visible;
+
 /// What a buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -167,12 +169,13 @@ fn bare(rest: [Option<Role>; 2]) -> Layout {
     Layout { roles: [rest[0], rest[1], None], variadic: false }
 }
 
-/// The name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`.
+/// The name of a type, much as pyarrow prints it: `dictionary<int8, utf8>`, `timestamp[ms, UTC]`, `list<int32>`. What
+/// is hidden in the names of members and zones stands there as escapes.
 pub fn type_name(data_type: &DataType) -> String {
     use DataType::*;
     match data_type {
         Timestamp(unit, None) => format!("timestamp[{}]", unit_name(*unit)),
-        Timestamp(unit, Some(tz)) => format!("timestamp[{}, {tz}]", unit_name(*unit)),
+        Timestamp(unit, Some(tz)) => format!("timestamp[{}, {}]", unit_name(*unit), visible(tz)),
         Time32(unit) => format!("time32[{}]", unit_name(*unit)),
         Time64(unit) => format!("time64[{}]", unit_name(*unit)),
         Duration(unit) => format!("duration[{}]", unit_name(*unit)),
@@ -203,7 +206,7 @@ pub fn type_name(data_type: &DataType) -> String {
 /// The name of a field's type: `extension<arrow.uuid>` for an extension type, else that of the storage type.
 pub fn field_type_name(field: &Field) -> String {
     match field.extension_type_name() {
-        Some(name) => format!("extension<{name}>"),
+        Some(name) => format!("extension<{}>", visible(name)),
         None => type_name(field.data_type()),
     }
 }
@@ -241,8 +244,8 @@ fn snake_case(name: &str) -> String {
 }
 
 fn members<'a>(fields: impl Iterator<Item = &'a FieldRef>) -> String {
-    let members: Vec<_> = fields.map(|field| format!("{}: {}", field.name(), field_type_name(field))).collect();
-    members.join(", ")
+    let member = |field: &'a FieldRef| format!("{}: {}", visible(field.name()), field_type_name(field));
+    fields.map(member).collect::<Vec<_>>().join(", ")
 }
 
 fn map_types(entries: &DataType) -> String {

@@ -7,6 +7,7 @@ use arrow_buffer::i256;
 use arrow_schema::TimeUnit;
 
 use crate::array::Value;
+use crate::visible::visible;
 
 /// A column in a predicate: `col("price").gt(100)`.
 #[derive(Clone, Debug)]
@@ -167,13 +168,13 @@ impl fmt::Display for Predicate {
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Node::Compare(name, operator, literal) => write!(f, "{name} {operator} {literal}"),
+            Node::Compare(name, operator, literal) => write!(f, "{} {operator} {literal}", visible(name)),
             Node::IsIn(name, literals) => {
                 let shown: Vec<_> = literals.iter().take(5).map(Literal::to_string).collect();
                 let more = if literals.len() > shown.len() { ", …" } else { "" };
-                write!(f, "{name} is in [{}{more}]", shown.join(", "))
+                write!(f, "{} is in [{}{more}]", visible(name), shown.join(", "))
             }
-            Node::IsNull(name) => write!(f, "{name} is null"),
+            Node::IsNull(name) => write!(f, "{} is null", visible(name)),
             Node::And(a, b) => write!(f, "({a}) & ({b})"),
             Node::Or(a, b) => write!(f, "({a}) | ({b})"),
             Node::Not(a) => write!(f, "~({a})"),
@@ -270,7 +271,7 @@ impl fmt::Display for Literal {
                 write!(f, "{}", Value::Timestamp(*time, *unit, (*zoned == Some(true)).then_some("UTC")))
             }
             Owned::Duration(length, unit) => write!(f, "{}", Value::Duration(*length, *unit)),
-            Owned::Other(shown) => f.write_str(shown),
+            Owned::Other(shown) => f.write_str(&visible(shown)),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::ipc::framing::{
 };
 use crate::map::{Mapping, Mode};
 use crate::types::type_name;
+use crate::visible::visible;
 
 /// One message of an IPC file or stream.
 #[derive(Clone, Debug)]
@@ -273,10 +274,10 @@ impl fmt::Display for Message {
             field.print(f, 1)?;
         }
         for node in &self.nodes {
-            write!(f, "\n  node   {:24} length {}, nulls {}", node.field, node.length, node.null_count)?;
+            write!(f, "\n  node   {:24} length {}, nulls {}", visible(&node.field), node.length, node.null_count)?;
         }
         for buffer in &self.buffers {
-            let name = format!("{} {}", buffer.field, buffer.name);
+            let name = format!("{} {}", visible(&buffer.field), buffer.name);
             write!(f, "\n  buffer {name:24} offset {}, length {}", buffer.offset, buffer.length)?;
         }
         Ok(())
@@ -286,7 +287,7 @@ impl fmt::Display for Message {
 impl FieldInfo {
     fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
         let (indent, null) = ("  ".repeat(depth), if self.nullable { "" } else { " not null" });
-        write!(f, "\n{indent}field  {}: {}{null}", self.name, self.data_type)?;
+        write!(f, "\n{indent}field  {}: {}{null}", visible(&self.name), visible(&self.data_type))?;
         if let Some((id, keys, _)) = &self.dictionary {
             write!(f, ", dictionary {id} with {keys} keys")?;
         }

@@ -1,0 +1,205 @@
+//! The files that a pattern or a directory stands for, in order of their names, whatever bytes these have.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+#[cfg(feature = "glob")]
+use glob::Pattern;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Whether `path`, where nothing has that name, is to be taken as a pattern.
+pub(crate) fn is_glob(path: &Path) -> bool {
+    has_wildcards(path.as_os_str())
+}
+
+fn has_wildcards(name: &OsStr) -> bool {
+    name.as_bytes().iter().any(|byte| b"*?[".contains(byte))
+}
+
+/// The files of `directory` whose names end in `.arrow`.
+///
+/// # Errors
+/// `NotFound` where there is none; those of reading the directory.
+pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let names = names_in(directory)?.into_iter().filter(|name| name.as_bytes().ends_with(b".arrow"));
+    let files = only_files(names.map(|name| directory.join(name)).collect());
+    if files.is_empty() {
+        let message = "the directory has no file that ends in .arrow; name its files, or a glob";
+        return Err(Error::new(ErrorKind::NotFound, message).at(directory));
+    }
+    Ok(files)
+}
+
+/// The files that a pattern matches: `*`, `?` and `[…]` inside of a name, `**` for any number of directories. A part of
+/// the pattern that is itself the name of something is that name, and no pattern.
+///
+/// # Errors
+/// `NotFound` where there is none; `InvalidArgument` for a pattern that is none; those of reading a directory, as files
+/// in it might have matched.
+#[cfg(feature = "glob")]
+pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = vec![PathBuf::new()];
+    for component in pattern.components() {
+        let mut next = Vec::new();
+        for base in found {
+            step(base, component, &mut next).map_err(|e| e.at(pattern))?;
+        }
+        found = next;
+    }
+    let files = only_files(found);
+    if files.is_empty() {
+        return Err(Error::new(ErrorKind::NotFound, "no file matches the pattern").at(pattern));
+    }
+    Ok(files)
+}
+
+/// Without the feature `glob` nothing is matched.
+#[cfg(not(feature = "glob"))]
+pub(crate) fn expand(pattern: &Path) -> Result<Vec<PathBuf>> {
+    Err(Error::missing_feature("a path that is a pattern", "glob").at(pattern))
+}
+
+/// What `component` of a pattern stands for in `base`.
+#[cfg(feature = "glob")]
+fn step(base: PathBuf, component: Component<'_>, found: &mut Vec<PathBuf>) -> Result<()> {
+    let name = component.as_os_str();
+    let literal = base.join(name);
+    if !has_wildcards(name) || literal.symlink_metadata().is_ok() {
+        found.push(literal);
+        return Ok(());
+    }
+    if !here(&base).is_dir() {
+        return Ok(());
+    }
+    if name == "**" {
+        return walk(base, &mut HashSet::new(), found);
+    }
+    let pattern = Pattern::new(&name.to_string_lossy()).map_err(|e| Error::argument(format!("not a glob: {e}")))?;
+    // Bytes of a name that are no text are matched as one character each.
+    let matches = |name: &OsString| pattern.matches(&name.to_string_lossy());
+    found.extend(names_in(here(&base))?.into_iter().filter(matches).map(|name| base.join(name)));
+    Ok(())
+}
+
+/// `base` and all directories below it; one that is among its own parents, by a link, is not gone into again.
+fn walk(base: PathBuf, parents: &mut HashSet<(u64, u64)>, found: &mut Vec<PathBuf>) -> Result<()> {
+    let data = fs::metadata(here(&base)).map_err(|e| unreadable(&base, &e))?;
+    let identity = (data.dev(), data.ino());
+    if !parents.insert(identity) {
+        return Ok(());
+    }
+    for name in names_in(here(&base))? {
+        let inside = base.join(name);
+        if inside.is_dir() {
+            walk(inside, parents, found)?;
+        }
+    }
+    parents.remove(&identity);
+    found.push(base);
+    Ok(())
+}
+
+/// The directory that a relative path begins in.
+fn here(base: &Path) -> &Path {
+    if base.as_os_str().is_empty() { Path::new(".") } else { base }
+}
+
+fn names_in(directory: &Path) -> Result<Vec<OsString>> {
+    let names = fs::read_dir(directory).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
+    names.map_err(|e| unreadable(directory, &e))
+}
+
+fn unreadable(directory: &Path, error: &io::Error) -> Error {
+    Error::io("reading the directory", error).at(here(directory))
+}
+
+/// Those of `paths` that are files, in order. A link that leads nowhere stays, so that opening it says so.
+fn only_files(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.retain(|path| fs::metadata(path).map_or_else(|_| path.is_symlink(), |data| data.is_file()));
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A directory with these files in it, all of them empty.
+    fn tree(files: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        root
+    }
+
+    fn found(root: &Path, pattern: &str) -> Vec<String> {
+        let files = expand(&root.join(pattern)).unwrap_or_default();
+        files.iter().map(|file| file.strip_prefix(root).unwrap().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn patterns_match_as_the_glob_crate_does() {
+        let root =
+            tree(&["m.arrow", "b/c/k.arrow", "b/a.arrow", "a/q.arrow", "z/y/x.arrow", ".h.arrow", "b.txt", "zz.arrow"]);
+        let patterns = [
+            "*.arrow",
+            "**/*.arrow",
+            "*/*.arrow",
+            "**/b/*.arrow",
+            "*/**/*.arrow",
+            "**",
+            "?/[a-k]*",
+            "[!b]*/**/*",
+            "no*",
+        ];
+        for pattern in patterns {
+            let theirs = glob::glob(root.path().join(pattern).to_str().unwrap()).unwrap().map(Result::unwrap);
+            let theirs = theirs.filter(|path| path.is_file());
+            let theirs: Vec<_> = theirs.map(|f| f.strip_prefix(&root).unwrap().to_str().unwrap().to_string()).collect();
+            assert_eq!(found(root.path(), pattern), theirs, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_there_is_no_pattern() {
+        let root = tree(&["run[1]/a.arrow", "run1/b.arrow", "x*y/c.arrow", "xzy/d.arrow"]);
+        assert_eq!(found(root.path(), "run[1]/*.arrow"), ["run[1]/a.arrow"]);
+        assert_eq!(found(root.path(), "x*y/*"), ["x*y/c.arrow"]);
+        assert_eq!(found(root.path(), "run[12]/*"), ["run1/b.arrow"]);
+        assert_eq!(arrow_files(&root.path().join("run[1]")).unwrap(), [root.path().join("run[1]/a.arrow")]);
+    }
+
+    #[test]
+    fn names_may_have_any_bytes() {
+        let root = tree(&["a.arrow"]);
+        let strange = root.path().join(OsString::from_vec(b"\xff.arrow".into()));
+        fs::write(&strange, "").unwrap();
+        let both = [root.path().join("a.arrow"), strange];
+        assert_eq!(expand(&root.path().join("*.arrow")).unwrap(), both);
+        assert_eq!(expand(&root.path().join("?.arrow")).unwrap(), both);
+        assert_eq!(arrow_files(root.path()).unwrap(), both);
+    }
+
+    #[test]
+    fn links_are_followed_and_those_that_lead_nowhere_are_not_forgotten() {
+        let root = tree(&["a/b.arrow"]);
+        symlink(root.path(), root.path().join("a/loop")).unwrap();
+        symlink("a", root.path().join("again")).unwrap();
+        assert_eq!(found(root.path(), "**/*.arrow"), ["a/b.arrow", "again/b.arrow"]);
+        symlink("nowhere", root.path().join("lost.arrow")).unwrap();
+        assert_eq!(arrow_files(root.path()).unwrap(), [root.path().join("lost.arrow")]);
+    }
+}

@@ -1,0 +1,86 @@
+//! Text of others as people are shown it: characters that command a terminal, turn the order of a line round, or can't be
+//! seen are written as escapes. Names of columns, files and zones may hold anything.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Whether `c` commands a terminal, changes the direction of what follows, ends a line, or takes no room where it stands.
+/// Joiners are not among these: they belong to the spelling of words, and to emoji.
+#[doc(hidden)]
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            // Directions: marks, embeddings, overrides and isolates.
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
+            // Ends of lines and paragraphs.
+            | '\u{2028}' | '\u{2029}'
+            // Nothing to be seen: soft hyphens, fillers, spaces without width, marks of byte order, tags.
+            | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'
+            | '\u{2060}'..='\u{2065}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// `text` in one line that shows all that is in it: `\n`, `\u{1b}`.
+#[doc(hidden)]
+pub fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, is_hidden, |c, into| into.extend(c.escape_default()))
+}
+
+/// As [`visible`], with the lines that `text` has.
+#[doc(hidden)]
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c != '\n' && is_hidden(c), |c, into| into.extend(c.escape_default()))
+}
+
+/// JSON text with what is hidden in its strings as `\u` and four digits: the same to whoever parses it.
+#[doc(hidden)]
+pub fn visible_json(text: &str) -> Cow<'_, str> {
+    let escape = |c: char, into: &mut String| {
+        // Writing to a string does not fail.
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(into, "\\u{unit:04x}");
+        }
+    };
+    escaped(text, is_hidden, escape)
+}
+
+fn escaped(text: &str, is_hidden: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
+    // Nearly all text is of this kind, and there may be gigabytes of it.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.contains(&is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    text.chars().for_each(|c| if is_hidden(c) { escape(c, &mut shown) } else { shown.push(c) });
+    Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "a\u{1b}[2J\u{7}b\u{9b}31m\u{202e}c\u{200b}d\ne\u{7f}\u{2066}\u{feff}\u{e0041}";
+
+    #[test]
+    fn what_commands_or_hides_is_shown() {
+        let shown = visible(HOSTILE);
+        assert_eq!(shown, r"a\u{1b}[2J\u{7}b\u{9b}31m\u{202e}c\u{200b}d\ne\u{7f}\u{2066}\u{feff}\u{e0041}");
+        assert!(!shown.contains(is_hidden));
+        assert_eq!(visible_lines("one\ntwo\r\u{85}"), "one\ntwo\\r\\u{85}");
+    }
+
+    #[test]
+    fn words_and_emoji_stay_as_they_are() {
+        for text in ["", "plain", "żółć", "日本語", "می\u{200c}خواهم", "👩\u{200d}🚀", "1\u{a0}000", "עברית"]
+        {
+            assert!(matches!(visible(text), Cow::Borrowed(same) if same == text), "{text}");
+        }
+    }
+
+    #[test]
+    fn json_means_the_same() {
+        let json = serde_json::json!({ HOSTILE: [HOSTILE] });
+        let shown = visible_json(&json.to_string()).into_owned();
+        assert!(!shown.contains(is_hidden), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), json);
+    }
+}
