@@ -5,21 +5,20 @@
 //! copies of unaligned buffers; our consumers get unaligned 128-bit decimals in place.
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
-use arrow_array::RecordBatchReader;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
-use arrow_array::{Array, RecordBatch};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use crate::array::{aligned, struct_of};
+use crate::array::{aligned, settled, struct_of};
 use crate::dataset::{Column, Dataset, Part};
 use crate::error::{Error, Result};
 use crate::map::Look;
-use crate::types::{Role, layout};
+use crate::types::{Role, layout, type_name};
 
 const EINVAL: c_int = libc::EINVAL;
 
@@ -108,17 +107,132 @@ impl Dataset {
         export_schema(self.schema())
     }
 
-    /// Imports a C stream as a dataset that shares its buffers. The producer vouches for the values.
+    /// Imports a C stream as a dataset that shares its buffers: a struct's members become columns, any other type one
+    /// column called `values`. The producer vouches for the values.
     ///
     /// # Errors
-    /// `InvalidArgument` with the producer's message; `SchemaMismatch` if a batch's schema differs from the stream's.
+    /// `InvalidArgument` for a stream that was imported before, with the producer's message where it fails, and for
+    /// struct arrays with null rows.
     pub fn import_stream(stream: FFI_ArrowArrayStream) -> Result<Dataset> {
-        let failed = |e: arrow_schema::ArrowError| Error::argument(format!("importing an Arrow C stream: {e}"));
-        let reader = ArrowArrayStreamReader::try_new(stream).map_err(failed)?;
-        let schema = reader.schema();
-        let batches = reader.collect::<Result<Vec<RecordBatch>, _>>().map_err(failed)?;
-        Dataset::from_batches(schema, batches)
+        let (field, arrays) = import_arrays(stream)?;
+        dataset_of(&field, &arrays)
     }
+}
+
+/// All arrays of a C stream, of whatever type, and their field. Its producer vouches for the values.
+///
+/// # Errors
+/// `InvalidArgument` for a stream that was taken before, or fails.
+#[doc(hidden)]
+pub fn import_arrays(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<ArrayData>)> {
+    let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
+        return Err(taken("stream"));
+    };
+    let mut schema = FFI_ArrowSchema::empty();
+    // SAFETY: a live stream's own function, called with it and a place for the schema (Arrow C Stream Interface).
+    let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
+    check_code(&mut stream, code)?;
+    let field = field_of(&schema)?;
+    let mut arrays = Vec::new();
+    loop {
+        let mut array = FFI_ArrowArray::empty();
+        // SAFETY: as above, with a place for an array.
+        let code = unsafe { get_next(&raw mut stream, &raw mut array) };
+        check_code(&mut stream, code)?;
+        if array.is_released() {
+            return Ok((field, arrays));
+        }
+        // SAFETY: the stream gave the array with this very schema, and its producer vouches for it.
+        arrays.push(unsafe { array_of(array, &field) }?);
+    }
+}
+
+/// One array of any type that came through the C data interface, and its field.
+///
+/// # Safety
+/// As of [`Dataset::import_array`].
+///
+/// # Errors
+/// `InvalidArgument` for an array or a schema that was taken before.
+#[doc(hidden)]
+pub unsafe fn import_one(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<(Field, ArrayData)> {
+    let field = field_of(schema)?;
+    if array.is_released() {
+        return Err(taken("array"));
+    }
+    // SAFETY: the caller's promise.
+    let data = unsafe { array_of(array, &field) }?;
+    Ok((field, data))
+}
+
+fn taken(what: &str) -> Error {
+    Error::argument(format!("importing an Arrow C {what}: it was taken before; export it anew"))
+}
+
+/// What the stream's last call says by its `code`.
+fn check_code(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<()> {
+    if code == 0 {
+        return Ok(());
+    }
+    // SAFETY: a live stream's own function, called with it (Arrow C Stream Interface).
+    let text = stream.get_last_error.map(|get| unsafe { get(stream) }).and_then(|text| NonNull::new(text.cast_mut()));
+    // SAFETY: what is not null is text that ends in NUL and lives until the next call.
+    let text = text.map(|text| unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned());
+    let text = text.unwrap_or_else(|| format!("error {code}"));
+    Err(Error::argument(format!("importing an Arrow C stream: {text}")))
+}
+
+/// The field that `schema` is.
+pub(crate) fn field_of(schema: &FFI_ArrowSchema) -> Result<Field> {
+    // SAFETY: the struct begins with the pointer to its format (Arrow C Data Interface, *Structure definitions*), which
+    // is initialised, and null where it was released or moved out; arrow-rs takes it for granted.
+    let format = unsafe { std::ptr::from_ref(schema).cast::<*const c_char>().read() };
+    if format.is_null() {
+        return Err(taken("schema"));
+    }
+    Field::try_from(schema).map_err(|e| Error::argument(format!("importing an Arrow C schema: {e}")))
+}
+
+/// The schema whose columns are the members of the struct type that `schema` is.
+///
+/// # Errors
+/// `InvalidArgument` for a schema that was taken before, or is of another type.
+#[doc(hidden)]
+pub fn import_schema(schema: &FFI_ArrowSchema) -> Result<Schema> {
+    let field = field_of(schema)?;
+    match field.data_type() {
+        DataType::Struct(fields) => Ok(Schema::new_with_metadata(fields.clone(), field.metadata().clone())),
+        other => {
+            let other = type_name(other);
+            Err(Error::argument(format!(
+                "importing an Arrow C schema: expected names and types of columns, got {other}"
+            )))
+        }
+    }
+}
+
+/// # Safety
+/// The array has to be one of this field's type, valid by the C data interface.
+unsafe fn array_of(array: FFI_ArrowArray, field: &Field) -> Result<ArrayData> {
+    // SAFETY: the caller's promise.
+    let data = unsafe { arrow_array::ffi::from_ffi_and_data_type(array, field.data_type().clone()) };
+    let data = data.map_err(|e| Error::argument(format!("importing an Arrow C array: {e}")))?;
+    settled(&data).map_err(|e| e.context("importing an Arrow C array"))
+}
+
+/// The arrays of `field` as a dataset, a batch each.
+fn dataset_of(field: &Field, arrays: &[ArrayData]) -> Result<Dataset> {
+    let DataType::Struct(fields) = field.data_type() else {
+        let schema = Schema::new(vec![field.clone().with_name("values")]);
+        let batches = arrays.iter().map(|array| (array.len(), vec![array.clone()])).collect();
+        return Ok(Dataset::of_arrays(Arc::new(schema), batches));
+    };
+    if arrays.iter().any(|array| array.null_count() > 0) {
+        return Err(Error::argument("a struct array with null rows can't become a table; flatten it first"));
+    }
+    let schema = Schema::new_with_metadata(fields.clone(), field.metadata().clone());
+    let batches = arrays.iter().map(|array| (array.len(), array.child_data().to_vec())).collect();
+    Ok(Dataset::of_arrays(Arc::new(schema), batches))
 }
 
 impl Column {
@@ -350,34 +464,22 @@ impl Dataset {
     /// one column called `values`.
     ///
     /// # Errors
-    /// `InvalidArgument` with arrow-rs's message about the array, and for a struct array with null rows.
+    /// `InvalidArgument` with arrow-rs's message about the array, for one that was imported before, and for a struct array
+    /// with null rows.
     ///
     /// # Safety
     /// `array` and `schema` must belong together and follow the C data interface: pointers must be valid, buffers as
     /// long as type and length require, values valid.
     pub unsafe fn import_array(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<Dataset> {
-        let failed = |e: arrow_schema::ArrowError| Error::argument(format!("importing an Arrow C array: {e}"));
-        let field = Field::try_from(schema).map_err(failed)?;
         // SAFETY: the caller's promise.
-        let data = unsafe { arrow_array::ffi::from_ffi_and_data_type(array, field.data_type().clone()) };
-        let array = arrow_array::make_array(data.map_err(failed)?);
-        if matches!(array.data_type(), DataType::Struct(_)) && array.null_count() > 0 {
-            return Err(Error::argument("a struct array with null rows can't become a table; flatten it first"));
-        }
-        let batch = match array.data_type() {
-            DataType::Struct(_) => RecordBatch::from(arrow_array::cast::AsArray::as_struct(&array)),
-            _ => {
-                let schema = arrow_schema::Schema::new(vec![field.with_name("values")]);
-                RecordBatch::try_new(Arc::new(schema), vec![array]).map_err(failed)?
-            }
-        };
-        Dataset::from_batches(batch.schema(), vec![batch])
+        let (field, data) = unsafe { import_one(array, schema) }?;
+        dataset_of(&field, &[data])
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
     use arrow_buffer::Buffer;
 
     use super::*;

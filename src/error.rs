@@ -132,6 +132,11 @@ impl Error {
         self.0.path.as_deref()
     }
 
+    /// Whether the system found nothing at an address that it was to read from.
+    pub(crate) fn is_bad_address(&self) -> bool {
+        self.0.errno == Some(libc::EFAULT)
+    }
+
     /// The operating system's number for the error, where it came from there.
     pub fn errno(&self) -> Option<i32> {
         self.0.errno

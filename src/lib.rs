@@ -153,6 +153,8 @@ mod readme {}
 
 pub use array::{Bytes, Items, Members, Value};
 pub use cdata::{Export, PlainChunk};
+#[doc(hidden)]
+pub use cdata::{import_arrays, import_one, import_schema};
 #[cfg(feature = "check")]
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]

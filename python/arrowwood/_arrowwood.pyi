@@ -152,8 +152,11 @@ def col(name: str) -> Col:
 def from_arrow(data: _ArrowData) -> Dataset:
     """A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
 
-    A stream is taken to its end. An array that is no struct becomes a dataset with the one column ``values``. The
-    producer vouches for the values.
+    A stream is taken to its end. Arrays that are no structs, as those of a chunked array, a series or one array, become a
+    dataset with the one column ``values``. The producer vouches for the values.
+
+    Raises:
+        InvalidArgument: the producer fails, gives what was taken before, or rows that are null as a whole.
     """
 
 def write(
@@ -872,6 +875,7 @@ class Buffer:
 
         Raises:
             Busy: the memory would have to move, which it cannot while a view of it is in use.
+            FileChanged: the bytes are those of a mapped file that was truncated; nothing was appended.
         """
     def flush(self) -> None:
         """Does nothing: what is written is there."""

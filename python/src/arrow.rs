@@ -9,8 +9,11 @@ use crate::exchange;
 
 /// A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
 ///
-/// A stream is taken to its end. An array that is no struct becomes a dataset with the one column ``values``. The
-/// producer vouches for the values.
+/// A stream is taken to its end. Arrays that are no structs, as those of a chunked array, a series or one array, become a
+/// dataset with the one column ``values``. The producer vouches for the values.
+///
+/// Raises:
+///     InvalidArgument: the producer fails, gives what was taken before, or rows that are null as a whole.
 #[pyfunction]
 pub fn from_arrow(data: &Bound<'_, PyAny>) -> Result<Dataset> {
     dataset_of(data).map(Dataset::new)

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use arrowwood::{Error, ErrorKind, GrowableBuffer};
+use arrowwood::{Error, ErrorKind, GrowableBuffer, guard};
 use pyo3::prelude::*;
 
 use crate::errors::{Failure, Problem, Result, argument, wrong_type};
@@ -100,6 +100,7 @@ impl Buffer {
     ///
     /// Raises:
     ///     Busy: the memory would have to move, which it cannot while a view of it is in use.
+    ///     FileChanged: the bytes are those of a mapped file that was truncated; nothing was appended.
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<usize> {
         if !memory::has_buffer(data) {
             let got = data.get_type().name()?;
@@ -107,7 +108,11 @@ impl Buffer {
         }
         let bytes = memory::bytes_of(data)?;
         let whole = bytes.slice(0, bytes.len()).unwrap_or_default();
-        py.detach(|| self.lock().append(&whole))?;
+        py.detach(|| {
+            let mut inner = self.lock();
+            let before = inner.bytes.len();
+            guard(|| inner.append(&whole)).inspect_err(|_| inner.bytes.truncate(before))
+        })?;
         Ok(whole.len())
     }
 

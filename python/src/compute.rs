@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use arrow_schema::DataType;
-use arrowwood::{Format, Literal, Operator, Value, WriteOptions, write_to};
+use arrowwood::{Format, Literal, Operator, Value, WriteOptions, guard, write_to};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -63,7 +63,8 @@ impl Col {
         if values.is_instance_of::<PyString>() {
             return Err(wrong_type(format!("is_in of column '{}' expects several values, got a text", self.name)));
         }
-        let values = values.try_iter()?.map(|value| literal(&self.name, &value?)).collect::<Result<Vec<_>>>()?;
+        let literals = || values.try_iter()?.map(|value| literal(&self.name, &value?)).collect::<Result<Vec<_>>>();
+        let values = guard(literals)?;
         Ok(Predicate { inner: self.inner().is_in(values) })
     }
 
@@ -164,7 +165,7 @@ impl Dataset {
     /// Raises:
     ///     RowOutOfRange: naming the first index that there is no row for.
     pub fn take(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> Result<Dataset> {
-        let rows = self::indices(indices)?;
+        let rows = guard(|| self::indices(indices))?;
         Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?))
     }
 
@@ -233,7 +234,7 @@ impl Dataset {
             };
             self.dict(py, row.ok_or_else(|| out_of_range(format!("row {index} of a dataset of {len} rows")))?)
         };
-        self::indices(indices)?.iter().map(row).collect()
+        guard(|| self::indices(indices))?.iter().map(row).collect()
     }
 }
 

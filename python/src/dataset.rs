@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
 
 use crate::column::{Column, Plain};
-use crate::errors::{Result, argument, import, wrong_type};
+use crate::errors::{Failure, Result, argument, import, wrong_type};
 use crate::exchange;
 use crate::export::Block;
 use crate::incoming::read;
@@ -230,7 +230,7 @@ impl Dataset {
             return Ok(Bound::new(py, column)?.into_any());
         }
         if is_indices(key) {
-            if key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>()) {
+            if guard(|| Ok::<_, Failure>(key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>())))? {
                 return Err(wrong_type(
                     "a dataset has rows, slices and columns; use select([...]) for several columns",
                 ));

@@ -1,20 +1,20 @@
 //! Arrow data in and out by capsules (Arrow PyCapsule Interface), without copying.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 use std::fmt::Display;
 use std::ptr::NonNull;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{ArrowError, Field, Schema};
-use arrowwood::{Error, ErrorKind};
+use arrowwood::{Error, ErrorKind, import_arrays, import_one, import_schema};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::errors::{Failure, Result, argument};
+use crate::errors::{Failure, Result};
 
 const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";
@@ -43,58 +43,14 @@ pub fn arrays_of(data: &Bound<'_, PyAny>) -> Result<(Field, Vec<ArrayRef>)> {
     if let Some(export) = data.getattr_opt(intern!(py, "__arrow_c_array__"))? {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
         let (array, schema) = (take_array(&array)?, take_schema(&schema)?);
-        let field = Field::try_from(&schema).map_err(|e| import_failed(&e))?;
-        let array = import(array, &field)?;
-        return Ok((field, vec![array]));
+        // SAFETY: as in `dataset_of`.
+        let (field, array) = unsafe { import_one(array, &schema) }?;
+        return Ok((field, vec![make_array(array)]));
     }
     let stream = data.call_method0(intern!(py, "__arrow_c_stream__"))?;
     let stream = take_stream(&stream)?;
-    py.detach(|| drain(stream))
-}
-
-/// All arrays of a stream, of whatever type.
-fn drain(mut stream: FFI_ArrowArrayStream) -> Result<(Field, Vec<ArrayRef>)> {
-    let (Some(get_schema), Some(get_next)) = (stream.get_schema, stream.get_next) else {
-        return Err(argument("importing an Arrow C stream: it was taken before"));
-    };
-    let mut schema = FFI_ArrowSchema::empty();
-    // SAFETY: a live stream's own function, called with it and a place for the schema (Arrow C Stream Interface).
-    let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
-    check(&mut stream, code)?;
-    let field = Field::try_from(&schema).map_err(|e| import_failed(&e))?;
-    let mut arrays = Vec::new();
-    loop {
-        let mut array = FFI_ArrowArray::empty();
-        // SAFETY: as above, with a place for an array.
-        let code = unsafe { get_next(&raw mut stream, &raw mut array) };
-        check(&mut stream, code)?;
-        if array.is_released() {
-            return Ok((field, arrays));
-        }
-        arrays.push(import(array, &field)?);
-    }
-}
-
-/// What the stream's last call says by its `code`.
-fn check(stream: &mut FFI_ArrowArrayStream, code: c_int) -> Result<()> {
-    if code == 0 {
-        return Ok(());
-    }
-    // SAFETY: a live stream's own function, called with it (Arrow C Stream Interface).
-    let text = stream.get_last_error.map(|get| unsafe { get(stream) }).and_then(|text| NonNull::new(text.cast_mut()));
-    // SAFETY: what is not null is text that ends in NUL and lives until the next call.
-    let text = text.map(|text| unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned());
-    Err(argument(format!("importing an Arrow C stream: {}", text.unwrap_or_else(|| format!("error {code}")))))
-}
-
-fn import(array: FFI_ArrowArray, field: &Field) -> Result<ArrayRef> {
-    // SAFETY: the producer gave the array with this very type, and vouches for it (Arrow C data interface).
-    let data = unsafe { from_ffi_and_data_type(array, field.data_type().clone()) };
-    Ok(make_array(data.map_err(|e| import_failed(&e))?))
-}
-
-fn import_failed(error: &ArrowError) -> Failure {
-    argument(format!("importing an Arrow C array: {error}"))
+    let (field, arrays) = py.detach(|| import_arrays(stream))?;
+    Ok((field, arrays.into_iter().map(make_array).collect()))
 }
 
 /// A capsule that holds `stream`, and releases it unless a consumer has moved it out.
@@ -115,8 +71,7 @@ where
 /// The schema that `data` exports.
 pub fn schema_of(data: &Bound<'_, PyAny>) -> Result<Schema> {
     let capsule = data.call_method0(intern!(data.py(), "__arrow_c_schema__"))?;
-    let schema = Schema::try_from(&take_schema(&capsule)?);
-    schema.map_err(|e| argument(format!("importing an Arrow C schema: {e}")))
+    Ok(import_schema(&take_schema(&capsule)?)?)
 }
 
 fn take_stream(capsule: &Bound<'_, PyAny>) -> Result<FFI_ArrowArrayStream> {

@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use arrowwood::{Error, ErrorKind, Mode, View, visible};
+use arrowwood::{Error, ErrorKind, Mode, View, guard, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
@@ -163,7 +163,12 @@ impl Mapping {
     }
 
     fn assign<T: Item>(&self, values: &Bound<'_, PyAny>) -> Result<()> {
-        let values: Vec<T> = match same_bytes(values, self.dtype)? {
+        if !self.owner.mapping()?.mode().is_writable() {
+            let message = "the mapping is read-only; map it with mode 'r+' or 'c' to store into it";
+            return Err(Failure::from(Error::new(ErrorKind::InvalidArgument, message).at(&self.owner.path)));
+        }
+        // The values may lie in a mapping themselves.
+        let values: Vec<T> = match guard(|| same_bytes(values, self.dtype))? {
             Some(bytes) => bytes.as_bytes().chunks_exact(T::WIDTH).map(T::from_bytes).collect(),
             None => values.try_iter()?.map(|value| element(&value?, self.dtype)).collect::<Result<_>>()?,
         };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use arrowwood::{Bytes, Open};
+use arrowwood::{Bytes, Open, guard};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -59,7 +59,8 @@ fn any(source: &Bound<'_, PyAny>, how: Open, copy: bool) -> Result<arrowwood::Da
         return Ok(arrowwood::Dataset::concat(&parts)?);
     }
     let bytes = memory::bytes_of(source)?;
-    Ok(py.detach(|| how.bytes(if copy { Bytes::from(copied(&bytes)?) } else { bytes }))?)
+    // They may be those of a mapping of ours.
+    Ok(py.detach(|| guard(|| how.bytes(if copy { Bytes::from(copied(&bytes)?) } else { bytes })))?)
 }
 
 fn copied(bytes: &Bytes) -> Result<Vec<u8>, arrowwood::Error> {

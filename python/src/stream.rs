@@ -210,7 +210,7 @@ pub fn read_stream(py: Python<'_>, source: &Bound<'_, PyAny>) -> Result<StreamRe
         }
         None => {
             let bytes = bytes_of(source)?;
-            py.detach(|| Open::new().bytes(bytes))?
+            py.detach(|| guard(|| Open::new().bytes(bytes)))?
         }
     };
     let batches = py.detach(|| dataset.batches().collect::<Result<Vec<_>, _>>())?;

@@ -10,12 +10,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, make_array};
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, UnionMode};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{GrowableBuffer, Mapping};
+use crate::types::type_name;
 
 /// Immutable bytes: a mapping, or memory.
 #[derive(Clone, Debug)]
@@ -159,6 +160,8 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
         DataType::Struct(_) => (Vec::new(), 1, start),
         DataType::FixedSizeList(_, size) => (Vec::new(), usize::try_from(*size).unwrap_or(0), from),
         DataType::Union(_, UnionMode::Sparse) => (vec![array.buffers()[0].slice_with_length(from, len)], 1, from),
+        // Others take the buffers of no rows for empty, and then miss what is before the offset.
+        _ if len == 0 && array.child_data().is_empty() => return ArrayData::new_empty(array.data_type()),
         _ => return array.slice(start, len),
     };
     let children = array.child_data().iter().map(|child| slice(child, from * factor, len * factor)).collect();
@@ -168,6 +171,80 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     // SAFETY: buffers, children and validity are those of an array of this type, each cut to the same `len` rows, which
     // are inside, as asserted above. So the values are as good as those of `array`.
     unsafe { builder.build_unchecked() }
+}
+
+/// `array` and all inside of it with children cut as [`slice`] cuts them: in arrays of others the offset of a struct, a
+/// fixed-size list or a sparse union stands for its children as well, which are whole.
+///
+/// # Errors
+/// `InvalidArgument` where a child has fewer rows than its parent.
+pub(crate) fn settled(array: &ArrayData) -> Result<ArrayData> {
+    if array.is_empty() && array.child_data().is_empty() {
+        // Buffers of no rows may be missing, whatever the offset is.
+        return Ok(ArrayData::new_empty(array.data_type()));
+    }
+    let children = array.child_data().iter().map(settled).collect::<Result<Vec<_>>>()?;
+    let (offset, len) = (array.offset(), array.len());
+    let builder = ArrayDataBuilder::new(array.data_type().clone()).len(len).nulls(array.nulls().cloned());
+    let per_row = match array.data_type() {
+        DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => 1,
+        DataType::FixedSizeList(_, size) => usize::try_from(*size).unwrap_or(0),
+        _ => {
+            let builder = builder.offset(offset).buffers(array.buffers().to_vec()).child_data(children);
+            // SAFETY: the parts of an array of this type; the children are the same values as before.
+            return Ok(unsafe { builder.build_unchecked() });
+        }
+    };
+    let short = || Error::argument(format!("an array of type {} has a child too short", type_name(array.data_type())));
+    let start = offset.checked_mul(per_row).ok_or_else(short)?;
+    let rows = len.checked_mul(per_row).ok_or_else(short)?;
+    let end = start.checked_add(rows).ok_or_else(short)?;
+    if children.iter().any(|child| child.len() < end) {
+        return Err(short());
+    }
+    let buffers = match array.data_type() {
+        DataType::Union(..) => {
+            let types = array.buffers().first().filter(|types| types.len() >= end).ok_or_else(short)?;
+            vec![types.slice_with_length(offset, len)]
+        }
+        _ => Vec::new(),
+    };
+    let children = children.iter().map(|child| slice(child, start, rows)).collect();
+    let builder = builder.buffers(buffers).child_data(children);
+    // SAFETY: as in `slice`: children, types and validity, each cut to the rows of the array, which are inside of them.
+    Ok(unsafe { builder.build_unchecked() })
+}
+
+/// Whether arrow-rs can put `parts`, arrays of one type, one behind the other: it puts the values of different
+/// dictionaries behind one another, and panics where there are more than the keys can tell apart.
+pub(crate) fn keys_suffice(parts: &[&ArrayData]) -> bool {
+    let Some(first) = parts.first() else { return true };
+    let child = |number: usize| parts.iter().filter_map(|part| part.child_data().get(number)).collect::<Vec<_>>();
+    if let DataType::Dictionary(index, _) = first.data_type() {
+        let values = child(0);
+        if values.iter().all(|other| other.ptr_eq(values[0])) {
+            return true;
+        }
+        let bits = 8 * index.primitive_width().unwrap_or(8) as u32 - u32::from(index.is_signed_integer());
+        let all: u128 = values.iter().map(|values| values.len() as u128).sum();
+        if all >= 1 << bits {
+            return false;
+        }
+    }
+    (0..first.child_data().len()).all(|number| keys_suffice(&child(number)))
+}
+
+/// Looks at a byte of each page of the buffers of `array` and its children.
+pub(crate) fn touch(array: &ArrayData) {
+    /// No page is smaller.
+    const PAGE: usize = 4096;
+    let bitmap = array.nulls().map(NullBuffer::buffer);
+    for buffer in array.buffers().iter().chain(bitmap) {
+        for byte in buffer.iter().step_by(PAGE).chain(buffer.last()) {
+            std::hint::black_box(*byte);
+        }
+    }
+    array.child_data().iter().for_each(touch);
 }
 
 /// `array` with its buffers, and those of its children, aligned for arrow-rs; unaligned ones are copied.

@@ -19,7 +19,7 @@ mod validate;
 mod value;
 
 pub use buffer::Bytes;
-pub(crate) use buffer::{aligned, filled, slice, to_array};
+pub(crate) use buffer::{aligned, filled, keys_suffice, settled, slice, to_array, touch};
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub(crate) use unchecked::{Parts, Unchecked, bytes_of};
 pub(crate) use validate::{check_null_counts, is_trivial};

@@ -18,6 +18,7 @@ use super::column::Column;
 use super::index::Index;
 use super::row::Row;
 use super::source::{Footprint, Location, Part, Piece, Source};
+use crate::array::touch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Look, guard, watched};
 use crate::parallel;
@@ -61,7 +62,23 @@ impl Dataset {
     /// Runs `work` on the dataset, then checks that its files have not changed.
     #[inline]
     pub(crate) fn watched<T>(&self, when: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        watched(when, |when| self.pieces.iter().try_for_each(|piece| piece.look(when)), work)
+        let look = |when| self.pieces.iter().try_for_each(|piece| piece.look(when));
+        watched(when, look, work).map_err(|e| if e.is_bad_address() { self.lost().unwrap_or(e) } else { e })
+    }
+
+    /// What the system could not read when it was to write the dataset's bytes: it says no more than that there is
+    /// nothing at their address. Whoever reads them learns which file was truncated, also where arrays of others are
+    /// behind the dataset.
+    #[cold]
+    fn lost(&self) -> Option<Error> {
+        let touched = guard(|| {
+            self.parts().try_for_each(|part| {
+                let part = part?;
+                let mut columns = part.piece.columns.iter();
+                columns.try_for_each(|&column| part.checked(column).map(touch))
+            })
+        });
+        touched.err().filter(|e| e.kind() == ErrorKind::FileChanged)
     }
 
     /// The rows of all `datasets`, one after the other, without copying.

@@ -17,9 +17,10 @@ use super::append::Incoming;
 use super::builder::{Gathered, batch};
 use super::entries::Entries;
 use super::plan::Plan;
-use crate::array::{Bytes, Parts, Unchecked, to_array};
+use crate::array::{Bytes, Parts, Unchecked, keys_suffice, to_array};
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::{Ipc, Options, WriteOptions, write_to};
 use crate::map::{GrowableBuffer, Look, copy_past_caches, settle};
 use crate::parallel;
 use crate::types::layout;
@@ -288,7 +289,7 @@ impl<'a> Rows<'a> {
     /// A column of any type, batch behind batch; `None` where it is too much for one array.
     fn gathered(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         match self.appended(column, field) {
-            Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column).map(Some),
+            Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column, field).map(Some),
             done => done,
         }
     }
@@ -310,11 +311,26 @@ impl<'a> Rows<'a> {
         Ok(gathered.arrays()?.pop())
     }
 
-    fn concatenated(&self, column: usize) -> Result<ArrayData> {
-        let arrays = self.parts().map(|part| part.column(part.piece.columns[column]).map(to_array));
-        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+    fn concatenated(&self, column: usize, field: &FieldRef) -> Result<ArrayData> {
+        let arrays = self.parts().map(|part| part.column(part.piece.columns[column]));
+        let mut arrays = arrays.collect::<Result<Vec<_>>>()?;
+        if !keys_suffice(&arrays.iter().collect::<Vec<_>>()) {
+            arrays = with_one_dictionary(arrays, field)?;
+        }
+        let arrays: Vec<_> = arrays.into_iter().map(to_array).collect();
         let references: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
         let whole = arrow_select::concat::concat(&references);
         whole.map(|whole| whole.to_data()).map_err(|e| Error::unsupported(format!("putting batches together: {e}")))
     }
+}
+
+/// `arrays` with keys of one dictionary: what an IPC file has, so one is made of them.
+fn with_one_dictionary(arrays: Vec<ArrayData>, field: &FieldRef) -> Result<Vec<ArrayData>> {
+    let schema = Arc::new(Schema::new(vec![field.clone()]));
+    let batches = arrays.into_iter().map(|array| (array.len(), vec![array])).collect();
+    let mut file = GrowableBuffer::new();
+    let written = write_to(&Dataset::of_arrays(schema, batches), &mut file, &WriteOptions::default());
+    written.map_err(|e| Error::unsupported(format!("the dictionaries of several batches can't be made one: {e}")))?;
+    let opened = Dataset::of_source(Arc::new(Ipc::open(Bytes::from(file), None, Options::default())?));
+    opened.parts().map(|part| part?.column(0)).collect()
 }

@@ -242,3 +242,69 @@ def test_an_unused_capsule_is_freed(path):
     assert ref() is None
     with pytest.raises(AssertionError):
         mapped_range(path)
+
+
+class Once:
+    """Hands out the same capsules each time."""
+
+    def __init__(self, exporter, kind):
+        self.found = getattr(exporter, kind)()
+        setattr(type(self), kind, lambda self, requested_schema=None: self.found)
+
+
+@pytest.mark.parametrize("kind", ["__arrow_c_array__", "__arrow_c_stream__"])
+def test_what_was_taken_before_says_so(kind):
+    given = type("Given", (Once,), {})(pa.record_batch({"x": [1]}), kind)
+    assert aw.from_arrow(given).to_pylist() == [{"x": 1}]
+    for call in (aw.from_arrow, lambda data: aw.write(data, aw.Buffer()), lambda data: aw.concat([data])):
+        with pytest.raises(aw.InvalidArgument, match="taken before; export it anew"):
+            call(given)
+    given = type("Given", (Once,), {})(pa.array([1]) if kind == "__arrow_c_array__" else pa.chunked_array([[1]]), kind)
+    aw.write({"x": given}, aw.Buffer())
+    with pytest.raises(aw.InvalidArgument, match="taken before; export it anew"):
+        aw.write({"x": given}, aw.Buffer())
+
+
+def test_a_schema_that_was_taken_before_says_so(tmp_path):
+    given = type("Given", (Once,), {})(pa.schema({"x": pa.int64()}), "__arrow_c_schema__")
+    aw.Builder(given)
+    for call in (lambda: aw.Builder(given), lambda: aw.writer(tmp_path / "t", given)):
+        with pytest.raises(aw.InvalidArgument, match="taken before; export it anew"):
+            call()
+    with pytest.raises(aw.InvalidArgument, match="names and types of columns, got int64"):
+        aw.Builder(pa.field("x", pa.int64()))
+
+
+def test_one_column_of_any_library():
+    class Nanoarrow:
+        """A nanoarrow array: both protocols, and no struct."""
+
+        def __arrow_c_array__(self, requested_schema=None):
+            return pa.array([1, None, 3]).__arrow_c_array__()
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.chunked_array([[1, None], [3]]).__arrow_c_stream__()
+
+    values = [1, None, 3]
+    for given in (pa.array(values), pa.chunked_array([values[:1], values[1:]]), pl.Series("n", values), Nanoarrow()):
+        ds = aw.from_arrow(given)
+        assert ds.column_names == ["values"] and ds["values"].to_pylist() == values
+        assert aw.concat([given, given])["values"].to_pylist() == values * 2
+        assert aw.write(given, buffer := aw.Buffer()) is None and aw.open(buffer)["values"].to_pylist() == values
+    empty = aw.from_arrow(pa.chunked_array([], pa.int8()))
+    assert (len(empty), empty["values"].dtype) == (0, "int8")
+    assert aw.from_arrow(aw.from_arrow(pa.table({"x": values}))["x"])["values"].to_pylist() == values
+
+
+def test_metadata_comes_with_a_stream():
+    table = pa.table({"x": pa.array([1])}, metadata={"k": "v"})
+    assert aw.from_arrow(table).schema.metadata == {"k": "v"}
+    rows = pa.table({"n": [1, 2]}).select([])
+    assert len(aw.from_arrow(rows)) == rows.num_rows == 2
+
+
+def test_rows_that_are_null_as_a_whole_are_refused():
+    nulls = pa.array([{"a": 1}, None])
+    for given in (nulls, pa.chunked_array([nulls])):
+        with pytest.raises(aw.InvalidArgument, match="flatten"):
+            aw.from_arrow(given)

@@ -457,3 +457,25 @@ def test_collect_takes_no_more_memory_than_what_it_makes(tmp_path, rows):
     peak, output, batches = map(int, done.stdout.split())
     assert (output, batches) == (size, 1)
     assert peak <= 1.05 * output
+
+
+def nested_keys(values, keys=None):
+    keys = range(len(values)) if keys is None else keys
+    return aw.from_arrow(pa.table({"x": pa.DictionaryArray.from_arrays(pa.array(keys, pa.int8()), pa.array(values))}))
+
+
+@pytest.mark.parametrize("value", [lambda n: {"a": n}, lambda n: [n, None], lambda n: {"a": [{"b": n}]}], ids=["struct", "list", "both"])
+def test_dictionaries_of_nested_values_become_one(value):
+    turned = [nested_keys([value((n + shift) % 100) for n in range(100)]) for shift in (0, 1, 50)]
+    whole = aw.concat(turned)
+    one = whole.collect()
+    assert one.num_batches == 1 and one.to_pylist() == whole.to_pylist()
+    assert one["x"].dtype.startswith("dictionary<int8")
+    # 200 different values are more than keys of 8 bits can tell apart.
+    many = aw.concat([nested_keys([value(n) for n in range(100)]), nested_keys([value(n) for n in range(100, 200)])])
+    with pytest.raises(aw.Unsupported, match="can't be made one"):
+        many.collect()
+    # Where few of them are used they fit after all, and rows are rows anyway.
+    assert many.take([0, 150]).to_pylist() == [{"x": value(0)}, {"x": value(150)}]
+    inside = [aw.from_arrow(pa.table({"s": pa.StructArray.from_arrays([part["x"].to_arrow().chunk(0)], ["d"])})) for part in turned]
+    assert aw.concat(inside).collect().to_pylist() == [row for part in inside for row in part.to_pylist()]

@@ -19,7 +19,7 @@ use arrow_data::transform::MutableArrayData;
 use super::append_vec::AppendVec;
 use super::data::IpcData;
 use super::decode::{Batch, Dictionaries};
-use crate::array::{CheckedOnce, Unchecked, aligned, slice};
+use crate::array::{CheckedOnce, Unchecked, aligned, keys_suffice, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, Frame, Header, IpcSchema, Node};
 use crate::parallel::lock;
@@ -279,6 +279,11 @@ impl Chain {
 
 /// The arrays one behind the other. They must be aligned.
 pub(super) fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
+    if !keys_suffice(&parts.iter().collect::<Vec<_>>()) {
+        return Err(Error::unsupported(
+            "putting deltas together: they have more inner values than keys can tell apart",
+        ));
+    }
     let mut whole = MutableArrayData::new(parts.iter().collect(), false, parts.first().map_or(0, ArrayData::len));
     for (number, part) in parts.iter().enumerate() {
         let extended = whole.try_extend(number, 0, part.len());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::encode::Body;
 use super::unify::Dictionaries;
@@ -18,6 +18,8 @@ use crate::dataset::{Dataset, Part, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, compress, metadata};
 use crate::map::Look;
+use crate::types::layout::children;
+use crate::types::type_name;
 
 /// Bodies and buffers begin at multiples of this many bytes (Columnar Format, *Buffer Alignment and Padding*).
 pub(super) const ALIGNMENT: usize = 64;
@@ -213,6 +215,20 @@ fn pieces(batch: &Dataset, max_rows: Option<u64>) -> Result<impl Iterator<Item =
     }))
 }
 
+/// A field has one dictionary in the format (Schema.fbs, *DictionaryEncoding*): keys can't stand for other keys.
+fn check_keys(data_type: &DataType) -> Result<()> {
+    let DataType::Dictionary(_, values) = data_type else {
+        return children(data_type).into_iter().try_for_each(|child| check_keys(child.data_type()));
+    };
+    if matches!(**values, DataType::Dictionary(..)) {
+        let name = type_name(data_type);
+        return Err(Error::unsupported(format!(
+            "{name} can't be written: Arrow IPC has no dictionaries of dictionaries"
+        )));
+    }
+    check_keys(values)
+}
+
 /// What the footer lists.
 #[derive(Default)]
 struct Blocks {
@@ -270,6 +286,9 @@ impl<W: Write> Output<W> {
 
     /// Writes the Schema message and reads it back, which gives every node its dictionary id.
     fn schema(&mut self, schema: &Schema) -> Result<IpcSchema> {
+        schema.fields().iter().try_for_each(|field| {
+            check_keys(field.data_type()).map_err(|e| e.context(format_args!("column '{}'", field.name())))
+        })?;
         let metadata = metadata::schema_metadata(schema);
         self.message(&metadata, &[])?;
         IpcSchema::of_metadata(&metadata)
