@@ -97,7 +97,7 @@
 //! | `collect` | [`Builder`], [`Dataset::collect`], [`StreamReader::read_all`] | `write` |
 //! | `table` | tables that grow: [`Writer`], [`follow`], [`Dataset::refresh`], [`compact`], and [`open`] of them | `collect` |
 //! | `check` | [`check()`], [`repair`] | `table` |
-//! | `compute` | [`Column::sum`], [`Column::quantile`], [`Dataset::take`], [`Dataset::filter`], [`Dataset::aggregate`] | |
+//! | `compute` | [`Column::sum`], [`Column::quantile`], [`Dataset::take`], [`Dataset::filter`], [`Dataset::between`], [`Dataset::aggregate`] | |
 //! | `text` | CSV and JSON: [`read_csv_from`], [`read_json_from`], [`stream_csv`], [`stream_json`], [`Value::to_json`] | |
 //! | `compression` | bodies compressed with lz4 and zstd, read and written | |
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
@@ -151,6 +151,8 @@ mod visible;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+#[doc(hidden)]
+pub use array::zone_advice;
 pub use array::{Bytes, Items, Members, Value};
 pub use cdata::{Export, PlainChunk};
 #[doc(hidden)]
@@ -187,6 +189,8 @@ pub use text::{CsvOptions, Incoming, JsonOptions, read_csv_from, read_json_from,
 pub use text::{JsonLines, csv_names, push_csv};
 #[doc(hidden)]
 pub use text::{bytes_text, count_text, cut, plural};
+#[doc(hidden)]
+pub use types::layout::zones_agree;
 pub use types::{field_type_name, layout, parse_schema, parse_type, type_name};
 #[doc(hidden)]
 pub use visible::{visible, visible_json, visible_lines};

@@ -147,7 +147,7 @@ def concat(datasets: Sequence[_ArrowData]) -> Dataset:
     """
 
 def col(name: str) -> Col:
-    """The column called `name`, to ask for rows by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``."""
+    """The column called `name`, to ask for rows of any dataset by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``."""
 
 def from_arrow(data: _ArrowData) -> Dataset:
     """A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
@@ -375,7 +375,7 @@ class Dataset:
     @overload
     def __getitem__(self, key: int, /) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]], /) -> Dataset: ...
+    def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]] | Predicate, /) -> Dataset: ...
     def __getitems__(self, indices: _Indices) -> list[dict[str, Any]]:
         """The rows `indices` as dicts, as PyTorch's loaders fetch them."""
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
@@ -392,13 +392,15 @@ class Dataset:
             RowOutOfRange: naming the first index that there is no row for.
         """
     def filter(self, predicate: Predicate) -> Dataset:
-        """The rows of which `predicate` is true, in their order, in memory of their own.
+        """The rows of which `predicate` is true, in their order, in memory of their own; ``ds[ds["price"] > 100]`` says the
+        same.
 
         Of a table that is sorted by a column, only the rows between its bounds are looked at.
 
         Raises:
             ColumnNotFound: there is no such column.
-            InvalidArgument: a column can't be compared with a value of that type.
+            InvalidArgument: a column can't be compared with a value of that type, or the predicate was made of a column
+                of other rows.
             Unsupported: values of the column's type can't be compared.
         """
     def sample(self, n: int, seed: int | None = None) -> Dataset:
@@ -561,10 +563,26 @@ class Column:
     def __len__(self) -> int:
         """The number of rows."""
     @overload
-    def __getitem__(self, key: slice, /) -> Column: ...
+    def __getitem__(self, key: slice | Predicate, /) -> Column: ...
     @overload
     def __getitem__(self, key: int, /) -> Any: ...
     def __iter__(self) -> Iterator[Any]: ...
+    def __eq__(self, value: object, /) -> Predicate: ...  # type: ignore[override]
+    def __ne__(self, value: object, /) -> Predicate: ...  # type: ignore[override]
+    def __lt__(self, value: Any, /) -> Predicate: ...
+    def __le__(self, value: Any, /) -> Predicate: ...
+    def __gt__(self, value: Any, /) -> Predicate: ...
+    def __ge__(self, value: Any, /) -> Predicate: ...
+    def is_in(self, values: Iterable[Any]) -> Predicate:
+        """The rows whose value is one of `values`, to filter the dataset by: ``ds[ds["symbol"].is_in(["A", "B"])]``."""
+    def is_null(self) -> Predicate:
+        """The rows whose value is null, to filter the dataset by: ``ds[ds["price"].is_null()]``."""
+    def is_not_null(self) -> Predicate:
+        """The rows whose value is not null, to filter the dataset by: ``ds[ds["price"].is_not_null()]``."""
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        """NumPy's functions take the values as :meth:`to_numpy` gives them; a comparison with a scalar of NumPy's is a
+        :class:`Predicate`, on whichever side it stands.
+        """
     def sum(self) -> Any:
         """The sum of all values that are not null, 0 of none; exact for integers and decimals.
 
@@ -685,19 +703,27 @@ class Col:
     def __gt__(self, value: Any, /) -> Predicate: ...
     def __ge__(self, value: Any, /) -> Predicate: ...
     def is_in(self, values: Iterable[Any]) -> Predicate:
-        """Equal to one of `values`."""
+        """Equal to one of `values`. For nulls there is :meth:`is_null`."""
     def is_null(self) -> Predicate:
         """Null."""
     def is_not_null(self) -> Predicate:
         """Not null."""
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        """A comparison with a scalar of NumPy's is a :class:`Predicate`, on whichever side it stands."""
 
 @final
 class Predicate:
-    """Which rows are asked for, made with :func:`col` and put together by ``&``, ``|`` and ``~``.
+    """Which rows are asked for: comparisons of columns (``ds["price"] > 100``) or of columns by their names (:func:`col`), put
+    together by ``&``, ``|`` and ``~``.
 
     A comparison with a null is neither true nor false, and so is its negation: such a row is not found. NaN is not equal
-    to anything, and neither less nor greater. Numbers are compared by their values: 2.5 with integers, times with times
-    of another unit. Integers stand for times in the column's unit as well.
+    to anything, and neither less nor greater. Numbers are compared by their values, and nothing is rounded for it: 2.5 with
+    integers, times with times of another unit. No float of 32 bits equals 0.1; ``numpy.float32(0.1)`` is one. A float with
+    a fraction stands for the decimal that it prints as where it is compared with decimals. Integers stand for times in the
+    column's unit as well.
+
+    A time needs a time zone where the column has one, and must not have one where it has none; NumPy's times are in UTC
+    where the column is.
     """
 
     def __and__(self, other: Predicate, /) -> Predicate: ...

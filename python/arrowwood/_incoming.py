@@ -27,7 +27,9 @@ def column(name, given):
     if isinstance(given, str | bytes | bytearray | Mapping):
         raise TypeError(_expected(name, given))
     if _is_pandas(given) and hasattr(given, "isna"):
-        return _parts(name, given.to_numpy(), np.asarray(given.isna()))
+        parts = _parts(name, given.to_numpy(), np.asarray(given.isna()))
+        # Times of pandas that have no zone are known to have none; NumPy's may be in UTC.
+        return ("naive " + parts[0], *parts[1:]) if isinstance(parts, tuple) and parts[0].startswith("timestamp") else parts
     if isinstance(given, np.ma.MaskedArray):
         return _parts(name, given.data, np.ma.getmaskarray(given))
     if hasattr(given, "__array__") or _has_buffer(given):
@@ -54,7 +56,8 @@ def indices(given):
     if array.size == 0:
         return np.empty(0, "<i8")
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise TypeError(f"expected row numbers, integers in one dimension, got {array.dtype} in {array.ndim}")
+        way_out = '; rows are picked by a condition, such as ds[ds["x"] > 1], or by np.flatnonzero(mask)' if array.dtype == bool else ""
+        raise TypeError(f"expected row numbers, integers in one dimension, got {array.dtype} in {array.ndim}{way_out}")
     if array.dtype == "uint64" and (array > np.iinfo("i8").max).any():
         raise RowOutOfRange(f"row {array.max()} is beyond 63 bits")
     return np.ascontiguousarray(array, "<i8")

@@ -1,7 +1,10 @@
 """Columns and datasets as NumPy arrays."""
 
+import operator
+
 import numpy as np
 
+from arrowwood import _arrowwood
 from arrowwood._errors import CopyNeeded
 
 
@@ -52,6 +55,40 @@ def as_array(column, dtype=None, copy=None):
     if copy is False:
         raise CopyNeeded(f"column {column.name!r} is {array.dtype}, and cannot become {dtype} without a copy")
     return array.astype(dtype)
+
+
+_COMPARISONS = {
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+}
+
+
+def ufunc(function, method, inputs, keywords):
+    """A function of NumPy's on columns, or on names of them, and whatever else; see ``Column.__array_ufunc__``."""
+    compare = _COMPARISONS.get(function) if method == "__call__" and not keywords else None
+    # NumPy makes arrays of no dimension of its scalars.
+    inputs = [value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value for value in inputs]
+    if compare is not None and any(np.isscalar(value) for value in inputs):
+        left, right = (value.item() if _is_plain(value) else value for value in inputs)
+        return _turned(compare)(right, left) if np.isscalar(left) else compare(left, right)
+    if any(isinstance(value, _arrowwood.Col) for value in inputs):
+        return NotImplemented
+    arrays = [to_numpy(value) if isinstance(value, _arrowwood.Column) else value for value in inputs]
+    return getattr(function, method)(*arrays, **(keywords or {}))
+
+
+def _is_plain(value):
+    """Whether it is a scalar that Python has a class for, and nothing is lost by that."""
+    return isinstance(value, np.generic) and value.dtype.kind not in "mM"
+
+
+def _turned(compare):
+    turned = {operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le}
+    return turned.get(compare, compare)
 
 
 def dlpack(column, stream, max_version, dl_device, copy):

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from arrowwood import _arrowwood
 from arrowwood._errors import Unsupported
 from arrowwood._extras import engine
@@ -159,7 +161,8 @@ class _Condition:
             case {"Scalar": {"Float64": float(number)}} if kind == "float64":
                 return number
             case {"Scalar": {"Float32": float(number)}} if kind == "float32":
-                return number
+                # It is written with as many digits as tell it from other floats of 32 bits.
+                return float(np.float32(number))
             case {"Scalar": {"Date": int(days)}} if kind == "date32":
                 return days
             case {"Scalar": {"Datetime": [int(ticks), str(unit), zone]}} if kind.startswith("timestamp["):

@@ -14,6 +14,7 @@ use crate::errors::{Failure, Result, argument, import};
 use crate::exchange;
 use crate::export::Values;
 use crate::index::{Index, index, stop_on_signal};
+use crate::predicate::Predicate;
 use crate::schema::Field;
 use crate::value::{letters, object};
 
@@ -70,6 +71,11 @@ impl Column {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        if let Ok(predicate) = key.cast::<Predicate>() {
+            let predicate = predicate.get();
+            let rows = py.detach(|| predicate.filter(self.inner.as_dataset()))?;
+            return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
+        }
         match index(key, "row", || self.len(py))? {
             Index::At(at) => object(py, self.inner.get(at)?),
             Index::Span(start, count) => {

@@ -1,142 +1,74 @@
-//! Rows by number and by predicate: `take`, `filter`, `sample`, `shuffle`, and `col`, which predicates begin with.
+//! Rows by number and by predicate: `take`, `filter`, `sample`, `shuffle`, and columns compared with values.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use arrow_schema::DataType;
-use arrowwood::{Format, Literal, Operator, Value, WriteOptions, guard, write_to};
+use arrowwood::{Format, WriteOptions, guard, write_to};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
-use crate::incoming::{plain, read};
 use crate::index::{count, out_of_range};
 use crate::memory::bytes_of;
+use crate::predicate::{Compared, Predicate};
 use crate::recipe::recipe;
 
-/// A column in a predicate, made by :func:`col`: compared with a value it is a :class:`Predicate`.
-#[pyclass(frozen, module = "arrowwood", name = "Col")]
-pub struct Col {
-    name: String,
-}
-
-/// Which rows are asked for, made with :func:`col` and put together by ``&``, ``|`` and ``~``.
-///
-/// A comparison with a null is neither true nor false, and so is its negation: such a row is not found. NaN is not equal
-/// to anything, and neither less nor greater. Numbers are compared by their values: 2.5 with integers, times with times
-/// of another unit. Integers stand for times in the column's unit as well.
-#[pyclass(frozen, module = "arrowwood", name = "Predicate")]
-pub struct Predicate {
-    inner: arrowwood::Predicate,
-}
-
-/// The column called `name`, to ask for rows by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``.
-#[pyfunction]
-pub fn col(name: String) -> Col {
-    Col { name }
-}
-
-impl Col {
-    fn inner(&self) -> arrowwood::Col {
-        arrowwood::col(self.name.as_str())
+impl Column {
+    fn compared(&self) -> Compared<'_> {
+        Compared::column(self.inner())
     }
 }
 
 #[pymethods]
-impl Col {
+impl Column {
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
-        let operator = match operator {
-            CompareOp::Eq => Operator::Eq,
-            CompareOp::Ne => Operator::Ne,
-            CompareOp::Lt => Operator::Lt,
-            CompareOp::Le => Operator::Le,
-            CompareOp::Gt => Operator::Gt,
-            CompareOp::Ge => Operator::Ge,
-        };
-        Ok(Predicate { inner: self.inner().compare(operator, literal(&self.name, other)?) })
+        self.compared().compare(other, operator)
     }
 
-    /// Equal to one of `values`.
+    /// The rows whose value is one of `values`, to filter the dataset by: ``ds[ds["symbol"].is_in(["A", "B"])]``.
     fn is_in(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
-        if values.is_instance_of::<PyString>() {
-            return Err(wrong_type(format!("is_in of column '{}' expects several values, got a text", self.name)));
-        }
-        let literals = || values.try_iter()?.map(|value| literal(&self.name, &value?)).collect::<Result<Vec<_>>>();
-        let values = guard(literals)?;
-        Ok(Predicate { inner: self.inner().is_in(values) })
+        self.compared().is_in(values)
     }
 
-    /// Null.
+    /// The rows whose value is null, to filter the dataset by: ``ds[ds["price"].is_null()]``.
     fn is_null(&self) -> Predicate {
-        Predicate { inner: self.inner().is_null() }
+        self.compared().predicate(arrowwood::Col::is_null)
     }
 
-    /// Not null.
+    /// The rows whose value is not null, to filter the dataset by: ``ds[ds["price"].is_not_null()]``.
     fn is_not_null(&self) -> Predicate {
-        Predicate { inner: self.inner().is_not_null() }
+        self.compared().predicate(arrowwood::Col::is_not_null)
     }
 
-    fn __repr__(&self) -> String {
-        format!("col({:?})", self.name)
+    /// NumPy's functions take the values as :meth:`to_numpy` gives them; a comparison with a scalar of NumPy's is a
+    /// :class:`Predicate`, on whichever side it stands.
+    #[pyo3(signature = (ufunc, method, *inputs, **keywords))]
+    fn __array_ufunc__<'py>(
+        slf: &Bound<'py, Self>,
+        ufunc: &Bound<'py, PyAny>,
+        method: &Bound<'py, PyAny>,
+        inputs: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let given = (ufunc, method, inputs, keywords);
+        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("ufunc", given)?))
     }
 }
 
-#[pymethods]
-impl Predicate {
-    fn __and__(&self, other: &Bound<'_, Predicate>) -> Predicate {
-        Predicate { inner: self.inner.clone() & other.get().inner.clone() }
-    }
-
-    fn __or__(&self, other: &Bound<'_, Predicate>) -> Predicate {
-        Predicate { inner: self.inner.clone() | other.get().inner.clone() }
-    }
-
-    fn __invert__(&self) -> Predicate {
-        Predicate { inner: !self.inner.clone() }
-    }
-
-    fn __bool__(&self) -> Result<bool> {
-        Err(wrong_type(format!(
-            "whether {} is known of rows only; put predicates together by &, | and ~, each in parentheses",
-            self.inner
-        )))
-    }
-
-    fn __repr__(&self) -> String {
-        self.inner.to_string()
-    }
-}
-
-/// The value that a column called `name` is compared with.
-fn literal(name: &str, given: &Bound<'_, PyAny>) -> Result<Literal> {
-    let unfit = || wrong_type(format!("column '{name}' can't be compared with {given}"));
-    // NumPy's times have no zone and fit every column.
-    let any_zone = DataType::Timestamp(arrow_schema::TimeUnit::Second, Some("".into()));
-    let is_numpy_time = given.get_type().name()?.to_str()? == "datetime64";
-    let data_type = if is_numpy_time { any_zone } else { DataType::Null };
-    if let Some(value) = read(&data_type, given).map_err(|problem| problem.at(name, 0))? {
-        let value = match value {
-            Value::Date(days) if is_numpy_time => {
-                let seconds = days.checked_mul(86_400).ok_or_else(unfit)?;
-                Value::Timestamp(seconds, arrow_schema::TimeUnit::Second, Some(""))
-            }
-            Value::Timestamp(time, unit, _) if is_numpy_time => Value::Timestamp(time, unit, Some("")),
-            other => other,
-        };
-        return Ok(value.into());
-    }
-    let other = plain(given)?.ok_or_else(unfit)?;
-    let value = read(&DataType::Null, &other).map_err(|problem| problem.at(name, 0))?;
-    value.map(Literal::from).ok_or_else(unfit)
-}
+/// What to do with booleans for rows.
+const BY_CONDITION: &str = "rows are picked by a condition, such as ds[ds[\"x\"] > 1], or by np.flatnonzero(mask)";
 
 /// Row numbers: a list, or anything that NumPy makes an array of integers of.
 fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
     if let Ok(list) = given.cast_exact::<PyList>() {
         let beyond = |index: &Bound<'_, PyAny>| out_of_range(format!("row {index} is beyond 64 bits"));
         let number = |index: Bound<'_, PyAny>| {
+            if index.is_instance_of::<PyBool>() {
+                let message = format!("expected row numbers, got {index}; {BY_CONDITION}");
+                return Err(wrong_type(message));
+            }
             index.extract().map_err(|problem: PyErr| {
                 let is_beyond = problem.is_instance_of::<pyo3::exceptions::PyOverflowError>(index.py());
                 if is_beyond { beyond(&index) } else { problem.into() }
@@ -169,22 +101,24 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?))
     }
 
-    /// The rows of which `predicate` is true, in their order, in memory of their own.
+    /// The rows of which `predicate` is true, in their order, in memory of their own; ``ds[ds["price"] > 100]`` says the
+    /// same.
     ///
     /// Of a table that is sorted by a column, only the rows between its bounds are looked at.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
-    ///     InvalidArgument: a column can't be compared with a value of that type.
+    ///     InvalidArgument: a column can't be compared with a value of that type, or the predicate was made of a column
+    ///         of other rows.
     ///     Unsupported: values of the column's type can't be compared.
-    fn filter(&self, py: Python<'_>, predicate: &Bound<'_, Predicate>) -> Result<Dataset> {
-        let predicate = &predicate.get().inner;
-        Ok(self.with_rows(py.detach(|| self.inner().filter(predicate))?))
+    pub fn filter(&self, py: Python<'_>, predicate: &Bound<'_, Predicate>) -> Result<Dataset> {
+        let predicate = predicate.get();
+        Ok(self.with_rows(py.detach(|| predicate.filter(self.inner()))?))
     }
 
     /// The rows that a predicate on the column that the table is sorted by leaves, and maybe others.
     fn _narrowed(&self, py: Python<'_>, predicate: &Bound<'_, Predicate>) -> Result<Dataset> {
-        let predicate = &predicate.get().inner;
+        let predicate = predicate.get().inner();
         Ok(self.with_rows(py.detach(|| self.inner().narrowed(predicate))?))
     }
 
@@ -239,9 +173,9 @@ impl Dataset {
 }
 
 /// The predicate that `given` is.
-fn predicate(given: Option<&Bound<'_, PyAny>>) -> Result<Option<arrowwood::Predicate>> {
-    let cast = |given: &Bound<'_, PyAny>| match given.cast::<Predicate>() {
-        Ok(predicate) => Ok(predicate.get().inner.clone()),
+fn predicate<'a, 'py>(given: Option<&'a Bound<'py, PyAny>>) -> Result<Option<&'a Bound<'py, Predicate>>> {
+    let cast = |given: &'a Bound<'py, PyAny>| match given.cast::<Predicate>() {
+        Ok(predicate) => Ok(predicate),
         Err(_) => Err(wrong_type(format!("where: expected a predicate such as col(\"price\") > 100, got {given}"))),
     };
     given.filter(|given| !given.is_none()).map(cast).transpose()
@@ -287,9 +221,11 @@ impl Dataset {
         r#where: Option<&Bound<'_, PyAny>>,
         columns: Option<&Bound<'_, PyDict>>,
     ) -> Result<Dataset> {
-        let mut asked = self.inner().aggregate(&names(by)?);
-        if let Some(predicate) = predicate(r#where)? {
-            asked = asked.filter(predicate);
+        let predicate = predicate(r#where)?.map(Bound::get);
+        let whole = predicate.map_or_else(|| Ok(self.inner().clone()), |predicate| predicate.on(self.inner()))?;
+        let mut asked = whole.aggregate(&names(by)?);
+        if let Some(predicate) = predicate {
+            asked = asked.filter(predicate.inner().clone());
         }
         for (name, wanted) in columns.into_iter().flatten() {
             let name: String = name.extract()?;

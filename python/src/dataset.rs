@@ -15,6 +15,7 @@ use crate::exchange;
 use crate::export::Block;
 use crate::incoming::read;
 use crate::index::{Index, bounds, count, from_end, index, is_indices, position, stop_on_signal};
+use crate::predicate::Predicate;
 use crate::recipe::How;
 use crate::schema::Schema;
 use crate::value::object;
@@ -209,7 +210,7 @@ impl Dataset {
     /// Raises:
     ///     InvalidArgument: the dataset is not of one table with ``sorted_by``, or a value is of another type.
     fn between(&self, py: Python<'_>, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Dataset> {
-        let missing = || argument("between works on a table that was made with sorted_by, or a part of one");
+        let missing = || argument("between needs a table created with sorted_by, or a part of one");
         let field = self.inner.sorted_by().ok_or_else(missing)?;
         let (low, high) = (bound(&field, low)?, bound(&field, high)?);
         Ok(self.with_rows(py.detach(|| self.inner.between(&low, &high))?))
@@ -228,6 +229,9 @@ impl Dataset {
         if let Ok(name) = key.cast::<PyString>() {
             let column = Column::new(self.inner.column(name.to_str()?)?);
             return Ok(Bound::new(py, column)?.into_any());
+        }
+        if let Ok(predicate) = key.cast::<Predicate>() {
+            return Ok(Bound::new(py, self.filter(py, predicate)?)?.into_any());
         }
         if is_indices(key) {
             if guard(|| Ok::<_, Failure>(key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>())))? {

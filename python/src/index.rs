@@ -4,9 +4,9 @@
 use arrowwood::{Error, ErrorKind};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyList, PySlice, PyTuple};
 
-use crate::errors::{Failure, Result, argument};
+use crate::errors::{Failure, Result, argument, wrong_type};
 
 /// What stands between square brackets: a number or a range.
 pub enum Index {
@@ -33,6 +33,12 @@ pub fn from_end(key: &Bound<'_, PyAny>) -> Option<u64> {
 }
 
 fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
+    // To Python it is an integer, and to nobody who writes it.
+    if key.is_instance_of::<PyBool>() {
+        return Err(wrong_type(format!(
+            "expected the number of a {what}, got {key}; filter picks rows by a condition"
+        )));
+    }
     key.extract().map_err(|problem: PyErr| match problem.is_instance_of::<PyOverflowError>(key.py()) {
         true => out_of_range(format!("{what} {key} is beyond 64 bits")),
         false => problem.into(),

@@ -27,6 +27,7 @@ mod index;
 mod mapping;
 mod memory;
 mod open;
+mod predicate;
 mod progress;
 mod recipe;
 mod rows;
@@ -57,8 +58,6 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::column::Column;
     #[pymodule_export]
-    use crate::compute::{Col, Predicate, col};
-    #[pymodule_export]
     use crate::csv::read_csv;
     #[pymodule_export]
     use crate::dataset::Dataset;
@@ -70,6 +69,8 @@ mod _arrowwood {
     use crate::mapping::{Mapping, map};
     #[pymodule_export]
     use crate::open::{_open_places, open};
+    #[pymodule_export]
+    use crate::predicate::{Col, Predicate, col};
     #[pymodule_export]
     use crate::schema::{Field, Schema};
     #[pymodule_export]

@@ -10,7 +10,7 @@ use crate::arrow::{dataset_of, exports};
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
 use crate::exchange::no_column;
-use crate::incoming::{dataset_from, read};
+use crate::incoming::{cell, dataset_from};
 
 /// The columns that rows are appended to.
 pub struct Columns {
@@ -57,16 +57,15 @@ impl Columns {
         }
     }
 
-    fn row<'a>(&self, values: &'a [Bound<'_, PyAny>]) -> Result<Option<Vec<Value<'a>>>> {
+    fn row<'a>(&'a self, values: &'a [Bound<'_, PyAny>]) -> Result<Option<Vec<Value<'a>>>> {
         if self.schema.fields().iter().any(|field| field.data_type().is_nested()) {
             return Ok(None);
         }
         let mut row = Vec::with_capacity(values.len());
         for (field, given) in self.schema.fields().iter().zip(values) {
-            match read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))? {
-                // A null list as well comes in a batch.
-                Some(value) if !field.data_type().is_nested() => row.push(value),
-                _ => return Ok(None),
+            match cell(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))? {
+                Some(cell) => row.push(cell.value(field.data_type())),
+                None => return Ok(None),
             }
         }
         Ok(Some(row))

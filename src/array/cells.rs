@@ -3,6 +3,7 @@
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use super::value::Value;
+use crate::types::layout::zones_agree;
 use crate::types::per_second;
 
 /// The bytes of the widest fixed-width value.
@@ -34,8 +35,8 @@ pub(crate) fn fixed(data_type: &DataType, value: &Value<'_>) -> Option<([u8; WID
             Time32(own) | Time64(own) => scaled(*n, *unit, *own)?,
             _ => return None,
         },
-        Value::Timestamp(n, unit, _) => match data_type {
-            Timestamp(own, _) => scaled(*n, *unit, *own)?,
+        Value::Timestamp(n, unit, zone) => match data_type {
+            Timestamp(own, column) if zones_agree(column.as_deref(), *zone) => scaled(*n, *unit, *own)?,
             _ => return None,
         },
         Value::Duration(n, unit) => match data_type {
@@ -68,9 +69,9 @@ fn integer(data_type: &DataType, n: i128) -> Option<([u8; WIDEST], usize)> {
         Int8 => bytes(i8::try_from(n).ok()?.to_le_bytes()),
         UInt8 => bytes(u8::try_from(n).ok()?.to_le_bytes()),
         Float16 | Float32 | Float64 => {
-            // Integers that a double holds exactly.
-            let exact = n as f64;
-            if exact as i128 == n { float(data_type, exact) } else { None }
+            // Integers that the float holds exactly.
+            let (exact, stored) = (n as f64, narrowed(data_type, n as f64));
+            if exact as i128 == n && stored == exact { float(data_type, exact) } else { None }
         }
         Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => {
             decimal(data_type, arrow_buffer::i256::from_i128(n), 0)
@@ -79,7 +80,20 @@ fn integer(data_type: &DataType, n: i128) -> Option<([u8; WIDEST], usize)> {
     }
 }
 
+/// The float that a column stores for `x`.
+fn narrowed(data_type: &DataType, x: f64) -> f64 {
+    match data_type {
+        DataType::Float32 => (x as f32).into(),
+        DataType::Float16 => half::f16::from_f64(x).to_f64(),
+        _ => x,
+    }
+}
+
+/// A float is rounded to those of the column, but not to infinity.
 fn float(data_type: &DataType, x: f64) -> Option<([u8; WIDEST], usize)> {
+    if x.is_finite() && narrowed(data_type, x).is_infinite() {
+        return None;
+    }
     match data_type {
         DataType::Float64 => bytes(x.to_le_bytes()),
         DataType::Float32 => bytes((x as f32).to_le_bytes()),

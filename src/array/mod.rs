@@ -23,5 +23,7 @@ pub(crate) use buffer::{aligned, filled, keys_suffice, settled, slice, to_array,
 pub(crate) use checked::{CheckedOnce, CheckedUpTo, struct_of};
 pub(crate) use unchecked::{Parts, Unchecked, bytes_of};
 pub(crate) use validate::{check_null_counts, is_trivial};
+#[doc(hidden)]
+pub use value::zone_advice;
 pub use value::{Items, Members, Value};
 pub(crate) use value::{field_value, key, value};

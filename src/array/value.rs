@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode}
 use super::unchecked::Unchecked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::guard;
+use crate::types::layout::zones_agree;
 
 /// A value of a cell, borrowed from the dataset if larger than a word.
 #[derive(Clone, Debug)]
@@ -77,6 +78,30 @@ impl Value<'_> {
             Value::Union(_, member) => member.is_null(),
             _ => false,
         }
+    }
+}
+
+/// What to do about a time that has a time zone where the column has none, or the reverse; nothing where that is not what
+/// is wrong with `value`.
+#[doc(hidden)]
+pub fn zone_advice(data_type: &DataType, value: &Value<'_>) -> &'static str {
+    let DataType::Timestamp(_, column) = data_type else { return "" };
+    match (column.as_deref(), value) {
+        (Some(_), Value::Timestamp(_, _, None)) => {
+            "; the column has a time zone: give the value its own, as by value.replace(tzinfo=…) in Python"
+        }
+        (Some(_), Value::Date(_)) => {
+            "; the column has a time zone: give a time that has one, as datetime(…, tzinfo=…) in Python"
+        }
+        (Some(zone), Value::Timestamp(_, _, Some(""))) if !zones_agree(Some(zone), Some("")) => {
+            "; it has no time zone, and the column is not in UTC: give the value its own, as by pandas.Timestamp(value, \
+             tz=…)"
+        }
+        (None, Value::Timestamp(_, _, Some(zone))) if !zone.is_empty() => {
+            "; the column has no time zone: convert the value to the zone that the column is meant in, and take that off, \
+             as by value.astimezone(…).replace(tzinfo=None) in Python"
+        }
+        _ => "",
     }
 }
 

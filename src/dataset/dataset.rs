@@ -251,6 +251,43 @@ impl Dataset {
         Ok(Dataset { schema: Arc::new(schema), pieces, ..self.clone() })
     }
 
+    /// The same rows with `column` appended to the columns; `None` if it has other rows, or if another column has its
+    /// name. For conditions made of a column.
+    #[doc(hidden)]
+    pub fn with_column(&self, column: &Column) -> Result<Option<Dataset>> {
+        if !self.has_rows_of(column.as_dataset())? {
+            return Ok(None);
+        }
+        let columns = |piece: &Piece| piece.columns.clone();
+        let others = column.as_dataset().pieces.iter().map(columns);
+        if let Ok(number) = self.index_of(column.name()) {
+            let own = self.select_at(&[number])?;
+            return Ok(own.pieces.iter().map(columns).eq(others).then(|| self.clone()));
+        }
+        let fields = self.schema.fields().iter().chain([column.field()]).cloned().collect::<Fields>();
+        let widened = self.pieces.iter().zip(others).map(|(piece, other)| Piece {
+            columns: piece.columns.iter().chain(other.iter()).copied().collect(),
+            ..piece.clone()
+        });
+        let pieces: Arc<[Piece]> = widened.collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        Ok(Some(Dataset { schema, pieces, ..self.clone() }))
+    }
+
+    /// Whether both have the same rows of the same data, whatever their columns.
+    fn has_rows_of(&self, other: &Dataset) -> Result<bool> {
+        if self.pieces.len() != other.pieces.len() {
+            return Ok(false);
+        }
+        for (own, other) in self.pieces.iter().zip(other.pieces.iter()) {
+            let is_same = Arc::ptr_eq(&own.source, &other.source) && own.start == other.start;
+            if !is_same || own.rows != other.rows && own.rows()? != other.rows()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Rows `start .. start + len`, cut at the end. Walks no further than `start + len`.
     ///
     /// # Errors

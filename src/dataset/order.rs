@@ -10,8 +10,7 @@ use super::dataset::Dataset;
 use super::source::Piece;
 use crate::array::{Value, cells, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::Look;
-use crate::types::type_name;
+use crate::types::layout::zones_agree;
 
 /// An owned, comparable form of a value.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
@@ -96,27 +95,6 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
 }
 
 impl Dataset {
-    /// The rows whose value in the sorted column lies between `low` and `high`, both included, found by binary search.
-    /// Integers are accepted as times in the column's unit.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the dataset is not of one table with `sorted_by`, or for values of another type.
-    pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
-        let column = self.sorted_column()?;
-        if !column.ascends()? {
-            return Err(Error::argument("between needs rows of one table, got parts of several"));
-        }
-        let bound = |value: &Value<'_>| {
-            let data_type = column.schema().field(0).data_type();
-            let of_type = || Error::argument(format!("between: {value} is no {}", type_name(data_type)));
-            comparable(data_type, value).ok_or_else(of_type)
-        };
-        let (low, high) = (bound(low)?, bound(high)?);
-        let ends = || Ok((column.partition_point(|key| *key < low)?, column.partition_point(|key| *key <= high)?));
-        let (from, to) = self.watched(Look::Now, ends)?;
-        self.slice(from, to.saturating_sub(from))
-    }
-
     /// The column that the rows are sorted by, if the dataset is a table created with one, or part of it.
     pub fn sorted_by(&self) -> Option<FieldRef> {
         let column = self.sorted_column().ok()?;
@@ -131,7 +109,7 @@ impl Dataset {
     }
 
     /// The same for a dataset of that column alone.
-    fn ascends(&self) -> Result<bool> {
+    pub(crate) fn ascends(&self) -> Result<bool> {
         if self.pieces().len() < 2 {
             return Ok(true);
         }
@@ -150,7 +128,10 @@ impl Dataset {
     }
 
     /// The column that the rows are sorted by; all must be of one table.
-    fn sorted_column(&self) -> Result<Dataset> {
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none.
+    pub(crate) fn sorted_column(&self) -> Result<Dataset> {
         let unsorted = || Error::argument("between needs a table created with sorted_by, or a part of one");
         let first = self.pieces().first().ok_or_else(unsorted)?;
         let number = first.source.sorted_by().ok_or_else(unsorted)?;
@@ -167,20 +148,6 @@ impl Dataset {
         let schema = Arc::new(Schema::new(vec![field]));
         Ok(Dataset::of_pieces(schema, self.pieces().iter().map(narrow).collect()))
     }
-
-    /// The first row, of a dataset of one column, whose key is not `before`.
-    fn partition_point(&self, before: impl Fn(&Key) -> bool) -> Result<u64> {
-        let (mut low, mut high) = (0, self.len()?);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let key = Key::of(&self.row(middle)?.get(0)?);
-            match key.is_some_and(|key| before(&key)) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        Ok(low)
-    }
 }
 
 /// The key of a value for comparison with a column of the type.
@@ -188,9 +155,12 @@ pub(crate) fn comparable(data_type: &DataType, value: &Value<'_>) -> Option<Key>
     use DataType::*;
     let number = matches!(value, Value::Int(_) | Value::UInt(_));
     match (data_type, value) {
-        (Timestamp(own, _), Value::Timestamp(n, unit, _))
-        | (Duration(own), Value::Duration(n, unit))
-        | (Time32(own) | Time64(own), Value::Time(n, unit)) => scaled_down(*n, *unit, *own),
+        (Timestamp(own, column), Value::Timestamp(n, unit, zone)) if zones_agree(column.as_deref(), *zone) => {
+            scaled_down(*n, *unit, *own)
+        }
+        (Duration(own), Value::Duration(n, unit)) | (Time32(own) | Time64(own), Value::Time(n, unit)) => {
+            scaled_down(*n, *unit, *own)
+        }
         (Timestamp(..) | Duration(_) | Time32(_) | Time64(_), _) if number => Key::of(value),
         (Date32, Value::Date(_)) => Key::of(value),
         (Date64, Value::Date(days)) => Some(Key::Int(i128::from(*days))),

@@ -5,8 +5,8 @@ use arrow_schema::DataType;
 use super::entries::Entries;
 use super::plan::{Kind, Plan, PlanNode};
 use super::sink::Place;
-use crate::array::Value;
 use crate::array::cells::{WIDEST, fixed, is_signed_word, view};
+use crate::array::{Value, zone_advice};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Whether there is a value for each column, and fits it.
@@ -149,7 +149,8 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
     if !node.children.is_empty() {
         return Error::argument(format!("column '{name}' is {data_type}; append it in batches"));
     }
-    Error::argument(format!("column '{name}': {what} is no {data_type}, or out of its range"))
+    let advice = zone_advice(node.field.data_type(), value);
+    Error::argument(format!("column '{name}': {what} is no {data_type}, or out of its range{advice}"))
 }
 
 /// Writes a value, dictionaries apart, as row `at` of its column.

@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::scalar::*;
 use crate::error::{Error, ErrorKind, Result};
+use crate::types::layout::is_utc;
 
 /// Collects the values of a column, from text.
 pub(crate) trait Sink: Finish + Send {
@@ -291,7 +292,7 @@ fn moments<T: ArrowTimestampType>(
     zone: &Option<Arc<str>>,
 ) -> Box<dyn Sink> {
     let zoned = zone.is_some();
-    let utc = matches!(zone.as_deref(), Some("UTC" | "Z" | "+00:00"));
+    let utc = zone.as_deref().is_some_and(is_utc);
     let parse = move |value: &str| {
         let Some(moment) = Moment::parse_or_midnight(value) else { return parse(value) };
         // A zoneless time can't use an offset, and a local time without one may be ambiguous or nonexistent.

@@ -211,6 +211,23 @@ pub fn field_type_name(field: &Field) -> String {
     }
 }
 
+/// Whether a time zone is UTC by its name.
+pub(crate) fn is_utc(zone: &str) -> bool {
+    matches!(zone, "UTC" | "Etc/UTC" | "Z" | "+00:00")
+}
+
+/// Whether a time can be one of a column, by the time zones that both have or don't have. The zone of a time of which it
+/// is not known whether it has one is empty, as of NumPy's: such a time is in UTC where the column is, and fits no other
+/// zone, where it may be two instants or none.
+#[doc(hidden)]
+pub fn zones_agree(column: Option<&str>, time: Option<&str>) -> bool {
+    match (column, time) {
+        (Some(zone), Some("")) => is_utc(zone),
+        (None, time) => time.is_none_or(str::is_empty),
+        (Some(_), time) => time.is_some(),
+    }
+}
+
 pub(crate) fn unit_name(unit: TimeUnit) -> &'static str {
     match unit {
         TimeUnit::Second => "s",

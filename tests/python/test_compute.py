@@ -5,6 +5,7 @@ import decimal
 import shutil
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -138,10 +139,111 @@ def test_predicates_are_put_together(both):
     mask = pc.or_kleene(pc.and_kleene(pc.greater(price, 100), pc.is_in(word, pa.array(["fig", "pear"]))), pc.is_null(n))
     assert rows_of(found) == table.filter(mask)["row"].to_pylist()
     assert rows_of(ds.filter(aw.col("key").is_not_null())) == table.filter(pc.is_valid(table["key"]))["row"].to_pylist()
-    assert rows_of(ds.filter(aw.col("n") == None)) == []  # noqa: E711
     when = np.datetime64("2021-06-01")
     mask = pc.greater_equal(table["when"], pa.scalar(when.astype("M8[ms]"), pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC")))
     assert rows_of(ds.filter(aw.col("when") >= when)) == table.filter(mask)["row"].to_pylist()
+
+
+def test_columns_make_predicates(both):
+    ds, table = both
+    rows = range(len(table))
+    n, price, word = (table[name].to_pylist() for name in ("n", "price", "word"))
+    asked = {
+        "==": (ds["n"] == 7, [i for i in rows if n[i] == 7]),
+        "!=": (ds["n"] != 7, [i for i in rows if n[i] not in (None, 7)]),
+        "<": (ds["n"] < 0, [i for i in rows if n[i] is not None and n[i] < 0]),
+        "<=": (ds["n"] <= 0, [i for i in rows if n[i] is not None and n[i] <= 0]),
+        ">": (ds["price"] > 100, [i for i in rows if price[i] is not None and price[i] > 100]),
+        ">=": (ds["word"] >= "fig", [i for i in rows if word[i] is not None and word[i] >= "fig"]),
+        "turned": (3 < ds["n"], [i for i in rows if n[i] is not None and n[i] > 3]),
+        "turned by NumPy": (np.int64(3) < ds["n"], [i for i in rows if n[i] is not None and n[i] > 3]),
+        "a float of NumPy": (np.float64(99.5) >= ds["price"], [i for i in rows if price[i] is not None and price[i] <= 99.5]),
+        "is_in": (ds["word"].is_in(["fig", ""]), [i for i in rows if word[i] in ("fig", "")]),
+        "is_null": (ds["n"].is_null(), [i for i in rows if n[i] is None]),
+        "is_not_null": (ds["n"].is_not_null(), [i for i in rows if n[i] is not None]),
+    }
+    asked["&"] = ((ds["n"] > 0) & (ds["word"] == "fig"), [i for i in rows if n[i] is not None and n[i] > 0 and word[i] == "fig"])
+    asked["|"] = ((ds["n"] == 1) | (aw.col("n") == 2), [i for i in rows if n[i] in (1, 2)])
+    asked["~"] = (~(ds["n"] > 0), [i for i in rows if n[i] is not None and n[i] <= 0])
+    for name, (predicate, expected) in asked.items():
+        assert isinstance(predicate, aw.Predicate), name
+        assert rows_of(ds[predicate]) == rows_of(ds.filter(predicate)) == expected, name
+        assert ds.aggregate(where=predicate, rows="count")["rows"].to_pylist() == [len(expected)], name
+        assert ds["row"][predicate].to_pylist() == expected, name
+        # The same rows without the column, or as another slice of all.
+        assert rows_of(ds.select(["row"])[predicate]) == rows_of(ds[:][predicate]) == expected, name
+        assert ds.select(["row"])[predicate].column_names == ["row"], name
+        assert ds.select(["row"]).aggregate(where=predicate, row="count")["row"].to_pylist() == [len(expected)], name
+    assert rows_of(ds[10:20][ds[10:20]["n"].is_not_null()]) == [i for i in range(10, 20) if n[i] is not None]
+
+
+def test_predicates_of_other_rows_are_refused(both):
+    ds, table = both
+    of_others = [ds[1:], ds[:-1], aw.open(ipc_of(table)), aw.from_arrow(table), ds.take(range(len(ds))), aw.concat([ds, ds])]
+    for other in of_others:
+        for condition in (other["n"] > 3, (ds["n"] > 3) & (other["n"] > 3), ~other["n"].is_null()):
+            for call in (ds.filter, ds.__getitem__, ds["row"].__getitem__, lambda condition: ds.aggregate(where=condition, rows="count")):
+                with pytest.raises(aw.InvalidArgument, match=r'other rows.*aw\.col\("n"\)'):
+                    call(condition)
+        # By its name it is about whatever rows there are.
+        assert len(other.filter(aw.col("n") > 3)) >= 0
+    twice = aw.from_arrow(pa.Table.from_arrays([pa.array([1, 2]), pa.array([3, 4])], ["a", "a"]))
+    with pytest.raises(aw.InvalidArgument, match="both called"):
+        twice[twice.column(1) > 3]
+    assert twice.column(1)[twice.column(1) > 3].to_pylist() == [4]
+
+
+def test_a_table_that_has_grown_has_other_rows(tmp_path):
+    with aw.writer(tmp_path / "t", pa.schema({"x": "int64"})) as writer:
+        writer.append({"x": [1, 2, 3]})
+        writer.commit()
+        before = aw.open(tmp_path / "t")
+        writer.append({"x": [4]})
+        writer.commit()
+    condition = before["x"] > 1
+    assert before[condition]["x"].to_pylist() == [2, 3]
+    with pytest.raises(aw.InvalidArgument, match="other rows"):
+        before.refresh()[condition]
+
+
+def test_what_is_no_condition_says_what_to_write(both):
+    ds, _ = both
+    for condition in (ds["n"] == 1, aw.col("n") == 1):
+        for call in (bool, lambda condition: condition and True, lambda condition: not condition):
+            with pytest.raises(TypeError, match=r"ds\.filter\(…\)"):
+                call(condition)
+    with pytest.raises(TypeError, match="of rows only"):
+        1 < ds["n"] < 3
+    for column in (ds["n"], aw.col("n")):
+        for nothing in (None, np.datetime64("NaT"), pd.NaT, pd.NA):
+            for compare in ("__eq__", "__ne__", "__lt__"):
+                with pytest.raises(TypeError, match="is_null"):
+                    getattr(column, compare)(nothing)
+        with pytest.raises(TypeError, match="is_null"):
+            column.is_in([1, None])
+        for several in ([1, 2], np.array([1, 2]), pa.array([1, 2])):
+            with pytest.raises(TypeError, match="is_in"):
+                column == several  # noqa: B015
+        for other in (ds["u"], aw.col("u")):
+            with pytest.raises(TypeError, match=r"ds\.sql"):
+                column > other  # noqa: B015
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(column)
+    # Booleans are no row numbers, though Python has them among its integers.
+    for mask in ([True, False], np.array([True, False]), ds["flag"], True):
+        for call in (ds.__getitem__, ds["n"].__getitem__, ds.take):
+            with pytest.raises(TypeError):
+                call(mask)
+    assert 7 in ds["n"] and 1000 not in ds["n"]
+
+
+def test_functions_of_numpy_take_columns():
+    ds = aw.from_arrow(pa.table({"x": [1.0, 4.0, None], "y": [1, 2, 3]}))
+    assert np.array_equal(np.sqrt(ds["x"]), [1, 2, np.nan], equal_nan=True)
+    assert (np.add(ds["y"], ds["y"]) == [2, 4, 6]).all() and np.add.reduce(ds["y"]) == 6
+    assert (np.arange(3) * ds["y"] == [0, 2, 6]).all() and (np.array([1, 0, 3]) == ds["y"]).tolist() == [True, False, True]
+    out = np.empty(3)
+    assert np.multiply(ds["y"], 2, out=out) is out and out.tolist() == [2, 4, 6]
 
 
 def test_what_cannot_be_compared_says_so(both):

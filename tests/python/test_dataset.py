@@ -107,13 +107,17 @@ def test_messages(stocks_file):
 
 def test_rows_and_negatives(stocks_file, stocks):
     ds, expected = aw.open(stocks_file), stocks.to_pylist()
-    for i in [0, 1, 99, 100, 101, 559, -1, -560, np.int64(7), True]:
+    for i in [0, 1, 99, 100, 101, 559, -1, -560, np.int64(7)]:
         assert ds[i] == expected[i]
         assert ds.row(int(i)) == tuple(expected[i].values())
     assert list(ds) == list(ds.rows()) == expected
     assert list(ds.rows(95, 105)) == expected[95:105]
     assert list(ds.rows(-3)) == expected[-3:] and list(ds.rows(-5, -3)) == expected[-5:-3]
     assert list(ds.rows(558, 9999)) == expected[558:] and list(ds.rows(600)) == [] and list(ds.rows(5, 2)) == []
+    # What a comparison left over is no row number.
+    for boolean in (True, np.bool_(False)):
+        with pytest.raises(TypeError):
+            ds[boolean]
 
 
 @pytest.mark.parametrize("key", [560, -561, 2**40, 2**63 - 1, 2**70, -(2**63), -(2**70)])

@@ -569,6 +569,8 @@ def test_order_is_kept_however_rows_come(path, kind, values):
         with pytest.raises(aw.InvalidArgument):
             writer.append_row(x=less)
         writer.append_row(x=more)
+    # No float of 32 bits is 1.1: what is stored is next to it.
+    first = aw.open(path)["x"][0] if kind == pa.float32() else first
     assert len(aw.open(path).between(first, first)) == 1
     assert len(aw.open(path).between(less, first)) == 1
 

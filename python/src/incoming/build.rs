@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, MutableBuffer, NullBufferBuilder, ToByteSlice};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef};
-use arrowwood::{Error, ErrorKind, Items, Members, Value, type_name};
+use arrowwood::{Error, ErrorKind, Items, Members, Value, type_name, zone_advice};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
@@ -167,7 +167,9 @@ impl Builder {
             Value::List(items) => self.push_items(*items),
             Value::Struct(members) => self.push_members(*members),
             value => {
-                let problem = |misfit| Problem::new(misfit, self.field.data_type(), &value.to_string());
+                let data_type = self.field.data_type();
+                let problem =
+                    |misfit| Problem::new(misfit, data_type, &value.to_string()).advised(zone_advice(data_type, value));
                 let cell = fit(self.field.data_type(), value).map_err(problem)?;
                 self.push_cell(cell)
             }

@@ -2,7 +2,7 @@
 
 use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::{Value, type_name};
+use arrowwood::{Value, type_name, zone_advice, zones_agree};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -27,6 +27,37 @@ pub enum Cell<'a> {
     Decimal(i256),
     Str(&'a str),
     Bytes(&'a [u8]),
+}
+
+impl<'a> Cell<'a> {
+    /// The cell as a value of a column of `data_type`, which it was made for.
+    pub fn value(self, data_type: &'a DataType) -> Value<'a> {
+        match self {
+            Cell::Null => Value::Null,
+            Cell::Bool(flag) => Value::Bool(flag),
+            Cell::I64(number) => match data_type {
+                DataType::Timestamp(unit, zone) => Value::Timestamp(number, *unit, zone.as_deref()),
+                DataType::Duration(unit) => Value::Duration(number, *unit),
+                DataType::Time32(unit) | DataType::Time64(unit) => Value::Time(number, *unit),
+                DataType::Date32 => Value::Date(number),
+                _ => Value::Int(number),
+            },
+            Cell::U64(number) => Value::UInt(number),
+            Cell::F64(number) => Value::Float64(number),
+            Cell::Decimal(digits) => Value::Decimal { digits, scale: scale_of(data_type) },
+            Cell::Str(text) => Value::Str(text),
+            Cell::Bytes(bytes) => Value::Bytes(bytes),
+        }
+    }
+}
+
+fn scale_of(data_type: &DataType) -> i8 {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Dictionary};
+    match data_type {
+        Dictionary(_, values) => scale_of(values),
+        Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) | Decimal256(_, scale) => *scale,
+        _ => 0,
+    }
 }
 
 /// Why a value is none of a type.
@@ -60,6 +91,14 @@ impl Problem {
         match misfit {
             Misfit::Type => Problem::Type(format!("expected {expected}, got {got}")),
             Misfit::Range => Problem::Range(format!("expected {expected}, got {got}, which does not fit into it")),
+        }
+    }
+
+    /// The same problem, and what to do about it.
+    pub fn advised(self, advice: &str) -> Problem {
+        match self {
+            Problem::Type(message) => Problem::Type(message + advice),
+            other => other,
         }
     }
 
@@ -100,8 +139,9 @@ pub fn cell<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Opt
         Value::Int(number) => in_units(data_type, number).unwrap_or_else(|| fit(data_type, &value)),
         _ => fit(data_type, &value),
     };
-    let cell = read(data_type, given)?.map(fit).transpose();
-    cell.map_err(|misfit| Problem::misfit(misfit, data_type, given))
+    let Some(value) = read(data_type, given)? else { return Ok(None) };
+    let advice = zone_advice(data_type, &value);
+    fit(value).map(Some).map_err(|misfit| Problem::misfit(misfit, data_type, given).advised(advice))
 }
 
 /// An integer that stands for a date, time or duration in the column's unit.
@@ -173,8 +213,15 @@ fn days(given: &Bound<'_, PyAny>) -> PyResult<i64> {
     Ok(day - 719_163)
 }
 
-fn micros_of_day(given: &Bound<'_, PyAny>) -> PyResult<i64> {
+fn micros_of_day(given: &Bound<'_, PyAny>) -> Result<i64, Problem> {
     let py = given.py();
+    if !given.getattr(intern!(py, "tzinfo"))?.is_none() {
+        let shown = given.repr()?;
+        let message = format!(
+            "{shown} has a time zone, and times of day in Arrow have none; take it off by replace(tzinfo=None)"
+        );
+        return Err(Problem::Type(message));
+    }
     let part = |name| given.getattr(name)?.extract::<i64>();
     let seconds = 3_600 * part(intern!(py, "hour"))? + 60 * part(intern!(py, "minute"))? + part(intern!(py, "second"))?;
     Ok(1_000_000 * seconds + part(intern!(py, "microsecond"))?)
@@ -243,13 +290,14 @@ fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Opti
     }
     let parts = py.import("arrowwood._incoming")?.getattr("scalar")?.call1((given,))?;
     let Some((kind, number)) = parts.extract::<Option<(String, i64)>>()? else { return Ok(Some(Value::Null)) };
+    let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_)));
     Ok(match super::numpy::data_type(&kind) {
-        Some(DataType::Date32) => Some(Value::Date(number)),
-        // NumPy knows no zones: an instant of a column that has one is in UTC.
-        Some(DataType::Timestamp(unit, _)) => {
-            let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_)));
-            Some(Value::Timestamp(number, unit, is_zoned.then_some("UTC")))
+        // NumPy knows no zones: whether it is an instant is not known.
+        Some(DataType::Date32) if is_zoned => {
+            number.checked_mul(86_400).map(|seconds| Value::Timestamp(seconds, TimeUnit::Second, Some("")))
         }
+        Some(DataType::Date32) => Some(Value::Date(number)),
+        Some(DataType::Timestamp(unit, _)) => Some(Value::Timestamp(number, unit, is_zoned.then_some(""))),
         Some(DataType::Duration(unit)) => Some(Value::Duration(number, unit)),
         _ => None,
     })
@@ -397,7 +445,7 @@ fn time<'a>(data_type: &DataType, value: &Value<'_>) -> Result<Cell<'a>, Misfit>
         (Date32, Value::Timestamp(since, unit, None)) => (*since, nanos(*unit), DAY_NANOS),
         (Time32(to) | Time64(to), Value::Time(since, unit)) => (*since, nanos(*unit), nanos(*to)),
         (Timestamp(to, None), Value::Date(days)) => (*days, DAY_NANOS, nanos(*to)),
-        (Timestamp(to, zone), Value::Timestamp(since, unit, other)) if zone.is_some() == other.is_some() => {
+        (Timestamp(to, zone), Value::Timestamp(since, unit, other)) if zones_agree(zone.as_deref(), *other) => {
             (*since, nanos(*unit), nanos(*to))
         }
         (Duration(to), Value::Duration(length, unit)) => (*length, nanos(*unit), nanos(*to)),

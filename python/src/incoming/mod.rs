@@ -20,8 +20,7 @@ use crate::arrow::{dataset_of, exports};
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::exchange::{arrays_of, no_column};
 use build::Builder;
-use cell::Problem;
-pub use cell::{plain, read};
+pub use cell::{Problem, cell, plain, read};
 use infer::Kind;
 
 /// The dataset that `data` is: one of `schema`, whose columns it has by name, or of the types that its values have.
@@ -131,7 +130,13 @@ fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<Values<'py>> {
         return Ok(Values::Objects(list.iter().collect()));
     }
     if given.is_instance_of::<PyTuple>() {
-        return Ok(Values::Numpy(numpy::array(given.extract()?)?));
+        let (kind, values, nulls, width): numpy::Parts<'_> = given.extract()?;
+        // Times that are known to have no zone are what Arrow calls so.
+        let Some(kind) = kind.strip_prefix("naive ") else {
+            return Ok(Values::Numpy(numpy::array((kind, values, nulls, width))?));
+        };
+        let array = numpy::array((kind.into(), values, nulls, width))?;
+        return Ok(Values::Arrow(Field::new("", array.data_type().clone(), true), vec![array]));
     }
     arrays_of(given).map(|(field, arrays)| Values::Arrow(field, arrays))
 }
@@ -245,7 +250,7 @@ impl Column<'_> {
                 Ok(vec![builder.finish().map_err(|e| e.in_column(&self.name))?])
             }
             Values::Numpy(array) => {
-                let array = numpy::in_zone(array, field.data_type())?;
+                let array = numpy::in_zone(array, &self.name, field.data_type())?;
                 self.cast(array.data_type(), std::slice::from_ref(&array), field)
             }
             Values::Arrow(own, arrays) => self.cast(own.data_type(), arrays, field),

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, TimestampSecondType};
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, TimeUnit};
+use arrowwood::{Value, type_name, zone_advice, zones_agree};
 use pyo3::prelude::*;
 
 use crate::errors::{Result, argument, wrong_type};
@@ -33,16 +36,29 @@ pub fn array((kind, values, nulls, width): Parts<'_>) -> Result<ArrayRef> {
     }
 }
 
-/// `array` with the time zone of `data_type`, if that has one: NumPy knows no zones, and its times are in UTC.
-pub fn in_zone(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    match (array.data_type(), data_type) {
-        (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(zone))) => {
-            let zoned =
-                array.to_data().into_builder().data_type(DataType::Timestamp(*unit, Some(zone.clone()))).build();
-            Ok(make_array(zoned.map_err(|e| argument(format!("reading a NumPy array: {e}")))?))
+/// `array` in the time zone of `data_type`, where that is UTC: NumPy knows no zones, and its times are in UTC where the
+/// column is.
+///
+/// # Errors
+/// `TypeError` where the column has another zone, in which a time may be two instants or none.
+pub fn in_zone(array: &ArrayRef, name: &str, data_type: &DataType) -> Result<ArrayRef> {
+    let DataType::Timestamp(_, Some(zone)) = data_type else { return Ok(array.clone()) };
+    let (unit, values) = match array.data_type() {
+        DataType::Timestamp(unit, None) => (*unit, array.to_data()),
+        DataType::Date32 => {
+            let days = array.as_primitive::<Date32Type>();
+            let seconds = days.unary::<_, TimestampSecondType>(|days| i64::from(days) * 86_400);
+            (TimeUnit::Second, seconds.to_data())
         }
-        _ => Ok(array.clone()),
+        _ => return Ok(array.clone()),
+    };
+    if !zones_agree(Some(zone), Some("")) {
+        let advice = zone_advice(data_type, &Value::Timestamp(0, unit, Some("")));
+        let (wanted, got) = (type_name(data_type), type_name(array.data_type()));
+        return Err(wrong_type(format!("column '{name}': expected {wanted}, got NumPy's {got}{advice}")));
     }
+    let zoned = values.into_builder().data_type(DataType::Timestamp(unit, Some(zone.clone()))).build();
+    Ok(make_array(zoned.map_err(|e| argument(format!("reading a NumPy array: {e}")))?))
 }
 
 fn rows(items: ArrayData, width: usize) -> Result<ArrayRef> {

@@ -8,8 +8,9 @@ use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 
 use super::predicate::{Literal, Operator, Owned};
-use crate::compute::kernels::decimal_to_f64;
+use crate::array::Value;
 use crate::error::{Error, Result};
+use crate::types::layout::zones_agree;
 use crate::types::{per_second, type_name};
 
 /// The condition on a value.
@@ -50,9 +51,30 @@ impl Test {
             other => number(other, &literal.0).map(|scaled| range(other, operator, scaled)),
         };
         found.ok_or_else(|| {
-            let column = type_name(data_type);
-            Error::argument(format!("column '{name}' of type {column} can't be compared with {literal}"))
+            let (column, advice) = (type_name(data_type), literal.advice(data_type));
+            Error::argument(format!("column '{name}' of type {column} can't be compared with {literal}{advice}"))
         })
+    }
+
+    /// Whether `value` passes the test.
+    pub(super) fn holds(&self, value: &Value<'_>) -> bool {
+        match self {
+            Test::Unknown | Test::Never => false,
+            Test::Range(low, high) => digits_of(value).is_some_and(|digits| *low <= digits && digits <= *high),
+            Test::Floats(low, high) => match value {
+                Value::Float32(number) => (*low..=*high).contains(&f64::from(*number)),
+                Value::Float64(number) => (*low..=*high).contains(number),
+                _ => false,
+            },
+            Test::Text(operator, text) => match value {
+                Value::Str(found) => operator.holds(found.as_bytes().cmp(text)),
+                Value::Bytes(found) => operator.holds((*found).cmp(text)),
+                Value::Uuid(found) => operator.holds(found.as_slice().cmp(text)),
+                _ => false,
+            },
+            Test::Not(test) => !matches!(value, Value::Null) && !test.holds(value),
+            Test::Any(tests) => tests.iter().any(|test| test.holds(value)),
+        }
     }
 
     /// The test for being one of `literals`.
@@ -61,6 +83,20 @@ impl Test {
         let tests = known.map(|literal| Test::of(name, data_type, Operator::Eq, literal));
         Ok(Test::Any(tests.collect::<Result<_>>()?))
     }
+}
+
+/// The integer that a range is about: of a date64 the day that it is of, as that is all it shows.
+fn digits_of(value: &Value<'_>) -> Option<i256> {
+    let number = match value {
+        Value::Bool(flag) => (*flag).into(),
+        Value::Int(n) | Value::Date(n) | Value::Time(n, _) | Value::Timestamp(n, ..) | Value::Duration(n, _) => {
+            i128::from(*n)
+        }
+        Value::UInt(n) => (*n).into(),
+        Value::Decimal { digits, .. } => return Some(*digits),
+        _ => return None,
+    };
+    Some(i256::from_i128(number))
 }
 
 fn is_text(data_type: &DataType) -> bool {
@@ -95,24 +131,17 @@ impl Operator {
 // ---- floats ----
 
 fn floats(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<Test> {
-    // The floats next to the literal: the largest not above, the smallest not below.
+    // The floats of 64 bits next to the literal: the largest not above, the smallest not below.
     let (low, high) = match literal {
         Owned::Float(number) => (*number, *number),
-        Owned::Int(number) => around(*number),
-        Owned::Decimal(..) => {
-            let near: f64 = decimal_to_f64(decimal_parts(literal)?.0, decimal_parts(literal)?.1);
-            (near, near)
-        }
+        Owned::Int(number) => around(*number as f64, |float| order_of_int(float, *number)),
+        Owned::Decimal(digits, scale) => around_decimal(*digits, *scale)?,
         _ => return None,
-    };
-    let (low, high) = match data_type {
-        DataType::Float64 => (low, high),
-        DataType::Float32 => (f64::from(low as f32), f64::from(high as f32)),
-        _ => (half::f16::from_f64(low).to_f64(), half::f16::from_f64(high).to_f64()),
     };
     if low.is_nan() {
         return Some(if operator == Operator::Ne { Test::Not(Test::Never.into()) } else { Test::Never });
     }
+    let (low, high) = (not_above(data_type, low), -not_above(data_type, -high));
     let equal = if low == high { Test::Floats(low, low) } else { Test::Never };
     let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
     Some(match operator {
@@ -130,6 +159,16 @@ fn floats(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<T
     })
 }
 
+/// The largest float of the type not greater than `number`.
+fn not_above(data_type: &DataType, number: f64) -> f64 {
+    let nearest: f64 = match data_type {
+        DataType::Float64 => return number,
+        DataType::Float32 => (number as f32).into(),
+        _ => half::f16::from_f64(number).to_f64(),
+    };
+    if nearest > number { below(data_type, nearest) } else { nearest }
+}
+
 /// The largest float of the type less than `number`, itself of the type.
 fn below(data_type: &DataType, number: f64) -> f64 {
     match data_type {
@@ -144,22 +183,79 @@ fn below(data_type: &DataType, number: f64) -> f64 {
     }
 }
 
-fn decimal_parts(literal: &Owned) -> Option<(i256, i8)> {
-    match literal {
-        Owned::Decimal(digits, scale) => Some((*digits, *scale)),
-        _ => None,
+/// The floats on both sides of a number, or twice the one that it is: `nearest` is near it, and `order` that of a float
+/// and the number.
+fn around(nearest: f64, order: impl Fn(f64) -> Ordering) -> (f64, f64) {
+    let (mut low, mut high) = (nearest, nearest);
+    while order(low).is_gt() {
+        (low, high) = (low.next_down(), low);
+    }
+    while order(high).is_lt() {
+        (low, high) = (high, high.next_up());
+    }
+    if order(high).is_eq() { (high, high) } else { (low, high) }
+}
+
+fn order_of_int(float: f64, number: i128) -> Ordering {
+    // 2^127 as an integer is less than as a float.
+    if float >= 2f64.powi(127) { Ordering::Greater } else { (float as i128).cmp(&number) }
+}
+
+fn around_decimal(digits: i256, scale: i8) -> Option<(f64, f64)> {
+    let exponent = -i32::from(scale);
+    // Rust's floats out of text are the nearest ones.
+    let nearest: f64 = format!("{digits}e{exponent}").parse().ok()?;
+    let number = Digits::of(&digits.to_string(), exponent);
+    Some(around(nearest, |float| Digits::of_float(float).cmp(&number)))
+}
+
+/// A finite number as its digits, exactly.
+#[derive(PartialEq, Eq)]
+struct Digits {
+    is_negative: bool,
+    /// From the first that is not 0 to the last that is not.
+    digits: Vec<u8>,
+    /// Where the point is: so many of the digits stand before it.
+    point: i32,
+}
+
+impl Digits {
+    /// The integer that `text` is, times a power of ten.
+    fn of(text: &str, exponent: i32) -> Digits {
+        let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let all = [whole.as_bytes(), fraction.as_bytes()].concat();
+        let leading = all.iter().take_while(|&&digit| digit == b'0').count();
+        let point = (whole.len() as i32 - leading as i32) + exponent;
+        let end = all.len() - all.iter().rev().take_while(|&&digit| digit == b'0').count();
+        let digits = all.get(leading..end).unwrap_or_default().to_vec();
+        match digits.is_empty() {
+            true => Digits { is_negative: false, digits, point: 0 },
+            false => Digits { is_negative, digits, point },
+        }
+    }
+
+    fn of_float(number: f64) -> Digits {
+        // No float has more digits behind its point.
+        Digits::of(&format!("{number:.1074}"), 0)
     }
 }
 
-/// The floats on both sides of an integer, or twice the equal one.
-fn around(number: i128) -> (f64, f64) {
-    let near = number as f64;
-    // 2^127 as an integer is less than as a float.
-    let order = if near >= 2f64.powi(127) { Ordering::Greater } else { (near as i128).cmp(&number) };
-    match order {
-        Ordering::Equal => (near, near),
-        Ordering::Less => (near, near.next_up()),
-        Ordering::Greater => (near.next_down(), near),
+impl Ord for Digits {
+    fn cmp(&self, other: &Digits) -> Ordering {
+        let sign = |number: &Digits| match (number.digits.is_empty(), number.is_negative) {
+            (true, _) => 0,
+            (false, true) => -1,
+            (false, false) => 1,
+        };
+        let size = || self.point.cmp(&other.point).then_with(|| self.digits.cmp(&other.digits));
+        sign(self).cmp(&sign(other)).then_with(|| if self.is_negative { size().reverse() } else { size() })
+    }
+}
+
+impl PartialOrd for Digits {
+    fn partial_cmp(&self, other: &Digits) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -177,17 +273,17 @@ fn number(data_type: &DataType, literal: &Owned) -> Option<Scaled> {
         (Decimal32(_, s) | Decimal64(_, s) | Decimal128(_, s) | Decimal256(_, s), _) => decimal(literal, *s),
         (Timestamp(..) | Date32 | Date64 | Time32(_) | Time64(_) | Duration(_), Owned::Int(number)) => whole(*number),
         (Timestamp(unit, zone), Owned::Timestamp(time, own, zoned))
-            if zoned.is_none_or(|zoned| zoned == zone.is_some()) =>
+            if zones_agree(zone.as_deref(), zoned.as_deref()) =>
         {
             Some(ratio((*time).into(), each_second(*unit), each_second(*own)))
         }
         (Timestamp(unit, None), Owned::Date(days)) => whole(i128::from(*days) * 86_400 * each_second(*unit)),
         (Date32, Owned::Date(days)) => whole((*days).into()),
         (Date64, Owned::Date(days)) => whole(i128::from(*days) * 86_400_000),
-        (Date32, Owned::Timestamp(time, own, None | Some(false))) => {
+        (Date32, Owned::Timestamp(time, own, zone)) if zones_agree(None, zone.as_deref()) => {
             Some(ratio((*time).into(), 1, 86_400 * each_second(*own)))
         }
-        (Date64, Owned::Timestamp(time, own, None | Some(false))) => {
+        (Date64, Owned::Timestamp(time, own, zone)) if zones_agree(None, zone.as_deref()) => {
             Some(ratio((*time).into(), 1_000, each_second(*own)))
         }
         (Time32(unit) | Time64(unit), Owned::Time(time, own)) => {
@@ -196,7 +292,7 @@ fn number(data_type: &DataType, literal: &Owned) -> Option<Scaled> {
         (Duration(unit), Owned::Duration(length, own)) => {
             Some(ratio((*length).into(), each_second(*unit), each_second(*own)))
         }
-        (other, _) if other.is_integer() => decimal(literal, 0),
+        (other, _) if other.is_integer() => integer(literal),
         _ => None,
     }
 }
@@ -216,12 +312,28 @@ fn between(number: i256, divisor: i256) -> Scaled {
     }
 }
 
+/// A number between integers.
+fn integer(literal: &Owned) -> Option<Scaled> {
+    match literal {
+        Owned::Float(number) if number.fract() != 0.0 && number.is_finite() => {
+            // Floats with a fraction are less than 2^53.
+            let below = i256::from_i128(number.floor() as i128);
+            Some((below, below.wrapping_add(i256::ONE)))
+        }
+        literal => decimal(literal, 0),
+    }
+}
+
 /// A number in units of `10^-scale`.
 fn decimal(literal: &Owned, scale: i8) -> Option<Scaled> {
     let (digits, own) = match literal {
         Owned::Int(number) => (i256::from_i128(*number), 0),
         Owned::Decimal(digits, scale) => (*digits, i32::from(*scale)),
         Owned::Float(number) if number.is_nan() => return Some((i256::MAX, i256::MIN)),
+        Owned::Float(number) if number.fract() == 0.0 => match whole(*number) {
+            Some(digits) => (digits, 0),
+            None => return Some(beyond(*number > 0.0)),
+        },
         Owned::Float(number) => match printed(*number) {
             Some(decimal) => decimal,
             None => return Some(beyond(*number > 0.0)),
@@ -250,6 +362,20 @@ fn beyond(is_large: bool) -> Scaled {
         true => (i256::MAX.wrapping_sub(i256::ONE), i256::MAX),
         false => (i256::MIN, i256::MIN.wrapping_add(i256::ONE)),
     }
+}
+
+/// The integer equal to a float without a fraction; `None` if it has more than 256 bits.
+fn whole(number: f64) -> Option<i256> {
+    /// Bits of a float behind its first one, and what its exponent is counted from.
+    const BITS: i32 = 52;
+    const BIAS: i32 = 1023;
+    if number.abs() < 2f64.powi(126) {
+        return Some(i256::from_i128(number as i128));
+    }
+    let exponent = (number.to_bits() >> BITS & 0x7ff) as i32 - BIAS;
+    let significand = number.to_bits() & ((1 << BITS) - 1) | 1 << BITS;
+    let size = (exponent < 254).then(|| i256::from_i128(significand.into()) << (exponent - BITS) as u8)?;
+    Some(if number < 0.0 { size.wrapping_neg() } else { size })
 }
 
 /// The decimal that a float prints as; `None` if it has too many digits.

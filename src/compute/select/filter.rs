@@ -2,14 +2,17 @@
 
 use arrow_schema::DataType;
 
+use super::compare::Test;
 use super::mask::Condition;
-use super::predicate::{Operator, Predicate, col};
+use super::predicate::{Literal, Operator, Predicate, col};
 use super::take::{BATCH, Picked, gather_picked};
+use crate::array::Value;
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::Dataset;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::map::Look;
 use crate::parallel;
+use crate::types::type_name;
 
 /// Blocks per batch of the result.
 const BLOCKS: usize = BATCH / BLOCK;
@@ -84,6 +87,56 @@ impl Dataset {
     }
 }
 
+impl Dataset {
+    /// The rows whose value in the sorted column lies between `low` and `high`, both included, found by binary search.
+    /// Values are compared as by [`Dataset::filter`]; integers are accepted as times in the column's unit.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the dataset is not of one table with `sorted_by`, or for values of another type.
+    pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
+        let column = self.sorted_column()?;
+        if !column.ascends()? {
+            return Err(Error::argument("between needs rows of one table, got parts of several"));
+        }
+        let field = column.schema().field(0);
+        // Tables are sorted by the day of a date64.
+        let days = field.data_type() == &DataType::Date64;
+        let data_type = if days { &DataType::Date32 } else { field.data_type() };
+        let bound = |operator, value: &Value<'_>| {
+            let literal = if days { day(value) } else { Some(value.clone().into()) };
+            let literal = literal.filter(|literal| !literal.is_unordered());
+            let missing = || Error::argument(format!("between: {value} is no {}", type_name(field.data_type())));
+            Test::of(field.name(), data_type, operator, &literal.ok_or_else(missing)?).map_err(|e| e.context("between"))
+        };
+        let (low, high) = (bound(Operator::Ge, low)?, bound(Operator::Le, high)?);
+        let ends = || Ok((first_cell(&column, &low, true)?, first_cell(&column, &high, false)?));
+        let (from, to) = self.watched(Look::Now, ends)?;
+        self.slice(from, to.saturating_sub(from))
+    }
+}
+
+/// The day of a date64 value; `None` for other values.
+fn day(value: &Value<'_>) -> Option<Literal> {
+    match value {
+        Value::Int(millis) => Some(Value::Date(millis.div_euclid(86_400_000)).into()),
+        Value::Date(_) => Some(value.clone().into()),
+        _ => None,
+    }
+}
+
+/// The first row of a column for which the test is `wanted`, if that holds for all following rows. Reads single cells.
+fn first_cell(column: &Dataset, test: &Test, wanted: bool) -> Result<u64> {
+    let (mut low, mut high) = (0, column.len()?);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match test.holds(&column.row(middle)?.get(0)?) == wanted {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    Ok(low)
+}
+
 /// The first row for which the condition is `wanted`, if that holds for all following rows.
 fn first_row(frame: &Frame<'_>, condition: &Condition, wanted: bool) -> Result<u64> {
     let (mut low, mut high) = (0, frame.rows());
@@ -125,6 +178,7 @@ mod tests {
     use arrow_schema::TimeUnit;
     use proptest::prelude::*;
 
+    use super::Test;
     use crate::compute::tests::cut;
     use crate::{Operator, Predicate, Value, col};
 
@@ -161,6 +215,15 @@ mod tests {
                 rows.map(|row| cells[row].clone()).collect::<Vec<_>>()
             };
             let [yes, no] = found(array, &col("c").compare(operator, literal.clone()));
+            // One cell after the other.
+            let test = Test::of("c", array.data_type(), operator, &literal.clone().into()).unwrap();
+            let passing = (0..array.len()).filter(|&row| test.holds(&cut(array, &[]).get(row as u64).unwrap()));
+            assert_eq!(
+                passing.map(|row| cells[row].clone()).collect::<Vec<_>>(),
+                yes,
+                "{} {operator}",
+                array.data_type()
+            );
             assert_eq!(yes, expected(true), "{} {operator} {literal}", array.data_type());
             assert_eq!(no, expected(false), "not {} {operator} {literal}", array.data_type());
         }
@@ -207,11 +270,10 @@ mod tests {
             check(&wide, &Value::Float64(literal), |row| values[row].map(|v| v.partial_cmp(&literal)));
             let narrow: Vec<Option<f32>> = values.iter().map(|v| v.map(|v| v as f32)).collect();
             let array = Arc::new(Float32Array::from(narrow.clone())) as ArrayRef;
-            check(&array, &Value::Float64(literal), |row| narrow[row].map(|v| v.partial_cmp(&(literal as f32))));
+            check(&array, &Value::Float64(literal), |row| narrow[row].map(|v| f64::from(v).partial_cmp(&literal)));
             let halves: Vec<_> = values.iter().map(|v| v.map(half::f16::from_f64)).collect();
             let array = Arc::new(Float16Array::from(halves.clone())) as ArrayRef;
-            let literal_half = half::f16::from_f64(literal);
-            check(&array, &Value::Float64(literal), |row| halves[row].map(|v| v.partial_cmp(&literal_half)));
+            check(&array, &Value::Float64(literal), |row| halves[row].map(|v| v.to_f64().partial_cmp(&literal)));
         }
 
         #[test]
@@ -284,6 +346,87 @@ mod tests {
             [Some(0), Some(1), None][row]
                 .map(|day: i32| day.partial_cmp(&0).map(|o| if o.is_eq() { Ordering::Less } else { o }))
         });
+    }
+
+    /// A decimal literal.
+    fn decimal(digits: &str, scale: i8) -> Value<'static> {
+        Value::Decimal { digits: i256::from_string(digits).unwrap(), scale }
+    }
+
+    #[test]
+    fn literals_between_two_values_are_rounded_to_neither() {
+        let singles = [f32::INFINITY, f32::MAX, 16_777_216.0, 16_777_218.0, 0.1, -0.0, -f32::MAX, f32::NAN];
+        let halves = [f32::INFINITY, 65_504.0, 2_048.0, 2_050.0, 0.099_975_586, 6e-8, -65_504.0, f32::NAN];
+        let wide = [1e300, 9_007_199_254_740_992.0, 0.1, 0.5, -1e23, f64::MAX, -0.0, f64::NAN];
+        let arrays: [(ArrayRef, Vec<f64>); 3] = [
+            (Arc::new(Float32Array::from(singles.to_vec())), singles.map(f64::from).to_vec()),
+            {
+                let halves = halves.map(half::f16::from_f32);
+                (Arc::new(Float16Array::from(halves.to_vec())), halves.map(f64::from).to_vec())
+            },
+            (Arc::new(Float64Array::from(wide.to_vec())), wide.to_vec()),
+        ];
+        for (array, values) in arrays {
+            for literal in
+                [1e300, -1e300, 70_000.0, 65_519.0, 65_520.0, 16_777_217.0, 2_049.0, 0.1, 1e-320, -1e-320, -0.0]
+            {
+                check(&array, &Value::Float64(literal), |row| Some(values[row].partial_cmp(&literal)));
+            }
+            // What is exactly between two floats, and what is next to that.
+            let exact = |row: usize, of: &dyn Fn(f64) -> Ordering| {
+                Some(Some(values[row]).filter(|value| !value.is_nan()).map(|value| match value.is_finite() {
+                    true => of(value),
+                    false => value.partial_cmp(&0.0).unwrap(),
+                }))
+            };
+            for number in [16_777_217, 9_007_199_254_740_993, -99_999_999_999_999_991_611_392, i128::MAX, i128::MIN] {
+                let order = |value: f64| match value.abs() < 1e38 {
+                    true if value.fract() == 0.0 => (value as i128).cmp(&number),
+                    true => (value.floor() as i128).cmp(&number).then(Ordering::Greater),
+                    false => value.partial_cmp(&0.0).unwrap(),
+                };
+                check(&array, &Value::Int128(number), |row| exact(row, &order));
+            }
+            // 0.1 as a float of 64 bits is a little more.
+            let tenth = "1000000000000000055511151231257827021181583404541015625";
+            for (digits, scale, is_least) in [(tenth, 55, false), ("1", 1, true)] {
+                let order = |value: f64| match value.partial_cmp(&0.1).unwrap() {
+                    Ordering::Equal if is_least => Ordering::Greater,
+                    other => other,
+                };
+                check(&array, &decimal(digits, scale), |row| exact(row, &order));
+            }
+        }
+    }
+
+    #[test]
+    fn floats_without_a_fraction_are_the_integers_that_they_are() {
+        let values = [1i64 << 62, (1 << 62) + 1, i64::MAX, i64::MIN, 0, (1 << 53) + 1];
+        let array = Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+        for (literal, exact) in [
+            (2f64.powi(62), 1i128 << 62),
+            (2f64.powi(63), 1 << 63),
+            (-2f64.powi(63), -(1 << 63)),
+            (2f64.powi(53), 1 << 53),
+            (1e300, i128::MAX),
+        ] {
+            check(&array, &Value::Float64(literal), |row| Some(Some(i128::from(values[row]).cmp(&exact))));
+        }
+        let unsigned = Arc::new(UInt64Array::from(vec![1 << 63, u64::MAX])) as ArrayRef;
+        assert_eq!(found(&unsigned, &col("c").eq(2f64.powi(63)))[0], ["9223372036854775808"]);
+        assert_eq!(found(&unsigned, &col("c").lt(2f64.powi(64)))[0].len(), 2);
+        let most = i256::from_string(&"9".repeat(76)).unwrap();
+        let digits = [i256::from_i128(1 << 62), i256::from_i128(11), most];
+        let decimals = Decimal256Array::from(digits.to_vec()).with_precision_and_scale(76, 0).unwrap();
+        let decimals = Arc::new(decimals) as ArrayRef;
+        assert_eq!(found(&decimals, &col("c").eq(2f64.powi(62)))[0].len(), 1);
+        assert_eq!(found(&decimals, &col("c").gt(2f64.powi(252)))[0].len(), 1);
+        assert_eq!(found(&decimals, &col("c").lt(2f64.powi(255)))[0].len(), 3);
+        // A fraction is what it was written as.
+        let prices = Decimal128Array::from(vec![110, 111]).with_precision_and_scale(9, 2).unwrap();
+        let prices = Arc::new(prices) as ArrayRef;
+        assert_eq!(found(&prices, &col("c").eq(1.1))[0], ["1.10"]);
+        assert_eq!(found(&prices, &col("c").ge(1.1))[0].len(), 2);
     }
 
     #[test]

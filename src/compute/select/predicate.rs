@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 
 use arrow_buffer::i256;
-use arrow_schema::TimeUnit;
+use arrow_schema::{DataType, TimeUnit};
 
-use crate::array::Value;
+use crate::array::{Value, zone_advice};
 use crate::visible::visible;
 
 /// A column in a predicate: `col("price").gt(100)`.
@@ -96,8 +96,8 @@ pub enum Operator {
 ///
 /// A comparison with null is neither true nor false, and so is its negation: such rows are not selected, as in SQL. NaN
 /// is not equal to, less than or greater than anything. Numbers are compared by value: 2.5 with integers, times with
-/// times of another unit. For comparison with decimals a float is converted to the decimal that it prints as; for
-/// narrower floats it is rounded.
+/// times of another unit. Nothing is rounded: no `f32` equals 0.1. For comparison with decimals a float with a fraction
+/// is converted to the decimal that it prints as.
 #[derive(Clone, Debug)]
 pub struct Predicate(pub(super) Node);
 
@@ -183,7 +183,7 @@ impl fmt::Display for Node {
 }
 
 /// An owned value for comparisons with columns. A [`Value::Timestamp`] with an empty zone can be compared with columns
-/// with and without a zone.
+/// in UTC and without a zone.
 #[derive(Clone, Debug)]
 pub struct Literal(pub(super) Owned);
 
@@ -198,8 +198,8 @@ pub(super) enum Owned {
     Bytes(Vec<u8>),
     Date(i64),
     Time(i64, TimeUnit),
-    /// Whether it is an instant with a time zone or a local time, if known.
-    Timestamp(i64, TimeUnit, Option<bool>),
+    /// With its time zone, as in [`Value::Timestamp`].
+    Timestamp(i64, TimeUnit, Option<String>),
     Duration(i64, TimeUnit),
     /// Describes a value that can't be compared.
     Other(String),
@@ -221,13 +221,28 @@ impl From<Value<'_>> for Literal {
             Value::Uuid(bytes) => Owned::Bytes(bytes.to_vec()),
             Value::Date(days) => Owned::Date(days),
             Value::Time(time, unit) => Owned::Time(time, unit),
-            Value::Timestamp(time, unit, zone) => {
-                let is_known = zone != Some("");
-                Owned::Timestamp(time, unit, is_known.then_some(zone.is_some()))
-            }
+            Value::Timestamp(time, unit, zone) => Owned::Timestamp(time, unit, zone.map(Into::into)),
             Value::Duration(length, unit) => Owned::Duration(length, unit),
             other => Owned::Other(other.to_string()),
         })
+    }
+}
+
+impl Literal {
+    /// Whether nothing comes before or after it.
+    pub(super) fn is_unordered(&self) -> bool {
+        matches!(&self.0, Owned::Null | Owned::Other(_)) || matches!(&self.0, Owned::Float(number) if number.is_nan())
+    }
+
+    /// What to do where a column can't be compared with it for its time zone.
+    pub(super) fn advice(&self, data_type: &DataType) -> &'static str {
+        match &self.0 {
+            Owned::Timestamp(time, unit, zone) => {
+                zone_advice(data_type, &Value::Timestamp(*time, *unit, zone.as_deref()))
+            }
+            Owned::Date(days) => zone_advice(data_type, &Value::Date(*days)),
+            _ => "",
+        }
     }
 }
 
@@ -267,8 +282,9 @@ impl fmt::Display for Literal {
             Owned::Bytes(bytes) => write!(f, "{bytes:?}"),
             Owned::Date(days) => write!(f, "{}", Value::Date(*days)),
             Owned::Time(time, unit) => write!(f, "{}", Value::Time(*time, *unit)),
-            Owned::Timestamp(time, unit, zoned) => {
-                write!(f, "{}", Value::Timestamp(*time, *unit, (*zoned == Some(true)).then_some("UTC")))
+            Owned::Timestamp(time, unit, zone) => {
+                let zone = zone.as_deref().filter(|zone| !zone.is_empty());
+                write!(f, "{}", visible(&Value::Timestamp(*time, *unit, zone).to_string()))
             }
             Owned::Duration(length, unit) => write!(f, "{}", Value::Duration(*length, *unit)),
             Owned::Other(shown) => f.write_str(&visible(shown)),
