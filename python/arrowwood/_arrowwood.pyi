@@ -646,11 +646,12 @@ class Column:
             Unsupported: its type is none of fixed width that NumPy has.
         """
     def to_numpy(self, copy: bool | None = None) -> npt.NDArray[Any]:
-        """The values as an array of shape ``(len(column),)``, of lists of one length ``(len(column), length)``.
+        """The values as an array of shape ``(len(column),)``, of lists of one length ``(len(column), length)``, of such lists of
+        lists ``(len(column), outer, inner)``.
 
         Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
         their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
-        ``bool``. Lists of numbers of one length become rows of two dimensions. All else, and booleans and lists with nulls,
+        ``bool``. Lists of numbers of one length become rows, lists of such lists planes, and so on. All else, and booleans and lists with nulls,
         become Python objects.
 
         Args:
@@ -690,7 +691,7 @@ class Column:
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """The device of the values as DLPack numbers it: the processor's memory."""
-    def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]], int | None]: ...
+    def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]], list[int] | None]: ...
 
 @final
 class Col:

@@ -50,6 +50,14 @@ def scalar(given):
     return kind, int(values[0])
 
 
+def plain(given):
+    """A scalar or an array of NumPy as Python's own classes, but for times, of which Python's have no nanoseconds."""
+    if given.dtype.kind in "mM" and np.ndim(given):
+        return list(given)
+    # A record is no list.
+    return None if given.dtype.kind == "V" else given.tolist()
+
+
 def indices(given):
     """Row numbers as a contiguous array of int64."""
     array = np.asarray(given)
@@ -64,21 +72,29 @@ def indices(given):
 
 
 def _parts(name, array, nulls):
-    """(kind, contiguous values, which of them are null or None, width of a row or None), or a list of objects."""
+    """(kind, contiguous values, which of them are null or None, shape), or a list of objects."""
     if array.ndim == 0 or array.dtype.kind in "Vc" or array.dtype.itemsize > 8 and array.dtype.kind in "iuf":
         raise TypeError(_expected(name, array))
-    if array.dtype.kind not in "biufmM" or array.ndim > 2 or (array.ndim == 2 and nulls is not None):
-        objects = array.tolist()
-        return objects if nulls is None else [None if null else value for value, null in zip(objects, nulls)]
-    width = array.shape[1] if array.ndim == 2 else None
+    if array.dtype.kind not in "biufmM":
+        return _objects(array, nulls)
     kind, values = array.dtype.name, array.ravel()
+    nulls = None if nulls is None else nulls.ravel()
     if values.dtype.kind in "mM":
         nat = np.isnat(values)
         kind, values = _times(name, values, nat)
         nulls = nat if nulls is None else nulls | nat
     values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     nulls = np.ascontiguousarray(nulls, "bool") if nulls is not None and nulls.any() else None
-    return kind, values, nulls, width
+    return kind, values, nulls, array.shape
+
+
+def _objects(array, nulls):
+    """The values of an array as lists, None for those that are null."""
+    if nulls is None or not nulls.any():
+        return array.tolist()
+    found = array.astype(object)
+    found[nulls] = None
+    return found.tolist()
 
 
 def _times(name, values, nat):
@@ -122,4 +138,4 @@ def _has_buffer(given):
 
 def _expected(name, given):
     got = f"NumPy {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
-    return f"column {name!r}: expected a list, a NumPy array of one or two dimensions, or Arrow data, got {got}"
+    return f"column {name!r}: expected a list, a NumPy array of one dimension or more, or Arrow data, got {got}"

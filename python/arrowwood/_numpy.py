@@ -10,15 +10,15 @@ from arrowwood._errors import CopyNeeded
 
 def to_numpy(column, copy=None):
     """The values of `column` as an array; see ``Column.to_numpy``."""
-    dtype, parts, width = column._parts()
+    dtype, parts, shape = column._parts()
     if copy is False:
         _refuse_copies(column, dtype, parts)
     has_nulls = any(nulls is not None for _, nulls in parts)
     if dtype is None or (dtype == "bool" and has_nulls):
         return np.fromiter(column, dtype=object, count=len(column))
     arrays = [_array(values, nulls, dtype, has_nulls) for values, nulls in parts]
-    if width is not None:
-        arrays = [array.reshape(-1, width) for array in arrays] or [np.empty((0, width), dtype)]
+    if shape is not None:
+        arrays = [array.reshape(-1, *shape) for array in arrays] or [np.empty((0, *shape), dtype)]
     if len(arrays) == 1:
         return arrays[0].copy() if copy and not arrays[0].flags.writeable else arrays[0]
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)

@@ -164,11 +164,12 @@ impl Column {
         results.try_fold(first, |left, right| Ok(combine.call1((left, right))?)).map(Some)
     }
 
-    /// The values as an array of shape ``(len(column),)``, of lists of one length ``(len(column), length)``.
+    /// The values as an array of shape ``(len(column),)``, of lists of one length ``(len(column), length)``, of such lists of
+    /// lists ``(len(column), outer, inner)``.
     ///
     /// Numbers stay what they are; integers with nulls become float64 with NaN. Timestamps become ``datetime64`` of
     /// their unit, in UTC, dates ``datetime64[D]``, durations ``timedelta64``, all with NaT for null. Booleans become
-    /// ``bool``. Lists of numbers of one length become rows of two dimensions. All else, and booleans and lists with nulls,
+    /// ``bool``. Lists of numbers of one length become rows, lists of such lists planes, and so on. All else, and booleans and lists with nulls,
     /// become Python objects.
     ///
     /// Args:
@@ -216,13 +217,12 @@ impl Column {
         (1, 0)
     }
 
-    /// NumPy's name of the type, and the values and nulls (a byte for each row, if there are any) of each chunk.
-    fn _parts<'py>(&self, py: Python<'py>) -> Result<(Option<String>, Vec<Part<'py>>, Option<usize>)> {
-        let (data_type, width) = match self.inner.data_type() {
-            DataType::FixedSizeList(item, width) if is_vector(item.data_type()) && *width > 0 => {
-                (item.data_type(), usize::try_from(*width).ok())
-            }
-            other => (other, None),
+    /// NumPy's name of the type, the values and nulls (a byte for each row, if there are any) of each chunk, and the shape of
+    /// a row of lists of one length.
+    fn _parts<'py>(&self, py: Python<'py>) -> Result<Parts<'py>> {
+        let (data_type, shape) = match vector(self.inner.data_type()) {
+            Some((item, shape)) => (item, Some(shape)),
+            None => (self.inner.data_type(), None),
         };
         let Some(plain) = Plain::of(data_type) else { return Ok((None, Vec::new(), None)) };
         let chunks = py.detach(|| match self.inner.contiguous()? {
@@ -230,14 +230,14 @@ impl Column {
             None => self.inner.chunks(),
         })?;
         // Of lists of one length the numbers in them, where there are no nulls.
-        let chunks = match width.map(|width| chunks.iter().map(|chunk| items(chunk, width)).collect()) {
+        let chunks = match shape.as_ref().map(|shape| chunks.iter().map(|chunk| items(chunk, shape)).collect()) {
             None => chunks,
             Some(Some(items)) => items,
             Some(None) => return Ok((None, Vec::new(), None)),
         };
         let part = |chunk: &ArrayData| Ok((plain.values(chunk)?, nulls(py, chunk)));
         let parts = chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect::<Result<_>>()?;
-        Ok((Some(plain.dtype.clone()), parts, width))
+        Ok((Some(plain.dtype.clone()), parts, shape))
     }
 
     /// All values as a list.
@@ -321,6 +321,9 @@ impl ValueIterator {
 /// Values and nulls of a chunk.
 type Part<'py> = (Values, Option<Bound<'py, PyBytes>>);
 
+/// NumPy's name of a type, what the chunks have, and the shape of a row of lists of one length.
+type Parts<'py> = (Option<String>, Vec<Part<'py>>, Option<Vec<usize>>);
+
 /// How NumPy sees a type of fixed width.
 pub struct Plain {
     pub dtype: String,
@@ -380,12 +383,25 @@ fn is_vector(data_type: &DataType) -> bool {
     data_type.is_numeric() && Plain::of(data_type).is_some()
 }
 
-/// The numbers in the lists of `width` of a chunk; `None` where some are null.
-fn items(chunk: &ArrayData, width: usize) -> Option<ArrayData> {
-    let inside = chunk.child_data().first()?;
-    let (start, len) = (chunk.offset().checked_mul(width)?, chunk.len().checked_mul(width)?);
-    let inside = (start.checked_add(len)? <= inside.len()).then(|| inside.slice(start, len))?;
-    (chunk.null_count() == 0 && inside.null_count() == 0).then_some(inside)
+/// The numbers in lists of one length, which may be in lists of one length, and the lengths from the outermost one on.
+fn vector(data_type: &DataType) -> Option<(&DataType, Vec<usize>)> {
+    let (mut item, mut shape) = (data_type, Vec::new());
+    while let DataType::FixedSizeList(inner, width @ 1..) = item {
+        shape.push(usize::try_from(*width).ok()?);
+        item = inner.data_type();
+    }
+    (!shape.is_empty() && is_vector(item)).then_some((item, shape))
+}
+
+/// The numbers in the lists of these lengths of a chunk; `None` where some are null.
+fn items(chunk: &ArrayData, shape: &[usize]) -> Option<ArrayData> {
+    let mut lists = chunk.clone();
+    for &width in shape {
+        let (start, len) = (lists.offset().checked_mul(width)?, lists.len().checked_mul(width)?);
+        let inside = lists.child_data().first().filter(|_| lists.null_count() == 0)?;
+        lists = (start.checked_add(len)? <= inside.len()).then(|| inside.slice(start, len))?;
+    }
+    (lists.null_count() == 0).then_some(lists)
 }
 
 /// The bits of a chunk of booleans as bytes.

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as numpy_strategies
 
 import arrowwood as aw
 
@@ -128,7 +129,8 @@ def test_other_arrays():
     assert column(rows.T) == pa.array(rows.T.tolist(), pa.list_(pa.float32(), 3))
     assert column(np.ma.array([1, 2, 3], "int8", mask=[0, 1, 0])) == pa.array([1, None, 3], pa.int8())
     assert column(array.array("d", [1.5, 2.5])) == column(memoryview(np.array([1.5, 2.5]))) == pa.array([1.5, 2.5])
-    assert column(np.arange(8).reshape(2, 2, 2)) == pa.array([[[0, 1], [2, 3]], [[4, 5], [6, 7]]])
+    planes = pa.list_(pa.list_(pa.int64(), 2), 2)
+    assert column(np.arange(8).reshape(2, 2, 2)) == pa.array([[[0, 1], [2, 3]], [[4, 5], [6, 7]]], planes)
     assert column([np.array([1, 2]), np.int8(3).repeat(2)]) == pa.array([[1, 2], [3, 3]])
     assert column([np.float32(1.5), np.float64(2), 3]) == pa.array([1.5, 2.0, 3.0])
     assert column([np.int8(1), np.uint64(2)]) == pa.array([1, 2]) and column([np.bool_(True)]) == pa.array([True])
@@ -136,6 +138,73 @@ def test_other_arrays():
         dt.datetime(2000, 1, 1, 0, 0, 1),
         None,
     ]
+
+
+DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 >i4 >f8 "
+DTYPES += "datetime64[D] datetime64[s] datetime64[ms] datetime64[us] datetime64[ns] timedelta64[s] timedelta64[ns]"
+
+
+def of_shape(item, shape):
+    """Lists of one length of `item`, as a row of an array of this shape is."""
+    for size in reversed(shape[1:]):
+        item = pa.list_(item, size)
+    return item
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_arrays_keep_type_and_shape(data):
+    dtype = np.dtype(data.draw(st.sampled_from(DTYPES.split())))
+    shape = data.draw(numpy_strategies.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4))
+    elements = numpy_strategies.from_dtype(dtype.newbyteorder("="), allow_nan=False) if dtype.kind not in "mM" else st.integers(-(10**5), 10**5)
+    values = data.draw(numpy_strategies.arrays(dtype.newbyteorder("=") if dtype.kind not in "mM" else "i8", shape, elements=elements))
+    values = values.astype(dtype)
+    # As it lies in memory, turned round, and every other one.
+    given = data.draw(st.sampled_from([values, np.asfortranarray(values), values[::-1], values[..., ::-1], values[::2]]))
+    item = pa.array(np.zeros(0, dtype.newbyteorder("="))).type
+    got = column(given)
+    assert got.type == of_shape(item, given.shape) and len(got) == len(given)
+    assert got.to_pylist() == pa.array(given.astype(object).tolist(), got.type).to_pylist() or dtype.kind in "mM"
+    flat = got
+    for _ in given.shape[1:]:
+        flat = flat.flatten()
+    raw = flat.cast(pa.int32()).cast(pa.int64()) if item == pa.date32() else flat.cast(pa.int64()) if dtype.kind in "mM" else flat
+    native = given.astype("i8") if dtype.kind in "mM" else given.astype(dtype.newbyteorder("="))
+    assert raw.to_numpy(zero_copy_only=False).tolist() == native.ravel().tolist()
+    # And back.
+    ds = aw.from_arrow(pa.table({"x": got}))
+    if dtype.kind in "iuf" and 0 not in given.shape[1:]:
+        back = ds["x"].to_numpy()
+        assert back.shape == given.shape and back.dtype == dtype.newbyteorder("=") and (back == native).all()
+
+
+def test_numbers_of_numpy_in_lists_keep_their_type():
+    floats = np.array([1.5, 2], "float32")
+    assert column([np.float32(1.5), None, np.float32(2)]) == pa.array([1.5, None, 2], pa.float32())
+    assert column([floats, None, floats[:0]]) == pa.array([[1.5, 2], None, []], pa.list_(pa.float32()))
+    assert column([floats.reshape(1, 2)]) == pa.array([[[1.5, 2]]], pa.list_(pa.list_(pa.float32())))
+    assert column([{"a": np.int8(1)}, {"a": np.int8(2)}]) == pa.array([{"a": 1}, {"a": 2}], pa.struct({"a": pa.int8()}))
+    assert column([floats[:0], floats]).type == column([None, floats]).type == pa.list_(pa.float32())
+    # Beside others they are what Python's own would be.
+    assert column([np.uint8(1), 300]) == pa.array([1, 300]) and column([np.float32(1), 2]) == pa.array([1.0, 2.0])
+    assert column([np.array([1], "uint8"), [300]]) == pa.array([[1], [300]])
+    assert column([np.int8(1), np.float16(0.5)]) == pa.array([1, 0.5])
+    nanos = np.array(["2000-01-01T00:00:00.000000001", "NaT"], "datetime64[ns]")
+    expected = pa.array(nanos)
+    assert column([nanos]) == pa.array([expected.to_pylist()], pa.list_(pa.timestamp("ns")))
+    assert column([{"t": nanos}])[0].as_py()["t"] == expected.to_pylist()
+    assert column([[nanos[0]]]).type == pa.list_(pa.timestamp("ns"))
+    for wrong in (np.zeros(1, [("a", "i4")])[0], np.complex64(1), np.longdouble(1)):
+        with pytest.raises(TypeError, match="column 'x', row 0"):
+            column([wrong])
+
+
+def test_masks_of_any_shape():
+    planes = np.ma.array(np.arange(8, dtype="int16").reshape(2, 2, 2), mask=np.arange(8).reshape(2, 2, 2) % 3 == 0)
+    expected = [[[None, 1], [2, None]], [[4, 5], [None, 7]]]
+    assert column(planes) == pa.array(expected, pa.list_(pa.list_(pa.int16(), 2), 2))
+    words = np.ma.array([["a", "b"], ["c", "d"]], mask=[[0, 1], [0, 0]])
+    assert column(words).to_pylist() == [["a", None], ["c", "d"]]
 
 
 # ---- Arrow and data frames ----

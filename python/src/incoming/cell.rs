@@ -311,7 +311,10 @@ pub fn plain<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny
     let (module, name) = (class.module()?, class.name()?);
     let other = match (module.to_str()?, name.to_str()?) {
         ("uuid", "UUID") => Some(given.getattr("bytes")?),
-        ("numpy", _) => given.getattr_opt("tolist")?.map(|method| method.call0()).transpose()?,
+        ("numpy", _) if given.hasattr("dtype")? => {
+            let plain = py.import("arrowwood._incoming")?.getattr("plain")?.call1((given,))?;
+            Some(plain).filter(|plain| !plain.is_none())
+        }
         ("builtins", "bytearray" | "memoryview") => Some(py.get_type::<PyBytes>().call1((given,))?),
         _ => None,
     };

@@ -30,6 +30,8 @@ pub enum Kind {
     List(Box<Kind>),
     Struct(Vec<(String, Kind)>),
     Plain(DataType),
+    /// Numbers of NumPy, whose type is known, and what they would be as Python's: beside others they are those.
+    Typed(DataType, Box<Kind>),
 }
 
 impl Kind {
@@ -44,7 +46,7 @@ impl Kind {
             Kind::Struct(members) => {
                 DataType::Struct(members.iter().map(|(name, kind)| Field::new(name, kind.data_type(), true)).collect())
             }
-            Kind::Plain(data_type) => data_type.clone(),
+            Kind::Plain(data_type) | Kind::Typed(data_type, _) => data_type.clone(),
         }
     }
 
@@ -71,7 +73,15 @@ impl Kind {
                 Ok(())
             }
             None => match plain(given)? {
-                Some(other) => self.look(&other, depth),
+                Some(other) => match numpy_type(given)? {
+                    Some(data_type) => {
+                        let mut found = Kind::Unknown;
+                        found.look(&other, depth)?;
+                        *self = self.merged(found.typed(&data_type)).ok_or_else(|| self.mismatch(given))?;
+                        Ok(())
+                    }
+                    None => self.look(&other, depth),
+                },
                 None => Err(self.mismatch(given)),
             },
         }
@@ -125,11 +135,27 @@ impl Kind {
         Ok(())
     }
 
+    /// The same, knowing the type of its innermost numbers.
+    fn typed(self, data_type: &DataType) -> Kind {
+        match self {
+            Kind::List(item) => Kind::List(Box::new(item.typed(data_type))),
+            number => Kind::Typed(data_type.clone(), Box::new(number)),
+        }
+    }
+
     /// What fits the values of `self` and of `other`.
     fn merged(&self, other: Kind) -> Option<Kind> {
         use DataType::*;
         Some(match (self, other) {
             (Kind::Unknown, other) => other,
+            (known, Kind::Unknown) => known.clone(),
+            (Kind::Typed(own, known), Kind::Typed(other, new)) => {
+                let merged = known.merged(*new)?;
+                if *own == other { Kind::Typed(other, Box::new(merged)) } else { merged }
+            }
+            (Kind::Typed(_, known), other) => known.merged(other)?,
+            (known, Kind::Typed(_, new)) => known.merged(*new)?,
+            (Kind::List(item), Kind::List(other)) => Kind::List(Box::new(item.merged(*other)?)),
             (Kind::Int { negative, large }, Kind::Int { negative: other, large: more }) => {
                 let (negative, large) = (*negative || other, *large || more);
                 return (!(negative && large)).then_some(Kind::Int { negative, large });
@@ -146,6 +172,15 @@ impl Kind {
             _ => return None,
         })
     }
+}
+
+/// The type of the numbers of a scalar or an array of NumPy; `None` for times, text and what else has Python's classes.
+fn numpy_type(given: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
+    let py = given.py();
+    let Some(dtype) = given.getattr_opt(intern!(py, "dtype"))? else { return Ok(None) };
+    let name: String = dtype.getattr(intern!(py, "name"))?.extract()?;
+    let data_type = super::numpy::data_type(&name);
+    Ok(data_type.filter(|data_type| data_type.is_numeric() || *data_type == DataType::Boolean))
 }
 
 fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {

@@ -130,12 +130,12 @@ fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<Values<'py>> {
         return Ok(Values::Objects(list.iter().collect()));
     }
     if given.is_instance_of::<PyTuple>() {
-        let (kind, values, nulls, width): numpy::Parts<'_> = given.extract()?;
+        let (kind, values, nulls, shape): numpy::Parts<'_> = given.extract()?;
         // Times that are known to have no zone are what Arrow calls so.
         let Some(kind) = kind.strip_prefix("naive ") else {
-            return Ok(Values::Numpy(numpy::array((kind, values, nulls, width))?));
+            return Ok(Values::Numpy(numpy::array((kind, values, nulls, shape))?));
         };
-        let array = numpy::array((kind.into(), values, nulls, width))?;
+        let array = numpy::array((kind.into(), values, nulls, shape))?;
         return Ok(Values::Arrow(Field::new("", array.data_type().clone(), true), vec![array]));
     }
     arrays_of(given).map(|(field, arrays)| Values::Arrow(field, arrays))

@@ -14,11 +14,11 @@ use pyo3::prelude::*;
 use crate::errors::{Result, argument, wrong_type};
 use crate::memory::bytes_of;
 
-/// Kind, values, which of them are null, and the width of a row of two dimensions (`arrowwood/_incoming.py`).
-pub type Parts<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<usize>);
+/// Kind, values, which of them are null, and shape (`arrowwood/_incoming.py`).
+pub type Parts<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<usize>);
 
-/// The array that `parts` are.
-pub fn array((kind, values, nulls, width): Parts<'_>) -> Result<ArrayRef> {
+/// The array that `parts` are: lists of one length in lists of one length, where there are more dimensions than one.
+pub fn array((kind, values, nulls, shape): Parts<'_>) -> Result<ArrayRef> {
     let data_type =
         data_type(&kind).ok_or_else(|| wrong_type(format!("NumPy arrays of {kind} cannot become Arrow")))?;
     let values = whole(&values)?;
@@ -30,10 +30,12 @@ pub fn array((kind, values, nulls, width): Parts<'_>) -> Result<ArrayRef> {
     };
     let array = ArrayData::builder(data_type).len(len).nulls(nulls).add_buffer(buffer).align_buffers(true).build();
     let array = array.map_err(|e| argument(format!("reading a NumPy array: {e}")))?;
-    match width {
-        Some(width) => rows(array, width),
-        None => Ok(make_array(array)),
-    }
+    // The last dimension is the innermost list.
+    let lists = (1..shape.len()).rev().try_fold(array, |items, dimension| {
+        let len = shape.iter().take(dimension).try_fold(1usize, |len, size| len.checked_mul(*size));
+        rows(items, shape[dimension], len.unwrap_or(usize::MAX))
+    });
+    Ok(make_array(lists?))
 }
 
 /// `array` in the time zone of `data_type`, where that is UTC: NumPy knows no zones, and its times are in UTC where the
@@ -61,13 +63,13 @@ pub fn in_zone(array: &ArrayRef, name: &str, data_type: &DataType) -> Result<Arr
     Ok(make_array(zoned.map_err(|e| argument(format!("reading a NumPy array: {e}")))?))
 }
 
-fn rows(items: ArrayData, width: usize) -> Result<ArrayRef> {
-    let failed = || argument(format!("a NumPy array has {width} columns, which no list of Arrow can have"));
-    let size = i32::try_from(width).map_err(|_| failed())?;
-    let len = items.len().checked_div(width).ok_or_else(failed)?;
+/// `len` lists of `width` items each.
+fn rows(items: ArrayData, width: usize, len: usize) -> Result<ArrayData> {
+    let failed = |_| argument(format!("a NumPy array has {width} items in a row, more than a list of Arrow can have"));
+    let size = i32::try_from(width).map_err(failed)?;
     let item = Arc::new(Field::new("item", items.data_type().clone(), true));
     let lists = ArrayData::builder(DataType::FixedSizeList(item, size)).len(len).add_child_data(items).build();
-    Ok(make_array(lists.map_err(|e| argument(format!("reading a NumPy array: {e}")))?))
+    lists.map_err(|e| argument(format!("reading a NumPy array: {e}")))
 }
 
 fn whole(array: &Bound<'_, PyAny>) -> Result<Buffer> {
