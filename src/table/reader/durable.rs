@@ -54,6 +54,15 @@ pub(in crate::table) fn failed_sync_boot(failed: Failed) -> u32 {
     boot | if failed == Failed::InLog { 3 } else { 1 }
 }
 
+/// Whether a commit is on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDisk {
+    No,
+    /// It counts if the segment before is durable.
+    Provisionally,
+    Alone,
+}
+
 impl Failed {
     /// What the word of a segment says of this boot.
     pub fn of(word: u32) -> Option<Failed> {
@@ -62,14 +71,24 @@ impl Failed {
 }
 
 impl Segment {
-    /// Whether all that the record says is on the disk, by a durable record that hangs on no other segment's.
-    pub fn is_durable(&self, record: &Record) -> bool {
-        let is_same = |durable: Record| {
-            let is_alone = !durable.provisional && durable.sealed == record.sealed;
-            is_alone && durable.counters == record.counters && durable.positions == record.positions
-        };
+    /// Returns how the commit of `record` stands on the disk.
+    pub fn durability(&self, record: &Record) -> OnDisk {
         let word = self.mapping.load32(self.header.live + FAILED_SYNC);
-        Failed::of(word).is_none() && (0..2).filter_map(|number| self.durable(number)).any(is_same)
+        if Failed::of(word).is_some() {
+            return OnDisk::No;
+        }
+        let is_same = |durable: &Record| {
+            let has_all = durable.counters == record.counters && durable.positions == record.positions;
+            has_all && durable.sealed == record.sealed
+        };
+        let mut found = OnDisk::No;
+        for durable in (0..2).filter_map(|number| self.durable(number)).filter(is_same) {
+            if !durable.provisional {
+                return OnDisk::Alone;
+            }
+            found = OnDisk::Provisionally;
+        }
+        found
     }
 
     /// The newest commit that counts: after a crash of the machine, the newest durable one.

@@ -14,7 +14,9 @@ mod stat;
 pub(super) mod table;
 
 pub(super) use chain::Chain;
-pub(super) use durable::{Failed, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment};
+pub(super) use durable::{
+    Failed, OnDisk, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment,
+};
 pub use follow::{Follow, follow};
 pub(super) use recount::{Wrong, count_nulls, offset_at, recount};
 pub(super) use segment::{Segment, check_record, damaged_record, visible};

@@ -16,7 +16,7 @@ use crate::map::{Lock, Look, Medium, boot_id, guard, remote, remove_parts};
 use crate::rows::{Entries, Incoming, Mark, Place, Plan, PlanDictionary, arrays_of};
 use crate::table::format::{Record, SEGMENT_ROWS, State};
 use crate::table::reader::{
-    Chain, Segment, chain, dropped, first_row, open_newest, recount, setting, table, without_settings,
+    Chain, OnDisk, Segment, chain, dropped, first_row, open_newest, recount, setting, table, without_settings,
 };
 
 /// Rows of a table's first segment; each next one has room for twice as many.
@@ -706,20 +706,30 @@ fn live_segment(
 
 /// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.
 pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
-    let mut found = Vec::new();
     let sealed = &chain.starts[..chain.starts.len().saturating_sub(1)];
+    let mut found = Vec::new();
+    let mut is_reached = false;
     for &start in sealed.iter().rev() {
-        let path = chain::path(path, start);
-        let Some((segment, record)) = open_newest(&path)? else { break };
-        if record.boot != boot_id() {
+        let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
+        let on_disk = if record.boot == boot_id() { segment.durability(&record) } else { OnDisk::Alone };
+        if on_disk == OnDisk::Alone {
+            is_reached = true;
             break;
         }
-        if segment.is_durable(&record) {
-            break;
-        }
-        found.insert(0, Growing::open(medium, plan, &segment, &record)?.shared);
+        found.push((start, on_disk));
     }
-    Ok(found)
+    if is_reached {
+        // A commit that goes over several segments is durable in one piece: those behind the first stay provisional.
+        while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
+            found.pop();
+        }
+    }
+    let mut pending = Vec::new();
+    for (start, _) in found.into_iter().rev() {
+        let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
+        pending.push(Growing::open(medium, plan, &segment, &record)?.shared);
+    }
+    Ok(pending)
 }
 
 /// The dictionaries of a segment, into memory.
