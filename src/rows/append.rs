@@ -17,7 +17,7 @@ use super::sink::Place;
 use crate::array::cells::view;
 use crate::array::{Value, key, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{field_type_name, type_name};
+use crate::types::{field_type_name, list_size, type_name};
 
 /// Numbers that are moved while they are copied go through a piece of memory of this size.
 const CHUNK: usize = 64 << 10;
@@ -49,6 +49,10 @@ impl Incoming {
             let found = fields.iter().position(|field| field.name() == name);
             let array = found.and_then(|number| arrays.get(number));
             let array = array.ok_or_else(|| mismatch(format!("column '{name}' of the table is missing")))?;
+            if array.len() != rows {
+                let got = array.len();
+                return Err(Error::argument(format!("column '{name}' has {got} rows, expected {rows}")));
+            }
             check_type(node, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
             check_nulls(node, array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
             matched.push(array.clone());
@@ -79,7 +83,10 @@ impl Incoming {
         entries: &mut [Entries],
     ) -> Result<()> {
         if let Kind::Keys { number } = node.kind {
-            let keys = keys_of(array, rows.clone(), &mut entries[number])?;
+            #[cfg_attr(not(test), expect(unused_mut, reason = "a test breaks them"))]
+            let mut keys = keys_of(array, rows.clone(), &mut entries[number])?;
+            #[cfg(test)]
+            super::broken::forget_key(&mut keys);
             self.keys[number] = (rows.start, keys);
             return Ok(());
         }
@@ -138,7 +145,7 @@ impl Incoming {
             Kind::Bytes { counter, .. } => needed[counter] += text_len(array, rows.clone(), 0)?,
             Kind::Views { counter } => needed[counter] += text_len(array, rows.clone(), 13)?,
             Kind::Keys { number } => {
-                let most = self.keys(number, &rows).iter().max().map_or(0, |&key| key as usize + 1);
+                let most = self.keys(number, &rows)?.iter().max().map_or(0, |&key| key as usize + 1);
                 let dictionary = &plan.dictionaries[number];
                 let most = most.min(entries[number].len());
                 needed[dictionary.entries] = needed[dictionary.entries].max(most as u64);
@@ -156,9 +163,14 @@ impl Incoming {
             .try_for_each(|(child, array)| self.add_needs(plan, child, array, range.clone(), needed, entries))
     }
 
-    fn keys(&self, number: usize, rows: &Range<usize>) -> &[u32] {
+    /// The keys of rows of the column of dictionary `number`.
+    fn keys(&self, number: usize, rows: &Range<usize>) -> Result<&[u32]> {
         let (start, keys) = &self.keys[number];
-        keys.get(rows.start - start..rows.end - start).unwrap_or_default()
+        let range = rows.start.checked_sub(*start).zip(rows.end.checked_sub(*start));
+        range.and_then(|(from, to)| keys.get(from..to)).ok_or_else(|| {
+            let known = *start..start + keys.len();
+            Error::internal(format_args!("keys of rows {rows:?} of dictionary {number}, which has those of {known:?}"))
+        })
     }
 
     /// Writes rows, which fit, behind those that are there.
@@ -194,7 +206,7 @@ impl Incoming {
             Kind::Bytes { width, counter } => put_text(into, node, at, array, &rows, width, counter)?,
             Kind::Views { counter } => put_views(into, node, at, array, &rows, counter)?,
             Kind::Keys { number } => {
-                let keys = self.keys(number, &rows);
+                let keys = self.keys(number, &rows)?;
                 let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
                 into.put_entries(number, &entries[number], most.min(entries[number].len()))?;
                 put_words(into, node.region + 1, 4 * at, keys, |key| key.to_le_bytes())?;
@@ -210,7 +222,12 @@ impl Incoming {
             }
             Kind::FixedList { .. } | Kind::Struct => (),
         }
-        let (at, range) = (node.child_rows(at, &[]).unwrap_or(at), child_range(array, &rows)?);
+        if node.children.is_empty() {
+            return Ok(());
+        }
+        let before = node.child_rows(at, &[]);
+        let at = before.ok_or_else(|| Error::internal(format_args!("the items of {at} lists can't be counted")))?;
+        let range = child_range(array, &rows)?;
         node.children
             .iter()
             .zip(array.child_data())
@@ -268,7 +285,7 @@ fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result
     if let DataType::Dictionary(..) = array.data_type()
         && array.child_data().first().is_some_and(|values| values.null_count() > 0)
     {
-        return Err(Error::unsupported("a dictionary with null values; decode the column first"));
+        return Err(null_value());
     }
     let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) else {
         return check_child_nulls(node, array, &rows);
@@ -288,6 +305,10 @@ fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result
     rows.filter(|&row| nulls.is_valid(row)).try_for_each(|row| check_child_nulls(node, array, &(row..row + 1)))
 }
 
+fn null_value() -> Error {
+    Error::unsupported("a dictionary with null values; decode the column first")
+}
+
 fn check_child_nulls(node: &PlanNode, array: &ArrayData, rows: &Range<usize>) -> Result<()> {
     if node.children.is_empty() {
         return Ok(());
@@ -302,7 +323,7 @@ fn child_range(array: &ArrayData, rows: &Range<usize>) -> Result<Range<usize>> {
         DataType::List(_) => offset_at(array, rows.start, 4)?..offset_at(array, rows.end, 4)?,
         DataType::LargeList(_) => offset_at(array, rows.start, 8)?..offset_at(array, rows.end, 8)?,
         DataType::FixedSizeList(_, size) => {
-            let size = usize::try_from(*size).unwrap_or(0);
+            let size = list_size(*size)?;
             (array.offset() + rows.start).saturating_mul(size)..(array.offset() + rows.end).saturating_mul(size)
         }
         DataType::Struct(_) => rows.clone(),
@@ -351,11 +372,13 @@ fn text_len(array: &ArrayData, rows: Range<usize>, least: usize) -> Result<u64> 
         .sum()
 }
 
+/// The bytes of a text; `None` for a null.
 fn text_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
     match value(array, row)? {
         Value::Str(text) => Ok(Some(text.as_bytes())),
         Value::Bytes(bytes) => Ok(Some(bytes)),
-        _ => Ok(None),
+        Value::Null => Ok(None),
+        other => Err(Error::internal(format_args!("row {row} of a column of text is {other}"))),
     }
 }
 
@@ -376,7 +399,7 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
         if let Some(Some(key)) = known.get(number) {
             return Ok(*key);
         }
-        let text = text_at(values, number)?.unwrap_or_default();
+        let text = text_at(values, number)?.ok_or_else(null_value)?;
         let key = entries.key(text).ok_or_else(full)?;
         known[number] = Some(key);
         Ok(key)
@@ -490,13 +513,16 @@ fn put_offsets(
     width: usize,
     base: u64,
 ) -> Result<()> {
-    let source =
-        text_width(array.data_type()).unwrap_or(if matches!(array.data_type(), DataType::List(_)) { 4 } else { 8 });
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let is_list = matches!(array.data_type(), DataType::List(_));
+    let source = text_width(array.data_type()).unwrap_or(if is_list { 4 } else { 8 });
     let first = offset_at(array, rows.start, source)? as u64;
     let shift = base.wrapping_sub(first);
     let offsets = array.buffers().first().map_or(&[][..], |offsets| offsets.as_slice());
     let range = (array.offset() + rows.start + 1) * source..(array.offset() + rows.end + 1) * source;
-    let offsets = offsets.get(range).unwrap_or_default();
+    let offsets = offsets.get(range).ok_or_else(|| Error::internal("fewer offsets than rows"))?;
     let start = (at + 1) * width as u64;
     let (mut last, mut sorted) = (first, true);
     let mut next = |offset: u64| {
@@ -537,7 +563,8 @@ fn put_text(
     }
     let (mut ends, mut text) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows.clone() {
-        text.extend_from_slice(text_at(array, row)?.unwrap_or_default());
+        // Null is as long as an empty text.
+        text.extend_from_slice(text_at(array, row)?.unwrap_or(&[]));
         ends.push(base + text.len() as u64);
     }
     let start = (at + 1) * width as u64;
@@ -561,7 +588,7 @@ fn put_views(
     let base = into.now().counters[counter];
     let (mut views, mut text) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows.clone() {
-        let value = text_at(array, row)?.unwrap_or_default();
+        let value = text_at(array, row)?.unwrap_or(&[]);
         views.push(view(value, base + text.len() as u64));
         if value.len() > 12 {
             text.extend_from_slice(value);

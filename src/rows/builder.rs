@@ -132,10 +132,11 @@ impl Builder {
         let (before, batches) = (self.live.now.clone(), self.done.len());
         let written = guard(|| self.write(&incoming));
         if let Err(e) = &written {
-            // What went into a batch that is full can't be taken back.
-            match batches == self.done.len() {
-                true => self.live.now = before,
-                false => self.broken = Some(e.clone()),
+            if batches != self.done.len() {
+                // What went into a batch that is full can't be taken back.
+                self.broken = Some(e.clone());
+            } else if self.broken.is_none() {
+                self.live.now = before;
             }
         }
         written
@@ -163,8 +164,11 @@ impl Builder {
         }
         let next = Gathered::new(self.live.plan.clone())?;
         let full = std::mem::replace(&mut self.live, next);
-        self.done_rows += full.now.counters[0];
-        self.done.push(full.finish(&self.schema)?);
+        let rows = full.now.counters[0];
+        let finished = full.finish(&self.schema);
+        // The rows of the batch are lost with it.
+        self.done.push(finished.inspect_err(|e| self.broken = Some(e.clone()))?);
+        self.done_rows += rows;
         Ok(())
     }
 
@@ -188,7 +192,7 @@ impl Builder {
 /// The buffers of one batch, in memory.
 #[derive(Debug)]
 pub(super) struct Gathered {
-    plan: Arc<Plan>,
+    pub plan: Arc<Plan>,
     pub now: Mark,
     buffers: Vec<GrowableBuffer>,
     scratch: Vec<u8>,

@@ -66,7 +66,8 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
     rows.copy(&copying, buffers.iter_mut().map(GrowableBuffer::as_mut_slice).collect())?;
     let mut values: Vec<Option<Buffer>> = vec![None; fields.len()];
     for (&(column, width), buffer) in fixed.iter().zip(buffers) {
-        values[column] = Bytes::from(buffer).slice(0, rows.count * width);
+        let whole = Bytes::from(buffer).slice(0, rows.count * width);
+        values[column] = Some(whole.ok_or_else(|| Error::internal("a buffer is shorter than it was made"))?);
     }
     let bytes = usize::try_from(dataset.select_at(&rest)?.nbytes()?).unwrap_or(usize::MAX);
     let columns = (0..fields.len()).map(Ok::<_, Error>);
@@ -214,8 +215,9 @@ impl<'a> Rows<'a> {
     }
 
     fn copy_block(&self, copying: &Copying<'_>, mut block: Block<'_>, copy: fn(&mut [u8], &[u8])) -> Result<()> {
-        let mut part = self.index.locate(block.rows.start as u64, 0).unwrap_or_default();
         let mut at = block.rows.start;
+        let first = self.index.locate(at as u64, 0);
+        let mut part = first.ok_or_else(|| Error::internal(format_args!("row {at} is in no batch")))?;
         let mut found = Vec::with_capacity(copying.columns.len());
         while at < block.rows.end && !copying.is_over() {
             let (inside, rows) = (at - self.index.start(part) as usize, self.index.rows_of(part));
@@ -245,6 +247,10 @@ impl<'a> Rows<'a> {
         found.clear();
         let mut own = columns.iter().map(|&(column, width)| (piece.columns[column], width));
         piece.source.plain(batch, rows.end, &mut own, false, found)?;
+        if found.len() != columns.len() {
+            let got = found.len();
+            return Err(Error::internal(format_args!("values of {got} columns, asked for {}", columns.len())));
+        }
         for (plain, &(column, width)) in found.iter_mut().zip(columns) {
             if plain.is_none() {
                 *plain = Some(decoded(self.array(part, column)?, width));
@@ -308,7 +314,8 @@ impl<'a> Rows<'a> {
             }
             incoming.write(0..part.rows.len(), &mut gathered, &entries)?;
         }
-        Ok(gathered.arrays()?.pop())
+        let array = gathered.arrays()?.pop();
+        array.map(Some).ok_or_else(|| Error::internal("a column was gathered into none"))
     }
 
     fn concatenated(&self, column: usize, field: &FieldRef) -> Result<ArrayData> {

@@ -20,21 +20,23 @@ impl Entries {
         self.ends.len()
     }
 
-    /// The bytes of the first `entries` texts.
+    /// The bytes of the first `entries` texts, or of all where there are fewer.
     pub fn bytes(&self, entries: usize) -> u64 {
-        entries.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |&end| end.into())
+        let ends = &self.ends[..entries.min(self.ends.len())];
+        ends.last().map_or(0, |&end| end.into())
     }
 
-    /// The texts of `entries` one behind the other, and where each ends.
-    pub fn part(&self, entries: Range<usize>) -> (&[u8], &[u32]) {
-        let text = self.bytes(entries.start) as usize..self.bytes(entries.end) as usize;
-        (&self.text[text], &self.ends[entries])
+    /// The texts of `entries` one behind the other, and where each ends; `None` where there are fewer.
+    pub fn part(&self, entries: Range<usize>) -> Option<(&[u8], &[u32])> {
+        let ends = self.ends.get(entries.clone())?;
+        let text = self.text.get(self.bytes(entries.start) as usize..self.bytes(entries.end) as usize)?;
+        Some((text, ends))
     }
 
     /// The key of `text`, which is added if it is new; `None` when there is no room for more.
     pub fn key(&mut self, text: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(text);
-        if let Some(&key) = self.keys.find(hash, |&key| at(&self.text, &self.ends, key) == text) {
+        if let Some(&key) = self.keys.find(hash, |&key| at(&self.text, &self.ends, key) == Some(text)) {
             return Some(key);
         }
         let end = i32::try_from(self.text.len().checked_add(text.len())?).ok()?;
@@ -42,7 +44,12 @@ impl Entries {
         self.text.extend_from_slice(text);
         self.ends.push(end as u32);
         let (texts, ends, hasher) = (&self.text, &self.ends, &self.hasher);
-        self.keys.insert_unique(hash, key, |&key| hasher.hash_one(at(texts, ends, key)));
+        self.keys.insert_unique(hash, key, |&key| {
+            let text = at(texts, ends, key);
+            debug_assert!(text.is_some(), "key {key} has a text");
+            // A key without one is never found, whatever its hash.
+            text.map_or(0, |text| hasher.hash_one(text))
+        });
         Some(key)
     }
 
@@ -50,9 +57,15 @@ impl Entries {
     pub fn truncate(&mut self, len: usize) {
         while self.ends.len() > len {
             let key = (self.ends.len() - 1) as u32;
-            let hash = self.hasher.hash_one(at(&self.text, &self.ends, key));
-            if let Ok(found) = self.keys.find_entry(hash, |&other| other == key) {
-                found.remove();
+            let hash = at(&self.text, &self.ends, key).map(|text| self.hasher.hash_one(text));
+            let is_removed = hash.is_some_and(|hash| {
+                let found = self.keys.find_entry(hash, |&other| other == key);
+                found.map(|found| found.remove()).is_ok()
+            });
+            debug_assert!(is_removed, "key {key} is where the hash of its text is");
+            if !is_removed {
+                // No key may outlive its text.
+                self.keys.retain(|&mut other| other != key);
             }
             self.ends.pop();
             self.text.truncate(self.ends.last().map_or(0, |&end| end as usize));
@@ -60,9 +73,14 @@ impl Entries {
     }
 }
 
-fn at<'a>(text: &'a [u8], ends: &[u32], key: u32) -> &'a [u8] {
-    let end = |key: u32| ends.get(key as usize).map_or(0, |&end| end as usize);
-    text.get(key.checked_sub(1).map_or(0, end)..end(key)).unwrap_or_default()
+/// The text of `key`.
+fn at<'a>(text: &'a [u8], ends: &[u32], key: u32) -> Option<&'a [u8]> {
+    let end = *ends.get(key as usize)? as usize;
+    let start = match key.checked_sub(1) {
+        Some(before) => *ends.get(before as usize)? as usize,
+        None => 0,
+    };
+    text.get(start..end)
 }
 
 #[cfg(test)]
@@ -80,6 +98,7 @@ mod tests {
             (entries.len(), entries.bytes(10), entries.key(b"9"), entries.key(b"77")),
             (10, 10, Some(9), Some(10))
         );
-        assert_eq!(entries.part(9..11), (&b"977"[..], &[10, 12][..]));
+        assert_eq!(entries.part(9..11), Some((&b"977"[..], &[10, 12][..])));
+        assert_eq!(entries.part(9..12), None);
     }
 }

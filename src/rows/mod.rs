@@ -7,6 +7,8 @@
 
 mod append;
 pub(crate) mod arrays;
+#[cfg(test)]
+mod broken;
 mod builder;
 mod collect;
 mod entries;

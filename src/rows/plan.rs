@@ -13,7 +13,7 @@ use arrow_schema::{DataType, FieldRef, Schema};
 
 use crate::error::{Error, Result};
 use crate::ipc::{IpcSchema, Node, schema_metadata};
-use crate::types::{Role, field_type_name};
+use crate::types::{Role, field_type_name, list_size};
 
 /// Buffers begin at multiples of this: whole pages on every system.
 pub(crate) const ALIGNMENT: u64 = 65536;
@@ -173,10 +173,11 @@ impl Plan {
             Utf8View | BinaryView => Kind::Views { counter: self.take_counter() },
             List(_) => Kind::List { width: 4, counter: self.take_counter() },
             LargeList(_) => Kind::List { width: 8, counter: self.take_counter() },
-            FixedSizeList(_, size) => Kind::FixedList { size: u64::try_from(*size).unwrap_or(0) },
+            FixedSizeList(_, size) => Kind::FixedList { size: list_size(*size)? as u64 },
             Struct(_) => Kind::Struct,
             Dictionary(key, values) if **key == Int32 && matches!(**values, Utf8) => {
-                let id = node.dictionary.as_ref().map_or(0, |(id, _)| *id);
+                let id = node.dictionary.as_ref().map(|(id, _)| *id);
+                let id = id.ok_or_else(|| Error::internal("a field with a dictionary that has no number"))?;
                 let value_type = values.as_ref().clone();
                 self.dictionaries.push(PlanDictionary { id, value_type, region: 0, entries: 0, bytes: 0 });
                 Kind::Keys { number: self.dictionaries.len() - 1 }

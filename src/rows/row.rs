@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 use super::entries::Entries;
 use super::plan::{Kind, Plan, PlanNode};
 use super::sink::Place;
-use crate::array::cells::{WIDEST, fixed, is_signed_word, view};
+use crate::array::cells::{fixed, is_signed_word, view};
 use crate::array::{Value, zone_advice};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -27,6 +27,8 @@ pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>],
             keys.push(entries[number].key(text).ok_or_else(full)?);
         }
     }
+    #[cfg(test)]
+    super::broken::forget_key(keys);
     Ok(())
 }
 
@@ -39,11 +41,12 @@ pub(crate) fn put_row(
     row: &[Value<'_>],
     keys: &[u32],
 ) -> Result<()> {
+    debug_assert_eq!(row.len(), plan.columns.len(), "`check_values` has passed the row");
     let at = into.now().counters[0];
-    let mut next_key = keys.iter();
+    let mut keys = keys.iter();
     for (node, value) in plan.columns.iter().zip(row) {
         if let (Kind::Keys { number }, Value::Str(_)) = (node.kind, value) {
-            let key = next_key.next().copied().unwrap_or(0);
+            let key = *keys.next().ok_or_else(|| unwritable(node, value))?;
             into.put_entries(number, &entries[number], key as usize + 1)?;
             into.put(node.region + 1, 4 * at, &key.to_le_bytes())?;
             put_bit(into, node, node.region, at, true)?;
@@ -51,19 +54,21 @@ pub(crate) fn put_row(
             put_value(into, node, at, value)?;
         }
     }
-    // Only now that nothing can fail any more.
+    // Nothing can fail any more: a row is counted whole or not at all.
     let counters = &mut into.now().counters;
     for &column in &plan.texts {
         count_text(counters, &plan.columns[column], &row[column]);
     }
-    for (node, _) in plan.columns.iter().zip(row).filter(|(_, value)| matches!(value, Value::Null)) {
-        counters[node.nulls.unwrap_or(0)] += 1;
+    // Each null has a counter: `put_value` fails where there is none.
+    let nulls = plan.columns.iter().zip(row).filter(|(_, value)| matches!(value, Value::Null));
+    for counter in nulls.filter_map(|(node, _)| node.nulls) {
+        counters[counter] += 1;
     }
     counters[0] += 1;
     Ok(())
 }
 
-/// Whether a row fits behind those that `counters` count.
+/// Whether a row fits behind those that `counters` count. A text without a key takes no room here: [`put_row`] fails then.
 pub(crate) fn has_room(
     plan: &Plan,
     entries: &[Entries],
@@ -89,7 +94,7 @@ pub(crate) fn has_room(
     })
 }
 
-/// The counters of a segment that holds this row alone.
+/// The counters of a segment that holds this row alone. A text without a key is left out: [`put_row`] fails then.
 pub(crate) fn row_needs(plan: &Plan, entries: &[Entries], row: &[Value<'_>], keys: &[u32]) -> Vec<u64> {
     let mut needed = vec![0; plan.counters];
     needed[0] = 1;
@@ -153,41 +158,64 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
     Error::argument(format!("column '{name}': {what} is no {data_type}, or out of its range{advice}"))
 }
 
-/// Writes a value, dictionaries apart, as row `at` of its column.
+/// The error of a value that [`check_values`] or [`find_keys`] should have stopped.
+#[cold]
+fn unwritable(node: &PlanNode, value: &Value<'_>) -> Error {
+    let name = node.field.name();
+    Error::internal(format_args!("{value} can't be written into column '{name}', which is {:?}", node.kind))
+}
+
+/// Writes a value as row `at` of its column: any but a text that goes into a dictionary.
 #[inline]
 fn put_value(live: &mut impl Place, node: &PlanNode, at: u64, value: &Value<'_>) -> Result<()> {
     if node.nulls.is_some() {
         put_bit(live, node, node.region, at, !matches!(value, Value::Null))?;
+    } else if let Value::Null = value {
+        return Err(unwritable(node, value));
     }
-    match node.kind {
-        Kind::Fixed { width: 8 } if matches!(value, Value::Int(_)) && is_signed_word(node.field.data_type()) => {
-            let Value::Int(n) = value else { return Ok(()) };
+    match (node.kind, value) {
+        (Kind::Fixed { width: 8 }, Value::Int(n)) if is_signed_word(node.field.data_type()) => {
             live.put(node.region + 1, 8 * at, &n.to_le_bytes())
         }
-        Kind::Fixed { width } => match (value, fixed(node.field.data_type(), value)) {
-            (Value::Bytes(bytes), _) => live.put(node.region + 1, at * width as u64, bytes),
-            (_, Some((bytes, _))) => live.put(node.region + 1, at * width as u64, &bytes[..width.min(WIDEST)]),
-            _ => live.put(node.region + 1, at * width as u64, &vec![0; width]),
-        },
-        Kind::Bits => put_bit(live, node, node.region + 1, at, matches!(value, Value::Bool(true))),
-        Kind::Bytes { width, counter } => {
-            let text = text_of(value).unwrap_or_default();
+        (Kind::Fixed { width }, Value::Null) => live.put(node.region + 1, at * width as u64, &vec![0; width]),
+        (Kind::Fixed { width }, Value::Bytes(bytes)) if bytes.len() == width => {
+            live.put(node.region + 1, at * width as u64, bytes)
+        }
+        (Kind::Fixed { width }, _) => {
+            let bytes = fixed(node.field.data_type(), value).filter(|&(_, len)| len == width);
+            let (bytes, _) = bytes.ok_or_else(|| unwritable(node, value))?;
+            live.put(node.region + 1, at * width as u64, &bytes[..width])
+        }
+        (Kind::Bits, Value::Bool(bit)) => put_bit(live, node, node.region + 1, at, *bit),
+        (Kind::Bits, Value::Null) => put_bit(live, node, node.region + 1, at, false),
+        (Kind::Bytes { width, counter }, _) => {
+            let text = text_or_empty(node, value)?;
             let base = live.now().counters[counter];
             live.put(node.region + 2, base, text)?;
             let end = (base + text.len() as u64).to_le_bytes();
             live.put(node.region + 1, (at + 1) * width as u64, &end[..width])
         }
-        Kind::Views { counter } => {
-            let text = text_of(value).unwrap_or_default();
+        (Kind::Views { counter }, _) => {
+            let text = text_or_empty(node, value)?;
             let base = live.now().counters[counter];
             if text.len() > 12 {
                 live.put(node.region + 2, base, text)?;
             }
             live.put(node.region + 1, 16 * at, &view(text, base))
         }
-        // A null key; the values of nested columns come in batches.
-        Kind::Keys { .. } => live.put(node.region + 1, 4 * at, &[0; 4]),
-        _ => Ok(()),
+        (Kind::Keys { .. }, Value::Null) => live.put(node.region + 1, 4 * at, &[0; 4]),
+        // Other nested values come in batches.
+        (Kind::Struct, Value::Null) if node.children.is_empty() => Ok(()),
+        _ => Err(unwritable(node, value)),
+    }
+}
+
+/// The bytes of a text; none of a null.
+#[inline]
+fn text_or_empty<'a>(node: &PlanNode, value: &'a Value<'_>) -> Result<&'a [u8]> {
+    match value {
+        Value::Null => Ok(&[]),
+        _ => text_of(value).ok_or_else(|| unwritable(node, value)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::entries::Entries;
 use super::plan::Plan;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How far buffers are filled.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,10 @@ pub(crate) trait Place {
 fn put_new_entries(into: &mut (impl Place + ?Sized), number: usize, entries: &Entries, upto: usize) -> Result<()> {
     let dictionary = &into.plan().clone().dictionaries[number];
     let from = into.now().counters[dictionary.entries] as usize;
-    let (text, ends) = entries.part(from..upto);
+    let new = entries.part(from..upto);
+    let (text, ends) = new.ok_or_else(|| {
+        Error::internal(format_args!("a dictionary of {} texts was to be written up to number {upto}", entries.len()))
+    })?;
     into.put(dictionary.region + 2, entries.bytes(from), text)?;
     let offsets: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
     into.put(dictionary.region + 1, 4 * (from as u64 + 1), &offsets)?;

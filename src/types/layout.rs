@@ -4,6 +4,8 @@
 
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
+#[cfg(feature = "write")]
+use crate::error::{Error, Result};
 use crate::visible::visible;
 
 /// What a buffer holds.
@@ -159,6 +161,25 @@ pub fn children(data_type: &DataType) -> Vec<&FieldRef> {
         RunEndEncoded(run_ends, values) => vec![run_ends, values],
         _ => Vec::new(),
     }
+}
+
+/// The items of each list of a `fixed_size_list` of size `size`.
+///
+/// # Errors
+/// `Internal` for a negative size, which neither a schema that was parsed nor an array has.
+#[cfg(feature = "write")]
+pub(crate) fn list_size(size: i32) -> Result<usize> {
+    usize::try_from(size).map_err(|_| Error::internal(format_args!("a fixed_size_list of {size} items")))
+}
+
+/// The bytes of each number of a type of numbers, such as a dictionary's keys or run ends.
+///
+/// # Errors
+/// `Internal` for a type of something else.
+#[cfg(feature = "write")]
+pub(crate) fn number_width(data_type: &DataType) -> Result<usize> {
+    let width = data_type.primitive_width();
+    width.ok_or_else(|| Error::internal(format_args!("keys or run ends of type {}", type_name(data_type))))
 }
 
 fn with_validity(rest: [Option<Role>; 2]) -> Layout {

@@ -14,7 +14,7 @@ use arrow_schema::{DataType, UnionMode};
 use crate::array::slice;
 use crate::error::{Error, Result};
 use crate::ipc::framing::Node;
-use crate::types::Role;
+use crate::types::{Role, list_size, number_width};
 
 /// The lists of a record batch, and the buffers they describe.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Body {
         let (from, to) = (array.offset(), array.offset() + array.len());
         let first = run_at(run_ends, from)?;
         let last = if array.is_empty() { first } else { run_at(run_ends, to - 1)? + 1 };
-        let width = run_ends.data_type().primitive_width().unwrap_or(8);
+        let width = number_width(run_ends.data_type())?;
         let mut ends = Vec::new();
         for run in first..last.min(run_ends.len()) {
             let end = number(run_ends, 0, width, run_ends.offset() + run)?.min(to).checked_sub(from);
@@ -110,7 +110,8 @@ impl Body {
     /// Strings or binary views: those of a slice may need little of their data.
     fn add_views(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
         let views = rows_of(&buffer_of(array, 0)?, Role::Views, array)?;
-        let data = array.buffers().get(1..).unwrap_or_default();
+        let data = array.buffers().get(1..);
+        let data = data.ok_or_else(|| Error::internal("an array of views without its views"))?;
         let mut used = Used::of(data.iter().map(|buffer| buffer.len()));
         for row in 0..array.len() {
             if let Some((number, range)) = far_view(array, &views, row) {
@@ -243,7 +244,7 @@ fn children_of(array: &ArrayData) -> Result<Vec<ArrayData>> {
         DataType::List(_) | DataType::Map(..) => all(span(array, 4)?),
         DataType::LargeList(_) => all(span(array, 8)?),
         DataType::FixedSizeList(_, size) => {
-            let size = usize::try_from(*size).unwrap_or(0);
+            let size = list_size(*size)?;
             let end = (array.offset() + array.len()).checked_mul(size).ok_or_else(outside)?;
             all(array.offset() * size..end)
         }
@@ -286,7 +287,7 @@ pub(super) fn number(array: &ArrayData, buffer: usize, width: usize, at: usize) 
 
 /// The run that row `row` of the whole run-end encoded array lies in: the first that ends behind it.
 pub(super) fn run_at(run_ends: &ArrayData, row: usize) -> Result<usize> {
-    let width = run_ends.data_type().primitive_width().unwrap_or(8);
+    let width = number_width(run_ends.data_type())?;
     let (mut low, mut high) = (0, run_ends.len());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -310,7 +311,7 @@ pub(super) fn items(array: &ArrayData, row: usize) -> Result<Range<usize>> {
         DataType::LargeListView(_) => starting(number(array, 0, 8, at)?, number(array, 1, 8, at)?),
         DataType::LargeList(_) => number(array, 0, 8, at)?..number(array, 0, 8, at + 1)?,
         DataType::FixedSizeList(_, size) => {
-            let size = usize::try_from(*size).unwrap_or(0);
+            let size = list_size(*size)?;
             starting(at.saturating_mul(size), size)
         }
         _ => number(array, 0, 4, at)?..number(array, 0, 4, at + 1)?,

@@ -21,6 +21,7 @@ use crate::array::{Parts, Unchecked, key, slice};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{Format, IpcSchema, Node};
+use crate::types::number_width;
 
 /// The dictionaries of a file or stream being written.
 pub(super) struct Dictionaries {
@@ -53,8 +54,10 @@ pub(super) struct Pending {
 enum Relation {
     /// Keys find the same values in what was sent.
     Covered,
-    /// It goes on where the other ends.
-    Extends,
+    /// It goes on where the other, of `known` values, ends.
+    Extends {
+        known: usize,
+    },
     Other,
 }
 
@@ -114,7 +117,8 @@ impl Dictionaries {
     pub(super) fn pending(&mut self) -> Result<Vec<Pending>> {
         let mut batches = Vec::new();
         for Waiting { id, values, is_delta } in std::mem::take(&mut self.pending) {
-            let Some(node) = self.nodes.get(&id).cloned() else { continue };
+            let node = self.nodes.get(&id).cloned();
+            let node = node.ok_or_else(|| Error::internal(format_args!("dictionary {id} is not of the schema")))?;
             let mut body = Body::default();
             body.add(&node, &values, self)?;
             // Encoding the values may have asked for dictionaries of their own, which have to come first.
@@ -129,11 +133,10 @@ impl Dictionaries {
         let (values, is_delta) = match self.relation(id, dictionary)? {
             Relation::Covered => return Ok(()),
             // Arrow C++ takes no delta whose values have dictionaries of their own.
-            Relation::Extends if !self.nodes.get(&id).is_some_and(|values| has_dictionary(values)) => {
-                let known = self.sent.get(&id).map_or(0, ArrayData::len);
+            Relation::Extends { known } if !self.nodes.get(&id).is_some_and(|values| has_dictionary(values)) => {
                 (slice(dictionary, known, dictionary.len() - known), true)
             }
-            _ => (dictionary.clone(), false),
+            Relation::Extends { .. } | Relation::Other => (dictionary.clone(), false),
         };
         self.sent.insert(id, dictionary.clone());
         self.pending.push(Waiting { id, values, is_delta });
@@ -151,7 +154,7 @@ impl Dictionaries {
         };
         match agrees {
             Ok(true) if dictionary.len() == common => Ok(Relation::Covered),
-            Ok(true) => Ok(Relation::Extends),
+            Ok(true) => Ok(Relation::Extends { known: common }),
             Ok(false) => Ok(Relation::Other),
             // Too much to compare: sent again.
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(Relation::Other),
@@ -205,7 +208,7 @@ fn validity_from(array: &ArrayData, before: usize) -> Option<(Buffer, usize)> {
 /// The keys of `array` from its first row on, sent through `places` where there are any.
 fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
     let DataType::Dictionary(index, _) = array.data_type() else { return Err(Error::invalid("not a dictionary")) };
-    let width = index.primitive_width().unwrap_or(8);
+    let width = number_width(index)?;
     let (start, len) = (array.offset() * width, array.len() * width);
     let keys = array.buffers().first().filter(|keys| start + len <= keys.len());
     let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?.slice_with_length(start, len);
@@ -213,7 +216,10 @@ fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
     let mut rewritten = vec![0; keys.len()];
     for (row, into) in rewritten.chunks_exact_mut(width).enumerate() {
         if array.nulls().is_none_or(|nulls| nulls.is_valid(row)) {
-            let place = places.get(key(array, array.offset() + row)?).copied().unwrap_or(0);
+            let key = key(array, array.offset() + row)?;
+            let place = places.get(key).ok_or_else(|| {
+                Error::internal(format_args!("key {key} of a dictionary of which {} values are known", places.len()))
+            })?;
             into.copy_from_slice(&place.to_le_bytes()[..width]);
         }
     }
@@ -227,7 +233,7 @@ fn has_dictionary(node: &Node) -> bool {
 /// Dictionaries that were put together may have more values than the type of the keys can tell apart.
 fn check_keys_suffice(data_type: &DataType, merged: Option<usize>) -> Result<()> {
     let DataType::Dictionary(index, _) = data_type else { return Ok(()) };
-    let bits = 8 * index.primitive_width().unwrap_or(8) as u32;
+    let bits = 8 * number_width(index)? as u32;
     let most = u64::MAX >> (64 - bits) >> u32::from(index.is_signed_integer());
     match merged {
         Some(values) if values as u64 > most.saturating_add(1) => Err(Error::new(

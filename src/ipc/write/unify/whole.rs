@@ -140,8 +140,10 @@ impl Whole {
     fn learn(&mut self, number: usize, from: usize) -> Result<()> {
         self.list_first()?;
         let values = self.sources[number].values.clone();
-        let mut places = self.sources[number].places.take().unwrap_or_default();
+        let places = self.sources[number].places.take();
+        let mut places = places.ok_or_else(|| Error::internal("a dictionary grows whose values have no places"))?;
         let list = Arc::make_mut(&mut places);
+        debug_assert_eq!(list.len(), from, "the values before have places");
         let source = u32::try_from(number).map_err(|_| Error::unsupported("more than 2^32 dictionaries"))?;
         for row in from..values.len() {
             let (hash, found) = self.find(&values, row)?;

@@ -1,0 +1,138 @@
+//! Broken on purpose, by tests: what becomes of rows when something that a writer relies on is not so.
+
+use std::cell::Cell;
+
+thread_local! {
+    static FORGETS_KEYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Forgets the key that was found last, where a test of this thread wants that.
+pub(super) fn forget_key(keys: &mut Vec<u32>) {
+    if FORGETS_KEYS.get() {
+        keys.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch, types::Int32Type};
+    use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+    use super::super::builder::Gathered;
+    use super::super::{Builder, Entries, Plan, put_row};
+    use super::FORGETS_KEYS;
+    use crate::array::Value;
+    use crate::dataset::Dataset;
+    use crate::error::{Error, ErrorKind};
+
+    /// A number, a text in a dictionary, and a number behind it.
+    fn schema() -> SchemaRef {
+        let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+        let int = |name: &str| Field::new(name, DataType::Int64, false);
+        Arc::new(Schema::new(vec![int("first"), Field::new("text", text, true), int("last")]))
+    }
+
+    fn row(n: i64, text: &str) -> [Value<'_>; 3] {
+        [Value::Int(n), Value::Str(text), Value::Int(n)]
+    }
+
+    fn batch(numbers: [i64; 2], texts: [&str; 2]) -> RecordBatch {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(numbers.to_vec()));
+        let texts: DictionaryArray<Int32Type> = texts.into_iter().collect();
+        RecordBatch::try_new(schema(), vec![numbers.clone(), Arc::new(texts), numbers]).unwrap()
+    }
+
+    /// The rows as numbers and texts.
+    fn rows(dataset: &Dataset) -> Vec<(i64, String, i64)> {
+        let int = |value: Value<'_>| if let Value::Int(n) = value { n } else { panic!("{value:?}") };
+        let cells = |row: crate::dataset::Row<'_>| {
+            let text = row.get(1).unwrap().to_string();
+            (int(row.get(0).unwrap()), text, int(row.get(2).unwrap()))
+        };
+        dataset.rows().map(|row| cells(row.unwrap())).collect()
+    }
+
+    /// What `append` fails with when a key is missing.
+    fn broken<T>(append: impl FnOnce() -> Result<T, Error>) -> Error {
+        FORGETS_KEYS.set(true);
+        let failed = append().map(drop);
+        FORGETS_KEYS.set(false);
+        let e = failed.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Internal, "{e}");
+        assert!(e.message().contains("this is a bug in arrowwood"), "{e}");
+        e
+    }
+
+    fn expected(rows: &[(i64, &str)]) -> Vec<(i64, String, i64)> {
+        rows.iter().map(|&(n, text)| (n, text.to_string(), n)).collect()
+    }
+
+    #[test]
+    #[cfg(feature = "table")]
+    fn a_table_is_as_it_was_after_an_internal_error() {
+        use crate::table::{Writer, WriterOptions};
+
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("table");
+        let open = || Writer::open(&table, Some(schema()), &WriterOptions::default()).unwrap();
+        let seen = || rows(&crate::open(&table).unwrap());
+        let mut writer = open();
+        writer.append_row(&row(1, "one")).unwrap();
+        writer.commit().unwrap();
+        writer.append_row(&row(2, "two")).unwrap();
+        // The first column has its value by then, and its text is in the dictionary.
+        broken(|| writer.append_row(&row(-1, "lost")));
+        broken(|| writer.append(&batch([-1, -2], ["one", "lost too"])));
+        assert_eq!((writer.rows(), seen()), (2, expected(&[(1, "one")])));
+        writer.append_row(&row(3, "three")).unwrap();
+        writer.append(&batch([4, 5], ["one", "five"])).unwrap();
+        broken(|| writer.append_row(&row(-1, "lost")));
+        writer.commit().unwrap();
+        let all = expected(&[(1, "one"), (2, "two"), (3, "three"), (4, "one"), (5, "five")]);
+        assert_eq!(seen(), all);
+        writer.close().unwrap();
+        let mut writer = open();
+        assert_eq!(writer.rows(), 5);
+        writer.append_row(&row(6, "lost")).unwrap();
+        writer.close().unwrap();
+        assert_eq!(seen(), [all, expected(&[(6, "lost")])].concat());
+    }
+
+    #[test]
+    fn a_builder_goes_on_after_an_internal_error() {
+        let mut builder = Builder::new(schema()).unwrap();
+        builder.append_row(&row(1, "one")).unwrap();
+        broken(|| builder.append_row(&row(-1, "lost")));
+        broken(|| builder.append(&batch([-1, -2], ["one", "lost too"])));
+        builder.append(&batch([2, 3], ["two", "one"])).unwrap();
+        assert_eq!(rows(&builder.finish().unwrap()), expected(&[(1, "one"), (2, "two"), (3, "one")]));
+    }
+
+    /// Values that `check_values` would have refused: no value of another type stands in for them.
+    #[test]
+    fn a_value_that_does_not_fit_is_not_written_as_another() {
+        let types =
+            [DataType::Int64, DataType::Boolean, DataType::Utf8, DataType::Utf8View, DataType::FixedSizeBinary(3)];
+        for data_type in types {
+            for value in [Value::Null, Value::Bytes(b"four"), Value::Float64(0.5), Value::Bool(true), Value::Int(1)] {
+                let is_right = matches!(
+                    (&data_type, &value),
+                    (DataType::Int64, Value::Int(_))
+                        | (DataType::Boolean, Value::Bool(_))
+                        | (DataType::Utf8 | DataType::Utf8View, Value::Bytes(_))
+                );
+                let column = Field::new("column", data_type.clone(), false);
+                let plan = Plan::of(&Schema::new(vec![column])).unwrap();
+                let mut into = Gathered::new(Arc::new(plan)).unwrap();
+                let plan = into.plan.clone();
+                let before = into.now.counters.clone();
+                let put = put_row(&mut into, &plan, &[] as &[Entries], std::slice::from_ref(&value), &[]);
+                let kind = put.as_ref().err().map(Error::kind);
+                assert_eq!(kind, (!is_right).then_some(ErrorKind::Internal), "{value:?} into {data_type}");
+                assert_eq!(into.now.counters == before, !is_right, "{value:?} into {data_type}");
+            }
+        }
+    }
+}
