@@ -45,10 +45,10 @@ pub enum ErrorKind {
 
 /// An error: a [kind](ErrorKind), a sentence, and the path it is about.
 #[derive(Clone)]
-pub struct Error(Box<Inner>);
+pub struct Error(Box<Details>);
 
 #[derive(Clone)]
-struct Inner {
+struct Details {
     kind: ErrorKind,
     message: String,
     path: Option<PathBuf>,
@@ -58,7 +58,7 @@ struct Inner {
 impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error(Box::new(Inner { kind, message: message.into(), path: None, errno: None }))
+        Error(Box::new(Details { kind, message: message.into(), path: None, errno: None }))
     }
 
     /// What the operating system answered while `doing` something, for example `"mapping"`.

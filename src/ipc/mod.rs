@@ -15,7 +15,7 @@ pub(crate) use framing::{BatchHeader, Front, IpcSchema, Node, SEGMENT, front};
 #[cfg(feature = "write")]
 pub(crate) use framing::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub use framing::{Compression, Format, Kind};
-pub(crate) use read::{Arrived, Ipc, Options, Places, zeros};
+pub(crate) use read::{Arrived, Ipc, Options, ValuePlaces, zeros};
 pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validate, read_stream};
 #[cfg(feature = "check")]
 pub(crate) use read::{Sound, read_batch, read_footer, same_schema};

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::Element;
-use super::sys::{HUGE, Region, physical_memory};
+use super::sys::{HUGE, MemoryRegion, physical_memory};
 use crate::error::{Error, Result};
 
 /// Bytes that grow at their end, in memory that begins at a page and is not moved; see [`Bytes`](crate::Bytes) for how it
@@ -38,14 +38,14 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Debug)]
 pub struct GrowableBuffer {
-    memory: Memory,
+    memory: PooledMemory,
     len: usize,
 }
 
 /// A region and how much of it was touched. It goes to the pool when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    region: Region,
+pub(crate) struct PooledMemory {
+    region: MemoryRegion,
     touched: usize,
     /// How many bytes were lent to the system before: until they are written to, it may take them back.
     lent: usize,
@@ -54,7 +54,7 @@ pub(crate) struct Memory {
 impl GrowableBuffer {
     /// No bytes, and no memory yet.
     pub fn new() -> GrowableBuffer {
-        GrowableBuffer { memory: Memory::none(), len: 0 }
+        GrowableBuffer { memory: PooledMemory::none(), len: 0 }
     }
 
     /// No bytes, with room for `capacity` of them; large ones in huge pages from the start.
@@ -73,7 +73,7 @@ impl GrowableBuffer {
     /// `Io` when there are not so many addresses.
     pub(crate) fn exact(len: usize) -> Result<GrowableBuffer> {
         let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {len} bytes"), &e);
-        let mut memory = if len == 0 { Memory::none() } else { Memory::take(len, len).map_err(failed)? };
+        let mut memory = if len == 0 { PooledMemory::none() } else { PooledMemory::take(len, len).map_err(failed)? };
         memory.hold(0..len);
         Ok(GrowableBuffer { memory, len })
     }
@@ -177,8 +177,8 @@ impl GrowableBuffer {
     }
 
     /// The memory, where it begins, and how much of it is used.
-    pub(crate) fn into_parts(mut self) -> (Arc<Memory>, NonNull<u8>, usize) {
-        let mut memory = std::mem::replace(&mut self.memory, Memory::none());
+    pub(crate) fn into_parts(mut self) -> (Arc<PooledMemory>, NonNull<u8>, usize) {
+        let mut memory = std::mem::replace(&mut self.memory, PooledMemory::none());
         memory.touched = memory.touched.max(self.len);
         let base = memory.region.base();
         (Arc::new(memory), base, self.len)
@@ -205,7 +205,7 @@ impl GrowableBuffer {
         let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {end} bytes"), &e);
         let capacity = self.capacity();
         if capacity == 0 {
-            self.memory = Memory::take(end, end.max(reservation())).map_err(failed)?;
+            self.memory = PooledMemory::take(end, end.max(reservation())).map_err(failed)?;
             return Ok(());
         }
         let wanted = end.max(2 * capacity).checked_next_multiple_of(HUGE).unwrap_or(usize::MAX);
@@ -254,39 +254,39 @@ impl io::Write for GrowableBuffer {
 // ---- what was used and may be used again ----
 
 /// Regions that nobody uses, and how much of each was touched.
-static POOL: Mutex<Vec<(Region, usize)>> = Mutex::new(Vec::new());
+static POOL: Mutex<Vec<(MemoryRegion, usize)>> = Mutex::new(Vec::new());
 /// More regions than this are not worth their addresses.
 const KEPT: usize = 64;
 
-impl Memory {
-    const fn none() -> Memory {
-        Memory { region: Region::none(), touched: 0, lent: 0 }
+impl PooledMemory {
+    const fn none() -> PooledMemory {
+        PooledMemory { region: MemoryRegion::none(), touched: 0, lent: 0 }
     }
 
     /// Memory for `len` bytes and, where the system has nothing against it, for `wanted`: of the pool what fits best, or
     /// new.
-    fn take(len: usize, wanted: usize) -> io::Result<Memory> {
+    fn take(len: usize, wanted: usize) -> io::Result<PooledMemory> {
         if let Some((region, touched)) = reuse(len, wanted) {
-            return Ok(Memory { region, touched, lent: touched });
+            return Ok(PooledMemory { region, touched, lent: touched });
         }
         let whole = RESERVED.load(Ordering::Relaxed).saturating_add(wanted) <= MOST && wanted > len;
-        if let Some(region) = whole.then(|| Region::reserved(wanted).ok()).flatten() {
+        if let Some(region) = whole.then(|| MemoryRegion::reserved(wanted).ok()).flatten() {
             // A buffer that stays small takes no huge page.
             region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
-            return Ok(Memory::of(region));
+            return Ok(PooledMemory::of(region));
         }
         // The system keeps count of addresses: as much as is needed now.
         let few = if wanted > len { len.checked_next_multiple_of(HUGE).unwrap_or(len) } else { len };
-        let region = Region::reserved(few)?;
+        let region = MemoryRegion::reserved(few)?;
         if len >= HUGE {
             region.prefer_huge_pages(0);
         }
-        Ok(Memory::of(region))
+        Ok(PooledMemory::of(region))
     }
 
-    fn of(region: Region) -> Memory {
+    fn of(region: MemoryRegion) -> PooledMemory {
         RESERVED.fetch_add(region.len(), Ordering::Relaxed);
-        Memory { region, touched: 0, lent: 0 }
+        PooledMemory { region, touched: 0, lent: 0 }
     }
 
     /// Makes bytes that are about to be borrowed, and were not written yet, stay what they are until they are.
@@ -297,9 +297,9 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for PooledMemory {
     fn drop(&mut self) {
-        let region = std::mem::replace(&mut self.region, Region::none());
+        let region = std::mem::replace(&mut self.region, MemoryRegion::none());
         if self.touched > 0 {
             keep(region, self.touched);
         } else {
@@ -313,13 +313,13 @@ static RESERVED: AtomicUsize = AtomicUsize::new(0);
 /// Half of what the smallest address spaces of 64-bit systems have. Who asks for more gets what it needs.
 const MOST: usize = 64 << 40;
 
-fn give_back(region: Region) {
+fn give_back(region: MemoryRegion) {
     RESERVED.fetch_sub(region.len(), Ordering::Relaxed);
 }
 
 /// The least touched memory that needs no first touch for `len` bytes, or else the most touched. For what may grow, with
 /// all the addresses it could want: what was kept last, which the system has not taken back yet.
-fn reuse(len: usize, wanted: usize) -> Option<(Region, usize)> {
+fn reuse(len: usize, wanted: usize) -> Option<(MemoryRegion, usize)> {
     // Held by another thread, or for ever in the child of a fork: then without.
     let mut pool = POOL.try_lock().ok()?;
     let rank = |touched: usize| (touched < len, touched.abs_diff(len));
@@ -329,7 +329,7 @@ fn reuse(len: usize, wanted: usize) -> Option<(Region, usize)> {
 }
 
 /// Keeps memory for the next buffer. What was kept longest goes where there is too much of it.
-fn keep(mut region: Region, touched: usize) {
+fn keep(mut region: MemoryRegion, touched: usize) {
     let Ok(mut pool) = POOL.try_lock() else { return give_back(region) };
     region.lend(touched);
     pool.push((region, touched));

@@ -231,19 +231,19 @@ impl Local {
 
 /// The time inside of a call, which a panic ends as well. Its two ends are no generic functions, so that the thread's data
 /// is found without a call through a pointer.
-struct Inside {
+struct GuardScope {
     /// The word that counts calls as it was before.
     before: u64,
 }
 
-impl Inside {
-    fn enter() -> Inside {
+impl GuardScope {
+    fn enter() -> GuardScope {
         LOCAL.with(|local| {
             let before = local.calls.get();
             local.calls.set(before + 1);
             // As in `has_failed`.
             compiler_fence(Ordering::SeqCst);
-            Inside { before }
+            GuardScope { before }
         })
     }
 
@@ -255,7 +255,7 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for GuardScope {
     fn drop(&mut self) {
         LOCAL.with(|local| {
             if local.has_failed() && self.before as u32 == 0 {
@@ -290,7 +290,7 @@ impl Drop for Inside {
 /// `FileChanged`; else whatever `work` answers.
 #[inline]
 pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    let inside = Inside::enter();
+    let inside = GuardScope::enter();
     let done = work();
     match inside.leave() {
         None => done,
@@ -311,7 +311,7 @@ pub(crate) fn is_inside() -> bool {
 
 /// Does a part of a call's work on another thread; the fault, if there was one, is to be [adopted](adopt) by the call.
 pub(crate) fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
-    let _inside = Inside::enter();
+    let _inside = GuardScope::enter();
     let done = work();
     LOCAL.with(|local| {
         let fault = local.has_failed().then(|| local.fault.get());

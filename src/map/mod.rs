@@ -44,7 +44,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
-use watch::Watched;
+use watch::WatchedFile;
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("arrowwood maps files of any size and therefore needs a 64-bit address space");
@@ -97,7 +97,7 @@ pub struct Mapping(Arc<Mapped>);
 
 #[derive(Debug)]
 struct Mapped {
-    region: sys::Region,
+    region: sys::MemoryRegion,
     mode: Mode,
     /// Whether some bytes are others than the file has.
     is_patched: bool,
@@ -112,7 +112,7 @@ struct Origin {
     file: RwLock<Option<File>>,
     /// Device and number of the file, by which it is known again.
     identity: (u64, u64),
-    watched: Watched,
+    watched: WatchedFile,
 }
 
 impl Mapping {
@@ -142,9 +142,10 @@ impl Mapping {
         refuse_others(&metadata)?;
         let len = usize::try_from(metadata.len())
             .map_err(|_| Error::argument("the file is larger than the address space"))?;
-        let region = sys::Region::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
+        let region =
+            sys::MemoryRegion::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
         let identity = (metadata.dev(), metadata.ino());
-        let watched = Watched::new(&metadata);
+        let watched = WatchedFile::new(&metadata);
         let origin = Origin { path: path.to_path_buf(), file: RwLock::new(Some(file)), identity, watched };
         Ok(Mapping(Arc::new(Mapped { region, mode, is_patched: false, origin: Some(origin) })))
     }
@@ -170,8 +171,8 @@ impl Mapping {
     /// # Errors
     /// `Io` where the system has no more memory or addresses.
     pub fn anonymous(len: usize) -> Result<Mapping> {
-        let region =
-            sys::Region::anonymous(len).map_err(|e| Error::io(&format!("reserving {len} bytes of memory"), &e))?;
+        let region = sys::MemoryRegion::anonymous(len)
+            .map_err(|e| Error::io(&format!("reserving {len} bytes of memory"), &e))?;
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, is_patched: false, origin: None })))
     }
 
@@ -184,7 +185,7 @@ impl Mapping {
         }
         let first = parts.first().and_then(|(mapping, ..)| mapping.path()).unwrap_or(Path::new(""));
         let regions: Vec<_> = parts.iter().map(|(mapping, offset, len)| (mapping.region(), *offset, *len)).collect();
-        let joined = sys::Region::joined(&regions, first);
+        let joined = sys::MemoryRegion::joined(&regions, first);
         let region = joined.map_err(|e| Error::io("mapping segments side by side", &e))?;
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, is_patched: false, origin: None })))
     }
@@ -311,7 +312,7 @@ impl Mapping {
         }
         if let Some(marks) = origin.watched.marks() {
             // Without opening the file: lost pages are faults, and those of a file that grew again are zeros.
-            let is_there = |(at, expected): &watch::Mark| {
+            let is_there = |(at, expected): &watch::FixedBytes| {
                 let mut found = vec![0; expected.len()];
                 self.0.region.copy_out(*at as usize, &mut found);
                 found == *expected
@@ -373,7 +374,7 @@ impl Mapping {
         }
     }
 
-    pub(crate) fn region(&self) -> &sys::Region {
+    pub(crate) fn region(&self) -> &sys::MemoryRegion {
         &self.0.region
     }
 }

@@ -12,16 +12,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::medium::{Act, Medium, inode};
-use super::watch::{Look, Mark, Watch, Watched, settle};
+use super::watch::{FixedBytes, Look, Watch, WatchedFile, settle};
 use super::{Mode, os, sys};
 use crate::error::Result;
 
 /// A file of fixed size, sparse at first, written by one process.
 #[derive(Debug)]
 pub(crate) struct Store {
-    region: sys::Region,
+    region: sys::MemoryRegion,
     file: File,
-    watched: Watched,
+    watched: WatchedFile,
     /// Where a file lies that can't be created without a name, until it is given its own.
     part: Mutex<Option<PathBuf>>,
     forks: u64,
@@ -58,14 +58,14 @@ impl Store {
         let (len, id) = (usize::try_from(metadata.len()).map_err(io::Error::other)?, metadata.ino());
         check_size(len as u64)?;
         medium.tell(Act::Map { file: id })?;
-        let region = sys::Region::of_file(&file, len, Mode::ReadWrite, path)?;
-        let watched = Watched::new(&metadata);
+        let region = sys::MemoryRegion::of_file(&file, len, Mode::ReadWrite, path)?;
+        let watched = WatchedFile::new(&metadata);
         let (part, medium) = (Mutex::new(part), medium.clone());
         Ok(Store { region, file, watched, part, forks: os::forks(), medium, id })
     }
 
     /// What nobody may change but by growing; see [`Store::look`].
-    pub(crate) fn watch(&self, marks: Vec<Mark>) {
+    pub(crate) fn watch(&self, marks: Vec<FixedBytes>) {
         self.watched.set(Watch::InPlace(marks));
     }
 

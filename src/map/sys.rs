@@ -19,11 +19,12 @@ use super::guard::Registered;
 /// Invariant: `base` is the start of `len` bytes that mmap(2) returned and that nobody but `drop` unmaps; with
 /// `len == 0` nothing is mapped and `base` dangles. Bytes can be stored to where `is_writable`.
 ///
-/// What is mapped from a file other processes may be writing, and other mappings of this one: through `&Region` there are
-/// atomic loads and stores, and no others ([`atoms`](Region::atoms), [`word64`](Region::word64)). Memory of no file is
-/// borrowed as bytes, like a `Vec`'s: [`bytes`](Region::bytes) and [`bytes_mut`](Region::bytes_mut). Nobody does both.
+/// A file's bytes may be written by other processes, and through other mappings of this one: through `&MemoryRegion` they
+/// are loaded and stored atomically only ([`atoms`](MemoryRegion::atoms), [`word64`](MemoryRegion::word64)). Memory of no
+/// file is borrowed as bytes, like a `Vec`'s: [`bytes`](MemoryRegion::bytes), [`bytes_mut`](MemoryRegion::bytes_mut).
+/// No region is used in both ways.
 #[derive(Debug)]
-pub(crate) struct Region {
+pub(crate) struct MemoryRegion {
     base: NonNull<u8>,
     len: usize,
     is_writable: bool,
@@ -31,15 +32,15 @@ pub(crate) struct Region {
     known: Option<Registered>,
 }
 
-// SAFETY: a Region is an address range owned for its whole life, not tied to the thread that mapped it.
-unsafe impl Send for Region {}
-// SAFETY: through `&Region` bytes are loaded and stored atomically, or, of memory of no file, read while nobody can have
-// the `&mut Region` that it takes to write to them.
-unsafe impl Sync for Region {}
+// SAFETY: a MemoryRegion is an address range owned for its whole life, not tied to the thread that mapped it.
+unsafe impl Send for MemoryRegion {}
+// SAFETY: through `&MemoryRegion` bytes are loaded and stored atomically, or, of memory of no file, read while nobody can
+// have the `&mut MemoryRegion` that writing to them takes.
+unsafe impl Sync for MemoryRegion {}
 
-impl Region {
+impl MemoryRegion {
     /// Maps the first `len` bytes of `file`, which lies at `path`.
-    pub(super) fn of_file(file: &File, len: usize, mode: Mode, path: &Path) -> io::Result<Region> {
+    pub(super) fn of_file(file: &File, len: usize, mode: Mode, path: &Path) -> io::Result<MemoryRegion> {
         let (protection, flags) = match mode {
             Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
             Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
@@ -49,7 +50,7 @@ impl Region {
         Ok(map(len, protection, flags, file.as_raw_fd())?.registered(path))
     }
 
-    fn registered(mut self, path: &Path) -> Region {
+    fn registered(mut self, path: &Path) -> MemoryRegion {
         if self.len > 0 {
             self.known = Registered::new(self.address(), self.len, path);
         }
@@ -68,7 +69,7 @@ impl Region {
     }
 
     /// Maps `len` zeroed bytes of no file, in huge pages where the system has them and they are worth it.
-    pub(super) fn anonymous(len: usize) -> io::Result<Region> {
+    pub(super) fn anonymous(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
         #[cfg(target_os = "linux")]
@@ -80,13 +81,13 @@ impl Region {
     }
 
     /// Nothing.
-    pub(super) const fn none() -> Region {
-        Region { base: NonNull::dangling(), len: 0, is_writable: false, known: None }
+    pub(super) const fn none() -> MemoryRegion {
+        MemoryRegion { base: NonNull::dangling(), len: 0, is_writable: false, known: None }
     }
 
     /// Addresses for `len` bytes of memory that come when they are first touched, the first of them at the start of a huge
     /// page. The system need not have so much memory, but may refuse.
-    pub(super) fn reserved(len: usize) -> io::Result<Region> {
+    pub(super) fn reserved(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let wide = len.checked_add(HUGE_PAGE).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         let mapped = ManuallyDrop::new(map(wide, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?);
@@ -97,7 +98,7 @@ impl Region {
             // SAFETY: the first `lead` bytes, whole pages, of what was just mapped and nobody knows of.
             unsafe { libc::munmap(mapped.base.as_ptr().cast(), lead) };
         }
-        Ok(Region { base, len: wide - lead, is_writable: true, known: None })
+        Ok(MemoryRegion { base, len: wide - lead, is_writable: true, known: None })
     }
 
     /// Has the system use huge pages from byte `offset` on. A hint.
@@ -153,7 +154,7 @@ impl Region {
             }
         }
         // Other systems can't, nor can Linux where only a part of the range has huge pages.
-        let mut other = Region::reserved(len)?;
+        let mut other = MemoryRegion::reserved(len)?;
         other.bytes_mut()[..used].copy_from_slice(self.bytes(used));
         *self = other;
         Ok(())
@@ -162,11 +163,11 @@ impl Region {
     /// Maps parts of shared mappings of files, each of whole pages but the last, one behind the other. The files lie at
     /// `path`; they need not be open, nor have their names any more.
     #[cfg(target_os = "linux")]
-    pub(super) fn joined(parts: &[(&Region, usize, usize)], path: &Path) -> io::Result<Region> {
+    pub(super) fn joined(parts: &[(&MemoryRegion, usize, usize)], path: &Path) -> io::Result<MemoryRegion> {
         let page = page_size();
         let len = parts.iter().try_fold(0usize, |sum, (_, _, len)| sum.checked_add(*len));
         let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        let whole = |(number, (from, offset, len)): (usize, &(&Region, usize, usize))| {
+        let whole = |(number, (from, offset, len)): (usize, &(&MemoryRegion, usize, usize))| {
             let is_inside = offset.checked_add(*len).is_some_and(|end| end <= from.len);
             let is_last = number + 1 == parts.len();
             is_inside && offset.is_multiple_of(page) && *len > 0 && (len.is_multiple_of(page) || is_last)
@@ -195,7 +196,7 @@ impl Region {
 
     /// Nothing can be joined here.
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn joined(_parts: &[(&Region, usize, usize)], _path: &Path) -> io::Result<Region> {
+    pub(super) fn joined(_parts: &[(&MemoryRegion, usize, usize)], _path: &Path) -> io::Result<MemoryRegion> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
@@ -323,7 +324,7 @@ impl Region {
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 
-    /// The aligned 4-byte word at `offset`; see [`Region::word64`].
+    /// The aligned 4-byte word at `offset`; see [`MemoryRegion::word64`].
     pub(super) fn word32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset.checked_add(4).is_some_and(|end| end <= self.len), "no such word");
         // SAFETY: `offset` is inside the range, asserted above.
@@ -352,7 +353,7 @@ impl Region {
         }
     }
 
-    /// Wakes all who [`wait`](Region::wait) at `offset`, in any process.
+    /// Wakes all who [`wait`](MemoryRegion::wait) at `offset`, in any process.
     pub(super) fn wake(&self, offset: usize) {
         #[cfg(target_os = "linux")]
         {
@@ -405,7 +406,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for MemoryRegion {
     fn drop(&mut self) {
         // The range may be another's as soon as it is unmapped.
         self.known = None;
@@ -423,9 +424,9 @@ pub(super) const HUGE: usize = 2 * HUGE_PAGE;
 
 const NORESERVE: i32 = libc::MAP_NORESERVE;
 
-fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
+fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<MemoryRegion> {
     if len == 0 {
-        return Ok(Region::none());
+        return Ok(MemoryRegion::none());
     }
     // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) };
@@ -433,7 +434,7 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<Region> {
         return Err(io::Error::last_os_error());
     }
     let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))?;
-    Ok(Region { base, len, is_writable: protection & libc::PROT_WRITE != 0, known: None })
+    Ok(MemoryRegion { base, len, is_writable: protection & libc::PROT_WRITE != 0, known: None })
 }
 
 /// The bytes of memory that the machine has; 0 where the system doesn't say.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::sys::Region;
+use super::sys::MemoryRegion;
 use super::{guard, os};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -37,29 +37,29 @@ pub(crate) enum Watch {
     /// Nothing, unless the function finds that it is a file that is written in place after all.
     Still(fn(&File, u64) -> bool),
     /// It may grow; bytes at both ends stay as they were.
-    Stream(Vec<Mark>),
+    Stream(Vec<FixedBytes>),
     /// All may be written but these bytes, in place: its size stays the same.
-    InPlace(Vec<Mark>),
+    InPlace(Vec<FixedBytes>),
 }
 
 /// Bytes that don't change, and where they stand.
-pub(crate) type Mark = (u64, Vec<u8>);
+pub(crate) type FixedBytes = (u64, Vec<u8>);
 
 /// Size, and time of the last change.
 type Stamp = (u64, (i64, i64));
 
 /// What is known of a file.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchedFile {
     /// Whoever stores into the file through mappings changes its time as well: without a rule only its size counts.
     rule: OnceLock<Watch>,
     stamp: Mutex<Stamp>,
     last: AtomicU64,
 }
 
-impl Watched {
-    pub(super) fn new(metadata: &std::fs::Metadata) -> Watched {
-        Watched { rule: OnceLock::new(), stamp: Mutex::new(stamp(metadata)), last: AtomicU64::new(os::millis()) }
+impl WatchedFile {
+    pub(super) fn new(metadata: &std::fs::Metadata) -> WatchedFile {
+        WatchedFile { rule: OnceLock::new(), stamp: Mutex::new(stamp(metadata)), last: AtomicU64::new(os::millis()) }
     }
 
     /// Sets the rule, once.
@@ -68,7 +68,7 @@ impl Watched {
     }
 
     /// The bytes that stay as they were in a file that is written in place.
-    pub(super) fn marks(&self) -> Option<&[Mark]> {
+    pub(super) fn marks(&self) -> Option<&[FixedBytes]> {
         match self.rule.get() {
             Some(Watch::InPlace(marks)) => Some(marks),
             _ => None,
@@ -127,7 +127,7 @@ fn stamp(metadata: &std::fs::Metadata) -> Stamp {
     (metadata.size(), (metadata.mtime(), metadata.mtime_nsec()))
 }
 
-fn are_there(file: &File, marks: &[Mark]) -> bool {
+fn are_there(file: &File, marks: &[FixedBytes]) -> bool {
     marks.iter().all(|(at, expected)| {
         let mut found = vec![0; expected.len()];
         // What can't be read is no reason to say that it is another.
@@ -136,7 +136,7 @@ fn are_there(file: &File, marks: &[Mark]) -> bool {
 }
 
 /// What a stream of `len` bytes begins and ends with.
-pub(super) fn ends(file: &File, len: u64) -> Vec<Mark> {
+pub(super) fn ends(file: &File, len: u64) -> Vec<FixedBytes> {
     let size = ENDS.min(len as usize);
     let read = |at: u64| {
         let mut bytes = vec![0; size];
@@ -150,7 +150,7 @@ pub(super) fn changed(message: impl Into<String>) -> Error {
 }
 
 /// What comes of a look at the file of a region: what was `found`, if anything was, holds for good.
-pub(super) fn settle(region: &Region, found: Option<String>) -> Result<()> {
+pub(super) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()> {
     if found.is_some() {
         region.mark();
     }

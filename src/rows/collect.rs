@@ -52,7 +52,7 @@ impl Dataset {
 }
 
 fn collect(dataset: &Dataset) -> Result<Dataset> {
-    let rows = Rows::of(dataset)?;
+    let rows = BatchRows::of(dataset)?;
     if rows.index.len() < 2 {
         return Ok(dataset.clone());
     }
@@ -90,7 +90,7 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
 }
 
 fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
-    let rows = Rows::of(dataset)?;
+    let rows = BatchRows::of(dataset)?;
     let columns: Vec<(usize, usize)> = (0..dataset.num_columns()).map(|column| (column, width)).collect();
     if dataset.schema().fields().iter().any(|field| fixed_width(field.data_type()) != Some(width)) {
         return Ok(None);
@@ -121,7 +121,7 @@ fn decoded(array: &ArrayData, width: usize) -> Plain<'_> {
 }
 
 /// Rows, batch by batch.
-struct Rows<'a> {
+struct BatchRows<'a> {
     pieces: &'a [Piece],
     index: &'a Index,
     count: usize,
@@ -151,17 +151,17 @@ impl Copying<'_> {
 }
 
 /// Rows of a block, and where the values of each column go.
-struct Block<'a> {
+struct CopyBlock<'a> {
     rows: Range<usize>,
     into: Vec<&'a mut [u8]>,
 }
 
-impl<'a> Rows<'a> {
-    fn of(dataset: &'a Dataset) -> Result<Rows<'a>> {
+impl<'a> BatchRows<'a> {
+    fn of(dataset: &'a Dataset) -> Result<BatchRows<'a>> {
         let index = dataset.index()?;
         let count =
             usize::try_from(index.rows()).map_err(|_| Error::unsupported("more rows than there are addresses"))?;
-        Ok(Rows { pieces: dataset.pieces(), index, count })
+        Ok(BatchRows { pieces: dataset.pieces(), index, count })
     }
 
     fn part(&self, number: usize) -> Part<'a> {
@@ -203,9 +203,9 @@ impl<'a> Rows<'a> {
                 into.push(front);
                 *slice = back;
             }
-            Ok(Block { rows, into })
+            Ok(CopyBlock { rows, into })
         });
-        let weight = |block: &Block<'_>| block.rows.len() * per_row;
+        let weight = |block: &CopyBlock<'_>| block.rows.len() * per_row;
         let copy = match self.count * per_row > BEYOND_CACHES {
             true => copy_past_caches,
             false => <[u8]>::copy_from_slice,
@@ -214,7 +214,7 @@ impl<'a> Rows<'a> {
         parallel::try_map(blocks, self.count * per_row, weight, work, || ()).map(drop)
     }
 
-    fn copy_block(&self, copying: &Copying<'_>, mut block: Block<'_>, copy: fn(&mut [u8], &[u8])) -> Result<()> {
+    fn copy_block(&self, copying: &Copying<'_>, mut block: CopyBlock<'_>, copy: fn(&mut [u8], &[u8])) -> Result<()> {
         let mut at = block.rows.start;
         let first = self.index.locate(at as u64, 0);
         let mut part = first.ok_or_else(|| Error::internal(format_args!("row {at} is in no batch")))?;

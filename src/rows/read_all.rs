@@ -20,7 +20,7 @@ use super::collect::fixed_width;
 use crate::array::{Bytes, Parts, to_array};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Arrived, Places, StreamReader};
+use crate::ipc::{Arrived, StreamReader, ValuePlaces};
 use crate::map::GrowableBuffer;
 
 impl<R: Read> StreamReader<R> {
@@ -31,7 +31,7 @@ impl<R: Read> StreamReader<R> {
     /// Those of the batches. What came before is lost then: who wants it takes batch by batch.
     pub fn read_all(mut self) -> Result<Dataset> {
         let schema = self.schema().clone();
-        let mut columns = match Columns::new(&schema) {
+        let mut columns = match StreamColumns::new(&schema) {
             Ok(columns) => columns,
             // Types that don't grow: batch by batch, and then together.
             Err(e) if e.kind() == ErrorKind::Unsupported => {
@@ -47,7 +47,7 @@ impl<R: Read> StreamReader<R> {
 }
 
 /// The columns of a stream.
-struct Columns {
+struct StreamColumns {
     /// For each column, its values, where they are of fixed width.
     fixed: Vec<Option<Fixed>>,
     /// All other columns.
@@ -63,8 +63,8 @@ struct Fixed {
     validity: Option<BooleanBufferBuilder>,
 }
 
-impl Columns {
-    fn new(schema: &SchemaRef) -> Result<Columns> {
+impl StreamColumns {
+    fn new(schema: &SchemaRef) -> Result<StreamColumns> {
         let fixed = |field: &FieldRef| {
             let width = fixed_width(field.data_type())?;
             Some(Fixed { width, values: GrowableBuffer::new(), validity: None })
@@ -72,7 +72,7 @@ impl Columns {
         let fixed: Vec<_> = schema.fields().iter().map(fixed).collect();
         let others = schema.fields().iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none());
         let others: Vec<FieldRef> = others.map(|(field, _)| field.clone()).collect();
-        Ok(Columns { fixed, others: Builder::new(Arc::new(Schema::new(others)))?, rows: 0 })
+        Ok(StreamColumns { fixed, others: Builder::new(Arc::new(Schema::new(others)))?, rows: 0 })
     }
 
     fn take(&mut self, arrived: Arrived) -> Result<()> {
@@ -119,7 +119,7 @@ impl Columns {
     }
 }
 
-impl Places for Columns {
+impl ValuePlaces for StreamColumns {
     fn places(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>> {
         let places = self.fixed.iter_mut().map(|fixed| fixed.as_mut().map(|fixed| fixed.place(rows)));
         places.map(Option::transpose).collect()

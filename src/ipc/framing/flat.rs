@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// A table inside a flatbuffer.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::ipc) struct Table<'a> {
+pub(in crate::ipc) struct FlatTable<'a> {
     bytes: &'a [u8],
     at: usize,
     vtable: usize,
@@ -35,18 +35,18 @@ fn reference(bytes: &[u8], at: usize) -> Result<usize> {
     Ok(at.saturating_add(u32::from_le_bytes(raw(bytes, at)?) as usize))
 }
 
-impl<'a> Table<'a> {
+impl<'a> FlatTable<'a> {
     /// The root table of a flatbuffer.
-    pub(in crate::ipc) fn root(bytes: &'a [u8]) -> Result<Table<'a>> {
-        Table::at(bytes, reference(bytes, 0)?)
+    pub(in crate::ipc) fn root(bytes: &'a [u8]) -> Result<FlatTable<'a>> {
+        FlatTable::at(bytes, reference(bytes, 0)?)
     }
 
-    fn at(bytes: &'a [u8], at: usize) -> Result<Table<'a>> {
+    fn at(bytes: &'a [u8], at: usize) -> Result<FlatTable<'a>> {
         let back = i32::from_le_bytes(raw(bytes, at)?);
         let vtable = (at as i64).checked_sub(i64::from(back)).and_then(|v| usize::try_from(v).ok());
         let vtable = vtable.ok_or_else(|| Error::invalid(format!("metadata: table at byte {at} has no vtable")))?;
         let vtable_len = u16::from_le_bytes(raw(bytes, vtable)?) as usize;
-        Ok(Table { bytes, at, vtable, vtable_len })
+        Ok(FlatTable { bytes, at, vtable, vtable_len })
     }
 
     /// Where field number `field` stands, or `None` when it has its default.
@@ -87,8 +87,8 @@ impl<'a> Table<'a> {
         Ok(self.scalar(field)?.map_or(0, i64::from_le_bytes))
     }
 
-    pub(in crate::ipc) fn table(&self, field: usize) -> Result<Option<Table<'a>>> {
-        self.position(field)?.map(|at| Table::at(self.bytes, reference(self.bytes, at)?)).transpose()
+    pub(in crate::ipc) fn table(&self, field: usize) -> Result<Option<FlatTable<'a>>> {
+        self.position(field)?.map(|at| FlatTable::at(self.bytes, reference(self.bytes, at)?)).transpose()
     }
 
     pub(super) fn string(&self, field: usize) -> Result<Option<&'a str>> {
@@ -112,7 +112,7 @@ impl<'a> Table<'a> {
     }
 
     /// The references of the vector at `field` as tables; none where the field is absent.
-    pub(super) fn tables(&self, field: usize) -> Result<impl Iterator<Item = Result<Table<'a>>> + use<'a>> {
+    pub(super) fn tables(&self, field: usize) -> Result<impl Iterator<Item = Result<FlatTable<'a>>> + use<'a>> {
         let vector = self.vector(field, 4)?;
         let len = vector.map_or(0, |v| v.len);
         Ok((0..len).filter_map(move |i| vector.map(|v| v.table(i))))
@@ -136,8 +136,8 @@ impl<'a> Vector<'a> {
         Ok(i32::from_le_bytes(raw(self.bytes, self.element(element)? + offset)?))
     }
 
-    fn table(&self, element: usize) -> Result<Table<'a>> {
-        Table::at(self.bytes, reference(self.bytes, self.element(element)?)?)
+    fn table(&self, element: usize) -> Result<FlatTable<'a>> {
+        FlatTable::at(self.bytes, reference(self.bytes, self.element(element)?)?)
     }
 
     fn element(&self, element: usize) -> Result<usize> {

@@ -1,7 +1,7 @@
 //! The footer of an IPC file: its schema, and where its batches are.
 
-use super::flat::Table;
-use super::message::{Found, Frame, Window, find};
+use super::flat::FlatTable;
+use super::message::{MessageFrame, NextMessage, Window, find};
 use super::schema::IpcSchema;
 use crate::array::Bytes;
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
             metadata
         }
     };
-    let table = Table::root(&metadata)?;
+    let table = FlatTable::root(&metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let schema = IpcSchema::parse(schema, metadata.len())?;
     let (dictionaries, batches) = (Blocks::parse(table, 2)?, Blocks::parse(table, 3)?);
@@ -57,9 +57,9 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
 }
 
 /// The first message of a file: the magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
-pub(in crate::ipc) fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result<Option<Frame>> {
+pub(in crate::ipc) fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result<Option<MessageFrame>> {
     for offset in (8..=64).step_by(8) {
-        if let Found::Message(frame) = find(bytes, window, offset)? {
+        if let NextMessage::Message(frame) = find(bytes, window, offset)? {
             return Ok(Some(frame));
         }
     }
@@ -68,7 +68,7 @@ pub(in crate::ipc) fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result
 
 impl Footer {
     /// The schema's message and the blocks; there may be anything between them.
-    pub(in crate::ipc) fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<Frame>> {
+    pub(in crate::ipc) fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<MessageFrame>> {
         let mut frames = Vec::with_capacity(1 + self.dictionaries.len() + self.batches.len());
         frames.extend(behind_magic(bytes, window)?);
         for blocks in [&self.dictionaries, &self.batches] {
@@ -83,7 +83,7 @@ impl Footer {
 }
 
 impl Blocks {
-    pub(in crate::ipc) fn parse(footer: Table<'_>, field: usize) -> Result<Blocks> {
+    pub(in crate::ipc) fn parse(footer: FlatTable<'_>, field: usize) -> Result<Blocks> {
         let bytes = footer.vector(field, 24)?.map_or(&[][..], |blocks| blocks.bytes());
         Ok(Blocks(bytes.as_chunks().0.to_vec()))
     }
@@ -103,7 +103,7 @@ impl Blocks {
     }
 
     /// A block is the message's offset, the length of prefix and metadata, and the length of the body (File.fbs).
-    pub(in crate::ipc) fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<Frame> {
+    pub(in crate::ipc) fn frame(&self, number: usize, bytes: &Bytes, window: &mut Window) -> Result<MessageFrame> {
         let [offset, metadata_len, _] = self.place(number);
         let outside = || {
             let size = bytes.len();
@@ -119,8 +119,8 @@ impl Blocks {
         match find(bytes, window, offset)? {
             // The block says where the body begins; the message's own prefix may leave out some padding before it.
             // More than that is a small message that claims a large part of the file.
-            Found::Message(frame) if frame.body() <= body && body - frame.body() <= 128 => {
-                Ok(Frame { metadata_len: body - frame.metadata, ..frame })
+            NextMessage::Message(frame) if frame.body() <= body && body - frame.body() <= 128 => {
+                Ok(MessageFrame { metadata_len: body - frame.metadata, ..frame })
             }
             _ => Err(outside()),
         }

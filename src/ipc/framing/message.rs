@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::flat::{Table, Vector};
+use super::flat::{FlatTable, Vector};
 use crate::array::Bytes;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -33,7 +33,7 @@ pub enum Format {
 
 /// Where a message stands in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct MessageFrame {
     /// The first byte of the message, at its length prefix.
     pub offset: usize,
     /// The first byte of the flatbuffer.
@@ -42,7 +42,7 @@ pub(crate) struct Frame {
     pub metadata_len: usize,
 }
 
-impl Frame {
+impl MessageFrame {
     /// Whether the framing is that of formats before 0.15: no continuation marker.
     pub(crate) fn is_legacy(&self) -> bool {
         self.metadata == self.offset + 4
@@ -55,8 +55,8 @@ impl Frame {
 }
 
 /// What stands at an offset of a stream.
-pub(crate) enum Found {
-    Message(Frame),
+pub(crate) enum NextMessage {
+    Message(MessageFrame),
     /// The end-of-stream marker, or the end of the bytes between two messages.
     End,
     /// A zero word alone: the end-of-stream marker before format 0.15; since then, bytes that were never written.
@@ -194,10 +194,10 @@ impl Guessed {
 }
 
 /// Looks at the length prefix at `offset`.
-pub(crate) fn find(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<Found> {
+pub(crate) fn find(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<NextMessage> {
     let room = bytes.len().saturating_sub(offset);
     if room == 0 {
-        return Ok(Found::End);
+        return Ok(NextMessage::End);
     }
     let word = |window: &mut Window, at: usize| -> Result<u32> {
         let raw: [u8; 4] = window.get(bytes, at, 4)?.try_into().unwrap_or_default();
@@ -209,12 +209,12 @@ pub(crate) fn find(bytes: &Bytes, window: &mut Window, offset: usize) -> Result<
         legacy => (offset + 4, legacy),
     };
     if len == 0 {
-        return Ok(if first == CONTINUATION { Found::End } else { Found::Zeros });
+        return Ok(if first == CONTINUATION { NextMessage::End } else { NextMessage::Zeros });
     }
     let metadata_len = i32::try_from(len).ok().and_then(|len| usize::try_from(len).ok());
     match metadata_len {
         Some(metadata_len) if metadata_len <= bytes.len() - metadata => {
-            Ok(Found::Message(Frame { offset, metadata, metadata_len }))
+            Ok(NextMessage::Message(MessageFrame { offset, metadata, metadata_len }))
         }
         Some(len) => Err(Error::invalid(format!(
             "truncated: the message at byte {offset} has {len} bytes of metadata, but only {} follow",
@@ -254,17 +254,17 @@ impl Kind {
 
 /// A message's own table.
 #[derive(Debug)]
-pub(crate) struct Header<'a> {
+pub(crate) struct MessageHeader<'a> {
     pub version: i16,
     pub kind: Kind,
-    pub table: Table<'a>,
+    pub table: FlatTable<'a>,
     pub body_len: usize,
-    message: Table<'a>,
+    message: FlatTable<'a>,
 }
 
-impl<'a> Header<'a> {
-    pub(crate) fn parse(metadata: &'a [u8]) -> Result<Header<'a>> {
-        let message = Table::root(metadata)?;
+impl<'a> MessageHeader<'a> {
+    pub(crate) fn parse(metadata: &'a [u8]) -> Result<MessageHeader<'a>> {
+        let message = FlatTable::root(metadata)?;
         let version = message.i16(0)?;
         if !(V4..=V5).contains(&version) {
             return Err(Error::unsupported(format!(
@@ -283,7 +283,7 @@ impl<'a> Header<'a> {
         let table = message.table(2)?;
         let table = table.ok_or_else(|| Error::invalid(format!("a {} message has no header", kind.name())))?;
         let body_len = length("body length", message.i64(3)?)?;
-        Ok(Header { version, kind, table, body_len, message })
+        Ok(MessageHeader { version, kind, table, body_len, message })
     }
 
     /// The message's own key-value metadata.
@@ -302,18 +302,18 @@ impl<'a> Header<'a> {
 pub(crate) struct DictionaryHeader<'a> {
     pub id: i64,
     pub is_delta: bool,
-    pub data: Table<'a>,
+    pub data: FlatTable<'a>,
 }
 
 impl<'a> DictionaryHeader<'a> {
-    pub(crate) fn parse(table: Table<'a>) -> Result<DictionaryHeader<'a>> {
+    pub(crate) fn parse(table: FlatTable<'a>) -> Result<DictionaryHeader<'a>> {
         let data = table.table(1)?.ok_or_else(|| Error::invalid("a dictionary batch has no record batch"))?;
         Ok(DictionaryHeader { id: table.i64(0)?, is_delta: table.bool(2)?, data })
     }
 }
 
 /// The number of rows of a RecordBatch table.
-pub(crate) fn rows_of(table: Table<'_>) -> Result<usize> {
+pub(crate) fn rows_of(table: FlatTable<'_>) -> Result<usize> {
     length("number of rows", table.i64(0)?)
 }
 
@@ -350,7 +350,7 @@ pub(crate) struct BatchHeader {
 }
 
 impl BatchHeader {
-    pub(in crate::ipc) fn parse(table: Table<'_>) -> Result<BatchHeader> {
+    pub(in crate::ipc) fn parse(table: FlatTable<'_>) -> Result<BatchHeader> {
         let pairs = |vector: Option<Vector<'_>>| -> Result<Vec<(i64, i64)>> {
             let Some(vector) = vector else { return Ok(Vec::new()) };
             // Headers of many small batches are read for little else: no growing step by step.
@@ -374,7 +374,7 @@ impl BatchHeader {
     }
 }
 
-fn compression(table: Table<'_>) -> Result<Compression> {
+fn compression(table: FlatTable<'_>) -> Result<Compression> {
     match (table.u8(0)?, table.u8(1)?) {
         (0, 0) => Ok(Compression::Lz4),
         (1, 0) => Ok(Compression::Zstd),

@@ -6,7 +6,7 @@ use arrow_ipc::writer::DictionaryTracker;
 use arrow_schema::Schema;
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
-use super::flat::Table;
+use super::flat::FlatTable;
 use super::message::Compression;
 
 pub(crate) use arrow_ipc::Block;
@@ -67,7 +67,7 @@ pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block])
     };
     let footer = fb::Footer::create(&mut builder, &args);
     builder.finish(footer, None);
-    debug_assert!(Table::root(builder.finished_data()).is_ok());
+    debug_assert!(FlatTable::root(builder.finished_data()).is_ok());
     builder.finished_data().to_vec()
 }
 

@@ -19,14 +19,16 @@ pub(super) mod sniff;
 pub(super) use body::Opened;
 #[cfg(feature = "write")]
 pub(super) use body::compress;
-pub(super) use flat::Table;
+pub(super) use flat::FlatTable;
 pub(super) use footer::{Blocks, Footer, MAGIC, behind_magic, read_footer};
 pub(crate) use message::BatchHeader;
-pub(super) use message::{CONTINUATION, DictionaryHeader, Found, Frame, Header, V5, Window, find, length, rows_of};
+pub(super) use message::{
+    CONTINUATION, DictionaryHeader, MessageFrame, MessageHeader, NextMessage, V5, Window, find, length, rows_of,
+};
 pub use message::{Compression, Format, Kind};
 #[cfg(feature = "write")]
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
 pub(crate) use probe::{Front, SEGMENT, front, is_segment};
-pub(super) use schema::{Extent, had_validity, roles_of};
+pub(super) use schema::{BatchShare, had_validity, roles_of};
 pub(crate) use schema::{IpcSchema, Node};
 pub(super) use sniff::not_arrow;

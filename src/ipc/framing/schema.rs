@@ -10,8 +10,8 @@ use arrow_schema::{
     DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit, UnionFields, UnionMode,
 };
 
-use super::flat::Table;
-use super::message::{Header, Kind};
+use super::flat::FlatTable;
+use super::message::{Kind, MessageHeader};
 use crate::error::{Error, Result};
 use crate::types::{Layout, Role, layout};
 
@@ -30,12 +30,12 @@ pub(crate) struct Node {
     /// The dictionary id, and the node of the dictionary's values.
     pub dictionary: Option<(i64, Arc<Node>)>,
     /// What the node and its children take of a record batch's lists.
-    pub extent: Extent,
+    pub share: BatchShare,
 }
 
 /// Numbers of field nodes, buffers, and variadic counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub(crate) struct BatchShare {
     pub nodes: usize,
     pub buffers: usize,
     pub variadics: usize,
@@ -51,19 +51,19 @@ impl Node {
 
     fn new(field: FieldRef, children: Vec<Node>, dictionary: Option<(i64, Arc<Node>)>) -> Node {
         let layout = layout::layout(field.data_type());
-        let own = Extent {
+        let own = BatchShare {
             nodes: 1,
             buffers: layout.roles().count(),
             variadics: usize::from(layout.variadic),
             legacy_validities: usize::from(had_validity(field.data_type())),
         };
-        let extent = children.iter().fold(own, |sum, child| Extent {
-            nodes: sum.nodes + child.extent.nodes,
-            buffers: sum.buffers + child.extent.buffers,
-            variadics: sum.variadics + child.extent.variadics,
-            legacy_validities: sum.legacy_validities + child.extent.legacy_validities,
+        let share = children.iter().fold(own, |sum, child| BatchShare {
+            nodes: sum.nodes + child.share.nodes,
+            buffers: sum.buffers + child.share.buffers,
+            variadics: sum.variadics + child.share.variadics,
+            legacy_validities: sum.legacy_validities + child.share.legacy_validities,
         });
-        Node { field, layout, children, dictionary, extent }
+        Node { field, layout, children, dictionary, share }
     }
 
     pub(crate) fn data_type(&self) -> &DataType {
@@ -93,7 +93,7 @@ pub(crate) struct IpcSchema {
 impl IpcSchema {
     /// Parses the metadata of a Schema message.
     pub(crate) fn of_metadata(metadata: &[u8]) -> Result<IpcSchema> {
-        let header = Header::parse(metadata)?;
+        let header = MessageHeader::parse(metadata)?;
         match header.kind {
             Kind::Schema => IpcSchema::parse(header.table, metadata.len()),
             other => Err(Error::invalid(format!("expected a Schema message, got {other:?}"))),
@@ -101,8 +101,8 @@ impl IpcSchema {
     }
 
     /// Parses the Schema table; `size` is the size of the metadata it stands in.
-    pub(in crate::ipc) fn parse(table: Table<'_>, size: usize) -> Result<IpcSchema> {
-        let mut budget = Budget { fields: size / 8, text: size.saturating_mul(4).saturating_add(1 << 20) };
+    pub(in crate::ipc) fn parse(table: FlatTable<'_>, size: usize) -> Result<IpcSchema> {
+        let mut budget = SchemaBudget { fields: size / 8, text: size.saturating_mul(4).saturating_add(1 << 20) };
         let big_endian = match table.i16(0)? {
             0 => false,
             1 => true,
@@ -139,12 +139,12 @@ impl IpcSchema {
     }
 }
 
-struct Budget {
+struct SchemaBudget {
     fields: usize,
     text: usize,
 }
 
-impl Budget {
+impl SchemaBudget {
     fn field(&mut self) -> Result<()> {
         self.fields = self
             .fields
@@ -162,7 +162,7 @@ impl Budget {
     }
 }
 
-fn parse_field(table: Table<'_>, depth: usize, budget: &mut Budget) -> Result<Node> {
+fn parse_field(table: FlatTable<'_>, depth: usize, budget: &mut SchemaBudget) -> Result<Node> {
     budget.field()?;
     if depth > MAX_DEPTH {
         return Err(Error::invalid(format!("schema: fields are nested deeper than {MAX_DEPTH} levels")));
@@ -175,7 +175,7 @@ fn parse_field(table: Table<'_>, depth: usize, budget: &mut Budget) -> Result<No
     })
 }
 
-fn parse_named_field(table: Table<'_>, name: &str, depth: usize, budget: &mut Budget) -> Result<Node> {
+fn parse_named_field(table: FlatTable<'_>, name: &str, depth: usize, budget: &mut SchemaBudget) -> Result<Node> {
     let nullable = table.bool(1)?;
     let children =
         table.tables(5)?.map(|child| parse_field(child?, depth + 1, budget)).collect::<Result<Vec<Node>>>()?;
@@ -195,7 +195,7 @@ fn parse_named_field(table: Table<'_>, name: &str, depth: usize, budget: &mut Bu
     Ok(Node::new(Arc::new(field), Vec::new(), Some((encoding.i64(0)?, Arc::new(values)))))
 }
 
-fn parse_metadata(table: Table<'_>, field: usize, budget: &mut Budget) -> Result<HashMap<String, String>> {
+fn parse_metadata(table: FlatTable<'_>, field: usize, budget: &mut SchemaBudget) -> Result<HashMap<String, String>> {
     let mut metadata = HashMap::new();
     for pair in table.tables(field)? {
         let pair = pair?;
@@ -209,7 +209,7 @@ fn parse_metadata(table: Table<'_>, field: usize, budget: &mut Budget) -> Result
 }
 
 /// The type of a field, by the number of its member in the union `Type` of Schema.fbs.
-fn parse_type(field: Table<'_>, children: &[Node]) -> Result<DataType> {
+fn parse_type(field: FlatTable<'_>, children: &[Node]) -> Result<DataType> {
     let number = field.u8(2)?;
     let table = || {
         field.table(3)?.ok_or_else(|| Error::invalid(format!("schema: type number {number} comes without its table")))
@@ -247,7 +247,7 @@ fn parse_type(field: Table<'_>, children: &[Node]) -> Result<DataType> {
     })
 }
 
-fn int_type(table: Table<'_>) -> Result<DataType> {
+fn int_type(table: FlatTable<'_>) -> Result<DataType> {
     Ok(match (table.i32_or(0, 0)?, table.bool(1)?) {
         (8, true) => DataType::Int8,
         (8, false) => DataType::UInt8,
@@ -261,7 +261,7 @@ fn int_type(table: Table<'_>) -> Result<DataType> {
     })
 }
 
-fn float_type(table: Table<'_>) -> Result<DataType> {
+fn float_type(table: FlatTable<'_>) -> Result<DataType> {
     Ok(match table.i16(0)? {
         0 => DataType::Float16,
         1 => DataType::Float32,
@@ -270,7 +270,7 @@ fn float_type(table: Table<'_>) -> Result<DataType> {
     })
 }
 
-fn decimal_type(table: Table<'_>) -> Result<DataType> {
+fn decimal_type(table: FlatTable<'_>) -> Result<DataType> {
     let (precision, scale, bits) = (table.i32_or(0, 0)?, table.i32_or(1, 0)?, table.i32_or(2, 128)?);
     let (build, most): (fn(u8, i8) -> DataType, u8) = match bits {
         32 => (DataType::Decimal32, 9),
@@ -287,7 +287,7 @@ fn decimal_type(table: Table<'_>) -> Result<DataType> {
     }
 }
 
-fn date_type(table: Table<'_>) -> Result<DataType> {
+fn date_type(table: FlatTable<'_>) -> Result<DataType> {
     match table.i16_or(0, 1)? {
         0 => Ok(DataType::Date32),
         1 => Ok(DataType::Date64),
@@ -295,7 +295,7 @@ fn date_type(table: Table<'_>) -> Result<DataType> {
     }
 }
 
-fn time_type(table: Table<'_>) -> Result<DataType> {
+fn time_type(table: FlatTable<'_>) -> Result<DataType> {
     let (unit, bits) = (time_unit(table.i16_or(0, 1)?)?, table.i32_or(1, 32)?);
     match (bits, unit) {
         (32, TimeUnit::Second | TimeUnit::Millisecond) => Ok(DataType::Time32(unit)),
@@ -314,7 +314,7 @@ fn time_unit(number: i16) -> Result<TimeUnit> {
     })
 }
 
-fn interval_type(table: Table<'_>) -> Result<DataType> {
+fn interval_type(table: FlatTable<'_>) -> Result<DataType> {
     Ok(DataType::Interval(match table.i16(0)? {
         0 => IntervalUnit::YearMonth,
         1 => IntervalUnit::DayTime,
@@ -323,7 +323,7 @@ fn interval_type(table: Table<'_>) -> Result<DataType> {
     }))
 }
 
-fn union_type(table: Table<'_>, children: &[Node]) -> Result<DataType> {
+fn union_type(table: FlatTable<'_>, children: &[Node]) -> Result<DataType> {
     let mode = match table.i16(0)? {
         0 => UnionMode::Sparse,
         1 => UnionMode::Dense,

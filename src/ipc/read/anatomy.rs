@@ -10,7 +10,7 @@ use crate::array::Bytes;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchHeader, Compression, DictionaryHeader, Frame, Header, IpcSchema, Kind, Node, Window, roles_of,
+    BatchHeader, Compression, DictionaryHeader, IpcSchema, Kind, MessageFrame, MessageHeader, Node, Window, roles_of,
 };
 use crate::map::{Mapping, Mode};
 use crate::types::type_name;
@@ -118,19 +118,19 @@ impl Dataset {
 }
 
 fn messages_of(ipc: &Ipc) -> Result<Vec<Message>> {
-    let (mut window, mut names) = (Window::new(), Names::new());
+    let (mut window, mut names) = (Window::new(), NodeNames::new());
     ipc.frames()?.into_iter().map(|frame| message(ipc, frame, &mut window, &mut names)).collect()
 }
 
 /// The full names of fields, each made once: a file of many batches, or of long names, would repeat them without end.
-type Names = HashMap<*const Node, Arc<str>>;
+type NodeNames = HashMap<*const Node, Arc<str>>;
 
 /// A parent's name beyond this many bytes is left out: thousands of children would each repeat it.
 const LONGEST_PARENT: usize = 1 << 10;
 
-fn message(ipc: &Ipc, frame: Frame, window: &mut Window, names: &mut Names) -> Result<Message> {
+fn message(ipc: &Ipc, frame: MessageFrame, window: &mut Window, names: &mut NodeNames) -> Result<Message> {
     let metadata = window.get(&ipc.data.bytes, frame.metadata, frame.metadata_len)?;
-    let header = Header::parse(metadata)?;
+    let header = MessageHeader::parse(metadata)?;
     let mut message = Message {
         kind: header.kind,
         offset: frame.offset as u64,
@@ -189,7 +189,7 @@ fn field_info(node: &Node) -> FieldInfo {
 
 impl Message {
     /// Names the nodes and buffers of a record batch.
-    fn lay_out(&mut self, header: BatchHeader, nodes: &[Node], version: i16, names: &mut Names) {
+    fn lay_out(&mut self, header: BatchHeader, nodes: &[Node], version: i16, names: &mut NodeNames) {
         self.rows = Some(header.rows as u64);
         self.compression = header.compression;
         let mut lists = Lists {
@@ -211,7 +211,7 @@ struct Lists<'a> {
     buffers: std::slice::Iter<'a, (i64, i64)>,
     variadics: std::slice::Iter<'a, i64>,
     version: i16,
-    names: &'a mut Names,
+    names: &'a mut NodeNames,
     message: &'a mut Message,
 }
 

@@ -11,8 +11,8 @@ use crate::array::{Unchecked, check_null_counts};
 use crate::dataset::Source;
 use crate::error::{Error, Findings, Result};
 use crate::ipc::framing::{
-    BatchHeader, Blocks, DictionaryHeader, Footer, Found, Header, IpcSchema, Kind, Node, Table, Window, behind_magic,
-    find,
+    BatchHeader, Blocks, DictionaryHeader, FlatTable, Footer, IpcSchema, Kind, MessageHeader, NextMessage, Node,
+    Window, behind_magic, find,
 };
 use crate::parallel;
 
@@ -160,11 +160,11 @@ impl Ipc {
         }
         if kind == Kind::DictionaryBatch {
             let metadata = window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
-            check_places(&BatchHeader::parse(DictionaryHeader::parse(Header::parse(metadata)?.table)?.data)?)?;
+            check_places(&BatchHeader::parse(DictionaryHeader::parse(MessageHeader::parse(metadata)?.table)?.data)?)?;
         }
         // Some writers leave the padding in front of the body out of the message's own prefix.
         let body = match find(&self.data.bytes, window, frame.offset)? {
-            Found::Message(own) => own.body(),
+            NextMessage::Message(own) => own.body(),
             _ => frame.body(),
         };
         if frame.body() != body && frame.body() != body.next_multiple_of(8) && frame.body() != body.next_multiple_of(64)
@@ -211,7 +211,7 @@ impl Ipc {
     fn unlisted(&self, from: usize, to: usize, window: &mut Window) -> Option<usize> {
         let places = (from.next_multiple_of(8)..to).step_by(8).take_while(|&at| at <= from.next_multiple_of(ALIGNMENT));
         places.filter(|&at| at + 8 < to).find(|&at| match find(&self.data.bytes, window, at) {
-            Ok(Found::Message(frame)) if !frame.is_legacy() => {
+            Ok(NextMessage::Message(frame)) if !frame.is_legacy() => {
                 self.data.look(frame, window).is_ok_and(|seen| seen.kind != Kind::Schema && seen.end <= to)
             }
             _ => false,
@@ -256,7 +256,7 @@ pub(crate) fn same_schema(a: &IpcSchema, b: &IpcSchema) -> bool {
 
 /// A record batch or dictionary batch message as plain numbers, the length of its body, and the dictionary's number.
 pub(crate) fn read_batch(metadata: &[u8]) -> Result<(BatchHeader, usize, Option<i64>)> {
-    let header = Header::parse(metadata)?;
+    let header = MessageHeader::parse(metadata)?;
     match header.kind {
         Kind::RecordBatch => Ok((BatchHeader::parse(header.table)?, header.body_len, None)),
         Kind::DictionaryBatch => {
@@ -279,7 +279,7 @@ pub(crate) struct ReadFooter {
 
 /// Reads a footer's flatbuffer.
 pub(crate) fn read_footer(metadata: &[u8]) -> Result<ReadFooter> {
-    let table = Table::root(metadata)?;
+    let table = FlatTable::root(metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let places = |field: usize| -> Result<Vec<[i64; 3]>> {
         let blocks = Blocks::parse(table, field)?;

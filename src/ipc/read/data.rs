@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::decode::{Batch, Decoder, Dictionaries};
+use super::decode::{Batch, Decoder, DictionarySource};
 use crate::array::Bytes;
 use crate::error::{Error, Result};
 use crate::ipc::framing::{
-    BatchHeader, Footer, Found, Frame, Header, IpcSchema, Kind, MAGIC, Window, behind_magic, find, is_segment,
-    read_footer, rows_of, sniff,
+    BatchHeader, Footer, IpcSchema, Kind, MAGIC, MessageFrame, MessageHeader, NextMessage, Window, behind_magic, find,
+    is_segment, read_footer, rows_of, sniff,
 };
 use crate::map::{Look, Mapping, Watch};
 
@@ -53,7 +53,7 @@ pub(super) struct IpcData {
 /// A message as the walk sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    pub frame: Frame,
+    pub frame: MessageFrame,
     pub kind: Kind,
     /// The end of its body.
     pub end: usize,
@@ -62,7 +62,7 @@ pub(super) struct Seen {
 }
 
 /// What opening has found.
-struct Opened {
+struct OpenedIpc {
     schema: IpcSchema,
     footer: Option<Footer>,
     /// The first message behind the schema's.
@@ -78,7 +78,7 @@ impl IpcData {
         options: Options,
         window: &mut Window,
     ) -> Result<(IpcData, usize)> {
-        let Opened { schema, footer, next, legacy } = opened(&bytes, options, window)?;
+        let OpenedIpc { schema, footer, next, legacy } = opened(&bytes, options, window)?;
         if let Some(mapping) = bytes.mapping() {
             match footer {
                 Some(_) => mapping.watch(Watch::Still(is_segment)),
@@ -99,9 +99,9 @@ impl IpcData {
     }
 
     /// What the walk needs to know of the message at `frame`.
-    pub(super) fn look(&self, frame: Frame, window: &mut Window) -> Result<Seen> {
+    pub(super) fn look(&self, frame: MessageFrame, window: &mut Window) -> Result<Seen> {
         let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
-        let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
+        let header = MessageHeader::parse(metadata).map_err(|e| at_message(e, frame))?;
         let end = body_end(&self.bytes, frame, header.body_len)?;
         let rows = match header.kind {
             Kind::RecordBatch => rows_of(header.table).map_err(|e| at_message(e, frame))? as u64,
@@ -117,7 +117,7 @@ impl IpcData {
     }
 
     /// The frames of all messages that belong to the data, in file order.
-    pub(super) fn frames(&self) -> Result<Vec<Frame>> {
+    pub(super) fn frames(&self) -> Result<Vec<MessageFrame>> {
         let mut window = Window::new();
         match &self.footer {
             Some(footer) => footer.frames(&self.bytes, &mut window),
@@ -125,12 +125,12 @@ impl IpcData {
         }
     }
 
-    fn chain(&self, window: &mut Window) -> Result<Vec<Frame>> {
+    fn chain(&self, window: &mut Window) -> Result<Vec<MessageFrame>> {
         let mut frames = Vec::new();
         let mut next = 0;
-        while let Found::Message(frame) = find(&self.bytes, window, next)? {
+        while let NextMessage::Message(frame) = find(&self.bytes, window, next)? {
             let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
-            let header = Header::parse(metadata).map_err(|e| at_message(e, frame))?;
+            let header = MessageHeader::parse(metadata).map_err(|e| at_message(e, frame))?;
             next = body_end(&self.bytes, frame, header.body_len)?;
             frames.push(frame);
         }
@@ -138,16 +138,16 @@ impl IpcData {
     }
 
     /// The header of the batch whose message is at `frame`, checked against the schema.
-    pub(super) fn header(&self, frame: Frame) -> Result<Batch> {
+    pub(super) fn header(&self, frame: MessageFrame) -> Result<Batch> {
         let mut metadata = vec![0; frame.metadata_len];
         self.bytes.read_at(frame.metadata, &mut metadata)?;
-        let header = Header::parse(&metadata)?;
+        let header = MessageHeader::parse(&metadata)?;
         let body = (frame.body(), header.body_len);
         body_end(&self.bytes, frame, header.body_len)?;
         Batch::new(BatchHeader::parse(header.table)?, header.version, body, &self.schema.columns)
     }
 
-    pub(super) fn decoder<'a>(&'a self, dictionaries: &'a dyn Dictionaries) -> Decoder<'a> {
+    pub(super) fn decoder<'a>(&'a self, dictionaries: &'a dyn DictionarySource) -> Decoder<'a> {
         Decoder {
             bytes: &self.bytes,
             schema: &self.schema,
@@ -190,7 +190,7 @@ impl IpcData {
     }
 }
 
-fn opened(bytes: &Bytes, options: Options, window: &mut Window) -> Result<Opened> {
+fn opened(bytes: &Bytes, options: Options, window: &mut Window) -> Result<OpenedIpc> {
     let head = bytes.len().min(MAGIC.len());
     if window.get(bytes, 0, head)? != MAGIC {
         return open_stream(bytes, window, 0);
@@ -203,30 +203,30 @@ fn opened(bytes: &Bytes, options: Options, window: &mut Window) -> Result<Opened
         }
         read => {
             let (schema, footer) = read?;
-            Ok(Opened { schema, footer: Some(footer), next: 0, legacy: false })
+            Ok(OpenedIpc { schema, footer: Some(footer), next: 0, legacy: false })
         }
     }
 }
 
-fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<Opened> {
+fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<OpenedIpc> {
     let frame = match find(bytes, window, start) {
-        Ok(Found::Message(frame)) => frame,
-        Ok(Found::End | Found::Zeros) => return Err(sniff::not_arrow(bytes, None)),
+        Ok(NextMessage::Message(frame)) => frame,
+        Ok(NextMessage::End | NextMessage::Zeros) => return Err(sniff::not_arrow(bytes, None)),
         Err(e) => return Err(sniff::not_arrow(bytes, Some(e))),
     };
     let metadata = window.get(bytes, frame.metadata, frame.metadata_len)?;
-    let schema = Header::parse(metadata).and_then(|header| match header.kind {
+    let schema = MessageHeader::parse(metadata).and_then(|header| match header.kind {
         Kind::Schema => IpcSchema::parse(header.table, metadata.len()),
         other => Err(unexpected(frame, Kind::Schema, other)),
     });
     match schema {
-        Ok(schema) => Ok(Opened { schema, footer: None, next: frame.body(), legacy: frame.is_legacy() }),
+        Ok(schema) => Ok(OpenedIpc { schema, footer: None, next: frame.body(), legacy: frame.is_legacy() }),
         Err(e) => Err(sniff::not_arrow(bytes, Some(e))),
     }
 }
 
 /// The end of a message's body, which must be inside the file.
-pub(super) fn body_end(bytes: &Bytes, frame: Frame, body_len: usize) -> Result<usize> {
+pub(super) fn body_end(bytes: &Bytes, frame: MessageFrame, body_len: usize) -> Result<usize> {
     let end = frame.body().checked_add(body_len).filter(|&end| end <= bytes.len());
     end.ok_or_else(|| {
         let offset = frame.offset;
@@ -243,10 +243,10 @@ pub(super) fn never_written(at: usize) -> Error {
     ))
 }
 
-pub(super) fn unexpected(frame: Frame, expected: Kind, got: Kind) -> Error {
+pub(super) fn unexpected(frame: MessageFrame, expected: Kind, got: Kind) -> Error {
     Error::invalid(format!("the message at byte {} is a {}, expected a {}", frame.offset, got.name(), expected.name()))
 }
 
-pub(super) fn at_message(e: Error, frame: Frame) -> Error {
+pub(super) fn at_message(e: Error, frame: MessageFrame) -> Error {
     e.context(format_args!("the message at byte {}", frame.offset))
 }

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, UnionMode};
 use crate::array::{Bytes, Parts, Unchecked};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchHeader, Compression, Extent, IpcSchema, Node, Opened, V5, body, had_validity, length, roles_of,
+    BatchHeader, BatchShare, Compression, IpcSchema, Node, Opened, V5, body, had_validity, length, roles_of,
 };
 use crate::types::Role;
 
@@ -45,7 +45,7 @@ impl Batch {
         let mut starts = Vec::with_capacity(columns.len());
         for column in columns {
             starts.push(at);
-            at = skip(at, column.extent, version, &header)?;
+            at = skip(at, column.share, version, &header)?;
         }
         expect_count("field nodes", at.node, header.nodes.len())?;
         expect_count("buffers", at.buffer, header.buffers.len())?;
@@ -60,16 +60,16 @@ impl Batch {
     }
 }
 
-fn skip(at: Cursor, extent: Extent, version: i16, header: &BatchHeader) -> Result<Cursor> {
-    let end = at.variadic + extent.variadics;
+fn skip(at: Cursor, share: BatchShare, version: i16, header: &BatchHeader) -> Result<Cursor> {
+    let end = at.variadic + share.variadics;
     let counts = header.variadics.get(at.variadic..end);
     let counts = counts.ok_or_else(|| count_error("variadic buffer counts", end, header.variadics.len()))?;
-    let legacy = if version < V5 { extent.legacy_validities } else { 0 };
-    let mut buffers = at.buffer.saturating_add(extent.buffers + legacy);
+    let legacy = if version < V5 { share.legacy_validities } else { 0 };
+    let mut buffers = at.buffer.saturating_add(share.buffers + legacy);
     for &count in counts {
         buffers = buffers.saturating_add(length("variadic buffer count", count)?);
     }
-    Ok(Cursor { node: at.node + extent.nodes, buffer: buffers, variadic: end })
+    Ok(Cursor { node: at.node + share.nodes, buffer: buffers, variadic: end })
 }
 
 /// Compressed buffers share no bytes: else a small file could ask for one large frame many times over.
@@ -90,7 +90,7 @@ fn count_error(what: &str, expected: usize, got: usize) -> Error {
 }
 
 /// Finds the values of dictionaries.
-pub(super) trait Dictionaries {
+pub(super) trait DictionarySource {
     /// The values of dictionary `id` as they are for the batch being decoded, `None` when none came yet.
     fn values(&self, id: i64) -> Result<Option<Unchecked>>;
 }
@@ -99,7 +99,7 @@ pub(super) trait Dictionaries {
 pub(super) struct Decoder<'a> {
     pub bytes: &'a Bytes,
     pub schema: &'a IpcSchema,
-    pub dictionaries: &'a dyn Dictionaries,
+    pub dictionaries: &'a dyn DictionarySource,
     /// Bytes that had to be copied: decompressed, or converted from big-endian.
     pub copied: &'a AtomicU64,
     /// Whether to refuse copies.
@@ -114,7 +114,7 @@ impl Decoder<'_> {
     /// Column `number` of `batch`, whose node is `column`.
     pub(in crate::ipc) fn column(&self, batch: &Batch, column: &Node, number: usize) -> Result<Unchecked> {
         let start = batch.starts.get(number).copied().unwrap_or_default();
-        let mut walk = Walk { decoder: self, batch, at: start };
+        let mut walk = ColumnWalk { decoder: self, batch, at: start };
         let array = walk.node(column)?;
         if array.len() != batch.header.rows {
             let (rows, got) = (batch.header.rows, array.len());
@@ -124,13 +124,13 @@ impl Decoder<'_> {
     }
 }
 
-struct Walk<'a> {
+struct ColumnWalk<'a> {
     decoder: &'a Decoder<'a>,
     batch: &'a Batch,
     at: Cursor,
 }
 
-impl Walk<'_> {
+impl ColumnWalk<'_> {
     fn node(&mut self, node: &Node) -> Result<Unchecked> {
         let (len, nulls) = self.field_node()?;
         let mut validity = None;

@@ -18,10 +18,10 @@ use arrow_data::transform::MutableArrayData;
 
 use super::append_vec::AppendVec;
 use super::data::IpcData;
-use super::decode::{Batch, Dictionaries};
+use super::decode::{Batch, DictionarySource};
 use crate::array::{CheckedOnce, Unchecked, aligned, keys_suffice, slice};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::framing::{BatchHeader, DictionaryHeader, Frame, Header, IpcSchema, Node};
+use crate::ipc::framing::{BatchHeader, DictionaryHeader, IpcSchema, MessageFrame, MessageHeader, Node};
 use crate::parallel::lock;
 
 /// A moment of the walk: the number of dictionary batches met before. Everything in a file is of the last one.
@@ -130,7 +130,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-impl Dictionaries for Resolver<'_> {
+impl DictionarySource for Resolver<'_> {
     fn values(&self, id: i64) -> Result<Option<Unchecked>> {
         self.version(id).map(|version| version.values(*self, id)).transpose()
     }
@@ -139,13 +139,13 @@ impl Dictionaries for Resolver<'_> {
 /// A dictionary up to one of its links.
 #[derive(Clone, Debug)]
 pub(super) struct Version {
-    chain: Arc<Chain>,
+    chain: Arc<DeltaChain>,
     links: usize,
     rows: usize,
 }
 
 #[derive(Debug)]
-struct Chain {
+struct DeltaChain {
     links: AppendVec<Link>,
     whole: OnceLock<ArrayData>,
     /// Held while putting it together, which threads that meet here would else all do.
@@ -155,7 +155,7 @@ struct Chain {
 /// One dictionary batch.
 #[derive(Debug)]
 pub(super) struct Link {
-    frame: Frame,
+    frame: MessageFrame,
     rows: usize,
     /// When it came: dictionaries that its values use are those of then.
     epoch: Epoch,
@@ -163,7 +163,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(frame: Frame, rows: usize, epoch: Epoch) -> Link {
+    pub(super) fn new(frame: MessageFrame, rows: usize, epoch: Epoch) -> Link {
         Link { frame, rows, epoch, values: OnceLock::new() }
     }
 
@@ -179,7 +179,7 @@ impl Link {
         let node = &known.dictionaries.0.get(&id).ok_or_else(|| Error::invalid("no field has it"))?.node;
         let mut metadata = vec![0; self.frame.metadata_len];
         known.data.bytes.read_at(self.frame.metadata, &mut metadata)?;
-        let header = Header::parse(&metadata)?;
+        let header = MessageHeader::parse(&metadata)?;
         let data = DictionaryHeader::parse(header.table)?.data;
         let body = (self.frame.body(), header.body_len);
         let batch = Batch::new(BatchHeader::parse(data)?, header.version, body, std::slice::from_ref(node.as_ref()))?;
@@ -204,7 +204,11 @@ impl Version {
         let rows = first.rows;
         let links = AppendVec::new();
         links.push(first);
-        Version { chain: Arc::new(Chain { links, whole: OnceLock::new(), putting: Mutex::new(()) }), links: 1, rows }
+        Version {
+            chain: Arc::new(DeltaChain { links, whole: OnceLock::new(), putting: Mutex::new(()) }),
+            links: 1,
+            rows,
+        }
     }
 
     /// This version with one more link, in the same chain.
@@ -247,7 +251,7 @@ impl Version {
     }
 }
 
-impl Chain {
+impl DeltaChain {
     /// All links put together, which whoever walks has found before.
     fn whole(&self, known: Resolver<'_>, id: i64) -> Result<&ArrayData> {
         if let Some(whole) = self.whole.get() {

@@ -25,5 +25,5 @@ pub(crate) use data::Options;
 pub use data::Validate;
 pub(crate) use decode::zeros;
 pub(crate) use source::Ipc;
-pub(crate) use stream::{Arrived, Places};
+pub(crate) use stream::{Arrived, ValuePlaces};
 pub use stream::{StreamReader, read_stream};

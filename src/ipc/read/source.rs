@@ -25,7 +25,9 @@ use super::plain::{PlainBatch, ValueOffsets};
 use crate::array::{Bytes, CheckedOnce, Unchecked};
 use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
 use crate::error::{Error, Result};
-use crate::ipc::framing::{DictionaryHeader, Footer, Found, Frame, Header, Kind, Node, Window, find, rows_of};
+use crate::ipc::framing::{
+    DictionaryHeader, Footer, Kind, MessageFrame, MessageHeader, NextMessage, Node, Window, find, rows_of,
+};
 use crate::map::{Look, Mapping};
 use crate::parallel::lock;
 
@@ -35,7 +37,7 @@ pub(crate) struct Ipc {
     pub(super) data: IpcData,
     pub(super) dictionaries: DictionarySet,
     walk: Mutex<Walk>,
-    pub(super) entries: AppendVec<Entry>,
+    pub(super) entries: AppendVec<BatchEntry>,
     /// The batches of a file, which can be read in any order; those of a stream hang on their entries.
     blocks: Box<[OnceLock<Box<Decoded>>]>,
     /// Where columns of numbers lie.
@@ -57,8 +59,8 @@ struct Walk {
 
 /// A record batch that the walk has found.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(in crate::ipc) frame: Frame,
+pub(super) struct BatchEntry {
+    pub(in crate::ipc) frame: MessageFrame,
     rows: Range<u64>,
     epoch: Epoch,
     /// Boxed: a walk makes many entries, and few of them are decoded.
@@ -111,10 +113,10 @@ impl Ipc {
     }
 
     /// Takes in the dictionary batch at `frame`.
-    fn add_dictionary(&self, walk: &mut Walk, frame: Frame) -> Result<()> {
+    fn add_dictionary(&self, walk: &mut Walk, frame: MessageFrame) -> Result<()> {
         let epoch = self.epoch_of(walk);
         let metadata = walk.window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
-        let header = Header::parse(metadata)?;
+        let header = MessageHeader::parse(metadata)?;
         if header.kind != Kind::DictionaryBatch {
             return Err(unexpected(frame, Kind::DictionaryBatch, header.kind));
         }
@@ -167,9 +169,9 @@ impl Ipc {
     fn step_stream(&self, walk: &mut Walk) -> Result<bool> {
         loop {
             let frame = match find(&self.data.bytes, &mut walk.window, walk.next)? {
-                Found::Message(frame) => frame,
-                Found::Zeros if !self.data.ends_with_zeros(walk.next) => return Err(never_written(walk.next)),
-                Found::Zeros | Found::End => return Ok(false),
+                NextMessage::Message(frame) => frame,
+                NextMessage::Zeros if !self.data.ends_with_zeros(walk.next) => return Err(never_written(walk.next)),
+                NextMessage::Zeros | NextMessage::End => return Ok(false),
             };
             let message = self.data.look(frame, &mut walk.window)?;
             match message.kind {
@@ -188,7 +190,7 @@ impl Ipc {
         let last = walk.rows.checked_add(rows).filter(|&last| i64::try_from(last).is_ok());
         let last = last.ok_or_else(|| at_message(Error::invalid("more than 2^63 rows"), frame))?;
         let epoch = self.epoch_of(walk);
-        let entry = Entry { frame, rows: walk.rows..last, epoch, batch: OnceLock::new() };
+        let entry = BatchEntry { frame, rows: walk.rows..last, epoch, batch: OnceLock::new() };
         if !self.entries.push(entry) {
             return Err(at_message(Error::unsupported("more than 2^32 batches"), frame));
         }
@@ -213,7 +215,7 @@ impl Ipc {
         Ok(walk.rows)
     }
 
-    pub(super) fn entry(&self, batch: usize) -> Result<Option<&Entry>> {
+    pub(super) fn entry(&self, batch: usize) -> Result<Option<&BatchEntry>> {
         if batch >= self.entries.len() && !self.done.load(Ordering::Acquire) {
             self.walk_while(|_| batch >= self.entries.len())?;
         }
@@ -248,14 +250,14 @@ impl Ipc {
         }
     }
 
-    fn decode(&self, frame: Frame) -> Result<Decoded> {
+    fn decode(&self, frame: MessageFrame) -> Result<Decoded> {
         let batch = self.data.header(frame)?;
         let columns = self.data.schema.columns.iter().map(|_| OnceLock::new()).collect();
         Ok(Decoded { batch, columns })
     }
 
     /// The frame of a batch's message.
-    pub(super) fn frame_of(&self, batch: usize) -> Result<Frame> {
+    pub(super) fn frame_of(&self, batch: usize) -> Result<MessageFrame> {
         match &self.data.footer {
             Some(footer) => footer.batches.frame(batch, &self.data.bytes, &mut Window::new()),
             None => {
@@ -329,7 +331,7 @@ impl Ipc {
     }
 
     /// The frames of all messages that belong to the data, in file order, for `messages`.
-    pub(crate) fn frames(&self) -> Result<Vec<Frame>> {
+    pub(crate) fn frames(&self) -> Result<Vec<MessageFrame>> {
         self.data.frames()
     }
 }

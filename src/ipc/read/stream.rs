@@ -14,13 +14,13 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::data::{at_message, never_written, unexpected};
-use super::decode::{Batch, Decoder, Dictionaries, zeros};
+use super::decode::{Batch, Decoder, DictionarySource, zeros};
 use super::dictionary::concat;
 use crate::array::{Bytes, Unchecked, aligned, to_array};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchHeader, CONTINUATION, DictionaryHeader, Frame, Header, IpcSchema, Kind, MAGIC, Node, length, not_arrow,
-    roles_of,
+    BatchHeader, CONTINUATION, DictionaryHeader, IpcSchema, Kind, MAGIC, MessageFrame, MessageHeader, Node, length,
+    not_arrow, roles_of,
 };
 use crate::types::Role;
 
@@ -47,7 +47,7 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
         return Err(not_arrow(&head, cause));
     }
     let input = BufReader::with_capacity(64 << 10, input);
-    let mut source = Source { input: begun.chain(input), at: 0, legacy: false };
+    let mut source = MessageSource { input: begun.chain(input), at: 0, legacy: false };
     let schema = source.schema().map_err(|e| if e.kind() == ErrorKind::Io { e } else { not_arrow(&head, Some(e)) })?;
     let dictionaries = Known::of_schema(&schema);
     Ok(StreamReader { source, schema, dictionaries, batches: 0, ended: false })
@@ -88,7 +88,7 @@ fn failed(e: &io::Error) -> Error {
 /// # Ok::<(), arrowwood::Error>(())
 /// ```
 pub struct StreamReader<R> {
-    source: Source<Chain<Cursor<Vec<u8>>, BufReader<R>>>,
+    source: MessageSource<Chain<Cursor<Vec<u8>>, BufReader<R>>>,
     schema: IpcSchema,
     dictionaries: Known,
     /// Record batches that have come.
@@ -103,7 +103,7 @@ impl<R: Read> StreamReader<R> {
     }
 
     /// Reads up to the body of the next record batch; dictionaries before it are taken in.
-    fn advance(&mut self) -> Result<Option<(Frame, Batch)>> {
+    fn advance(&mut self) -> Result<Option<(MessageFrame, Batch)>> {
         while let Some(message) = self.source.message()? {
             let header = message.header()?;
             match header.kind {
@@ -168,7 +168,7 @@ impl<R: Read> StreamReader<R> {
         }
     }
 
-    fn dictionary(&mut self, header: &Header<'_>, body: Bytes) -> Result<()> {
+    fn dictionary(&mut self, header: &MessageHeader<'_>, body: Bytes) -> Result<()> {
         let DictionaryHeader { id, is_delta, data } = DictionaryHeader::parse(header.table)?;
         let wrong = |what: &str| Error::invalid(format!("the batch of dictionary {id} {what}"));
         let node = self.dictionaries.0.get(&id).ok_or_else(|| wrong("is of no field of the schema"))?.node.clone();
@@ -180,14 +180,14 @@ impl<R: Read> StreamReader<R> {
         match (is_delta, known.parts.is_empty()) {
             (true, true) => return Err(wrong("is a delta to nothing")),
             (true, false) => known.extend(values),
-            (false, _) => *known = Dictionary { node, parts: vec![values], whole: OnceLock::new() },
+            (false, _) => *known = StreamDictionary { node, parts: vec![values], whole: OnceLock::new() },
         }
         Ok(())
     }
 }
 
 /// Where values of fixed width go as they come.
-pub(crate) trait Places {
+pub(crate) trait ValuePlaces {
     /// For each column, memory for the values of `rows` rows more, if they are to go there.
     fn places(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>>;
 }
@@ -201,7 +201,7 @@ pub(crate) struct Arrived {
 
 impl<R: Read> StreamReader<R> {
     /// Reads the next record batch, values straight to their places where the body has them as they are.
-    pub(crate) fn step_into(&mut self, into: &mut impl Places) -> Result<Option<Arrived>> {
+    pub(crate) fn step_into(&mut self, into: &mut impl ValuePlaces) -> Result<Option<Arrived>> {
         let Some((frame, mut batch)) = self.advance()? else { return Ok(None) };
         let as_they_are = batch.header.compression.is_none() && !self.schema.big_endian && is_in_order(&batch);
         let places = if as_they_are { into.places(batch.header.rows)? } else { Vec::new() };
@@ -219,7 +219,7 @@ impl<R: Read> StreamReader<R> {
 
     /// Reads a body: values to their places, all else into what is returned. There the buffers lie as the batch's header
     /// says from then on.
-    fn scatter(&mut self, frame: Frame, batch: &mut Batch, places: Vec<Option<&mut [u8]>>) -> Result<Bytes> {
+    fn scatter(&mut self, frame: MessageFrame, batch: &mut Batch, places: Vec<Option<&mut [u8]>>) -> Result<Bytes> {
         let mut direct: Vec<Option<&mut [u8]>> = batch.header.buffers.iter().map(|_| None).collect();
         for ((number, place), node) in places.into_iter().enumerate().zip(&self.schema.columns) {
             let first = batch.start_of(number).map_or(usize::MAX, |(_, buffer)| buffer);
@@ -340,9 +340,9 @@ impl<R> std::fmt::Debug for StreamReader<R> {
 }
 
 /// The dictionaries as they are now, by id.
-struct Known(HashMap<i64, Dictionary>);
+struct Known(HashMap<i64, StreamDictionary>);
 
-struct Dictionary {
+struct StreamDictionary {
     /// The node of the values.
     node: Arc<Node>,
     /// Empty before the first batch.
@@ -356,14 +356,14 @@ impl Known {
         let mut known = HashMap::new();
         for column in &schema.columns {
             column.dictionaries(&mut |id, node| {
-                known.insert(id, Dictionary { node: node.clone(), parts: Vec::new(), whole: OnceLock::new() });
+                known.insert(id, StreamDictionary { node: node.clone(), parts: Vec::new(), whole: OnceLock::new() });
             });
         }
         Known(known)
     }
 }
 
-impl Dictionary {
+impl StreamDictionary {
     fn extend(&mut self, values: ArrayData) {
         if let Some(whole) = self.whole.take() {
             self.parts = vec![whole];
@@ -386,7 +386,7 @@ impl Dictionary {
 
 impl Known {
     fn whole(&self, id: i64) -> Result<Option<&ArrayData>> {
-        let whole = self.0.get(&id).map_or(Ok(None), Dictionary::whole);
+        let whole = self.0.get(&id).map_or(Ok(None), StreamDictionary::whole);
         whole.map_err(|e| e.context(format_args!("dictionary {id}")))
     }
 
@@ -402,7 +402,7 @@ impl Known {
     }
 }
 
-impl Dictionaries for Known {
+impl DictionarySource for Known {
     fn values(&self, id: i64) -> Result<Option<Unchecked>> {
         self.whole(id).map(|whole| whole.cloned().map(Unchecked::from))
     }
@@ -411,7 +411,7 @@ impl Dictionaries for Known {
 // ---- bytes ----
 
 /// Where messages come from.
-struct Source<R> {
+struct MessageSource<R> {
     input: R,
     /// Bytes that have come.
     at: usize,
@@ -420,18 +420,18 @@ struct Source<R> {
 }
 
 /// A message but for its body.
-struct Message {
-    frame: Frame,
+struct StreamMessage {
+    frame: MessageFrame,
     metadata: Vec<u8>,
 }
 
-impl Message {
-    fn header(&self) -> Result<Header<'_>> {
-        Header::parse(&self.metadata).map_err(|e| at_message(e, self.frame))
+impl StreamMessage {
+    fn header(&self) -> Result<MessageHeader<'_>> {
+        MessageHeader::parse(&self.metadata).map_err(|e| at_message(e, self.frame))
     }
 }
 
-impl<R: Read> Source<R> {
+impl<R: Read> MessageSource<R> {
     fn schema(&mut self) -> Result<IpcSchema> {
         let message = self.message()?.ok_or_else(|| Error::invalid("an Arrow stream without a schema"))?;
         self.legacy = message.frame.is_legacy();
@@ -443,7 +443,7 @@ impl<R: Read> Source<R> {
     }
 
     /// The next message; `None` at the end of the stream.
-    fn message(&mut self) -> Result<Option<Message>> {
+    fn message(&mut self) -> Result<Option<StreamMessage>> {
         let offset = self.at;
         let Some(first) = self.word(offset)? else { return Ok(None) };
         let len = match first {
@@ -459,22 +459,22 @@ impl<R: Read> Source<R> {
             .ok()
             .and_then(|len| usize::try_from(len).ok())
             .ok_or_else(|| Error::invalid(format!("the message at byte {offset} has a negative length of metadata")))?;
-        let frame = Frame { offset, metadata: self.at, metadata_len };
+        let frame = MessageFrame { offset, metadata: self.at, metadata_len };
         let metadata = self.fill(metadata_len)?;
         if metadata.len() < metadata_len {
             return Err(cut(offset, &format!("{metadata_len} bytes of metadata"), metadata.len()));
         }
-        Ok(Some(Message { frame, metadata }))
+        Ok(Some(StreamMessage { frame, metadata }))
     }
 
-    fn body(&mut self, frame: Frame, len: usize) -> Result<Bytes> {
+    fn body(&mut self, frame: MessageFrame, len: usize) -> Result<Bytes> {
         self.filled(frame, len, |source, into| source.scatter(frame, len, &mut [IoSliceMut::new(into)]))
     }
 
     /// Memory of `len` bytes, as a body says, that `fill` reads into. None of it is touched before bytes come.
     fn filled(
         &mut self,
-        frame: Frame,
+        frame: MessageFrame,
         len: usize,
         fill: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>,
     ) -> Result<Bytes> {
@@ -489,7 +489,7 @@ impl<R: Read> Source<R> {
     }
 
     /// Fills the slices, which together have the `len` bytes of a body.
-    fn scatter(&mut self, frame: Frame, len: usize, mut slices: &mut [IoSliceMut<'_>]) -> Result<()> {
+    fn scatter(&mut self, frame: MessageFrame, len: usize, mut slices: &mut [IoSliceMut<'_>]) -> Result<()> {
         /// Linux and macOS take no more at once (readv(2), `IOV_MAX`).
         const MOST: usize = 1024;
         let start = self.at;
@@ -663,10 +663,10 @@ mod tests {
 
     #[test]
     fn memory_is_taken_as_bytes_come() {
-        let mut source = Source { input: std::io::repeat(7).take(10), at: 0, legacy: false };
+        let mut source = MessageSource { input: std::io::repeat(7).take(10), at: 0, legacy: false };
         let bytes = source.fill(i32::MAX as usize).unwrap();
         assert!(bytes.len() == 10 && bytes.capacity() <= 64 << 10);
-        let mut source = Source { input: std::io::repeat(7).take(1_000_000), at: 0, legacy: false };
+        let mut source = MessageSource { input: std::io::repeat(7).take(1_000_000), at: 0, legacy: false };
         let bytes = source.fill(usize::MAX / 2).unwrap();
         assert!(bytes.len() == 1_000_000 && bytes.capacity() <= 2_000_000 && source.at == 1_000_000);
         let claims = [&[0xff; 4][..], &i32::MAX.to_le_bytes(), &[0; 22]].concat();

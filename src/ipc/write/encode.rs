@@ -26,7 +26,7 @@ pub(super) struct Body {
 }
 
 /// Finds the keys that a dictionary-encoded array gets in the written file.
-pub(super) trait Keys {
+pub(super) trait WrittenKeys {
     /// The keys of `array`, `array.len()` of them from the buffer's start on.
     fn keys(&mut self, id: i64, array: &ArrayData) -> Result<Buffer>;
 }
@@ -51,7 +51,7 @@ impl Body {
     }
 
     /// Adds `array`, whose place in the schema is `node`.
-    pub(super) fn add(&mut self, node: &Node, array: &ArrayData, keys: &mut impl Keys) -> Result<()> {
+    pub(super) fn add(&mut self, node: &Node, array: &ArrayData, keys: &mut impl WrittenKeys) -> Result<()> {
         let nulls = if array.data_type() == &DataType::Null { array.len() } else { array.null_count() };
         self.nodes.push((array.len() as i64, nulls as i64));
         if node.layout.has_validity() {
@@ -87,7 +87,7 @@ impl Body {
     }
 
     /// Runs are cut to the array's rows: ends counted from its first row, the last one at its length.
-    fn add_runs(&mut self, node: &Node, array: &ArrayData, keys: &mut impl Keys) -> Result<()> {
+    fn add_runs(&mut self, node: &Node, array: &ArrayData, keys: &mut impl WrittenKeys) -> Result<()> {
         let ([run_ends, values], [_, values_node]) = (array.child_data(), &node.children[..]) else {
             return Err(Error::invalid("run-end encoding has 2 children"));
         };

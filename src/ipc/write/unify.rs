@@ -16,7 +16,7 @@ use arrow_schema::DataType;
 
 use self::canonical::{agree, place};
 use self::whole::Whole;
-use super::encode::{Body, Keys, child_of};
+use super::encode::{Body, WrittenKeys, child_of};
 use crate::array::{Parts, Unchecked, key, slice};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
@@ -163,7 +163,7 @@ impl Dictionaries {
     }
 }
 
-impl Keys for Dictionaries {
+impl WrittenKeys for Dictionaries {
     fn keys(&mut self, id: i64, array: &ArrayData) -> Result<Buffer> {
         let dictionary = child_of(array, 0)?;
         if self.format == Format::Stream {

@@ -87,7 +87,7 @@ pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions
 fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
     // A body that is not small goes around this one.
     let sink = BufWriter::with_capacity(1 << 16, sink);
-    let mut out = Output::new(sink, options.compression);
+    let mut out = MessageSink::new(sink, options.compression);
     if options.format == Format::File {
         out.put(MAGIC)?;
         out.put(&[0; 2])?;
@@ -97,7 +97,7 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -
     if options.format == Format::File {
         dictionaries.gather(dataset, &schema.columns)?;
     }
-    let mut blocks = Blocks::default();
+    let mut blocks = WrittenBlocks::default();
     for batch in dataset.batches() {
         let batch = batch?;
         for rows in pieces(&batch, options.max_rows)? {
@@ -128,7 +128,7 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -
 /// # Ok::<(), arrowwood::Error>(())
 /// ```
 pub struct StreamWriter<W: Write> {
-    out: Output<W>,
+    out: MessageSink<W>,
     schema: SchemaRef,
     nodes: IpcSchema,
     dictionaries: Dictionaries,
@@ -141,7 +141,7 @@ impl<W: Write> StreamWriter<W> {
     /// # Errors
     /// `Io` of the sink.
     pub fn new(sink: W, schema: SchemaRef, compression: Option<Compression>) -> Result<StreamWriter<W>> {
-        let mut out = Output::new(sink, compression);
+        let mut out = MessageSink::new(sink, compression);
         let nodes = out.schema(&schema)?;
         out.flush()?;
         let dictionaries = Dictionaries::new(Format::Stream, &nodes);
@@ -178,7 +178,7 @@ impl<W: Write> StreamWriter<W> {
             let message = format!("the rows have another schema than the stream: {difference}");
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
-        let mut blocks = Blocks::default();
+        let mut blocks = WrittenBlocks::default();
         data.watched(Look::Now, || {
             for part in data.parts() {
                 self.out.part(&part?, &self.nodes, &mut self.dictionaries, &mut blocks)?;
@@ -231,12 +231,12 @@ fn check_keys(data_type: &DataType) -> Result<()> {
 
 /// What the footer lists.
 #[derive(Default)]
-struct Blocks {
+struct WrittenBlocks {
     dictionaries: Vec<Block>,
     batches: Vec<Block>,
 }
 
-struct Output<W: Write> {
+struct MessageSink<W: Write> {
     sink: W,
     at: usize,
     compression: Option<Compression>,
@@ -248,9 +248,9 @@ struct Output<W: Write> {
     is_broken: bool,
 }
 
-impl<W: Write> Output<W> {
-    fn new(sink: W, compression: Option<Compression>) -> Output<W> {
-        Output { sink, at: 0, compression, last: None, body: Body::default(), is_broken: false }
+impl<W: Write> MessageSink<W> {
+    fn new(sink: W, compression: Option<Compression>) -> MessageSink<W> {
+        MessageSink { sink, at: 0, compression, last: None, body: Body::default(), is_broken: false }
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
@@ -300,7 +300,7 @@ impl<W: Write> Output<W> {
         batch: &Dataset,
         schema: &IpcSchema,
         dictionaries: &mut Dictionaries,
-        blocks: &mut Blocks,
+        blocks: &mut WrittenBlocks,
     ) -> Result<()> {
         if let Some(part) = batch.parts().next() {
             return self.part(&part?, schema, dictionaries, blocks);
@@ -316,7 +316,7 @@ impl<W: Write> Output<W> {
         part: &Part<'_>,
         schema: &IpcSchema,
         dictionaries: &mut Dictionaries,
-        blocks: &mut Blocks,
+        blocks: &mut WrittenBlocks,
     ) -> Result<()> {
         let mut body = std::mem::take(&mut self.body);
         for (node, &column) in schema.columns.iter().zip(part.piece.columns.iter()) {
@@ -332,7 +332,13 @@ impl<W: Write> Output<W> {
         sent
     }
 
-    fn send(&mut self, rows: usize, body: &Body, dictionaries: &mut Dictionaries, blocks: &mut Blocks) -> Result<()> {
+    fn send(
+        &mut self,
+        rows: usize,
+        body: &Body,
+        dictionaries: &mut Dictionaries,
+        blocks: &mut WrittenBlocks,
+    ) -> Result<()> {
         self.dictionaries(dictionaries, blocks)?;
         let block = self.record_batch(rows, body, None)?;
         blocks.batches.push(block);
@@ -340,7 +346,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Writes the dictionary batches that what was encoded last needs.
-    fn dictionaries(&mut self, dictionaries: &mut Dictionaries, blocks: &mut Blocks) -> Result<()> {
+    fn dictionaries(&mut self, dictionaries: &mut Dictionaries, blocks: &mut WrittenBlocks) -> Result<()> {
         for pending in dictionaries.pending()? {
             let block = self.record_batch(pending.rows, &pending.body, Some((pending.id, pending.is_delta)))?;
             blocks.dictionaries.push(block);
@@ -398,7 +404,7 @@ impl<W: Write> Output<W> {
     }
 
     /// What is behind the marker in a file.
-    fn footer(&mut self, schema: &Schema, blocks: &Blocks) -> Result<()> {
+    fn footer(&mut self, schema: &Schema, blocks: &WrittenBlocks) -> Result<()> {
         let footer = metadata::footer(schema, &blocks.dictionaries, &blocks.batches);
         let length = i32::try_from(footer.len()).map_err(|_| Error::unsupported("a footer of 2 GiB"))?;
         self.put(&footer)?;

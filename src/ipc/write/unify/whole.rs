@@ -18,7 +18,7 @@ use crate::ipc::framing::Node;
 /// The dictionaries met so far under one id, and what they are together.
 #[derive(Debug)]
 pub(super) struct Whole {
-    sources: Vec<Source>,
+    sources: Vec<SourceDictionary>,
     by_place: HashMap<Box<[usize]>, usize>,
     /// Where each value of the whole is from. Empty while that is the first source, as it is.
     origins: Vec<Pick>,
@@ -32,7 +32,7 @@ pub(super) struct Whole {
 
 /// A dictionary, as long as it was met.
 #[derive(Debug)]
-struct Source {
+struct SourceDictionary {
     values: ArrayData,
     /// Where each value is in the whole; `None`: at its own place.
     places: Option<Arc<Vec<u64>>>,
@@ -90,7 +90,7 @@ impl Whole {
                 None => (places, is_new) = (Some(Arc::default()), true),
             }
         }
-        self.sources.push(Source { values, places });
+        self.sources.push(SourceDictionary { values, places });
         self.by_place.insert(place, number);
         self.budget.grant(dictionary);
         if is_new {
@@ -199,7 +199,7 @@ impl Whole {
         let values = gather(node.data_type(), &from, &self.origins)?.checked(&[])?;
         self.finished = Some(self.sources.len());
         self.by_place.insert(place(&values), self.sources.len());
-        self.sources.push(Source { values, places: None });
+        self.sources.push(SourceDictionary { values, places: None });
         Ok(())
     }
 }
