@@ -1,49 +1,48 @@
-//! What can go wrong, in one sentence each: what was being done to which path, what was expected, what was found,
-//! and, where one exists, the way out.
+//! Errors. A message says what was being done to which path, what was expected and found, and what to do about it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::visible::visible;
 
-/// The result of everything in this crate that can fail.
+/// A `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The class of an [`Error`]; Python has one exception class for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The path, or every path of a list or glob, is not there.
+    /// The path, or every path of a list or glob, does not exist.
     NotFound,
-    /// The operating system refused access.
+    /// The operating system denied access.
     PermissionDenied,
-    /// The bytes are not what the Arrow format says they must be, or not Arrow at all.
+    /// The bytes violate the Arrow format, or are not Arrow data.
     InvalidData,
-    /// Legal Arrow, but this version cannot do it yet.
+    /// Valid Arrow data or a valid request that this version does not support.
     Unsupported,
-    /// Two schemas that must agree do not.
+    /// Two schemas that must agree differ.
     SchemaMismatch,
-    /// No column of that name or number.
+    /// There is no column of that name or number.
     ColumnNotFound,
-    /// No row of that number.
+    /// There is no row of that number.
     RowOutOfRange,
-    /// An argument has a value that makes no sense here.
+    /// An argument has an invalid value.
     InvalidArgument,
     /// The mapping was closed.
     Closed,
-    /// Something still uses what was to be closed.
+    /// The resource is in use.
     Busy,
-    /// The file changed under a mapping that relies on it staying as it was.
+    /// A mapped file was truncated, overwritten or replaced.
     FileChanged,
-    /// Zero-copy was demanded, and a buffer could not be had without a copy.
+    /// Zero-copy access was required, but a buffer had to be copied.
     CopyNeeded,
-    /// Any other failure of the operating system.
+    /// Any other error of the operating system.
     Io,
-    /// Something that this library relies on is not so: a bug in it. What was being done was stopped.
+    /// An invariant of this library is broken, which is a bug. The operation was stopped.
     Internal,
 }
 
-/// An error: a [kind](ErrorKind), a sentence, and the path it is about.
+/// An error: a [kind](ErrorKind), a message, and the path concerned.
 #[derive(Clone)]
 pub struct Error(Box<Details>);
 
@@ -56,12 +55,12 @@ struct Details {
 }
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// Creates an error of `kind` with `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Details { kind, message: message.into(), path: None, errno: None }))
     }
 
-    /// What the operating system answered while `doing` something, for example `"mapping"`.
+    /// Creates the error of the operating system while `doing` something, for example `"mapping"`.
     pub fn io(doing: &str, error: &std::io::Error) -> Error {
         use std::io::ErrorKind as Io;
         let kind = match error.kind() {
@@ -83,8 +82,7 @@ impl Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// The error of something that this library relies on and that is not so. It stops what is being done, instead of
-    /// letting it go on with a value that nobody has chosen.
+    /// Creates the error of a broken invariant. It stops the operation, which must not go on with a default value.
     #[cold]
     pub(crate) fn internal(what: impl fmt::Display) -> Error {
         let message = format!("internal error: {what}; this is a bug in arrowwood, please report it");
@@ -95,7 +93,7 @@ impl Error {
         Error::new(ErrorKind::Unsupported, message)
     }
 
-    /// The error of `what`, which takes a feature of the crate that it was built without.
+    /// Creates the error of `what`, which needs a feature that the crate was built without.
     #[cfg_attr(
         all(feature = "table", feature = "compression", feature = "glob"),
         expect(dead_code, reason = "nothing is missing")
@@ -104,46 +102,45 @@ impl Error {
         Error::unsupported(format!("{what} needs arrowwood built with its feature `{feature}`"))
     }
 
-    /// The same error with the path it is about, unless it names one already.
+    /// Adds the path concerned, unless the error has one already.
     pub fn at(mut self, path: impl AsRef<Path>) -> Error {
         self.0.path.get_or_insert_with(|| path.as_ref().to_path_buf());
         self
     }
 
-    /// The same error with `context` (say, the column) put before its sentence.
+    /// Prepends `context` (for example, the column) to the message.
     pub fn context(mut self, context: impl fmt::Display) -> Error {
         self.0.message = format!("{context}: {}", self.0.message);
         self
     }
 
-    /// The class of the error.
+    /// Returns the class of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The sentence, without the path. Names stand in it as they are; the error itself prints what is hidden in them as
-    /// escapes.
+    /// Returns the message, without the path. Names in it are unescaped; `Display` escapes what is invisible.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The path the error is about.
+    /// Returns the path concerned.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
 
-    /// Whether the system found nothing at an address that it was to read from.
+    /// Whether the system found no memory at an address it was to read.
     pub(crate) fn is_bad_address(&self) -> bool {
         self.0.errno == Some(libc::EFAULT)
     }
 
-    /// The operating system's number for the error, where it came from there.
+    /// Returns the operating system's error number, if it reported the error.
     pub fn errno(&self) -> Option<i32> {
         self.0.errno
     }
 }
 
-/// What to do about a limit of the system.
+/// Returns what to do about a limit of the system.
 fn way_out(errno: i32) -> &'static str {
     match errno {
         libc::ENOMEM => "; raise the limit of address space (ulimit -v) or of mappings (sysctl vm.max_map_count)",
@@ -170,22 +167,22 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// Something that a check has found.
+/// A finding of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The file or folder it is about.
+    /// The file or directory concerned.
     pub path: PathBuf,
-    /// The byte of the file where it stands, where one is known.
+    /// The offset in the file, in bytes, if known.
     pub offset: Option<u64>,
-    /// What it is about, what was expected, and what was there instead.
+    /// The part of the file concerned, what was expected, and what was found.
     pub message: String,
-    /// Whether something is damaged; else it is worth knowing, and may be what a writer leaves that was killed.
+    /// Whether it is damage. Otherwise it is a note, for example about what a killed writer has left behind.
     pub is_damage: bool,
 }
 
 impl Finding {
-    /// An error about the bytes of `path` as damage.
+    /// Reports an error about the bytes of `path` as damage.
     pub fn of_error(error: &Error, path: &Path) -> Finding {
         let path = error.path().unwrap_or(path).to_path_buf();
         Finding { path, offset: None, message: error.message().into(), is_damage: true }
@@ -203,7 +200,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was found in one file, or in one folder.
+/// The findings in one file or directory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     path: PathBuf,
@@ -215,10 +212,10 @@ impl Findings {
         Findings { path: path.to_path_buf(), list: Vec::new() }
     }
 
-    /// Adds a finding; it is damage or a note.
+    /// Adds a finding.
     pub(crate) fn add(&mut self, is_damage: bool, offset: impl Into<Option<u64>>, message: impl Into<String>) {
-        let (path, offset, message) = (self.path.clone(), offset.into(), message.into());
-        self.list.push(Finding { path, offset, message, is_damage });
+        let path = self.path.clone();
+        self.list.push(Finding { path, offset: offset.into(), message: message.into(), is_damage });
     }
 
     pub(crate) fn damage(&mut self, offset: impl Into<Option<u64>>, message: impl Into<String>) {
@@ -229,14 +226,14 @@ impl Findings {
         self.add(false, offset, message);
     }
 
-    /// Whether something is damaged.
+    /// Whether anything is damaged.
     pub(crate) fn has_damage(&self) -> bool {
         self.list.iter().any(|finding| finding.is_damage)
     }
 }
 
 impl Error {
-    /// Whether the error is about what the bytes are, and not about getting at them.
+    /// Whether the error is about the contents of the bytes rather than access to them.
     pub(crate) fn is_about_bytes(&self) -> bool {
         use ErrorKind::*;
         matches!(self.kind(), InvalidData | Unsupported | SchemaMismatch | FileChanged)

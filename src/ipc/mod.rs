@@ -1,8 +1,8 @@
-//! Arrow IPC: the file and stream formats, read in place and written dense.
+//! Arrow IPC: reads the file and stream formats in place, and writes them.
 //!
-//! The code here sees [`Bytes`](crate::Bytes), never maps, so it reads a mapping, a `Vec` or a static alike. In reading
-//! order: `framing` (messages and metadata), `read`, `write`. One of the four wings on `dataset` (`ipc`, `compute`,
-//! `text`, `cdata`), which don't know each other.
+//! The code uses [`Bytes`](crate::Bytes), not mappings, so it reads a mapping, a `Vec` or a static alike. In reading
+//! order: `framing` (messages and metadata), `read`, `write`. `ipc`, `compute`, `text` and `cdata` are all built on
+//! `dataset` and independent of each other.
 
 mod framing;
 mod read;

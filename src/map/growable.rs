@@ -5,13 +5,13 @@
 //! touched    [##################······························]   pages that the system has given
 //! used       [################································]
 //! ```
-//! Addresses cost nothing, so a buffer takes at once as many as it could ever need, and each page becomes memory when it is
-//! first written to: growth copies nothing and changes no address. What is larger than a few MiB is made of huge pages,
-//! which are first touched three times as fast. Memory that is no longer used is kept for the next buffer, lent to the
-//! system meanwhile (madvise(2), `MADV_FREE`): touched pages are the fastest of all.
+//! Addresses cost nothing, so a buffer reserves as many as it could ever need, and each page becomes memory on its
+//! first write: growth copies nothing and changes no address. Beyond a few MiB, buffers use huge pages, which are first
+//! touched three times as fast. Unused memory is kept for the next buffer, and lent to the system meanwhile
+//! (madvise(2), `MADV_FREE`): touched pages are the fastest of all.
 //!
-//! Where so many addresses are refused (`ulimit -v`, strict overcommit) a buffer takes what it needs, and twice as much
-//! when that is full (mremap(2)).
+//! If the system refuses to reserve that many addresses (`ulimit -v`, strict overcommit), a buffer reserves what it
+//! needs, and doubles that when it is full (mremap(2)).
 
 use std::io;
 use std::ops::{Deref, Range};
@@ -23,8 +23,8 @@ use super::Element;
 use super::sys::{HUGE, MemoryRegion, physical_memory};
 use crate::error::{Error, Result};
 
-/// Bytes that grow at their end, in memory that begins at a page and is not moved; see [`Bytes`](crate::Bytes) for how it
-/// becomes arrays.
+/// A growable buffer of bytes, aligned to a page, that does not move; see [`Bytes`](crate::Bytes) for making arrays of
+/// it.
 ///
 /// ```
 /// # use arrowwood::GrowableBuffer;
@@ -42,22 +42,22 @@ pub struct GrowableBuffer {
     len: usize,
 }
 
-/// A region and how much of it was touched. It goes to the pool when it is dropped.
+/// A region and its number of touched bytes. Returns to the pool on drop.
 #[derive(Debug)]
 pub(crate) struct PooledMemory {
     region: MemoryRegion,
     touched: usize,
-    /// How many bytes were lent to the system before: until they are written to, it may take them back.
+    /// Number of bytes that were lent to the system, which may take them back until they are written.
     lent: usize,
 }
 
 impl GrowableBuffer {
-    /// No bytes, and no memory yet.
+    /// Creates an empty buffer without memory.
     pub fn new() -> GrowableBuffer {
         GrowableBuffer { memory: PooledMemory::none(), len: 0 }
     }
 
-    /// No bytes, with room for `capacity` of them; large ones in huge pages from the start.
+    /// Creates an empty buffer with room for `capacity` bytes; large ones use huge pages from the start.
     ///
     /// # Errors
     /// `Io` when there are not so many addresses.
@@ -67,7 +67,7 @@ impl GrowableBuffer {
         Ok(buffer)
     }
 
-    /// `len` bytes, whatever they are, with room for no more.
+    /// Creates a buffer of `len` arbitrary bytes, with no room for more.
     ///
     /// # Errors
     /// `Io` when there are not so many addresses.
@@ -78,7 +78,7 @@ impl GrowableBuffer {
         Ok(GrowableBuffer { memory, len })
     }
 
-    /// Makes room for `more` bytes behind those that are there.
+    /// Makes room for `more` bytes after the last.
     ///
     /// # Errors
     /// `Io` when there are not so many addresses.
@@ -91,24 +91,25 @@ impl GrowableBuffer {
         Ok(self)
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many bytes there can be before the buffer has to move.
+    /// Returns the number of bytes that fit before the buffer has to move.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.memory.region.len()
     }
 
-    /// The address of the first byte: a multiple of the page size. It changes only when the buffer outgrows its capacity.
+    /// Returns the address of the first byte, a multiple of the page size. It changes only if the buffer outgrows its
+    /// capacity.
     pub fn address(&self) -> usize {
         self.memory.region.base().as_ptr() as usize
     }
@@ -138,10 +139,10 @@ impl GrowableBuffer {
         self.extend_from_slice(&raw[..T::WIDTH])
     }
 
-    /// Writes bytes from byte `at` on, which is inside or at the end; what they go beyond it is appended.
+    /// Writes bytes at byte `at`, which is inside or at the end. Bytes past the end are appended.
     ///
     /// # Errors
-    /// `InvalidArgument` behind the end, `Io` when there is no memory for them.
+    /// `InvalidArgument` if `at` is past the end, `Io` if memory runs out.
     #[inline]
     pub fn put(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
         if at > self.len || !self.memory.region.try_write(at, bytes) {
@@ -152,13 +153,13 @@ impl GrowableBuffer {
         Ok(())
     }
 
-    /// Forgets all bytes from `len` on.
+    /// Removes all bytes from `len` on.
     pub fn truncate(&mut self, len: usize) {
         self.memory.touched = self.memory.touched.max(self.len);
         self.len = self.len.min(len);
     }
 
-    /// Appends `len` bytes, whatever they are, to be written over.
+    /// Appends `len` arbitrary bytes, to be overwritten.
     ///
     /// # Errors
     /// `Io` when there is no memory for them.
@@ -170,13 +171,13 @@ impl GrowableBuffer {
         Ok(&mut self.memory.region.bytes_mut()[before..before + len])
     }
 
-    /// The bytes, to be written over.
+    /// Returns the bytes, mutable.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         let len = self.len;
         &mut self.memory.region.bytes_mut()[..len]
     }
 
-    /// The memory, where it begins, and how much of it is used.
+    /// Returns the memory, its start, and the number of bytes in use.
     pub(crate) fn into_parts(mut self) -> (Arc<PooledMemory>, NonNull<u8>, usize) {
         let mut memory = std::mem::replace(&mut self.memory, PooledMemory::none());
         memory.touched = memory.touched.max(self.len);
@@ -184,20 +185,22 @@ impl GrowableBuffer {
         (Arc::new(memory), base, self.len)
     }
 
-    /// Writes where room was made.
+    /// Writes bytes for which there is room.
     #[cold]
     fn write_at(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
-        match self.memory.region.try_write(at, bytes) {
-            true => Ok(()),
-            false => Err(Error::internal(format_args!("no room for {} bytes at byte {at} of a buffer", bytes.len()))),
+        if self.memory.region.try_write(at, bytes) {
+            Ok(())
+        } else {
+            Err(Error::internal(format_args!("no room for {} bytes at byte {at} of a buffer", bytes.len())))
         }
     }
 
     #[cold]
     fn make_room(&mut self, at: usize, len: usize) -> Result<()> {
-        match at > self.len {
-            true => Err(Error::argument(format!("byte {at} of a buffer of {} bytes", self.len))),
-            false => self.reserve(len).map(drop),
+        if at > self.len {
+            Err(Error::argument(format!("byte {at} of a buffer of {} bytes", self.len)))
+        } else {
+            self.reserve(len).map(drop)
         }
     }
 
@@ -253,9 +256,9 @@ impl io::Write for GrowableBuffer {
 
 // ---- what was used and may be used again ----
 
-/// Regions that nobody uses, and how much of each was touched.
+/// Unused regions with their number of touched bytes.
 static POOL: Mutex<Vec<(MemoryRegion, usize)>> = Mutex::new(Vec::new());
-/// More regions than this are not worth their addresses.
+/// The limit of pooled regions.
 const KEPT: usize = 64;
 
 impl PooledMemory {
@@ -263,19 +266,19 @@ impl PooledMemory {
         PooledMemory { region: MemoryRegion::none(), touched: 0, lent: 0 }
     }
 
-    /// Memory for `len` bytes and, where the system has nothing against it, for `wanted`: of the pool what fits best, or
-    /// new.
+    /// Returns memory for `len` bytes, with addresses for `wanted` if the system grants them: the best fit of the pool,
+    /// or new.
     fn take(len: usize, wanted: usize) -> io::Result<PooledMemory> {
         if let Some((region, touched)) = reuse(len, wanted) {
             return Ok(PooledMemory { region, touched, lent: touched });
         }
         let whole = RESERVED.load(Ordering::Relaxed).saturating_add(wanted) <= MOST && wanted > len;
         if let Some(region) = whole.then(|| MemoryRegion::reserved(wanted).ok()).flatten() {
-            // A buffer that stays small takes no huge page.
+            // A small buffer takes no huge page.
             region.prefer_huge_pages(if len >= HUGE { 0 } else { HUGE });
             return Ok(PooledMemory::of(region));
         }
-        // The system keeps count of addresses: as much as is needed now.
+        // The system limits addresses: reserve only what is needed now.
         let few = if wanted > len { len.checked_next_multiple_of(HUGE).unwrap_or(len) } else { len };
         let region = MemoryRegion::reserved(few)?;
         if len >= HUGE {
@@ -289,7 +292,7 @@ impl PooledMemory {
         PooledMemory { region, touched: 0, lent: 0 }
     }
 
-    /// Makes bytes that are about to be borrowed, and were not written yet, stay what they are until they are.
+    /// Touches unwritten bytes before they are borrowed, so that the system can't take their pages back.
     fn hold(&mut self, range: Range<usize>) {
         if range.start < self.lent {
             self.region.hold(range.start..range.end.min(self.lent));
@@ -308,19 +311,19 @@ impl Drop for PooledMemory {
     }
 }
 
-/// Addresses that are taken.
+/// Number of reserved addresses.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
-/// Half of what the smallest address spaces of 64-bit systems have. Who asks for more gets what it needs.
+/// Half of the smallest address space of 64-bit systems. Beyond it, buffers are sized exactly.
 const MOST: usize = 64 << 40;
 
 fn give_back(region: MemoryRegion) {
     RESERVED.fetch_sub(region.len(), Ordering::Relaxed);
 }
 
-/// The least touched memory that needs no first touch for `len` bytes, or else the most touched. For what may grow, with
-/// all the addresses it could want: what was kept last, which the system has not taken back yet.
+/// Returns the least touched memory that has `len` touched bytes, or else the most touched. A buffer that may grow gets
+/// the memory that was pooled last, which the system has not taken back yet.
 fn reuse(len: usize, wanted: usize) -> Option<(MemoryRegion, usize)> {
-    // Held by another thread, or for ever in the child of a fork: then without.
+    // If another thread holds the lock, or did so when this process was forked, the pool is not used.
     let mut pool = POOL.try_lock().ok()?;
     let rank = |touched: usize| (touched < len, touched.abs_diff(len));
     let mut fitting = (0..pool.len()).filter(|&number| pool[number].0.len() >= wanted);
@@ -328,7 +331,7 @@ fn reuse(len: usize, wanted: usize) -> Option<(MemoryRegion, usize)> {
     Some(pool.remove(best))
 }
 
-/// Keeps memory for the next buffer. What was kept longest goes where there is too much of it.
+/// Returns memory to the pool. The oldest is released if there is too much.
 fn keep(mut region: MemoryRegion, touched: usize) {
     let Ok(mut pool) = POOL.try_lock() else { return give_back(region) };
     region.lend(touched);
@@ -339,7 +342,7 @@ fn keep(mut region: MemoryRegion, touched: usize) {
     }
 }
 
-/// As many addresses as the machine has memory: no buffer can be larger.
+/// Returns the number of addresses to reserve: as many as the machine has memory, which no buffer can exceed.
 fn reservation() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
     *BYTES.get_or_init(|| physical_memory().clamp(1 << 30, 1 << 40).next_power_of_two())

@@ -1,17 +1,17 @@
-//! Faults in mapped files as errors. When a file is truncated while it is mapped, touching a page behind its new end
-//! raises SIGBUS (mmap(2)), which ends the process. Inside of our own calls it becomes `FileChanged`:
+//! Turns faults in mapped files into errors. Touching a page past the end of a file that was truncated while mapped
+//! raises SIGBUS (mmap(2)), which ends the process. Inside of guarded calls it becomes `FileChanged`:
 //!
 //! ```text
 //! guard ── work ── touches a lost page ──▶ SIGBUS ── handler: zeros from that page to the region's end, region marked
 //!   ▲                                                   │
 //!   └── leaves: lost pages mended, `FileChanged` ◀── the work goes on, to no effect
 //! ```
-//! There is no jump out of the work, which would leave locks held and memory leaked. *Mended* means that the pages are
-//! put in place of a file without bytes: whoever touches them later faults again, as without us, instead of reading
-//! zeros. Faults outside of our regions, or outside of our calls, go to whoever handled SIGBUS before.
+//! The handler does not jump out of the work, which would leave locks held and memory leaked. *Mended* pages are
+//! replaced by those of an empty file: the next access faults again, as without this library, instead of reading zeros.
+//! Faults outside of our regions, or outside of guarded calls, go to the previous handler of SIGBUS.
 //!
-//! Regions stand in slots that are never freed, so the handler can go through them without a lock. Nothing here waits:
-//! a forked child finds whatever state the threads of its parent were in.
+//! Regions are in slots that are never freed, so the handler can search them without a lock. Nothing here waits,
+//! because a forked child finds any state that the threads of its parent were in.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -24,20 +24,20 @@ use crate::error::{Error, ErrorKind, Result};
 
 // ---- regions ----
 
-/// What the handler has to know of a region. `base` is 0 where there is none.
+/// A region, as the handler sees it. `base` is 0 in a free slot.
 #[derive(Debug)]
 struct Slot {
     base: AtomicUsize,
     end: AtomicUsize,
-    /// The first page that was replaced by zeros and is not mended yet; `usize::MAX` for none.
+    /// The first page replaced by zeros and not mended yet; `usize::MAX` for none.
     zeroed: AtomicUsize,
-    /// Whether the file is known not to be what was mapped, for good.
+    /// Whether the file was found to have changed, for good.
     is_changed: AtomicBool,
-    /// How many regions the slot has had.
+    /// Number of regions that the slot has had.
     turn: AtomicU32,
-    /// The slot below in the stack of free ones, counted from 1.
+    /// The next slot in the stack of free ones, counted from 1.
     below: AtomicU32,
-    /// Held while pages are mended, so that the region is not unmapped meanwhile. Never held by the handler.
+    /// Held while pages are mended, so that the region stays mapped. Never held by the handler.
     path: Mutex<Option<PathBuf>>,
 }
 
@@ -59,16 +59,16 @@ impl Slot {
     }
 }
 
-/// Slots in the first chunk; each next one has twice as many.
+/// Number of slots in the first chunk; each further chunk has twice as many.
 const FIRST: usize = 64;
-/// Chunks of slots: more than there are addresses for regions.
+/// Number of chunks of slots: more than there are addresses for regions.
 static CHUNKS: [AtomicPtr<Slot>; 26] = [const { AtomicPtr::new(null_mut()) }; 26];
-/// How many slots were ever taken.
+/// Number of slots ever taken.
 static COUNT: AtomicU32 = AtomicU32::new(0);
-/// The topmost free slot, counted from 1, and above it how often it has changed, so that nobody takes it for another.
+/// The topmost free slot, counted from 1, with a count of changes above it against the ABA problem.
 static FREE: AtomicU64 = AtomicU64::new(0);
 
-/// Which chunk a slot is in, and where there.
+/// Returns the chunk of a slot, and its position there.
 fn place(number: u32) -> (usize, usize) {
     let number = number as usize + FIRST;
     let chunk = (number / FIRST).ilog2() as usize;
@@ -122,7 +122,8 @@ fn give_free(number: u32, slot: &Slot) {
     }
 }
 
-/// A region of a file that the handler knows of, until this is dropped, which has to be before it is unmapped.
+/// The registration of a file's region with the handler, until it is dropped, which must happen before the region is
+/// unmapped.
 #[derive(Debug)]
 pub(super) struct Registered {
     number: u32,
@@ -130,7 +131,7 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Notes `len` bytes from `base` on, mapped from the file at `path`. `None` where there are too many regions.
+    /// Registers `len` bytes from `base` on, mapped from the file at `path`. `None` if there are too many regions.
     pub(super) fn new(base: usize, len: usize, path: &Path) -> Option<Registered> {
         install();
         let number = take_free().unwrap_or_else(|| {
@@ -146,16 +147,16 @@ impl Registered {
         Some(Registered { number, slot })
     }
 
-    /// Whether the file was found to be another than was mapped.
+    /// Whether the file was found to have changed.
     #[inline]
     pub(super) fn is_changed(&self) -> bool {
         let is_changed = self.slot.is_changed.load(Ordering::Relaxed);
-        // What was read before this look was read before the look: zeros come only after the mark.
+        // Reads before this one stay before it: zeros appear only after the mark.
         fence(Ordering::Acquire);
         is_changed
     }
 
-    /// Notes that the file is another than was mapped.
+    /// Records that the file has changed.
     pub(super) fn mark(&self) {
         self.slot.is_changed.store(true, Ordering::Release);
     }
@@ -175,28 +176,27 @@ impl Drop for Registered {
 
 // ---- calls ----
 
-/// A fault inside of a call.
+/// A fault inside of a guarded call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     slot: u32,
     turn: u32,
-    /// The byte of the region.
+    /// Offset in the region.
     offset: usize,
 }
 
-/// What the handler has to know of a thread.
+/// The state of a thread, as the handler sees it.
 struct Local {
-    /// How many calls of ours, one inside the other, the thread is in: the low half. The high half counts calls, so that
-    /// the clock is asked for now and then. One word: two would be added to as one and then stored apart, and the next
-    /// call would wait for that.
+    /// The low half is the number of nested guarded calls of the thread. The high half counts calls, so that only some
+    /// of them read the clock. Packed to avoid a store-forwarding stall.
     calls: Cell<u64>,
     has_fault: Cell<bool>,
-    /// The first one of the call.
+    /// The first fault of the call.
     fault: Cell<Fault>,
 }
 
 thread_local! {
-    // Without a destructor, and made without running anything: the handler may look at it at any time.
+    // Has no destructor and no initializer that runs code: the handler may read it at any time.
     static LOCAL: Local = const {
         Local {
             calls: Cell::new(0),
@@ -206,7 +206,7 @@ thread_local! {
     };
 }
 
-/// A call, in the word that counts them.
+/// One call, in the word that counts them.
 const CALL: u64 = 1 << 32;
 
 impl Local {
@@ -220,19 +220,19 @@ impl Local {
         }
     }
 
-    /// Whether something was lost, in this call or in the one around it.
+    /// Whether a page was lost, in this call or an enclosing one.
     #[inline]
     fn has_failed(&self) -> bool {
-        // The handler runs on this thread: only the compiler could move the work behind the look.
+        // The handler runs on this thread: only the compiler could reorder the accesses.
         compiler_fence(Ordering::SeqCst);
         self.has_fault.get()
     }
 }
 
-/// The time inside of a call, which a panic ends as well. Its two ends are no generic functions, so that the thread's data
-/// is found without a call through a pointer.
+/// The scope of a guarded call, which a panic ends as well. Its functions are not generic, so that the thread's data is
+/// found without a call through a pointer.
 struct GuardScope {
-    /// The word that counts calls as it was before.
+    /// The word that counts calls, before this call.
     before: u64,
 }
 
@@ -248,10 +248,7 @@ impl GuardScope {
     }
 
     fn leave(self) -> Option<Error> {
-        LOCAL.with(|local| match local.has_failed() {
-            true => Some(error_of(local.fault.get())),
-            false => None,
-        })
+        LOCAL.with(|local| if local.has_failed() { Some(error_of(local.fault.get())) } else { None })
     }
 }
 
@@ -267,12 +264,12 @@ impl Drop for GuardScope {
     }
 }
 
-/// Does `work`, which looks at mapped files. If one of them loses a page that is touched meanwhile, as it was truncated,
-/// that is an error instead of the end of the process; what the work has made of the bytes is thrown away.
+/// Runs `work`, which reads mapped files. If a file is truncated meanwhile and a lost page is touched, this returns an
+/// error, where the process would end otherwise; the result of `work` is discarded.
 ///
-/// All calls of this library that return a `Result` do so themselves. Work on what they hand out in place (text of a
-/// [`Value`](crate::Value), arrays of [`Column::chunks`](crate::Column::chunks)) is safe from truncation inside of a
-/// guard only, and only on the thread that entered it.
+/// All functions of this library that return a `Result` are guarded. Reading what they return in place (text of a
+/// [`Value`](crate::Value), arrays of [`Column::chunks`](crate::Column::chunks)) is safe from truncation only inside of
+/// a guard, on the thread that entered it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -287,7 +284,7 @@ impl Drop for GuardScope {
 /// ```
 ///
 /// # Errors
-/// `FileChanged`; else whatever `work` answers.
+/// `FileChanged`, and those of `work`.
 #[inline]
 pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let inside = GuardScope::enter();
@@ -298,18 +295,18 @@ pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T
     }
 }
 
-/// Whether it is this call's turn to ask for the time: that takes longer than reading a value.
+/// Whether this call should read the clock, which takes longer than reading a value.
 #[inline]
 pub(super) fn is_turn() -> bool {
     LOCAL.with(|local| (local.calls.get() / CALL).is_multiple_of(16))
 }
 
-/// Whether a call is going on here whose work may be handed to other threads.
+/// Whether this thread is inside of a guarded call, whose work may be shared with other threads.
 pub(crate) fn is_inside() -> bool {
     LOCAL.with(|local| local.depth() > 0)
 }
 
-/// Does a part of a call's work on another thread; the fault, if there was one, is to be [adopted](adopt) by the call.
+/// Runs a part of a call's work on another thread. The call must [adopt](adopt) the fault, if there is one.
 pub(crate) fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
     let _inside = GuardScope::enter();
     let done = work();
@@ -320,7 +317,7 @@ pub(crate) fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
     })
 }
 
-/// Takes over a fault of another thread that worked for the call that is going on here.
+/// Takes over the fault of another thread that worked for the current call.
 pub(crate) fn adopt(fault: Option<Fault>) {
     if let Some(fault) = fault {
         LOCAL.with(|local| local.note(fault));
@@ -343,7 +340,7 @@ fn truncated(offset: Option<usize>) -> Error {
     Error::new(ErrorKind::FileChanged, message)
 }
 
-/// Makes all pages that were replaced by zeros fault again: those of other calls that still go on as well.
+/// Makes all pages that were replaced by zeros fault again, including those of other calls in progress.
 #[cold]
 fn mend() {
     for number in 0..COUNT.load(Ordering::Acquire) {
@@ -362,22 +359,21 @@ fn mend() {
 
 // ---- the signal ----
 
-/// Whether SIGBUS is handled, once that is settled.
+/// Whether SIGBUS is handled, once decided.
 static IS_HANDLED: OnceLock<bool> = OnceLock::new();
 
-/// Leaves SIGBUS to others: for a process that has a handler of its own and can't have it changed. A call that touches a
-/// page of a file that was truncated then ends the process, as without this library. To be called before the first file
-/// is mapped; the environment can say the same: `ARROWWOOD_SIGBUS=off`.
+/// Disables the handler of SIGBUS, for a process that has its own and can't have it changed. A call that touches a page
+/// of a truncated file then ends the process, as without this library. Must be called before the first file is mapped;
+/// the environment variable `ARROWWOOD_SIGBUS=off` does the same.
 ///
 /// # Errors
-/// `Busy` where a file was mapped before, and the handler is installed.
+/// `Busy` if a file was mapped before, which installs the handler.
 pub fn leave_sigbus_alone() -> Result<()> {
-    match IS_HANDLED.get_or_init(|| false) {
-        false => Ok(()),
-        true => {
-            Err(Error::new(ErrorKind::Busy, "a file was mapped before, and SIGBUS is handled since; call it first"))
-        }
+    if *IS_HANDLED.get_or_init(|| false) {
+        let message = "a file was mapped before, and SIGBUS is handled since; call it first";
+        return Err(Error::new(ErrorKind::Busy, message));
     }
+    Ok(())
 }
 
 /// The size of a page.
@@ -398,13 +394,14 @@ mod linux {
 
     use super::*;
 
-    /// A page of a file without bytes.
+    /// A page of an empty file.
     static TOMB: AtomicUsize = AtomicUsize::new(0);
 
-    /// Who handled SIGBUS before: set before the handler is, and never freed.
+    /// The previous handler of SIGBUS, set before ours is installed, and never freed.
     static BEFORE: AtomicPtr<sigaction> = AtomicPtr::new(null_mut());
 
-    /// Installs the handler, once, unless [`leave_sigbus_alone`] was called or the environment says `ARROWWOOD_SIGBUS=off`.
+    /// Installs the handler, once, unless [`leave_sigbus_alone`] was called or the environment has
+    /// `ARROWWOOD_SIGBUS=off`.
     pub(super) fn install() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
@@ -446,7 +443,8 @@ mod linux {
         if file < 0 {
             return None;
         }
-        let (both, page) = (libc::PROT_READ | libc::PROT_WRITE, PAGE.load(Ordering::Relaxed));
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let page = PAGE.load(Ordering::Relaxed);
         // SAFETY: a null hint lets the kernel choose an unused range, so no existing object is affected.
         let tomb = unsafe { libc::mmap(null_mut(), page, both, libc::MAP_SHARED, file, 0) };
         // SAFETY: opened above; the mapping keeps the file, so that nobody who closes all descriptors can take it away.
@@ -454,11 +452,13 @@ mod linux {
         (tomb != libc::MAP_FAILED).then_some(tomb as usize)
     }
 
-    /// Maps the empty file over part of a region: whoever touches it faults.
+    /// Maps the empty file over part of a region, so that accesses fault.
     pub(super) fn bury(start: usize, len: usize) {
-        let (tomb, flags) = (TOMB.load(Ordering::Acquire), libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
-        // SAFETY: an old length of 0 asks for a further mapping of the same file (mremap(2)). It takes the place of pages
-        // of ours: `mend` holds the lock that keeps their region mapped, and `start` and `len` are whole pages inside.
+        let tomb = TOMB.load(Ordering::Acquire);
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: an old length of 0 asks for a further mapping of the same file (mremap(2)). It takes the place of
+        // pages of ours: `mend` holds the lock that keeps their region mapped, and `start` and `len` are whole pages
+        // inside.
         let done = unsafe { libc::mremap(tomb as *mut c_void, 0, len, flags, start as *mut c_void) };
         if done == libc::MAP_FAILED {
             // SAFETY: as above; no access is the next best.
@@ -484,17 +484,18 @@ mod linux {
 
     fn is_handled(said: &siginfo_t, address: usize) -> bool {
         if said.si_code == libc::SI_TKILL {
-            // Somebody who handled the fault first, and wants the one before to see it, raises it again: then the access
-            // is repeated, and comes here by itself.
+            // A handler that ran first may raise the fault again for ours: the access is repeated then, and faults
+            // again.
             return is_inside();
         }
         said.si_code == libc::BUS_ADRERR && is_replaced(address)
     }
 
-    /// Puts zeros in the place of a page of ours that was lost, and of all behind it, which truncation takes as well.
+    /// Replaces a lost page of ours, and all after it, which truncation takes as well, by zeros.
     fn is_replaced(address: usize) -> bool {
         let Some((slot, fault)) = region_of(address) else { return false };
-        // Only now: a thread's first look at its own data may allocate, which must not happen in the midst of others'.
+        // Only after that check: a thread's first access to its own data may allocate, which must not happen inside of
+        // an allocator.
         if !is_inside() {
             return false;
         }
@@ -503,7 +504,8 @@ mod linux {
         slot.is_changed.store(true, Ordering::SeqCst);
         slot.zeroed.fetch_min(start, Ordering::SeqCst);
         let len = slot.end.load(Ordering::Relaxed) - start;
-        let (both, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let flags = flags | libc::MAP_FIXED | libc::MAP_NORESERVE;
         // SAFETY: replaces whole pages of a region of ours. It stays mapped meanwhile: this thread is reading it.
         let zeros = unsafe { libc::mmap(start as *mut c_void, len, both, flags, -1, 0) };
@@ -517,14 +519,14 @@ mod linux {
             let turn = slot.turn.load(Ordering::Acquire);
             let base = slot.base.load(Ordering::Acquire);
             let inside = base != 0 && (base..slot.end.load(Ordering::Relaxed)).contains(&address);
-            // Another thread may be giving the slot to another region.
+            // Another thread may be reusing the slot for another region.
             fence(Ordering::Acquire);
             let is_whole = slot.turn.load(Ordering::Relaxed) == turn;
             (inside && is_whole).then(|| (slot, Fault { slot: number, turn, offset: address - base }))
         })
     }
 
-    /// Does what would have been done without us.
+    /// Does what would have happened without our handler.
     fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         // SAFETY: `set_handler` has set it before the handler could run, and nobody writes to it any more.
         let before = unsafe { &*BEFORE.load(Ordering::Acquire) };

@@ -1,8 +1,8 @@
-//! What a writer does to its disk, act by act: the one small interface on which crashes and errors are simulated.
+//! The operations of a writer on its disk: the one small interface at which crashes and errors are simulated.
 //!
-//! Whatever changes a file or a name goes through [`Medium`] and what it makes ([`super::Store`], [`super::Lock`],
-//! [`Part`]). A medium may have a [`Witness`], which hears of each act before it is done and may refuse it. With the acts
-//! of a run a test knows all that the disk may hold after a crash at any moment of it.
+//! Every change of a file or a name goes through [`Medium`] and what it makes ([`super::Store`], [`super::Lock`],
+//! [`Part`]). A medium may have a [`Witness`], which is called before each operation and may refuse it. From the
+//! operations of a run, a test knows all possible contents of the disk after a crash at any moment.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -12,32 +12,32 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// One thing that is done to a disk. Files are known by their inode's number.
+/// One operation on a disk. Files are identified by their inode numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Act<'a> {
-    /// A folder is made (mkdir(2)).
+    /// A directory is created (mkdir(2)).
     MakeFolder {
         /// Its path.
         path: &'a Path,
     },
-    /// A folder is locked, or opened to be.
+    /// A directory is locked, or opened to be locked.
     Lock {
         /// Its path.
         path: &'a Path,
     },
-    /// A new file is about to be made in, or beside, a folder.
+    /// A new file is about to be created in, or beside, a directory.
     Make {
         /// The folder.
         folder: &'a Path,
     },
-    /// It is there, without a name or under one that nobody looks for.
+    /// The file was created, without a name or under a temporary one.
     Made {
         /// The file.
         file: u64,
-        /// What it is called until it gets its name.
+        /// Its temporary name.
         path: Option<&'a Path>,
     },
-    /// A file that is there is opened to be written.
+    /// An existing file is opened for writing.
     Open {
         /// Its path.
         path: &'a Path,
@@ -63,7 +63,7 @@ pub enum Act<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// Bytes are written and brought to the disk, these alone (pwritev2(2) with `RWF_DSYNC`).
+    /// Bytes are written and synced to the disk, these alone (pwritev2(2) with `RWF_DSYNC`).
     WriteSynced {
         /// The file.
         file: u64,
@@ -72,7 +72,7 @@ pub enum Act<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// They are on the disk: what was said by `WriteSynced` has been done.
+    /// The bytes are on the disk: the `WriteSynced` before has succeeded.
     WroteSynced {
         /// The file.
         file: u64,
@@ -81,7 +81,7 @@ pub enum Act<'a> {
         /// How many they are.
         len: u64,
     },
-    /// Bytes are stored through a mapping; nobody can refuse that.
+    /// Bytes are stored through a mapping, which can't be refused.
     Store {
         /// The file.
         file: u64,
@@ -99,7 +99,7 @@ pub enum Act<'a> {
         /// How many bytes.
         len: u64,
     },
-    /// Blocks are given back; their bytes read as zeros (fallocate(2)).
+    /// Blocks are released; their bytes read as zeros (fallocate(2)).
     Release {
         /// The file.
         file: u64,
@@ -115,46 +115,46 @@ pub enum Act<'a> {
         /// The name.
         path: &'a Path,
     },
-    /// A name is changed; what had the new one is gone (rename(2)).
+    /// A file is renamed, and replaces the one with the new name (rename(2)).
     Rename {
         /// The old name.
         from: &'a Path,
         /// The new name.
         to: &'a Path,
     },
-    /// A name is taken away (unlink(2)).
+    /// A name is removed (unlink(2)).
     Remove {
         /// The name.
         path: &'a Path,
     },
-    /// What is in a file is brought to the disk (fdatasync(2)).
+    /// The contents of a file are synced to the disk (fdatasync(2)).
     Sync {
         /// The file.
         file: u64,
     },
-    /// A file is on the disk: what was said by `Sync` has been done.
+    /// The file is on the disk: the `Sync` before has succeeded.
     Synced {
         /// The file.
         file: u64,
     },
-    /// The names in a folder are brought to the disk (fsync(2)).
+    /// The names in a directory are synced to the disk (fsync(2)).
     SyncFolder {
         /// The folder.
         path: &'a Path,
     },
-    /// They are: what was said by `SyncFolder` has been done.
+    /// The names are on the disk: the `SyncFolder` before has succeeded.
     SyncedFolder {
         /// The folder.
         path: &'a Path,
     },
 }
 
-/// Somebody who watches a disk. Called from the writer's thread and from its companion's.
+/// An observer of a disk. Called from the writer's thread and its background thread.
 pub trait Witness: Debug + Send + Sync {
-    /// Hears of an act before it is done; an error is what the act fails with, in its place.
+    /// Called before each operation. An error becomes that of the operation, which is not done then.
     ///
     /// # Errors
-    /// What the act is to fail with.
+    /// The error of the operation.
     fn hear(&self, act: Act<'_>) -> io::Result<()>;
 }
 
@@ -163,7 +163,7 @@ pub trait Witness: Debug + Send + Sync {
 pub struct Medium(Option<Arc<dyn Witness>>);
 
 impl Medium {
-    /// The disk, with somebody who watches.
+    /// The disk, with an observer.
     pub fn watched(witness: Arc<dyn Witness>) -> Medium {
         Medium(Some(witness))
     }
@@ -176,49 +176,49 @@ impl Medium {
         }
     }
 
-    /// Makes a folder whose name is on the disk when this returns.
+    /// Creates a directory, and syncs its name to the disk.
     pub(crate) fn make_folder(&self, path: &Path) -> io::Result<()> {
         self.tell(Act::MakeFolder { path })?;
         std::fs::create_dir(path)?;
         self.sync_folder(path.parent().unwrap_or(path))
     }
 
-    /// Returns when names given and taken in the folder are on the disk.
+    /// Syncs changes of the names in the directory to the disk.
     pub(crate) fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        // What a bare name is in.
+        // The directory of a bare name.
         let path = if path == Path::new("") { Path::new(".") } else { path };
         self.tell(Act::SyncFolder { path })?;
         File::open(path)?.sync_all()?;
         self.tell(Act::SyncedFolder { path })
     }
 
-    /// Returns when what is in the file, of number `id`, is on the disk (fdatasync(2)).
+    /// Syncs the contents of the file, of inode number `id`, to the disk (fdatasync(2)).
     pub(super) fn sync(&self, file: &File, id: u64) -> io::Result<()> {
         self.tell(Act::Sync { file: id })?;
         file.sync_data()?;
         self.tell(Act::Synced { file: id })
     }
 
-    /// Takes a name away.
+    /// Removes a name.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         self.tell(Act::Remove { path })?;
         std::fs::remove_file(path)
     }
 
-    /// Changes a name.
+    /// Renames a file.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.tell(Act::Rename { from, to })?;
         std::fs::rename(from, to)
     }
 
-    /// A new file beside `folder`, to be written from front to back.
+    /// Creates a file beside `folder`, to be written from front to back.
     pub(crate) fn part(&self, folder: &Path) -> io::Result<Part> {
         let (file, path) = self.named_part(folder)?;
         let id = inode(&file)?;
         Ok(Part { file, path, id, end: 0, medium: self.clone() })
     }
 
-    /// A file beside the folder, so that whoever lists the folder never sees it.
+    /// The file is beside the directory, so that it is never listed there.
     pub(super) fn named_part(&self, folder: &Path) -> io::Result<(File, PathBuf)> {
         let path = super::part_name(folder);
         self.tell(Act::Make { folder })?;
@@ -232,7 +232,8 @@ pub(super) fn inode(file: &File) -> io::Result<u64> {
     Ok(file.metadata()?.ino())
 }
 
-/// A file that is written from front to back and gets its name when it is complete; without one it is removed.
+/// A file that is written from front to back and gets its name when it is complete. Without a name it is removed on
+/// drop.
 #[derive(Debug)]
 pub(crate) struct Part {
     file: File,
@@ -243,7 +244,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Brings the file to the disk, and gives it the name `path` in the place of what has it.
+    /// Syncs the file to the disk and names it `path`, replacing the file there.
     pub fn replace(mut self, path: &Path) -> io::Result<()> {
         self.medium.sync(&self.file, self.id)?;
         self.medium.rename(&self.path, path)?;
@@ -251,7 +252,7 @@ impl Part {
         Ok(())
     }
 
-    /// Brings the file to the disk, to stay under the name it has.
+    /// Syncs the file to the disk and keeps its name.
     pub fn keep(mut self) -> io::Result<PathBuf> {
         self.medium.sync(&self.file, self.id)?;
         Ok(std::mem::take(&mut self.path))
@@ -274,22 +275,22 @@ impl Write for Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if self.path != Path::new("") {
-            // A failure to remove it can't be mended here.
+            // A failed removal has no remedy.
             let _ = self.medium.remove(&self.path);
         }
     }
 }
 
-/// Zeros where nothing is pretended. No lock: who refreshes a table asks for the boot.
+/// Zeros if no boot is simulated. Not a lock, because refreshing a table reads it.
 static PRETENDED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Makes this process believe that the machine was started with this id, or what is true again.
+/// Simulates that the machine was booted with this id, or ends the simulation.
 pub fn pretend_boot(boot: Option<[u8; 16]>) {
     let words = boot.unwrap_or_default().as_chunks().0.iter().map(|&word| u64::from_ne_bytes(word)).collect::<Vec<_>>();
     PRETENDED.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
 }
 
-/// This boot of the machine, or zeros where the system doesn't say.
+/// Returns the id of the machine's boot, or zeros if the system has none.
 pub(crate) fn boot_id() -> [u8; 16] {
     static BOOT: OnceLock<[u8; 16]> = OnceLock::new();
     let pretended = [0, 1].map(|half| PRETENDED[half].load(Ordering::Relaxed).to_ne_bytes());

@@ -7,12 +7,12 @@
 //! ```
 //!
 //! # What a mapping promises
-//! The address range stays mapped until the last [`Mapping`] handle is dropped, so what is read from it can be a
-//! stale or a torn value when somebody else writes the file, but never memory of somebody else. Touching a page behind
-//! the end of a file that somebody has truncated raises SIGBUS (mmap(2)), which [`guard`] makes an error.
+//! The address range stays mapped until the last [`Mapping`] handle is dropped, so a read may return a stale or torn
+//! value while another process writes the file, but never unrelated memory. Touching a page past the end of a truncated
+//! file raises SIGBUS (mmap(2)), which [`guard`] turns into an error.
 //!
-//! Metadata of a file is better read by [`Mapping::read_at`], which copies by pread(2): about 0.5 µs, where a first
-//! touch costs a page fault of 5 µs and more and makes the kernel map a whole folio around it.
+//! Read metadata of a file by [`Mapping::read_at`], which copies by pread(2) in about 0.5 µs: a first touch costs a
+//! page fault of at least 5 µs and makes the kernel map a whole folio around it.
 
 mod growable;
 mod guard;
@@ -49,7 +49,7 @@ use watch::WatchedFile;
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("arrowwood maps files of any size and therefore needs a 64-bit address space");
 
-/// How a file is mapped, in NumPy's letters.
+/// The mode of a mapping, in NumPy's letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// `"r"`: shared, read-only.
@@ -61,7 +61,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The mode that `"r"`, `"r+"` or `"c"` stands for.
+    /// Parses `"r"`, `"r+"` or `"c"`.
     ///
     /// # Errors
     /// `InvalidArgument` for anything else.
@@ -74,7 +74,7 @@ impl Mode {
         }
     }
 
-    /// Whether elements can be stored.
+    /// Whether elements can be stored in this mode.
     pub fn is_writable(self) -> bool {
         self != Mode::Read
     }
@@ -99,18 +99,18 @@ pub struct Mapping(Arc<Mapped>);
 struct Mapped {
     region: sys::MemoryRegion,
     mode: Mode,
-    /// Whether some bytes are others than the file has.
+    /// Whether some bytes differ from those of the file.
     is_patched: bool,
     origin: Option<Origin>,
 }
 
-/// Where mapped bytes come from.
+/// The file of a mapping.
 #[derive(Debug)]
 struct Origin {
     path: PathBuf,
-    /// Gone where [`Mapping::close_file`] was called.
+    /// Absent after [`Mapping::close_file`].
     file: RwLock<Option<File>>,
-    /// Device and number of the file, by which it is known again.
+    /// Device and inode of the file, which identify it.
     identity: (u64, u64),
     watched: WatchedFile,
 }
@@ -119,8 +119,8 @@ impl Mapping {
     /// Maps the file at `path`.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied`, `InvalidArgument` for something that is no regular file, `Io` with the system's
-    /// answer (such as ENOMEM under `ulimit -v`) otherwise.
+    /// `NotFound`, `PermissionDenied`, `InvalidArgument` if the path is not a regular file; otherwise `Io` with the
+    /// system's error (such as ENOMEM under `ulimit -v`).
     pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Mapping> {
         let path = path.as_ref();
         Mapping::open_at(path, mode).map_err(|e| e.at(path))
@@ -150,11 +150,11 @@ impl Mapping {
         Ok(Mapping(Arc::new(Mapped { region, mode, is_patched: false, origin: Some(origin) })))
     }
 
-    /// The file at `path`, mapped to be read, with other bytes in the place of some: `over` has offsets and bytes, inside the
-    /// file. The file stays as it is.
+    /// Maps the file at `path` for reading, with some bytes replaced: `over` has offsets and bytes, inside the file.
+    /// Does not change the file.
     ///
     /// # Errors
-    /// As [`Mapping::open`], and `FileChanged` when the file has become shorter than its mapping.
+    /// Those of [`Mapping::open`], and `FileChanged` if the file has become shorter than its mapping.
     pub(crate) fn patched<'a>(path: &Path, over: impl Iterator<Item = (usize, &'a [u8])>) -> Result<Mapping> {
         let mut mapping = Mapping::open(path, Mode::CopyOnWrite)?;
         let mapped = Arc::get_mut(&mut mapping.0).ok_or_else(|| Error::internal("a new mapping is shared"))?;
@@ -166,17 +166,17 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Anonymous memory of `len` zeroed bytes, page aligned, that belongs to no file.
+    /// Maps anonymous memory of `len` zeroed bytes, aligned to a page.
     ///
     /// # Errors
-    /// `Io` where the system has no more memory or addresses.
+    /// `Io` if the system has no more memory or addresses.
     pub fn anonymous(len: usize) -> Result<Mapping> {
         let region = sys::MemoryRegion::anonymous(len)
             .map_err(|e| Error::io(&format!("reserving {len} bytes of memory"), &e))?;
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::CopyOnWrite, is_patched: false, origin: None })))
     }
 
-    /// Parts of mapped files, byte ranges of whole pages but for the last one's end, as one mapping.
+    /// Joins parts of mapped files into one mapping. Parts are byte ranges of whole pages, but for the end of the last.
     pub(crate) fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
         let is_file =
             |mapping: &Mapping| mapping.mode() == Mode::Read && mapping.path().is_some() && !mapping.0.is_patched;
@@ -190,35 +190,35 @@ impl Mapping {
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, is_patched: false, origin: None })))
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.0.region.len()
     }
 
-    /// Whether there are no bytes.
+    /// Whether the mapping is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The mode it was mapped with.
+    /// Returns the mode of the mapping.
     pub fn mode(&self) -> Mode {
         self.0.mode
     }
 
-    /// The file's path as it was given, or `None` for anonymous memory.
+    /// Returns the file's path as it was given, or `None` for anonymous memory.
     pub fn path(&self) -> Option<&Path> {
         self.0.origin.as_ref().map(|origin| origin.path.as_path())
     }
 
-    /// The address of the first byte.
+    /// Returns the address of the first byte.
     pub fn address(&self) -> usize {
         self.0.region.address()
     }
 
-    /// The number of mapped bytes whose pages lie in physical memory (mincore(2)).
+    /// Returns the number of mapped bytes whose pages are in physical memory (mincore(2)).
     ///
     /// # Errors
-    /// `Io` where the system can't say.
+    /// `Io` if the system has no such call.
     pub fn resident(&self) -> Result<usize> {
         self.0.region.resident().map_err(|e| self.failed("asking which pages are resident", &e))
     }
@@ -226,19 +226,21 @@ impl Mapping {
     /// Writes changed pages back to the file (msync(2), `MS_SYNC`).
     ///
     /// # Errors
-    /// `Io` where the disk fails.
+    /// `Io` if the disk fails.
     pub fn flush(&self) -> Result<()> {
         self.0.region.flush().map_err(|e| self.failed("flushing the mapping", &e))
     }
 
-    /// Fills `buffer` with the bytes from `offset` on, without touching the mapped pages where there is a file.
+    /// Fills `buffer` with the bytes from `offset` on; reads the file, if there is one, instead of touching the mapped
+    /// pages.
     ///
     /// # Errors
-    /// `InvalidData` when the mapping ends before, `FileChanged` when the file has become shorter than its mapping.
+    /// `InvalidData` if the mapping ends before, `FileChanged` if the file has become shorter than its mapping.
     pub fn read_at(&self, offset: usize, buffer: &mut [u8]) -> Result<()> {
         let end = offset.checked_add(buffer.len()).filter(|&end| end <= self.len());
         if end.is_none() {
-            let (wanted, len) = (buffer.len(), self.len());
+            let wanted = buffer.len();
+            let len = self.len();
             return Err(Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}")));
         }
         let origin = self.0.origin.as_ref().filter(|_| self.0.mode != Mode::CopyOnWrite && !self.0.is_patched);
@@ -256,7 +258,7 @@ impl Mapping {
         }
     }
 
-    /// What may happen to the file without being an error. The first one to say so is right.
+    /// Sets which changes of the file are allowed. The first call counts.
     pub(crate) fn watch(&self, rule: Watch) {
         if let Some(origin) = &self.0.origin {
             origin.watched.set(rule);
@@ -266,14 +268,14 @@ impl Mapping {
     /// As [`Mapping::watch`], for a stream, which may grow.
     pub(crate) fn watch_stream(&self) {
         let Some(origin) = &self.0.origin else { return };
-        // What can't be read any more is not compared.
+        // Unreadable bytes are not compared.
         let _ = origin.with_file(&mut |file| {
             origin.watched.set(Watch::Stream(watch::ends(file, self.len() as u64)));
             Ok(())
         });
     }
 
-    /// Whether the file has no name any more.
+    /// Whether the file's name was removed.
     pub(crate) fn is_removed(&self) -> bool {
         let Some(origin) = &self.0.origin else { return false };
         let file = origin.file.read().unwrap_or_else(PoisonError::into_inner);
@@ -281,24 +283,21 @@ impl Mapping {
         metadata.is_some_and(|metadata| metadata.nlink() == 0)
     }
 
-    /// The error of a file that was found to be another than was mapped, from now on.
+    /// Records that the file has changed, and returns the error.
     pub(crate) fn overwritten(&self) -> Error {
         self.0.region.mark();
         let error = watch::changed(watch::OVERWRITTEN);
         self.path().map_or(error.clone(), |path| error.at(path))
     }
 
-    /// Whether the file still is what was mapped, as far as its watch tells.
+    /// Checks that the file is what was mapped, as far as its watch can tell.
     ///
     /// # Errors
-    /// `FileChanged`; once so, always so.
+    /// `FileChanged`, from then on with every call.
     #[inline]
     pub(crate) fn look(&self, when: Look) -> Result<()> {
         let Some(origin) = &self.0.origin else { return Ok(()) };
-        match self.0.region.is_changed() || origin.watched.is_due(when) {
-            true => self.look_at(origin),
-            false => Ok(()),
-        }
+        if self.0.region.is_changed() || origin.watched.is_due(when) { self.look_at(origin) } else { Ok(()) }
     }
 
     #[cold]
@@ -311,7 +310,7 @@ impl Mapping {
             return origin.watched.look(file, self.len() as u64);
         }
         if let Some(marks) = origin.watched.marks() {
-            // Without opening the file: lost pages are faults, and those of a file that grew again are zeros.
+            // Does not open the file: lost pages are faults, and those of a file that grew again are zeros.
             let is_there = |(at, expected): &watch::FixedBytes| {
                 let mut found = vec![0; expected.len()];
                 self.0.region.copy_out(*at as usize, &mut found);
@@ -321,7 +320,7 @@ impl Mapping {
             return (!same.unwrap_or(false)).then(|| watch::OVERWRITTEN.into());
         }
         let mut found = None;
-        // Of a file that has lost its name nothing is known.
+        // A file without a name can't be checked.
         let _ = origin.with_file(&mut |file| {
             found = origin.watched.look(file, self.len() as u64);
             Ok(())
@@ -329,15 +328,15 @@ impl Mapping {
         found
     }
 
-    /// Closes the file, so that thousands of mappings don't take as many descriptors. What is read from now on comes out
-    /// of the mapped pages.
+    /// Closes the file, so that thousands of mappings don't exhaust the file descriptors. Later reads copy from the
+    /// mapped pages.
     pub(crate) fn close_file(&self) {
         if let Some(origin) = &self.0.origin {
             drop(origin.file.write().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 
-    /// The elements of type `T` from byte `offset` on, `len` of them or as many as fit.
+    /// Returns a view of `len` elements of type `T` from byte `offset` on, or of as many as fit.
     ///
     /// ```
     /// # use arrowwood::{Mapping, Mode};
@@ -350,17 +349,17 @@ impl Mapping {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` where `len` elements don't fit.
+    /// `InvalidArgument` if `len` elements don't fit.
     pub fn view<T: Element>(&self, offset: usize, len: Option<usize>) -> Result<View<T>> {
         View::new(self.clone(), offset, len)
     }
 
-    /// Copies bytes that are inside the mapping out of its pages: each aligned word of 8 in one go, in no order.
+    /// Copies bytes inside the mapping out of its pages: each aligned 8-byte word atomically, in no order.
     pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
         self.0.region.copy_out(offset, into);
     }
 
-    /// The word at `offset`, aligned, with all that was stored before it was published (acquire).
+    /// Loads the aligned word at `offset` (acquire).
     #[inline]
     pub(crate) fn load64(&self, offset: usize) -> u64 {
         self.0.region.word64(offset).load(Ordering::Acquire)
@@ -380,22 +379,23 @@ impl Mapping {
 }
 
 impl Origin {
-    /// Does something with the file, which is opened anew where it has been let go.
+    /// Calls `work` with the file, which is opened again if it was closed.
     fn with_file(&self, then: &mut dyn FnMut(&File) -> std::io::Result<()>) -> std::io::Result<()> {
         if let Some(file) = self.file.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
             return then(file);
         }
         let file = File::open(&self.path)?;
         let metadata = file.metadata()?;
-        match (metadata.dev(), metadata.ino()) == self.identity {
-            true => then(&file),
-            false => Err(std::io::Error::other("another file has its name now")),
+        if (metadata.dev(), metadata.ino()) == self.identity {
+            then(&file)
+        } else {
+            Err(std::io::Error::other("another file has its name now"))
         }
     }
 }
 
-/// Lets a file that grows beyond the limit of the process (`ulimit -f`) be an error instead of the end of the process; for
-/// programs, not libraries.
+/// Makes growing a file beyond the process's limit (`ulimit -f`) an error instead of a signal that ends the process.
+/// For programs, not for libraries.
 #[doc(hidden)]
 pub fn ignore_file_size_signal() {
     os::ignore_file_size_signal();

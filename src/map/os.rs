@@ -1,4 +1,4 @@
-//! System calls on files and folders that a growing table needs, each wrapped once.
+//! System calls on files and directories for growing tables, each wrapped once.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Gives the bytes `offset .. offset + len` of `file` their blocks, so that storing into them through a mapping can't
-/// fail for want of space. False where the file system has no such call. What a failed call took is given back.
+/// Allocates blocks for the bytes `offset .. offset + len` of `file`, so that a store through a mapping can't fail for
+/// want of space. Returns false if the file system has no such call. A failed call releases what it has allocated.
 pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     match fallocate(file, KEEP_SIZE, offset, len) {
         Ok(()) => Ok(true),
@@ -20,8 +20,8 @@ pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     }
 }
 
-/// Writes `bytes` at `offset`, which are on the disk when this returns (pwritev2(2), `RWF_DSYNC`): those pages alone, not
-/// what else was written to the file. Where the system has no such call all of the file is synced.
+/// Writes `bytes` at `offset` and syncs them to the disk (pwritev2(2), `RWF_DSYNC`): those pages alone, not what else
+/// was written to the file. Syncs the whole file if the system has no such call.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(super) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     let mut done = 0;
@@ -44,7 +44,7 @@ pub(super) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result
     Ok(())
 }
 
-/// As on systems that sync no part of a file alone.
+/// Syncs the whole file: this system can't sync a part.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     write_and_sync(file, offset, bytes)
@@ -55,7 +55,7 @@ fn write_and_sync(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Gives blocks back; the bytes read as zeros from now on. Nothing happens where the file system has no such call.
+/// Releases blocks; their bytes read as zeros from now on. Does nothing if the file system has no such call.
 pub(super) fn release(file: &File, offset: u64, len: u64) -> io::Result<()> {
     match fallocate(file, PUNCH_HOLE | KEEP_SIZE, offset, len) {
         Err(e) if !is_unsupported(&e) => Err(e),
@@ -85,7 +85,7 @@ fn fallocate(_file: &File, _mode: i32, _offset: u64, _len: u64) -> io::Result<()
     Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
 
-/// A file in the folder `folder` that has no name yet. `None` where the file system has none such.
+/// Creates a file without a name in the directory `folder`. `None` if the file system has no such files.
 #[cfg(target_os = "linux")]
 pub(super) fn unnamed(folder: &Path) -> io::Result<Option<File>> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -102,17 +102,18 @@ pub(super) fn unnamed(_folder: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Gives a file without a name the name `path`, in one step.
+/// Names a file that has no name `path`, atomically.
 pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;
-    let (here, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
+    let here = libc::AT_FDCWD;
+    let follow = libc::AT_SYMLINK_FOLLOW;
     // SAFETY: both paths are strings that end in zero and live through the call.
     check(unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) })
 }
 
-/// The size up to which this process may write files (`ulimit -f`): beyond it comes a signal that ends the process, and
-/// only where that is ignored an error.
+/// Returns the limit of file sizes for this process (`ulimit -f`). Writing beyond it raises a signal that ends the
+/// process, or is an error if the signal is ignored.
 pub(super) fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: `limit` has room for the one structure the call writes; where it fails nothing is limited.
@@ -120,18 +121,19 @@ pub(super) fn file_size_limit() -> u64 {
     limit.rlim_cur
 }
 
-/// The error of a file that is larger than it may be.
+/// Returns the error of a file beyond the limit.
 pub(super) fn too_large() -> io::Error {
     io::Error::from_raw_os_error(libc::EFBIG)
 }
 
-/// Lets writing beyond [`file_size_limit`] be an error instead of the end of the process; for programs, not libraries.
+/// Makes writing beyond [`file_size_limit`] an error instead of a signal that ends the process. For programs, not for
+/// libraries.
 pub(super) fn ignore_file_size_signal() {
     // SAFETY: no handler is installed, the signal is only ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Takes the lock of `file` for as long as it stays open; false when somebody else has it (flock(2)).
+/// Locks `file` for as long as it stays open (flock(2)). Returns false if another process has the lock.
 pub(super) fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: takes numbers only; the descriptor is open as long as `file` lives.
     match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
@@ -141,13 +143,14 @@ pub(super) fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Gives the lock of `file` back, whoever else has it by a fork.
+/// Releases the lock of `file`, even if forked children share it.
 pub(super) fn unlock(file: &File) {
-    // SAFETY: takes numbers only; the descriptor is open as long as `file` lives. There is nothing to do about a failure.
+    // SAFETY: takes numbers only; the descriptor is open as long as `file` lives. There is nothing to do about a
+    // failure.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
-/// What kind of file system `folder` is on, where it is one on which mappings of several machines don't agree.
+/// Returns the kind of file system of `folder` if mappings of several machines don't agree there.
 #[cfg(target_os = "linux")]
 pub(super) fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
     const REMOTE: [(u32, &str); 8] = [
@@ -176,7 +179,7 @@ pub(super) fn remote(_folder: &Path) -> io::Result<Option<&'static str>> {
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// How many forks lie between this process and the one that asked first: a writer is of the process that made it.
+/// Returns the number of forks between the first caller and this process: a writer belongs to the process that made it.
 pub(super) fn forks() -> u64 {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +193,7 @@ pub(super) fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Milliseconds of a clock that never goes back.
+/// Returns milliseconds of a monotonic clock.
 pub(super) fn millis() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     #[cfg(target_os = "linux")]

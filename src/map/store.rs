@@ -1,8 +1,8 @@
-//! The file of a growing segment, as its one writer uses it.
+//! The file of a growing segment, for its one writer.
 //!
-//! Large pieces go by pwrite(2), which costs no page faults and reports a full disk as an error. Small ones are stored
-//! through a mapping of the whole file, but only where [`Store::prepare`] has reserved the blocks before: a store into
-//! space that isn't there would be SIGBUS.
+//! Large pieces are written by pwrite(2), which causes no page faults and reports a full disk as an error. Small ones
+//! are stored through a mapping of the whole file, but only after [`Store::prepare`] has reserved the blocks: a store
+//! without blocks could raise SIGBUS.
 
 use std::fs::File;
 use std::io;
@@ -16,13 +16,13 @@ use super::watch::{FixedBytes, Look, Watch, WatchedFile, settle};
 use super::{Mode, os, sys};
 use crate::error::Result;
 
-/// A file of fixed size, sparse at first, written by one process.
+/// A file of fixed size, sparse at first, with one writing process.
 #[derive(Debug)]
 pub(crate) struct Store {
     region: sys::MemoryRegion,
     file: File,
     watched: WatchedFile,
-    /// Where a file lies that can't be created without a name, until it is given its own.
+    /// The temporary path of a file that can't be created without a name.
     part: Mutex<Option<PathBuf>>,
     forks: u64,
     medium: Medium,
@@ -30,7 +30,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// A new file of `len` zeros in `folder`, which nobody can see until it gets a name.
+    /// Creates a file of `len` zeros in `folder`, invisible until it is named.
     pub(crate) fn create(medium: &Medium, folder: &Path, len: u64) -> io::Result<Store> {
         check_size(len)?;
         medium.tell(Act::Make { folder })?;
@@ -47,7 +47,7 @@ impl Store {
         Store::new(medium, file, part, folder)
     }
 
-    /// The file at `path`, to go on writing.
+    /// Opens the file at `path` to continue writing.
     pub(crate) fn open(medium: &Medium, path: &Path) -> io::Result<Store> {
         medium.tell(Act::Open { path })?;
         Store::new(medium, File::options().read(true).write(true).open(path)?, None, path)
@@ -55,24 +55,26 @@ impl Store {
 
     fn new(medium: &Medium, file: File, part: Option<PathBuf>, path: &Path) -> io::Result<Store> {
         let metadata = file.metadata()?;
-        let (len, id) = (usize::try_from(metadata.len()).map_err(io::Error::other)?, metadata.ino());
+        let len = usize::try_from(metadata.len()).map_err(io::Error::other)?;
+        let id = metadata.ino();
         check_size(len as u64)?;
         medium.tell(Act::Map { file: id })?;
         let region = sys::MemoryRegion::of_file(&file, len, Mode::ReadWrite, path)?;
         let watched = WatchedFile::new(&metadata);
-        let (part, medium) = (Mutex::new(part), medium.clone());
+        let part = Mutex::new(part);
+        let medium = medium.clone();
         Ok(Store { region, file, watched, part, forks: os::forks(), medium, id })
     }
 
-    /// What nobody may change but by growing; see [`Store::look`].
+    /// Sets the bytes that must not change; see [`Store::look`].
     pub(crate) fn watch(&self, marks: Vec<FixedBytes>) {
         self.watched.set(Watch::InPlace(marks));
     }
 
-    /// Whether the file still is the one that is written.
+    /// Checks that the file is the one being written.
     ///
     /// # Errors
-    /// `FileChanged`: somebody else has truncated or overwritten it.
+    /// `FileChanged` if another process has truncated or overwritten it.
     pub(crate) fn look(&self, when: Look) -> Result<()> {
         if !self.region.is_changed() && !self.watched.is_due(when) {
             return Ok(());
@@ -80,7 +82,7 @@ impl Store {
         settle(&self.region, self.watched.look(&self.file, self.region.len() as u64))
     }
 
-    /// Gives a new file its name.
+    /// Names a new file.
     pub(crate) fn name(&self, path: &Path) -> io::Result<()> {
         let part = self.part.lock().map_or(None, |mut part| part.take());
         match part {
@@ -92,7 +94,7 @@ impl Store {
         }
     }
 
-    /// Gives a new file the name of one that is there, in one step.
+    /// Names a new file, replacing an existing one atomically.
     pub(crate) fn replace(&self, path: &Path) -> io::Result<()> {
         let beside = part_name(path.parent().unwrap_or(Path::new(".")));
         self.name(&beside)?;
@@ -105,7 +107,7 @@ impl Store {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// Writes `bytes` at `offset`, which are on the disk when this returns; nothing is said of other bytes of the file.
+    /// Writes `bytes` at `offset` and syncs them to the disk; other bytes of the file may not be synced.
     pub(crate) fn write_synced(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.medium.tell(Act::WriteSynced { file: self.id, offset, bytes })?;
         os::write_synced(&self.file, offset, bytes)?;
@@ -117,7 +119,7 @@ impl Store {
         self.file.read_exact_at(into, offset)
     }
 
-    /// Stores `bytes` at `offset`, which `prepare` has made ready: each aligned word of 8 in one go, in no order.
+    /// Stores `bytes` at `offset`, which `prepare` has made ready: each aligned 8-byte word atomically, in no order.
     #[inline]
     pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
         self.stored(offset, bytes);
@@ -126,27 +128,28 @@ impl Store {
 
     #[inline]
     fn stored(&self, offset: u64, bytes: &[u8]) {
-        // Nobody can refuse a store.
+        // A store can't be refused.
         let _ = self.medium.tell(Act::Store { file: self.id, offset, bytes });
     }
 
-    /// Fills `into` with the bytes from `offset` on, through the mapping: each aligned word of 8 in one go, in no order.
+    /// Fills `into` with the bytes from `offset` on, through the mapping: each aligned 8-byte word atomically, in no
+    /// order.
     pub(crate) fn copy_out(&self, offset: u64, into: &mut [u8]) {
         self.region.copy_out(offset as usize, into);
     }
 
-    /// Makes sure that writing there can't fail for want of space; false where the file system can't.
+    /// Reserves space, so that writing there can't fail for want of it. Returns false if the file system can't.
     pub(crate) fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
         self.medium.tell(Act::Reserve { file: self.id, offset, len })?;
         os::allocate(&self.file, offset, len)
     }
 
-    /// Makes ready for `put`; false where the file system can't reserve space. From byte `fresh` on, the start of a page,
-    /// nothing has been written yet.
+    /// Makes a range ready for `put`. Returns false if the file system can't reserve space. Nothing has been written
+    /// from byte `fresh` on, the start of a page.
     pub(crate) fn prepare(&self, offset: u64, len: u64, fresh: u64) -> io::Result<bool> {
         let ready = self.reserve(offset, len)?;
         if ready {
-            // Pages that were written are in memory, and are mapped several times as fast as ones that are not.
+            // Written pages are in memory, and are mapped several times as fast as others.
             if let Some(rest) = (offset + len).checked_sub(fresh) {
                 self.write(fresh, &vec![0; rest as usize])?;
             }
@@ -155,13 +158,13 @@ impl Store {
         Ok(ready)
     }
 
-    /// Gives the blocks of a range back, which nobody looks at.
+    /// Releases the blocks of a range that is not in use.
     pub(crate) fn release(&self, offset: u64, len: u64) -> io::Result<()> {
         self.medium.tell(Act::Release { file: self.id, offset, len })?;
         os::release(&self.file, offset, len)
     }
 
-    /// Stores a word that readers load with acquire: whoever sees it sees everything stored before.
+    /// Stores a word (release): a reader that loads it (acquire) sees everything stored before.
     #[inline]
     pub(crate) fn publish64(&self, offset: u64, value: u64) {
         self.stored(offset, &value.to_le_bytes());
@@ -185,12 +188,12 @@ impl Store {
         self.region.word32(offset as usize).load(Ordering::Acquire)
     }
 
-    /// Wakes those who sleep on the word at `asleep_on`.
+    /// Wakes the readers that wait at `asleep_on`.
     pub(crate) fn wake(&self, asleep_on: u64) {
         self.region.wake(asleep_on as usize);
     }
 
-    /// Returns when everything written is on the disk (fdatasync(2)).
+    /// Syncs everything written to the disk (fdatasync(2)).
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.medium.sync(&self.file, self.id)
     }
@@ -200,18 +203,18 @@ impl Drop for Store {
     fn drop(&mut self) {
         let is_ours = self.forks == os::forks();
         if let Ok(Some(part)) = self.part.get_mut().map(|part| part.take().filter(|_| is_ours)) {
-            // It never got its name; a failure to remove it can't be mended here.
+            // The file was never named; a failed removal has no remedy.
             let _ = self.medium.remove(&part);
         }
     }
 }
 
-/// Whether files of `len` bytes may be written: where they may not, the system would end the process by a signal.
+/// Checks that files of `len` bytes may be written: beyond the limit, a signal would end the process.
 fn check_size(len: u64) -> io::Result<()> {
     if len <= os::file_size_limit() { Ok(()) } else { Err(os::too_large()) }
 }
 
-/// A name beside the folder that nothing has yet, so that whoever lists the folder never sees it.
+/// Returns an unused name beside the directory, where no listing of the directory finds it.
 pub(crate) fn part_name(folder: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let (name, number) =
@@ -219,8 +222,8 @@ pub(crate) fn part_name(folder: &Path) -> PathBuf {
     folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{}.{number}.part", std::process::id()))
 }
 
-/// Removes what a writer of `folder` that was killed has left beside it. Only for who holds the folder's lock: then nobody
-/// else has a use for such a file.
+/// Removes what a killed writer of `folder` has left beside it. Only for the holder of the directory's lock: nobody
+/// else uses such files then.
 pub(crate) fn remove_parts(folder: &Path) {
     let name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -231,13 +234,13 @@ pub(crate) fn remove_parts(folder: &Path) {
     let beside = folder.parent().unwrap_or(Path::new("."));
     for entry in std::fs::read_dir(beside).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_part) {
-            // One that stays costs space and nothing else.
+            // A file that can't be removed only costs space.
             let _ = std::fs::remove_file(entry.path());
         }
     }
 }
 
-/// A folder that one process alone writes to, as long as this lives.
+/// The lock of a directory that only one process writes to, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     folder: File,
@@ -247,21 +250,22 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock; `None` when another process has it.
+    /// Takes the lock; `None` if another process has it.
     pub(crate) fn take(medium: &Medium, path: &Path) -> io::Result<Option<Lock>> {
         medium.tell(Act::Lock { path })?;
         let folder = File::open(path)?;
-        let (path, medium) = (path.to_path_buf(), medium.clone());
+        let path = path.to_path_buf();
+        let medium = medium.clone();
         Ok(os::try_lock(&folder)?.then(|| Lock { folder, path, forks: os::forks(), medium }))
     }
 
-    /// Whether this process is the one that took the lock, and no fork of it.
+    /// Whether this process took the lock, and is no fork of the one that did.
     #[inline]
     pub(crate) fn is_ours(&self) -> bool {
         os::forks() == self.forks
     }
 
-    /// Returns when names given and taken in the folder are on the disk.
+    /// Syncs changes of the names in the directory to the disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.medium.sync_folder(&self.path)
     }
@@ -270,13 +274,13 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if self.is_ours() {
-            // A fork has the same lock, and would keep it.
+            // A forked child shares the lock, and would keep it.
             os::unlock(&self.folder);
         }
     }
 }
 
-/// What kind of file system `folder` is on, where it is one that mappings can't be relied on.
+/// Returns the kind of file system of `folder` if mappings are not reliable there.
 pub(crate) fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
     os::remote(folder)
 }

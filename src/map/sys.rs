@@ -14,37 +14,37 @@ use std::time::Duration;
 use super::Mode;
 use super::guard::Registered;
 
-/// One contiguous range of mapped addresses.
+/// A contiguous range of mapped addresses.
 ///
 /// Invariant: `base` is the start of `len` bytes that mmap(2) returned and that nobody but `drop` unmaps; with
 /// `len == 0` nothing is mapped and `base` dangles. Bytes can be stored to where `is_writable`.
 ///
-/// A file's bytes may be written by other processes, and through other mappings of this one: through `&MemoryRegion` they
-/// are loaded and stored atomically only ([`atoms`](MemoryRegion::atoms), [`word64`](MemoryRegion::word64)). Memory of no
-/// file is borrowed as bytes, like a `Vec`'s: [`bytes`](MemoryRegion::bytes), [`bytes_mut`](MemoryRegion::bytes_mut).
-/// No region is used in both ways.
+/// A file's bytes may be written by other processes, and through other mappings of this one: through `&MemoryRegion`
+/// they are loaded and stored atomically only ([`atoms`](MemoryRegion::atoms), [`word64`](MemoryRegion::word64)).
+/// Memory of no file is borrowed as bytes, like a `Vec`'s: [`bytes`](MemoryRegion::bytes),
+/// [`bytes_mut`](MemoryRegion::bytes_mut). No region is used in both ways.
 #[derive(Debug)]
 pub(crate) struct MemoryRegion {
     base: NonNull<u8>,
     len: usize,
     is_writable: bool,
-    /// What the handler of faults knows of it, where it is one of files.
+    /// The registration with the fault handler, for regions of files.
     known: Option<Registered>,
 }
 
 // SAFETY: a MemoryRegion is an address range owned for its whole life, not tied to the thread that mapped it.
 unsafe impl Send for MemoryRegion {}
-// SAFETY: through `&MemoryRegion` bytes are loaded and stored atomically, or, of memory of no file, read while nobody can
-// have the `&mut MemoryRegion` that writing to them takes.
+// SAFETY: through `&MemoryRegion` bytes are loaded and stored atomically, or, of memory of no file, read while nobody
+// can have the `&mut MemoryRegion` that writing to them takes.
 unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {
-    /// Maps the first `len` bytes of `file`, which lies at `path`.
+    /// Maps the first `len` bytes of `file`, whose path is `path`.
     pub(super) fn of_file(file: &File, len: usize, mode: Mode, path: &Path) -> io::Result<MemoryRegion> {
         let (protection, flags) = match mode {
             Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
             Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
-            // Not reserved: a private mapping larger than memory is fine as long as few pages are written.
+            // No swap is reserved: a private mapping larger than memory is fine as long as few pages are written.
             Mode::CopyOnWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | NORESERVE),
         };
         Ok(map(len, protection, flags, file.as_raw_fd())?.registered(path))
@@ -57,18 +57,18 @@ impl MemoryRegion {
         self
     }
 
-    /// Whether a file behind the region was found to be another than was mapped.
+    /// Whether a file of the region was found to have changed.
     #[inline]
     pub(super) fn is_changed(&self) -> bool {
         self.known.as_ref().is_some_and(Registered::is_changed)
     }
 
-    /// Notes that it is another, for good.
+    /// Records that the file has changed, for good.
     pub(super) fn mark(&self) {
         self.known.iter().for_each(Registered::mark);
     }
 
-    /// Maps `len` zeroed bytes of no file, in huge pages where the system has them and they are worth it.
+    /// Maps `len` zeroed bytes of anonymous memory, in huge pages if available and worthwhile.
     pub(super) fn anonymous(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
@@ -80,13 +80,13 @@ impl MemoryRegion {
         Ok(region)
     }
 
-    /// Nothing.
+    /// Returns the empty region.
     pub(super) const fn none() -> MemoryRegion {
         MemoryRegion { base: NonNull::dangling(), len: 0, is_writable: false, known: None }
     }
 
-    /// Addresses for `len` bytes of memory that come when they are first touched, the first of them at the start of a huge
-    /// page. The system need not have so much memory, but may refuse.
+    /// Reserves addresses for `len` bytes of memory, which is allocated on first touch; the first one is the start of a
+    /// huge page. May reserve more than the machine's memory, unless the system refuses.
     pub(super) fn reserved(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let wide = len.checked_add(HUGE_PAGE).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -101,7 +101,7 @@ impl MemoryRegion {
         Ok(MemoryRegion { base, len: wide - lead, is_writable: true, known: None })
     }
 
-    /// Has the system use huge pages from byte `offset` on. A hint.
+    /// Asks for huge pages from byte `offset` on. A hint.
     pub(super) fn prefer_huge_pages(&self, offset: usize) {
         #[cfg(target_os = "linux")]
         if offset < self.len && offset.is_multiple_of(HUGE_PAGE) {
@@ -114,8 +114,8 @@ impl MemoryRegion {
         let _ = offset;
     }
 
-    /// Lets the system take the memory of the first `len` bytes back when it needs some; what they hold may be lost until
-    /// they are written to again. A hint.
+    /// Allows the system to reclaim the memory of the first `len` bytes; their contents may be lost until they are
+    /// written again. A hint.
     pub(super) fn lend(&mut self, len: usize) {
         #[cfg(target_os = "linux")]
         if len > 0 && len <= self.len {
@@ -126,25 +126,26 @@ impl MemoryRegion {
         let _ = len;
     }
 
-    /// Writes to each page of a range of memory of no file, so that the system does not take it back: see `lend`. What stood
-    /// there is lost.
+    /// Writes to each page of a range of anonymous memory, so that the system does not reclaim it: see `lend`. The
+    /// contents are lost.
     pub(super) fn hold(&mut self, range: Range<usize>) {
         let page = page_size();
         let bytes = &mut self.bytes_mut()[range];
         bytes.iter_mut().step_by(page).for_each(|byte| *byte = 0);
-        // The range need not begin at a page, and then its last byte is on one more.
+        // A range that does not begin at a page touches one more.
         if let Some(last) = bytes.last_mut() {
             *last = 0;
         }
     }
 
-    /// Makes the region, of no file, `len` bytes long. The first `used` bytes, which were written, stay; they may be at other
-    /// addresses then.
+    /// Extends the region, of anonymous memory, to `len` bytes. Keeps the first `used` bytes, which were written, but
+    /// may move them.
     pub(super) fn extend(&mut self, len: usize, used: usize) -> io::Result<()> {
         debug_assert!(used <= self.len && self.len <= len, "memory becomes longer");
         #[cfg(target_os = "linux")]
         {
-            // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that nobody holds addresses in it.
+            // SAFETY: by the invariant the range is ours and mapped; `&mut self` proves that nobody holds addresses in
+            // it.
             let base = unsafe { libc::mremap(self.base.as_ptr().cast(), self.len, len, libc::MREMAP_MAYMOVE) };
             if base != libc::MAP_FAILED {
                 self.base =
@@ -153,15 +154,15 @@ impl MemoryRegion {
                 return Ok(());
             }
         }
-        // Other systems can't, nor can Linux where only a part of the range has huge pages.
+        // Other systems have no such call, and Linux fails if only a part of the range has huge pages.
         let mut other = MemoryRegion::reserved(len)?;
         other.bytes_mut()[..used].copy_from_slice(self.bytes(used));
         *self = other;
         Ok(())
     }
 
-    /// Maps parts of shared mappings of files, each of whole pages but the last, one behind the other. The files lie at
-    /// `path`; they need not be open, nor have their names any more.
+    /// Maps parts of shared mappings of files contiguously. Parts are whole pages, but for the last. The files' path is
+    /// `path`; they need not be open, and may have lost their names.
     #[cfg(target_os = "linux")]
     pub(super) fn joined(parts: &[(&MemoryRegion, usize, usize)], path: &Path) -> io::Result<MemoryRegion> {
         let page = page_size();
@@ -176,7 +177,8 @@ impl MemoryRegion {
             return Err(io::Error::other("parts that are joined are whole pages"));
         }
         let region = map(len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE, -1)?;
-        let (mut at, flags) = (0, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
+        let mut at = 0;
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         for (from, offset, len) in parts {
             // SAFETY: `at` is the sum of lengths before this one, so inside the region just reserved.
             let place = unsafe { region.base.as_ptr().add(at) };
@@ -194,34 +196,34 @@ impl MemoryRegion {
         Ok(region.registered(path))
     }
 
-    /// Nothing can be joined here.
+    /// Not supported on this system.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn joined(_parts: &[(&MemoryRegion, usize, usize)], _path: &Path) -> io::Result<MemoryRegion> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    /// The bytes of memory of no file.
+    /// Returns the bytes of anonymous memory.
     ///
-    /// Those that were lent to the system (`lend`) and not written to since may become zeros at any time: to be read or
-    /// borrowed they have to be held first (`hold`).
+    /// Bytes that were lent to the system (`lend`) and not written since may become zeros at any time; call `hold`
+    /// before reading or borrowing them.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         debug_assert!(self.known.is_none() && (self.is_writable || self.len == 0), "memory of no file");
         // SAFETY: `base` starts `len` mapped, writable bytes of no file (`anonymous` and `reserved` are the callers'
-        // origins), which nobody else has: addresses of them leave with `GrowableBuffer::into_parts` only, which takes the
-        // region along. They are borrowed as long as `&mut self`.
+        // origins), which nobody else has: addresses of them leave with `GrowableBuffer::into_parts` only, which takes
+        // the region along. They are borrowed as long as `&mut self`.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.len) }
     }
 
-    /// The first `len` bytes of memory of no file, all of which were written or held.
+    /// Returns the first `len` bytes of anonymous memory, which must all be written or held.
     pub(super) fn bytes(&self, len: usize) -> &[u8] {
         assert!(len <= self.len, "bytes past the mapping");
         debug_assert!(self.known.is_none(), "memory of no file");
-        // SAFETY: `len` mapped bytes, asserted above, of memory that is written to through `&mut self` alone; a shared borrow
-        // of it is a shared borrow of the region.
+        // SAFETY: `len` mapped bytes, asserted above, of memory that is written to through `&mut self` alone; a shared
+        // borrow of it is a shared borrow of the region.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), len) }
     }
 
-    /// Copies bytes into memory of no file, if there is room for them.
+    /// Copies bytes into anonymous memory, if there is room for them.
     #[inline]
     pub(super) fn try_write(&mut self, offset: usize, from: &[u8]) -> bool {
         if offset > self.len || from.len() > self.len - offset {
@@ -231,8 +233,7 @@ impl MemoryRegion {
         // SAFETY: `offset + from.len() <= self.len`, checked above.
         let into = unsafe { self.base.as_ptr().add(offset) };
         if let (Some(word), 8) = (from.first_chunk::<8>(), from.len()) {
-            // A single number is one store instead of a call.
-            // SAFETY: as below, of 8 bytes; an array of bytes needs no alignment.
+            // Stores a single number without a call.
             unsafe { into.cast::<[u8; 8]>().write(*word) };
             return true;
         }
@@ -241,20 +242,21 @@ impl MemoryRegion {
             unsafe { into.cast::<[u8; 4]>().write(*word) };
             return true;
         }
-        // SAFETY: destination range inside of writable memory that `&mut self` proves nobody else looks at, so that `from`,
-        // a live borrow, is no part of it.
+        // SAFETY: destination range inside of writable memory that `&mut self` proves nobody else looks at, so that
+        // `from`, a live borrow, is no part of it.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
         true
     }
 
-    /// `len` bytes from `offset` on, which others may be storing to: those up to the first aligned word, the words, and those
-    /// behind the last one. Panics when they are not inside, which callers rule out first.
+    /// Returns `len` bytes from `offset` on, which others may be storing to: those before the first aligned word, the
+    /// words, and those after the last. Panics if they are not inside, which callers rule out.
     #[inline]
     fn atoms(&self, offset: usize, len: usize) -> (&[AtomicU8], &[AtomicU64], &[AtomicU8]) {
         assert!(offset <= self.len && len <= self.len - offset, "bytes past the mapping");
         // A mapping begins at a page.
         let head = (offset.next_multiple_of(8) - offset).min(len);
-        let (words, tail) = ((len - head) / 8, (len - head) % 8);
+        let words = (len - head) / 8;
+        let tail = (len - head) % 8;
         // SAFETY: `offset <= self.len`, asserted above, so this stays inside the range, as do the next two.
         let start = unsafe { self.base.as_ptr().add(offset) };
         // SAFETY: `head` bytes inside; see below.
@@ -263,8 +265,8 @@ impl MemoryRegion {
         let start = unsafe { start.add(head) };
         let middle = match words {
             0 => &[],
-            // SAFETY: `words` words inside, aligned since `head` bytes lead to a multiple of 8. References to atomics may be to
-            // what others store to; they live as long as the range is borrowed.
+            // SAFETY: `words` words inside, aligned since `head` bytes lead to a multiple of 8. References to atomics
+            // may be to what others store to; they live as long as the range is borrowed.
             _ => unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), words) },
         };
         // SAFETY: `head + 8 * words <= len`.
@@ -274,8 +276,8 @@ impl MemoryRegion {
         (first, middle, last)
     }
 
-    /// Loads bytes, an aligned word of 8 at a time (relaxed), in no order. Panics when they are not inside, which callers
-    /// rule out first.
+    /// Loads bytes, an aligned 8-byte word at a time (relaxed), in no order. Panics if they are not inside, which
+    /// callers rule out.
     #[inline]
     pub(super) fn copy_out(&self, offset: usize, into: &mut [u8]) {
         let (first, words, last) = self.atoms(offset, into.len());
@@ -287,8 +289,8 @@ impl MemoryRegion {
         tail.iter_mut().zip(last).for_each(|(into, byte)| *into = byte.load(Ordering::Relaxed));
     }
 
-    /// Stores bytes, an aligned word of 8 at a time (relaxed), in no order. Panics when they are not inside, or the region
-    /// can't be written to.
+    /// Stores bytes, an aligned 8-byte word at a time (relaxed), in no order. Panics if they are not inside, or the
+    /// region is read-only.
     #[inline]
     pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
         assert!(self.is_writable, "storing into a mapping that is only read");
@@ -313,18 +315,19 @@ impl MemoryRegion {
         self.base.as_ptr() as usize
     }
 
-    /// The aligned 8-byte word at `offset`, which other processes may be storing to. Panics when it is not inside.
+    /// Returns the aligned 8-byte word at `offset`, which other processes may be storing to. Panics if it is not
+    /// inside.
     pub(super) fn word64(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset.checked_add(8).is_some_and(|end| end <= self.len), "no such word");
         // SAFETY: `offset` is inside the range, asserted above.
         let word = unsafe { self.base.as_ptr().add(offset) };
-        // SAFETY: 8 mapped bytes, asserted above, and aligned, since a mapping begins at a page. Both sides of a table access
-        // the words that they share atomically, through this, `word32`, `copy_in` and `copy_out`; the reference lives no longer
-        // than the range.
+        // SAFETY: 8 mapped bytes, asserted above, and aligned, since a mapping begins at a page. Both sides of a table
+        // access the words that they share atomically, through this, `word32`, `copy_in` and `copy_out`; the reference
+        // lives no longer than the range.
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 
-    /// The aligned 4-byte word at `offset`; see [`MemoryRegion::word64`].
+    /// Returns the aligned 4-byte word at `offset`; see [`MemoryRegion::word64`].
     pub(super) fn word32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset.checked_add(4).is_some_and(|end| end <= self.len), "no such word");
         // SAFETY: `offset` is inside the range, asserted above.
@@ -333,8 +336,8 @@ impl MemoryRegion {
         unsafe { AtomicU32::from_ptr(word.cast()) }
     }
 
-    /// Sleeps until somebody wakes those who wait at `offset`, as long as the word there is `expected`, `timeout` at
-    /// most (futex(2)); may return early. Works on a read-only mapping.
+    /// Waits while the word at `offset` is `expected`, until woken or for `timeout` (futex(2)); may return early. Works
+    /// on a read-only mapping.
     pub(super) fn wait(&self, offset: usize, expected: u32, timeout: Duration) {
         #[cfg(target_os = "linux")]
         {
@@ -347,13 +350,13 @@ impl MemoryRegion {
             unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, expected, &raw const time) };
         }
         #[cfg(not(target_os = "linux"))]
-        // The word is the low half of one of 8 bytes, and is loaded as that.
+        // The word is the low half of an 8-byte word, and is loaded as such.
         if self.word64(offset).load(Ordering::Acquire) as u32 == expected {
             std::thread::sleep(timeout.min(Duration::from_millis(1)));
         }
     }
 
-    /// Wakes all who [`wait`](MemoryRegion::wait) at `offset`, in any process.
+    /// Wakes all that [`wait`](MemoryRegion::wait) at `offset`, in any process.
     pub(super) fn wake(&self, offset: usize) {
         #[cfg(target_os = "linux")]
         {
@@ -365,8 +368,8 @@ impl MemoryRegion {
         let _ = offset;
     }
 
-    /// Makes the pages of `len` bytes from `offset` on present and writable now, so that storing there is no fault.
-    /// A hint: where it is refused the pages come when they are first touched.
+    /// Makes the pages of `len` bytes from `offset` on present and writable, so that stores there do not fault. A hint:
+    /// if refused, pages are made on first touch.
     pub(super) fn populate(&self, offset: usize, len: usize) {
         #[cfg(target_os = "linux")]
         if offset.checked_add(len).is_some_and(|end| end <= self.len) {
@@ -380,7 +383,7 @@ impl MemoryRegion {
         let _ = (offset, len);
     }
 
-    /// Asks in steps of 1 GiB, so that the answer, a byte for each page, stays small.
+    /// Asks in steps of 1 GiB, so that the result, a byte for each page, stays small.
     pub(super) fn resident(&self) -> io::Result<usize> {
         const STEP: usize = 1 << 30;
         let page = page_size();
@@ -408,7 +411,7 @@ impl MemoryRegion {
 
 impl Drop for MemoryRegion {
     fn drop(&mut self) {
-        // The range may be another's as soon as it is unmapped.
+        // The range may be reused as soon as it is unmapped.
         self.known = None;
         if self.len > 0 {
             // SAFETY: by the invariant the range is ours and still mapped; it is not used after drop.
@@ -417,9 +420,9 @@ impl Drop for MemoryRegion {
     }
 }
 
-/// What huge pages have on most systems.
+/// The size of huge pages on most systems.
 pub(super) const HUGE_PAGE: usize = 2 << 20;
-/// Memory that is worth huge pages: several of them.
+/// The least memory that is worth huge pages: several of them.
 pub(super) const HUGE: usize = 2 * HUGE_PAGE;
 
 const NORESERVE: i32 = libc::MAP_NORESERVE;
@@ -437,7 +440,7 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<MemoryReg
     Ok(MemoryRegion { base, len, is_writable: protection & libc::PROT_WRITE != 0, known: None })
 }
 
-/// The bytes of memory that the machine has; 0 where the system doesn't say.
+/// Returns the size of the machine's memory in bytes; 0 if the system doesn't tell.
 pub(super) fn physical_memory() -> usize {
     // SAFETY: sysconf reads a constant of the system.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
@@ -453,8 +456,8 @@ fn check(answer: i32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Copies bytes to memory that nobody looks at soon: past the caches, which saves reading what is written over. Others may
-/// see them after `settle`.
+/// Copies bytes past the caches, to memory that is not read soon: saves reading what is overwritten. Other threads see
+/// them after `settle`.
 pub(crate) fn copy_past_caches(into: &mut [u8], from: &[u8]) {
     assert_eq!(into.len(), from.len(), "copying to another length");
     #[cfg(target_arch = "x86_64")]
@@ -477,7 +480,7 @@ pub(crate) fn copy_past_caches(into: &mut [u8], from: &[u8]) {
     into.copy_from_slice(from);
 }
 
-/// Brings what this thread has copied past the caches into order with its later stores.
+/// Orders this thread's copies past the caches before its later stores.
 pub(crate) fn settle() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has SSE; the instruction touches no memory.

@@ -7,9 +7,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A fixed-width little-endian number that can be read from, and written to, any address.
 pub trait Element: Copy + Send + Sync + 'static {
-    /// The number of bytes of an element: 1 to 16, which the compiler checks.
+    /// Bytes of an element: 1 to 16, checked at compile time.
     const WIDTH: usize;
-    /// The element whose little-endian bytes these are; `bytes` is `WIDTH` long.
+    /// Reads an element from its little-endian bytes; `bytes` is `WIDTH` long.
     fn from_bytes(bytes: &[u8]) -> Self;
     /// Writes the element's little-endian bytes; `bytes` is `WIDTH` long.
     fn to_bytes(self, bytes: &mut [u8]);
@@ -32,9 +32,9 @@ macro_rules! elements {
 }
 elements!(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64);
 
-/// `len` elements of type `T` inside a mapping. Clones and slices share the mapping.
+/// A view of `len` elements of type `T` in a mapping. Clones and slices share the mapping.
 ///
-/// Elements are copied in and out, never borrowed: another process may be writing them.
+/// Elements are copied in and out, never borrowed: other processes may be writing them.
 #[derive(Clone, Debug)]
 pub struct View<T> {
     mapping: Mapping,
@@ -63,20 +63,20 @@ impl<T: Element> View<T> {
         Ok(View { mapping, offset, len, element: PhantomData })
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Whether the view is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Element `i`.
+    /// Returns element `i`.
     ///
     /// # Errors
-    /// `RowOutOfRange` when there is no element `i`, `FileChanged` when the file was truncated.
+    /// `RowOutOfRange` if there is no element `i`, `FileChanged` if the file was truncated.
     pub fn get(&self, i: usize) -> Result<T> {
         let position = self.position(i)?;
         self.watched(Look::Seldom, || Ok(self.load(position)))
@@ -97,8 +97,8 @@ impl<T: Element> View<T> {
     /// Stores element `i`.
     ///
     /// # Errors
-    /// `InvalidArgument` when the mapping's mode is `r`, `RowOutOfRange` when there is no element `i`,
-    /// `FileChanged` when the file was truncated.
+    /// `InvalidArgument` if the mapping's mode is `r`, `RowOutOfRange` if there is no element `i`, `FileChanged` if the
+    /// file was truncated.
     pub fn set(&self, i: usize, value: T) -> Result<()> {
         if !self.mapping.mode().is_writable() {
             return Err(Error::argument("the mapping is read-only; map it with mode 'r+' or 'c' to store into it"));
@@ -113,7 +113,7 @@ impl<T: Element> View<T> {
         })
     }
 
-    /// Elements `start .. start + len`, sharing the mapping.
+    /// Returns a view of elements `start .. start + len`, which shares the mapping.
     ///
     /// # Errors
     /// `RowOutOfRange` past the end.
@@ -124,20 +124,20 @@ impl<T: Element> View<T> {
         View::new(self.mapping.clone(), self.offset + start * T::WIDTH, Some(len))
     }
 
-    /// A copy of all elements.
+    /// Copies all elements.
     ///
     /// # Errors
-    /// `FileChanged` when the file was truncated.
+    /// `FileChanged` if the file was truncated.
     pub fn to_vec(&self) -> Result<Vec<T>> {
         self.watched(Look::Now, || Ok((0..self.len).map(|i| self.load(self.offset + i * T::WIDTH)).collect()))
     }
 
-    /// The elements in order. It ends early when the file was truncated, which [`View::to_vec`] says.
+    /// Iterates over the elements. Ends early if the file was truncated, which [`View::to_vec`] reports.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         (0..self.len).map_while(|i| self.get(i).ok())
     }
 
-    /// The mapping the elements lie in.
+    /// Returns the mapping.
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }

@@ -1,6 +1,6 @@
-//! Whether a mapped file is still what it was when it was mapped. A file that was truncated and has grown again reads as
-//! zeros, without a signal; one that was overwritten reads as something else. Size, time of the last change, and a few
-//! bytes that don't change tell.
+//! Checks that a mapped file is unchanged. A file that was truncated and has grown again reads as zeros, without a
+//! signal; one that was overwritten reads as something else. The size, the modification time and a few constant bytes
+//! tell.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -12,46 +12,46 @@ use super::sys::MemoryRegion;
 use super::{guard, os};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How often cheap calls look.
+/// Milliseconds between the checks of cheap calls.
 const EVERY: u64 = 10;
-/// How long a file that grows may have been written to without being longer.
+/// How long a growing file may have been written to without getting longer.
 const SLOW: Duration = Duration::from_secs(1);
-/// Bytes that are compared at each end of a stream.
+/// Number of bytes compared at each end of a stream.
 const ENDS: usize = 64;
 
-/// What is said of a file whose bytes are not those that were mapped.
+/// The message for a file whose mapped bytes have changed.
 pub(crate) const OVERWRITTEN: &str = "the file was overwritten while it was open; open it again";
 
-/// When a call looks at the files behind what it read.
+/// When a call checks the files that it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Always: the call takes much longer than the look.
+    /// Always: the call takes much longer than the check.
     Now,
     /// Every 10 ms, or every 16 calls, whichever takes longer.
     Seldom,
 }
 
-/// What may happen to a file that is mapped.
+/// The allowed changes of a mapped file.
 #[derive(Debug)]
 pub(crate) enum Watch {
-    /// Nothing, unless the function finds that it is a file that is written in place after all.
+    /// None, unless the function finds that the file is one that is written in place.
     Still(fn(&File, u64) -> bool),
-    /// It may grow; bytes at both ends stay as they were.
+    /// It may grow; the given bytes at both ends are constant.
     Stream(Vec<FixedBytes>),
-    /// All may be written but these bytes, in place: its size stays the same.
+    /// All but the given bytes may be overwritten; the size is constant.
     InPlace(Vec<FixedBytes>),
 }
 
-/// Bytes that don't change, and where they stand.
+/// An offset and the constant bytes there.
 pub(crate) type FixedBytes = (u64, Vec<u8>);
 
-/// Size, and time of the last change.
+/// Size and modification time.
 type Stamp = (u64, (i64, i64));
 
-/// What is known of a file.
+/// The last known state of a file.
 #[derive(Debug)]
 pub(super) struct WatchedFile {
-    /// Whoever stores into the file through mappings changes its time as well: without a rule only its size counts.
+    /// Stores through mappings change the modification time as well: without a rule only the size is checked.
     rule: OnceLock<Watch>,
     stamp: Mutex<Stamp>,
     last: AtomicU64,
@@ -67,7 +67,7 @@ impl WatchedFile {
         self.rule.get_or_init(|| rule);
     }
 
-    /// The bytes that stay as they were in a file that is written in place.
+    /// Returns the constant bytes of a file that is written in place.
     pub(super) fn marks(&self) -> Option<&[FixedBytes]> {
         match self.rule.get() {
             Some(Watch::InPlace(marks)) => Some(marks),
@@ -75,7 +75,7 @@ impl WatchedFile {
         }
     }
 
-    /// Whether it is time to look.
+    /// Whether a check is due.
     #[inline]
     pub(super) fn is_due(&self, when: Look) -> bool {
         when == Look::Now || guard::is_turn() && self.is_time()
@@ -83,7 +83,8 @@ impl WatchedFile {
 
     #[cold]
     fn is_time(&self) -> bool {
-        let (now, last) = (os::millis(), self.last.load(Ordering::Relaxed));
+        let now = os::millis();
+        let last = self.last.load(Ordering::Relaxed);
         let is_time = now.wrapping_sub(last) >= EVERY;
         if is_time {
             self.last.store(now, Ordering::Relaxed);
@@ -91,9 +92,9 @@ impl WatchedFile {
         is_time
     }
 
-    /// Why the file is not what was mapped with `len` bytes, if it is not.
+    /// Checks a file that was mapped with `len` bytes. Returns what has changed, if anything.
     pub(super) fn look(&self, file: &File, len: u64) -> Option<String> {
-        // Of a file that can't be asked for nothing is known.
+        // Without metadata nothing is known.
         let now = stamp(&file.metadata().ok()?);
         if now.0 < len {
             return Some(format!("the file was truncated to {} bytes, and {len} are mapped; open it again", now.0));
@@ -110,7 +111,7 @@ impl WatchedFile {
         self.stamp.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the file is longer than it was, or is about to be: its time changes before its size.
+    /// Whether the file has grown, or is about to: its modification time changes before its size.
     fn has_grown(&self, now: Stamp) -> bool {
         let mut known = self.stamp();
         if now.0 > known.0 {
@@ -130,12 +131,12 @@ fn stamp(metadata: &std::fs::Metadata) -> Stamp {
 fn are_there(file: &File, marks: &[FixedBytes]) -> bool {
     marks.iter().all(|(at, expected)| {
         let mut found = vec![0; expected.len()];
-        // What can't be read is no reason to say that it is another.
+        // Unreadable bytes are no evidence of a change.
         file.read_exact_at(&mut found, *at).is_err() || found == *expected
     })
 }
 
-/// What a stream of `len` bytes begins and ends with.
+/// Returns the first and the last bytes of a stream of `len` bytes.
 pub(super) fn ends(file: &File, len: u64) -> Vec<FixedBytes> {
     let size = ENDS.min(len as usize);
     let read = |at: u64| {
@@ -149,7 +150,7 @@ pub(super) fn changed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::FileChanged, message)
 }
 
-/// What comes of a look at the file of a region: what was `found`, if anything was, holds for good.
+/// Handles the result of a check of a region's file: a change that was found is remembered for good.
 pub(super) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()> {
     if found.is_some() {
         region.mark();
@@ -160,8 +161,9 @@ pub(super) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()>
     }
 }
 
-/// Does `work`, and then `look`s whether the files were the same all the time: it says what is wrong with them. After an
-/// error it has to be sure, as what was read may be why: zeros are a version that isn't supported, or a row out of range.
+/// Runs `work`, then calls `look` to check that the files were unchanged, and returns its error if not. After an error
+/// of `work` the check is never skipped, because a changed file may be the cause: zeros read as an unsupported version
+/// or a row out of range.
 #[inline]
 pub(crate) fn watched<T>(when: Look, look: impl Fn(Look) -> Result<()>, work: impl FnOnce() -> Result<T>) -> Result<T> {
     match guard::guard(work) {

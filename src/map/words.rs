@@ -1,4 +1,4 @@
-//! [`Words`]: the shared words of a file, as the two sides of a table use them; `table/publish.rs` is written in terms of
+//! [`Words`]: the shared words of a file, as used by both sides of a table. `table/publish.rs` is written in terms of
 //! it, so that a model checker can run the same code over words of its own.
 
 use std::io;
@@ -12,40 +12,40 @@ use super::{Mapping, Store};
 pub trait Words {
     /// Stores words of 8 bytes, in no order (relaxed).
     fn store_words(&self, offset: u64, bytes: &[u8]);
-    /// Writes bytes that nobody looks at yet; may find the disk full.
+    /// Writes bytes that nobody reads yet; may find the disk full.
     ///
     /// # Errors
-    /// What the disk answers.
+    /// The error of the disk.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Loads words of 8 bytes, in no order (relaxed).
     fn load_words(&self, offset: u64, into: &mut [u8]);
     /// Loads a word (acquire).
     fn load64(&self, offset: u64) -> u64;
-    /// Stores a word (release): whoever loads it sees everything stored before.
+    /// Stores a word (release): a process that loads it sees everything stored before.
     fn publish64(&self, offset: u64, value: u64);
     /// As [`load64`](Words::load64).
     fn load32(&self, offset: u64) -> u32;
     /// As [`publish64`](Words::publish64).
     fn publish32(&self, offset: u64, value: u32);
-    /// Sleeps while the word at `offset` is `expected`, until somebody wakes those who do; may return early.
+    /// Waits while the word at `offset` is `expected`, until woken; may return early.
     fn wait(&self, offset: u64, expected: u32, timeout: Duration);
-    /// Wakes all who sleep on the word at `offset`.
+    /// Wakes all that wait at `offset`.
     fn wake(&self, offset: u64);
 
-    /// Keeps apart what is stored, or loaded, before and after (an atomic fence).
+    /// Orders the stores and loads before and after (an atomic fence).
     #[inline]
     fn fence(&self, order: Ordering) {
         fence(order);
     }
 
-    /// Lets others go on for a moment.
+    /// Yields for a moment.
     #[inline]
     fn pause(&self) {
         std::hint::spin_loop();
     }
 }
 
-/// Whether bytes are whole words of 8, so that each is loaded or stored in one go.
+/// Whether bytes are whole 8-byte words, each loaded or stored atomically.
 fn are_words(offset: u64, len: usize) -> bool {
     offset.is_multiple_of(8) && len.is_multiple_of(8)
 }
@@ -95,7 +95,7 @@ impl Words for Store {
     }
 }
 
-/// A reader's side. Of a mapping that can't be written nothing is stored.
+/// A reader's side. Stores through a read-only mapping do nothing.
 impl Words for Mapping {
     fn store_words(&self, _offset: u64, _bytes: &[u8]) {}
 

@@ -1,8 +1,7 @@
-//! Arrays into the buffers of a segment.
+//! Appends arrays to the buffers of a segment.
 //!
-//! First everything that can be wrong with the rows is looked at ([`Incoming::new`]), then how many of them fit
-//! ([`Incoming::room`]), then they are written. What fails on the way, a full disk say, leaves bytes that no commit
-//! speaks of.
+//! [`Incoming::new`] checks the rows, [`Incoming::room`] counts those that fit, [`Incoming::write`] writes them. A
+//! failed write (a full disk, for example) leaves bytes behind that no commit refers to.
 
 use std::ops::Range;
 
@@ -19,7 +18,7 @@ use crate::array::{Value, key, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{field_type_name, list_size, type_name};
 
-/// Numbers that are moved while they are copied go through a piece of memory of this size.
+/// Size in bytes of the scratch memory through which rebased numbers are copied.
 const CHUNK: usize = 64 << 10;
 
 /// Rows on their way into a table: one array for each column, in the table's order.
@@ -27,15 +26,15 @@ const CHUNK: usize = 64 << 10;
 pub(crate) struct Incoming {
     pub arrays: Vec<ArrayData>,
     pub rows: usize,
-    /// For each dictionary: the first item that is spoken of, and the keys from there on.
+    /// For each dictionary: the first item in use, and the keys from there on.
     keys: Vec<(usize, Vec<u32>)>,
 }
 
 impl Incoming {
-    /// Matches columns to the table's by name, and checks types and nulls. New texts are added to the dictionaries.
+    /// Matches columns to the table's by name, checks types and nulls, and adds new texts to the dictionaries.
     ///
     /// # Errors
-    /// `SchemaMismatch` naming the column, `InvalidArgument` naming column and row.
+    /// `SchemaMismatch` naming the column; `InvalidArgument` naming the column and, for a null, the row.
     pub fn new(
         plan: &Plan,
         fields: &[FieldRef],
@@ -74,7 +73,7 @@ impl Incoming {
         Ok(incoming)
     }
 
-    /// Finds the keys of all texts that go into dictionaries.
+    /// Finds the keys of all dictionary-encoded texts.
     fn gather(
         &mut self,
         node: &PlanNode,
@@ -97,7 +96,7 @@ impl Incoming {
             .try_for_each(|(child, array)| self.gather(child, array, range.clone(), entries))
     }
 
-    /// How many rows from `from` on fit into a segment that is filled as `counters` say.
+    /// Returns the number of rows, from row `from` on, that fit into a segment filled up to `counters`.
     pub fn room(
         &self,
         plan: &Plan,
@@ -114,7 +113,8 @@ impl Incoming {
         if fits(most)? {
             return Ok(most);
         }
-        let (mut low, mut high) = (0, most);
+        let mut low = 0;
+        let mut high = most;
         while low + 1 < high {
             let middle = low + (high - low) / 2;
             *(if fits(middle)? { &mut low } else { &mut high }) = middle;
@@ -122,7 +122,7 @@ impl Incoming {
         Ok(low)
     }
 
-    /// The counters as they would be with these rows behind those that are there.
+    /// Returns what `counters` would be after appending `rows`.
     pub fn needs(&self, plan: &Plan, rows: Range<usize>, counters: &[u64], entries: &[Entries]) -> Result<Vec<u64>> {
         let mut needed = counters.to_vec();
         needed[0] += rows.len() as u64;
@@ -163,7 +163,7 @@ impl Incoming {
             .try_for_each(|(child, array)| self.add_needs(plan, child, array, range.clone(), needed, entries))
     }
 
-    /// The keys of rows of the column of dictionary `number`.
+    /// Returns the keys of rows of the column with dictionary `number`.
     fn keys(&self, number: usize, rows: &Range<usize>) -> Result<&[u32]> {
         let (start, keys) = &self.keys[number];
         let range = rows.start.checked_sub(*start).zip(rows.end.checked_sub(*start));
@@ -173,7 +173,7 @@ impl Incoming {
         })
     }
 
-    /// Writes rows, which fit, behind those that are there.
+    /// Appends rows, which must fit.
     pub fn write(&self, rows: Range<usize>, into: &mut impl Place, entries: &[Entries]) -> Result<()> {
         let plan = into.plan().clone();
         let at = into.now().counters[0];
@@ -184,7 +184,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Writes rows of one node behind its first `at`.
+    /// Writes rows of one node, beginning at its row `at`.
     fn write_node(
         &self,
         node: &PlanNode,
@@ -212,7 +212,8 @@ impl Incoming {
                 put_words(into, node.region + 1, 4 * at, keys, |key| key.to_le_bytes())?;
             }
             Kind::List { width, counter } => {
-                let (base, range) = (into.now().counters[counter], child_range(array, &rows)?);
+                let base = into.now().counters[counter];
+                let range = child_range(array, &rows)?;
                 put_offsets(into, node.region + 1, at, array, &rows, width, base)?;
                 for (child, array) in node.children.iter().zip(array.child_data()) {
                     self.write_node(child, base, array, range.clone(), into, entries)?;
@@ -235,7 +236,7 @@ impl Incoming {
     }
 }
 
-/// The columns of a batch of arrow-rs.
+/// Returns the columns of an arrow-rs record batch.
 pub(crate) fn arrays_of(batch: &RecordBatch) -> Vec<ArrayData> {
     batch.columns().iter().map(|column| column.to_data()).collect()
 }
@@ -244,7 +245,8 @@ fn mismatch(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::SchemaMismatch, message)
 }
 
-/// Whether an array of type `have` can go into the node: the same type, or the same text in another encoding.
+/// Checks that an array of type `have` can be stored in the node: the types are equal, or both are text, however
+/// encoded.
 fn check_type(node: &PlanNode, have: &DataType) -> Result<()> {
     if is_alike(node.field.data_type(), have) {
         return Ok(());
@@ -270,7 +272,7 @@ fn is_utc(zone: &Option<std::sync::Arc<str>>) -> bool {
     zone.as_deref().is_some_and(|zone| ["UTC", "Etc/UTC", "+00:00", "Z"].contains(&zone))
 }
 
-/// Text (true) or bytes (false) in any encoding.
+/// Returns true for text and false for binary data, in any encoding; `None` for other types.
 fn text_kind(data_type: &DataType) -> Option<bool> {
     use DataType::*;
     match data_type {
@@ -296,7 +298,7 @@ fn check_nulls(node: &PlanNode, array: &ArrayData, rows: Range<usize>) -> Result
         let name = node.field.name();
         return Err(Error::argument(format!("row {row}: null, and '{name}' is declared without nulls")));
     }
-    // Below a null anything may stand.
+    // Values below a null are arbitrary.
     let has_child_nulls =
         array.child_data().iter().any(|child| child.null_count() > 0 || !child.child_data().is_empty());
     if node.children.is_empty() || !has_child_nulls {
@@ -317,7 +319,7 @@ fn check_child_nulls(node: &PlanNode, array: &ArrayData, rows: &Range<usize>) ->
     node.children.iter().zip(array.child_data()).try_for_each(|(child, array)| check_nulls(child, array, range.clone()))
 }
 
-/// The rows of the children that rows of an array speak of.
+/// Returns the rows of the children that belong to `rows` of an array.
 fn child_range(array: &ArrayData, rows: &Range<usize>) -> Result<Range<usize>> {
     let range = match array.data_type() {
         DataType::List(_) => offset_at(array, rows.start, 4)?..offset_at(array, rows.end, 4)?,
@@ -329,13 +331,14 @@ fn child_range(array: &ArrayData, rows: &Range<usize>) -> Result<Range<usize>> {
         DataType::Struct(_) => rows.clone(),
         _ => return Ok(0..0),
     };
-    match range.start <= range.end && array.child_data().iter().all(|child| range.end <= child.len()) {
-        true => Ok(range),
-        false => Err(Error::invalid("a list's offsets are not in order inside its items")),
+    if range.start <= range.end && array.child_data().iter().all(|child| range.end <= child.len()) {
+        Ok(range)
+    } else {
+        Err(Error::invalid("a list's offsets are not in order inside its items"))
     }
 }
 
-/// Offset number `row` of an array; 0 of one without rows.
+/// Returns offset number `row` of an array; 0 for an empty array without offsets.
 fn offset_at(array: &ArrayData, row: usize, width: usize) -> Result<usize> {
     let bytes = array.buffers().first().map_or(&[][..], |offsets| offsets.as_slice());
     if array.is_empty() && bytes.is_empty() {
@@ -350,7 +353,7 @@ fn offset_at(array: &ArrayData, row: usize, width: usize) -> Result<usize> {
     offset.ok_or_else(|| Error::invalid(format!("row {row}: an offset is missing or negative")))
 }
 
-/// The width of the array's offsets where it is text with offsets.
+/// Returns the width of a text type's offsets; `None` for types without such offsets.
 fn text_width(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::Utf8 | DataType::Binary => Some(4),
@@ -359,20 +362,19 @@ fn text_width(data_type: &DataType) -> Option<usize> {
     }
 }
 
-/// The bytes of all texts that have `least` bytes at least.
+/// Returns the total length in bytes of the texts of at least `least` bytes.
 fn text_len(array: &ArrayData, rows: Range<usize>, least: usize) -> Result<u64> {
     if let (Some(width), 0) = (text_width(array.data_type()), least) {
-        let (from, to) = (offset_at(array, rows.start, width)?, offset_at(array, rows.end, width)?);
-        return to
-            .checked_sub(from)
-            .map(|len| len as u64)
-            .ok_or_else(|| Error::invalid("text offsets are not in order"));
+        let from = offset_at(array, rows.start, width)?;
+        let to = offset_at(array, rows.end, width)?;
+        let len = to.checked_sub(from).map(|len| len as u64);
+        return len.ok_or_else(|| Error::invalid("text offsets are not in order"));
     }
     rows.map(|row| Ok(text_at(array, row)?.filter(|text| text.len() >= least).map_or(0, |text| text.len() as u64)))
         .sum()
 }
 
-/// The bytes of a text; `None` for a null.
+/// Returns the bytes of a text; `None` for a null.
 fn text_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
     match value(array, row)? {
         Value::Str(text) => Ok(Some(text.as_bytes())),
@@ -382,7 +384,7 @@ fn text_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
     }
 }
 
-/// The keys of rows of texts, however they are encoded; 0 of nulls.
+/// Returns the dictionary keys of texts in any encoding; 0 for nulls.
 fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Result<Vec<u32>> {
     let full = || Error::new(ErrorKind::Unsupported, "a dictionary of more than 2^31 values or bytes");
     let DataType::Dictionary(..) = array.data_type() else {
@@ -407,7 +409,7 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
     .collect()
 }
 
-/// Appends validity bits; the number of nulls among them.
+/// Appends validity bits. Returns the number of nulls among them.
 fn put_validity(
     into: &mut impl Place,
     region: usize,
@@ -420,7 +422,7 @@ fn put_validity(
     Ok((rows.len() - set) as u64)
 }
 
-/// Appends `count` bits behind the first `at`, from a bit of `source` on or all set. How many are set.
+/// Writes `count` bits at bit `at`: those of `source`, from its bit on, or set bits. Returns the number of set bits.
 fn put_bits(
     into: &mut impl Place,
     region: usize,
@@ -446,7 +448,7 @@ fn put_bits(
             count
         }
     };
-    // The tail may hold bits of rows that were given up.
+    // The tail may hold bits of rows that were rolled back.
     scratch[0] |= into.now().tails[region] & !(0xff << shift);
     let rest = (shift + count) % 8;
     let last = scratch.len() - 1;
@@ -467,12 +469,13 @@ fn put_values(
     rows: &Range<usize>,
     width: usize,
 ) -> Result<()> {
-    let (from, to) = ((array.offset() + rows.start) * width, (array.offset() + rows.end) * width);
+    let from = (array.offset() + rows.start) * width;
+    let to = (array.offset() + rows.end) * width;
     let bytes = array.buffers().first().and_then(|values| values.get(from..to));
     put_large(into, region, at * width as u64, bytes.ok_or_else(|| Error::invalid("fewer values than rows"))?)
 }
 
-/// Large pieces go in chunks that stay in the cache while the kernel copies them.
+/// Writes `bytes` in chunks small enough to stay in the cache while the kernel copies them.
 fn put_large(into: &mut impl Place, region: usize, mut at: u64, bytes: &[u8]) -> Result<()> {
     for chunk in bytes.chunks(4 * CHUNK) {
         into.put(region, at, chunk)?;
@@ -481,7 +484,7 @@ fn put_large(into: &mut impl Place, region: usize, mut at: u64, bytes: &[u8]) ->
     Ok(())
 }
 
-/// Appends numbers of `N` bytes from byte `at` of the region on: `make` of each of `source`.
+/// Writes `make` of each item of `source`, `N` bytes each, at byte `at` of the region.
 fn put_words<T, const N: usize>(
     into: &mut impl Place,
     region: usize,
@@ -503,7 +506,7 @@ fn put_words<T, const N: usize>(
     done
 }
 
-/// Appends the ends of texts or lists, counted from `base`.
+/// Appends the ends of texts or lists, rebased to begin at `base`.
 fn put_offsets(
     into: &mut impl Place,
     region: usize,
@@ -524,7 +527,8 @@ fn put_offsets(
     let range = (array.offset() + rows.start + 1) * source..(array.offset() + rows.end + 1) * source;
     let offsets = offsets.get(range).ok_or_else(|| Error::internal("fewer offsets than rows"))?;
     let start = (at + 1) * width as u64;
-    let (mut last, mut sorted) = (first, true);
+    let mut last = first;
+    let mut sorted = true;
     let mut next = |offset: u64| {
         sorted &= offset >= last;
         last = offset;
@@ -532,7 +536,8 @@ fn put_offsets(
     };
     let narrow = |raw: &[u8; 4]| u64::from(u32::from_le_bytes(*raw));
     let wide = |raw: &[u8; 8]| u64::from_le_bytes(*raw);
-    let (fours, eights) = (offsets.as_chunks().0, offsets.as_chunks().0);
+    let fours = offsets.as_chunks().0;
+    let eights = offsets.as_chunks().0;
     match (source, width) {
         (4, 4) => put_words(into, region, start, fours, |raw| (next(narrow(raw)) as u32).to_le_bytes())?,
         (4, _) => put_words(into, region, start, fours, |raw| next(narrow(raw)).to_le_bytes())?,
@@ -561,16 +566,18 @@ fn put_text(
         into.now().counters[counter] = base + text.len() as u64;
         return Ok(());
     }
-    let (mut ends, mut text) = (Vec::with_capacity(rows.len()), Vec::new());
+    let mut ends = Vec::with_capacity(rows.len());
+    let mut text = Vec::new();
     for row in rows.clone() {
-        // Null is as long as an empty text.
+        // A null takes no bytes of text.
         text.extend_from_slice(text_at(array, row)?.unwrap_or(&[]));
         ends.push(base + text.len() as u64);
     }
     let start = (at + 1) * width as u64;
-    match width {
-        4 => put_words(into, node.region + 1, start, &ends, |&end: &u64| (end as u32).to_le_bytes())?,
-        _ => put_words(into, node.region + 1, start, &ends, |end: &u64| end.to_le_bytes())?,
+    if width == 4 {
+        put_words(into, node.region + 1, start, &ends, |&end: &u64| (end as u32).to_le_bytes())?;
+    } else {
+        put_words(into, node.region + 1, start, &ends, |end: &u64| end.to_le_bytes())?;
     }
     put_large(into, node.region + 2, base, &text)?;
     into.now().counters[counter] = base + text.len() as u64;
@@ -586,7 +593,8 @@ fn put_views(
     counter: usize,
 ) -> Result<()> {
     let base = into.now().counters[counter];
-    let (mut views, mut text) = (Vec::with_capacity(rows.len()), Vec::new());
+    let mut views = Vec::with_capacity(rows.len());
+    let mut text = Vec::new();
     for row in rows.clone() {
         let value = text_at(array, row)?.unwrap_or(&[]);
         views.push(view(value, base + text.len() as u64));

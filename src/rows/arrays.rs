@@ -6,8 +6,9 @@ use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
 use crate::array::{Parts, Unchecked};
 use crate::error::{Error, Result};
 
-/// `rows` rows of a node, as far as `counters` say that its buffers are filled; `part` has the first bytes of a region.
-/// Bitmaps are left out where none of their rows is null, by the counters, unless `keeps_bitmaps` says otherwise.
+/// Makes an array of the first `rows` rows of a node, whose buffers are filled up to `counters`. `part` returns the
+/// first bytes of a region. Leaves out validity bitmaps without nulls, according to the counters, unless
+/// `keeps_bitmaps`.
 pub(crate) fn column(
     plan: &Plan,
     node: &PlanNode,
@@ -16,7 +17,7 @@ pub(crate) fn column(
     part: &impl Fn(usize, u64) -> Option<Buffer>,
     keeps_bitmaps: bool,
 ) -> Result<Unchecked> {
-    let past = || Error::invalid("a buffer ends behind its place");
+    let past = || Error::invalid("a buffer ends past its region");
     let lengths = node.lengths(rows, counters).ok_or_else(past)?;
     let mut buffers = Vec::with_capacity(3);
     for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
@@ -37,15 +38,17 @@ pub(crate) fn column(
     Ok(Parts { data_type, len: rows as usize, validity, buffers, children }.assemble())
 }
 
-/// The values of a dictionary.
+/// Makes an array of the values of a dictionary.
 pub(crate) fn dictionary(
     dictionary: &PlanDictionary,
     counters: &[u64],
     part: &impl Fn(usize, u64) -> Option<Buffer>,
 ) -> Result<Unchecked> {
-    let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+    let entries = counters[dictionary.entries];
+    let bytes = counters[dictionary.bytes];
     let parts = part(dictionary.region + 1, 4 * (entries + 1)).zip(part(dictionary.region + 2, bytes));
-    let (offsets, text) = parts.ok_or_else(|| Error::invalid("a dictionary ends behind its place"))?;
-    let (data_type, buffers) = (dictionary.value_type.clone(), vec![offsets, text]);
+    let (offsets, text) = parts.ok_or_else(|| Error::invalid("a dictionary ends past its region"))?;
+    let data_type = dictionary.value_type.clone();
+    let buffers = vec![offsets, text];
     Ok(Parts { data_type, len: entries as usize, validity: None, buffers, children: Vec::new() }.assemble())
 }

@@ -1,4 +1,4 @@
-//! Broken on purpose, by tests: what becomes of rows when something that a writer relies on is not so.
+//! Breaks an invariant on purpose, for tests: an internal error must leave the rows as they were.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ thread_local! {
     static FORGETS_KEYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Forgets the key that was found last, where a test of this thread wants that.
+/// Forgets the last key if a test on this thread asks for it.
 pub(super) fn forget_key(keys: &mut Vec<u32>) {
     if FORGETS_KEYS.get() {
         keys.pop();
@@ -27,7 +27,7 @@ mod tests {
     use crate::dataset::Dataset;
     use crate::error::{Error, ErrorKind};
 
-    /// A number, a text in a dictionary, and a number behind it.
+    /// A dictionary-encoded text between two numbers.
     fn schema() -> SchemaRef {
         let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         let int = |name: &str| Field::new(name, DataType::Int64, false);
@@ -54,7 +54,7 @@ mod tests {
         dataset.rows().map(|row| cells(row.unwrap())).collect()
     }
 
-    /// What `append` fails with when a key is missing.
+    /// Runs `append` without one of its keys, and returns the error.
     fn broken<T>(append: impl FnOnce() -> Result<T, Error>) -> Error {
         FORGETS_KEYS.set(true);
         let failed = append().map(drop);
@@ -82,7 +82,7 @@ mod tests {
         writer.append_row(&row(1, "one")).unwrap();
         writer.commit().unwrap();
         writer.append_row(&row(2, "two")).unwrap();
-        // The first column has its value by then, and its text is in the dictionary.
+        // Fails after the first column is written and the text is in the dictionary.
         broken(|| writer.append_row(&row(-1, "lost")));
         broken(|| writer.append(&batch([-1, -2], ["one", "lost too"])));
         assert_eq!((writer.rows(), seen()), (2, expected(&[(1, "one")])));
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(rows(&builder.finish().unwrap()), expected(&[(1, "one"), (2, "two"), (3, "one")]));
     }
 
-    /// Values that `check_values` would have refused: no value of another type stands in for them.
+    /// `put_row` fails for values that `check_values` refuses; it does not write another value in their place.
     #[test]
     fn a_value_that_does_not_fit_is_not_written_as_another() {
         let types =

@@ -1,5 +1,5 @@
-//! Rows gathered in memory: what a segment is, without a file. The buffers are never moved while they grow, and `finish`
-//! makes arrays of them where they are. **Fence**: arrays of what is written here are trusted, unchecked.
+//! Collects rows in memory, laid out as a segment without a file. The buffers never move while they grow, and `finish`
+//! makes arrays of them in place. **Fence**: these arrays are trusted without a check.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::map::{GrowableBuffer, Look, guard};
 
-/// Gathers rows, batches and datasets into one contiguous record batch in memory.
+/// Collects rows, batches and datasets into one contiguous record batch in memory.
 ///
-/// Columns are of the types that [`Writer`](crate::Writer) takes as well. Text of more than 2 GiB in one column begins a
-/// new batch, unless its offsets have 64 bits.
+/// Supports the column types of [`Writer`](crate::Writer). Begins a new batch after 2 GiB of text in one column, unless
+/// its offsets have 64 bits.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -42,19 +42,19 @@ pub struct Builder {
     live: Gathered,
     limits: Vec<u64>,
     entries: Vec<Entries>,
-    /// Batches that are full.
+    /// Full batches.
     done: Vec<RecordBatch>,
     done_rows: u64,
     row_keys: Vec<u32>,
-    /// Why nothing can be built any more.
+    /// The error after which nothing more can be appended.
     broken: Option<Error>,
 }
 
 impl Builder {
-    /// A builder of no rows yet.
+    /// Creates an empty builder.
     ///
     /// # Errors
-    /// `Unsupported`, naming the column, for types that don't grow.
+    /// `Unsupported`, naming the column, for types that a table can't store.
     pub fn new(schema: SchemaRef) -> Result<Builder> {
         let plan = Arc::new(Plan::of(&schema)?);
         let limits = plan.limits(|_| 1 << 40);
@@ -72,21 +72,21 @@ impl Builder {
         })
     }
 
-    /// The schema of what is built.
+    /// Returns the schema.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The number of rows.
+    /// Returns the number of rows appended so far.
     pub fn rows(&self) -> u64 {
         self.done_rows + self.live.now.counters[0]
     }
 
-    /// Appends the rows of a batch, whose columns are matched by name.
+    /// Appends the rows of a batch. Columns are matched by name.
     ///
     /// # Errors
-    /// `SchemaMismatch` and `InvalidArgument`, naming column and row; then nothing was appended. `Io` when there is no
-    /// memory.
+    /// `SchemaMismatch` or `InvalidArgument`, naming the column and the row; nothing is appended then. `Io` if memory
+    /// runs out.
     pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let schema = batch.schema();
         self.append_arrays(schema.fields(), &arrays_of(batch), batch.num_rows())
@@ -95,7 +95,7 @@ impl Builder {
     /// Appends all rows of a dataset, batch by batch.
     ///
     /// # Errors
-    /// As [`Builder::append`], and what the dataset's own values give; the batches before stay.
+    /// Those of [`Builder::append`], and those of reading the dataset. Batches before the failed one stay appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
         dataset.watched(Look::Now, || {
             for part in dataset.parts() {
@@ -109,8 +109,8 @@ impl Builder {
     /// Appends one row: a value for each column, as for [`Writer::append_row`](crate::Writer::append_row).
     ///
     /// # Errors
-    /// `InvalidArgument`, naming the column, for a value of another type or out of range, or a null where there are none;
-    /// then nothing was appended. `Io` when there is no memory.
+    /// `InvalidArgument`, naming the column, for a value of another type or out of range, or a null in a column
+    /// declared without nulls; nothing is appended then. `Io` if memory runs out.
     pub fn append_row(&mut self, row: &[Value<'_>]) -> Result<()> {
         self.check()?;
         let plan = self.live.plan.clone();
@@ -129,11 +129,12 @@ impl Builder {
     pub(super) fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
         self.check()?;
         let incoming = guard(|| Incoming::new(&self.live.plan, fields, arrays, rows, &mut self.entries))?;
-        let (before, batches) = (self.live.now.clone(), self.done.len());
+        let before = self.live.now.clone();
+        let batches = self.done.len();
         let written = guard(|| self.write(&incoming));
         if let Err(e) = &written {
             if batches != self.done.len() {
-                // What went into a batch that is full can't be taken back.
+                // Rows in a full batch can't be removed again.
                 self.broken = Some(e.clone());
             } else if self.broken.is_none() {
                 self.live.now = before;
@@ -157,7 +158,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Goes on in a new batch.
+    /// Finishes the batch and begins a new one.
     fn roll(&mut self) -> Result<()> {
         if self.live.now.counters[0] == 0 {
             return Err(Error::argument("a single row is larger than its column's type can hold"));
@@ -166,7 +167,7 @@ impl Builder {
         let full = std::mem::replace(&mut self.live, next);
         let rows = full.now.counters[0];
         let finished = full.finish(&self.schema);
-        // The rows of the batch are lost with it.
+        // On failure the rows of the batch are lost.
         self.done.push(finished.inspect_err(|e| self.broken = Some(e.clone()))?);
         self.done_rows += rows;
         Ok(())
@@ -176,10 +177,10 @@ impl Builder {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// The rows as a dataset: the memory they are in, without a copy.
+    /// Returns the rows as a dataset over the same memory, without a copy.
     ///
     /// # Errors
-    /// What has made the builder fail before.
+    /// The error that an earlier append failed with and that lost rows.
     pub fn finish(mut self) -> Result<Dataset> {
         self.check()?;
         if self.live.now.counters[0] > 0 || self.done.is_empty() {
@@ -189,7 +190,7 @@ impl Builder {
     }
 }
 
-/// The buffers of one batch, in memory.
+/// The buffers of one batch.
 #[derive(Debug)]
 pub(super) struct Gathered {
     pub plan: Arc<Plan>,
@@ -203,7 +204,7 @@ impl Gathered {
         let now = Mark { counters: vec![0; plan.counters], tails: vec![0; plan.regions] };
         let buffers = (0..plan.regions).map(|_| GrowableBuffer::new()).collect();
         let mut gathered = Gathered { plan: plan.clone(), now, buffers, scratch: Vec::new() };
-        // Offsets begin with a 0 that no row writes.
+        // Offsets begin with a 0, which belongs to no row.
         let mut starts: Vec<_> = plan.dictionaries.iter().map(|dictionary| (dictionary.region + 1, 4)).collect();
         let mut visit = |node: &PlanNode| match node.kind {
             Kind::Bytes { width, .. } | Kind::List { width, .. } => starts.push((node.region + 1, width)),
@@ -214,9 +215,7 @@ impl Gathered {
         Ok(gathered)
     }
 
-    /// The columns, where they are.
-    ///
-    /// Nothing is checked: what stands in the buffers was written here.
+    /// Returns the columns, in place and unchecked.
     pub fn arrays(self) -> Result<Vec<ArrayData>> {
         let Gathered { plan, now, buffers, .. } = self;
         let parts: Vec<Bytes> = buffers.into_iter().map(Bytes::from).collect();
@@ -226,9 +225,9 @@ impl Gathered {
         if cfg!(debug_assertions) {
             columns.iter().try_for_each(|column| column.check(&[]).map_err(Error::internal))?;
         }
-        // SAFETY: the buffers are written by `Incoming::write` and `put_row` and nobody else. Those copy values of arrays
-        // that are checked, which is what an `ArrayData` is, and text that is a `&str`; they count offsets, keys, nulls and
-        // bytes themselves, from 0 on and in step, and the lengths of the arrays are these counts.
+        // SAFETY: the buffers are written by `Incoming::write` and `put_row` and nobody else. Those copy values of
+        // arrays that are checked, which is what an `ArrayData` is, and text that is a `&str`; they count offsets,
+        // keys, nulls and bytes themselves, from 0 on and in step, and the lengths of the arrays are these counts.
         Ok(columns.into_iter().map(|column| unsafe { column.assume_checked() }).collect())
     }
 
@@ -258,7 +257,7 @@ impl Place for Gathered {
     }
 }
 
-/// A record batch of arrays that are good.
+/// Makes a record batch of checked arrays.
 pub(super) fn batch(schema: &SchemaRef, rows: usize, arrays: Vec<ArrayData>) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let columns = arrays.into_iter().map(to_array).collect();

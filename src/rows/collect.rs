@@ -1,8 +1,8 @@
-//! Many batches as one: each column gathered into memory of its own, by all threads.
+//! Copies many batches into one, with all threads; each column gets memory of its own.
 //!
-//! Values of a fixed width have their place before anything is copied, so the rows are cut into blocks and each thread
-//! takes the next one; what such values are made of is touched first by the thread that copies it. Text, lists and the
-//! like are put one behind the other, column by column, by the code that appends to tables.
+//! The positions of fixed-width values are known in advance, so rows are cut into blocks that the threads take in turn;
+//! a page is first touched by the thread that copies into it. Text, lists and other types are appended column by
+//! column, by the code that appends to tables.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,27 +25,27 @@ use crate::map::{GrowableBuffer, Look, copy_past_caches, settle};
 use crate::parallel;
 use crate::types::layout;
 
-/// Bytes that a thread copies before it asks for more.
+/// Bytes that a thread copies at a time.
 const BLOCK: usize = 1 << 20;
-/// More than this will have left the caches before anybody looks at it.
+/// Copies of more bytes than this leave the caches before they are read.
 const BEYOND_CACHES: usize = 32 << 20;
 
 impl Dataset {
-    /// All rows as one record batch in memory; itself where it is one batch already. Text of more than 2 GiB in one
-    /// column takes several, unless its offsets have 64 bits.
+    /// Copies all rows into one record batch in memory; a dataset of one batch is returned as it is. More than 2 GiB of
+    /// text in one column takes several batches, unless its offsets have 64 bits.
     ///
     /// # Errors
-    /// `InvalidData` where a value is damaged, `Io` when there is no memory, `Unsupported` where dictionaries can't be
-    /// made one.
+    /// `InvalidData` for a damaged value, `Io` if memory runs out, `Unsupported` if the batches' dictionaries can't be
+    /// merged.
     pub fn collect(&self) -> Result<Dataset> {
         self.watched(Look::Now, || collect(self))
     }
 
-    /// Columns of one fixed width, without nulls, one behind the other in one piece of memory: `None` where a column has
-    /// nulls, or another width than `width`.
+    /// Copies columns of fixed width, column after column, into one buffer. `None` if a column has nulls or a width
+    /// other than `width` bytes.
     ///
     /// # Errors
-    /// As [`Dataset::collect`].
+    /// Those of [`Dataset::collect`].
     pub fn block(&self, width: usize) -> Result<Option<GrowableBuffer>> {
         self.watched(Look::Now, || block(self, width))
     }
@@ -81,9 +81,10 @@ fn collect(dataset: &Dataset) -> Result<Dataset> {
         Some(arrays) => {
             Dataset::from_batches(dataset.schema().clone(), vec![batch(dataset.schema(), rows.count, arrays)?])
         }
-        // More text than 32 bits can count: two batches.
+        // More text than 32-bit offsets can address: make two batches.
         None => {
-            let (all, half) = (rows.count as u64, rows.count as u64 / 2);
+            let all = rows.count as u64;
+            let half = all / 2;
             Dataset::concat(&[collect(&dataset.slice(0, half)?)?, collect(&dataset.slice(half, all - half)?)?])
         }
     }
@@ -102,37 +103,37 @@ fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
     Ok((!copying.is_over()).then_some(buffer))
 }
 
-/// A buffer of that many bytes, whatever they are.
+/// Returns a buffer for `rows` values of `width` bytes, with arbitrary contents.
 fn sized(rows: usize, width: usize) -> Result<GrowableBuffer> {
     let len = rows.checked_mul(width).ok_or_else(|| Error::argument(format!("{rows} rows of {width} bytes")))?;
     GrowableBuffer::exact(len)
 }
 
-/// The bytes per row of types that have nothing but those.
+/// Returns the bytes per row of a type whose only buffer, apart from validity, holds fixed-width values.
 pub(super) fn fixed_width(data_type: &DataType) -> Option<usize> {
     let is_dictionary = matches!(data_type, DataType::Dictionary(..));
     layout(data_type).plain_width().filter(|_| !is_dictionary)
 }
 
-/// The values of an array of fixed width.
+/// Returns the values of an array of fixed width.
 fn decoded(array: &ArrayData, width: usize) -> Plain<'_> {
     let values = array.buffers().first().and_then(|values| values.get(array.offset() * width..));
     Plain { values: values.unwrap_or_default(), has_nulls: array.nulls().is_some() }
 }
 
-/// Rows, batch by batch.
+/// The rows of a dataset, batch by batch.
 struct BatchRows<'a> {
     pieces: &'a [Piece],
     index: &'a Index,
     count: usize,
 }
 
-/// Columns that are copied, with their widths.
+/// Columns to copy, with their widths.
 struct Copying<'a> {
     columns: &'a [(usize, usize)],
-    /// The columns of which a part had nulls.
+    /// For each column, whether a null was found.
     nulls: Vec<AtomicBool>,
-    /// Whether nothing is wanted where there are nulls.
+    /// Whether to stop at the first null.
     until_nulls: bool,
 }
 
@@ -150,7 +151,7 @@ impl Copying<'_> {
     }
 }
 
-/// Rows of a block, and where the values of each column go.
+/// The rows of a block, and the destination of each column.
 struct CopyBlock<'a> {
     rows: Range<usize>,
     into: Vec<&'a mut [u8]>,
@@ -177,7 +178,8 @@ impl<'a> BatchRows<'a> {
         part.checked(part.piece.columns[column])
     }
 
-    /// The bytes per row of a column that is copied as it is: dictionary keys too, where all batches have one dictionary.
+    /// Returns the bytes per row of a column that can be copied as bytes. That includes dictionary keys if all batches
+    /// share one dictionary.
     fn width(&self, column: usize, data_type: &DataType) -> Result<Option<usize>> {
         let DataType::Dictionary(key, _) = data_type else { return Ok(fixed_width(data_type)) };
         let values = |part| self.array(part, column).map(|array| array.child_data().first());
@@ -190,7 +192,7 @@ impl<'a> BatchRows<'a> {
         Ok(key.primitive_width())
     }
 
-    /// Copies the values of columns to where they belong.
+    /// Copies the values of columns into `into`, one slice for each column.
     fn copy(&self, copying: &Copying<'_>, into: Vec<&mut [u8]>) -> Result<()> {
         let per_row: usize = copying.columns.iter().map(|&(_, width)| width).sum();
         let step = (BLOCK / per_row.max(1)).max(1);
@@ -206,10 +208,7 @@ impl<'a> BatchRows<'a> {
             Ok(CopyBlock { rows, into })
         });
         let weight = |block: &CopyBlock<'_>| block.rows.len() * per_row;
-        let copy = match self.count * per_row > BEYOND_CACHES {
-            true => copy_past_caches,
-            false => <[u8]>::copy_from_slice,
-        };
+        let copy = if self.count * per_row > BEYOND_CACHES { copy_past_caches } else { <[u8]>::copy_from_slice };
         let work = |block| self.copy_block(copying, block, copy).map(|()| settle());
         parallel::try_map(blocks, self.count * per_row, weight, work, || ()).map(drop)
     }
@@ -220,7 +219,8 @@ impl<'a> BatchRows<'a> {
         let mut part = first.ok_or_else(|| Error::internal(format_args!("row {at} is in no batch")))?;
         let mut found = Vec::with_capacity(copying.columns.len());
         while at < block.rows.end && !copying.is_over() {
-            let (inside, rows) = (at - self.index.start(part) as usize, self.index.rows_of(part));
+            let inside = at - self.index.start(part) as usize;
+            let rows = self.index.rows_of(part);
             let len = (rows.len() - inside).min(block.rows.end - at);
             let start = rows.start + inside;
             self.plain(part, copying.columns, &mut found)?;
@@ -236,12 +236,13 @@ impl<'a> BatchRows<'a> {
                     copying.nulls[column].store(true, Ordering::Relaxed);
                 }
             }
-            (at, part) = (at + len, part + 1);
+            at += len;
+            part += 1;
         }
         Ok(())
     }
 
-    /// The values of columns in a part's batch.
+    /// Finds the values of columns in a part's batch.
     fn plain(&self, part: usize, columns: &[(usize, usize)], found: &mut Vec<Option<Plain<'a>>>) -> Result<()> {
         let Part { piece, batch, rows } = self.part(part);
         found.clear();
@@ -259,20 +260,21 @@ impl<'a> BatchRows<'a> {
         Ok(())
     }
 
-    /// A column whose values have been copied.
+    /// Makes an array of a column from its copied values.
     fn fixed(&self, column: usize, values: Buffer, data_type: &DataType, met_nulls: bool) -> Result<Option<ArrayData>> {
         let known: Vec<&ArrayData> = match data_type {
             DataType::Dictionary(..) => self.array(0, column)?.child_data().iter().collect(),
             _ => Vec::new(),
         };
         let children = known.iter().map(|&values| Unchecked::from(values.clone())).collect();
-        let (data_type, len) = (data_type.clone(), self.count);
+        let data_type = data_type.clone();
+        let len = self.count;
         let validity = if met_nulls { self.validity(column)? } else { None };
         let parts = Parts { data_type, len, validity, buffers: vec![values], children };
         parts.assemble().checked(&known).map(Some)
     }
 
-    /// The bitmap of a part's rows, where there are nulls among them.
+    /// Returns the validity of a part's rows; `None` if none of them is null.
     fn nulls(&self, part: usize, column: usize) -> Result<Option<NullBuffer>> {
         let Some(nulls) = self.array(part, column)?.nulls() else { return Ok(None) };
         let rows = self.index.rows_of(part);
@@ -292,7 +294,7 @@ impl<'a> BatchRows<'a> {
         Ok((nulls > 0).then(|| (bits.into_inner(), nulls)))
     }
 
-    /// A column of any type, batch behind batch; `None` where it is too much for one array.
+    /// Concatenates a column of any type; `None` if it doesn't fit into one array.
     fn gathered(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         match self.appended(column, field) {
             Err(e) if e.kind() == ErrorKind::Unsupported => self.concatenated(column, field).map(Some),

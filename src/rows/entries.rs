@@ -1,11 +1,11 @@
-//! The values of a growing dictionary, in memory, and the key of each.
+//! The values of a growing dictionary, in memory, with a hash table to find their keys.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Texts without duplicates, numbered as they came.
+/// Distinct texts, numbered in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
     text: Vec<u8>,
@@ -20,20 +20,20 @@ impl Entries {
         self.ends.len()
     }
 
-    /// The bytes of the first `entries` texts, or of all where there are fewer.
+    /// Returns the total length of the first `entries` texts, or of all texts if there are fewer.
     pub fn bytes(&self, entries: usize) -> u64 {
         let ends = &self.ends[..entries.min(self.ends.len())];
         ends.last().map_or(0, |&end| end.into())
     }
 
-    /// The texts of `entries` one behind the other, and where each ends; `None` where there are fewer.
+    /// Returns the concatenated texts of `entries`, and the end of each; `None` if there are fewer.
     pub fn part(&self, entries: Range<usize>) -> Option<(&[u8], &[u32])> {
         let ends = self.ends.get(entries.clone())?;
         let text = self.text.get(self.bytes(entries.start) as usize..self.bytes(entries.end) as usize)?;
         Some((text, ends))
     }
 
-    /// The key of `text`, which is added if it is new; `None` when there is no room for more.
+    /// Returns the key of `text`, which is added if it is new; `None` if the dictionary is full.
     pub fn key(&mut self, text: &[u8]) -> Option<u32> {
         let hash = self.hasher.hash_one(text);
         if let Some(&key) = self.keys.find(hash, |&key| at(&self.text, &self.ends, key) == Some(text)) {
@@ -43,17 +43,19 @@ impl Entries {
         let key = i32::try_from(self.ends.len()).ok()? as u32;
         self.text.extend_from_slice(text);
         self.ends.push(end as u32);
-        let (texts, ends, hasher) = (&self.text, &self.ends, &self.hasher);
+        let texts = &self.text;
+        let ends = &self.ends;
+        let hasher = &self.hasher;
         self.keys.insert_unique(hash, key, |&key| {
             let text = at(texts, ends, key);
             debug_assert!(text.is_some(), "key {key} has a text");
-            // A key without one is never found, whatever its hash.
+            // No lookup finds a key without a text, whatever its hash.
             text.map_or(0, |text| hasher.hash_one(text))
         });
         Some(key)
     }
 
-    /// Forgets all but the first `len`.
+    /// Removes all texts but the first `len`.
     pub fn truncate(&mut self, len: usize) {
         while self.ends.len() > len {
             let key = (self.ends.len() - 1) as u32;
@@ -73,7 +75,7 @@ impl Entries {
     }
 }
 
-/// The text of `key`.
+/// Returns the text of `key`.
 fn at<'a>(text: &'a [u8], ends: &[u32], key: u32) -> Option<&'a [u8]> {
     let end = *ends.get(key as usize)? as usize;
     let start = match key.checked_sub(1) {

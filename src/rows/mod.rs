@@ -1,9 +1,8 @@
-//! Rows into columns, for files and for memory alike.
+//! Stores rows as columns, in files and in memory.
 //!
-//! In reading order: `plan` (which buffers a schema has), `arrays` (made of them), `entries` (dictionaries), `sink`
-//! (where rows are put), `append` (batches), `row` (one row at a time),
-//! `builder` (rows in memory), `collect` (datasets as one batch), `read_all` (streams as one batch).
-//! Uses `ipc` and what is below it; `table` is built on it.
+//! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `entries` (dictionaries), `sink`
+//! (the destination of rows), `append` (batches), `row` (one row at a time), `builder` (rows in memory), `collect` (a
+//! dataset as one batch), `read_all` (a stream as one batch). Uses `ipc` and what is below it; `table` is built on it.
 
 mod append;
 pub(crate) mod arrays;

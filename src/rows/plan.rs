@@ -1,4 +1,4 @@
-//! What a schema needs in a segment: its buffers, and the counters that say how far they are filled.
+//! The layout of a schema in a segment: its buffers, and the counters of how far they are filled.
 //!
 //! ```text
 //! counter 0: rows
@@ -18,19 +18,19 @@ use crate::types::{Role, field_type_name, list_size};
 /// Buffers begin at multiples of this: whole pages on every system.
 pub(crate) const ALIGNMENT: u64 = 65536;
 
-/// A buffer's place: where it begins and how many bytes it can hold.
+/// The region of a buffer: its offset in the file and its capacity in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Region {
     pub offset: u64,
     pub capacity: u64,
 }
 
-/// A field and where its numbers stand.
+/// A field with the numbers of its counters and buffers.
 #[derive(Debug)]
 pub(crate) struct PlanNode {
     pub field: FieldRef,
     pub kind: Kind,
-    /// The counter of nulls, where there may be some.
+    /// The counter of nulls, if the field is nullable.
     pub nulls: Option<usize>,
     /// The first of the field's own buffers, which is the validity bitmap.
     pub region: usize,
@@ -87,13 +87,13 @@ pub(crate) struct Plan {
     pub dictionaries: Vec<PlanDictionary>,
     pub counters: usize,
     pub regions: usize,
-    /// The names of positions: the last region, and the last counter, which counts its bytes.
+    /// The names of positions, which have the last region and the last counter, of their bytes.
     pub names: PlanNames,
     /// The columns that are text, in a dictionary or not.
     pub texts: Vec<usize>,
 }
 
-/// Where the names of positions stand.
+/// The region and the counter of the names of positions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PlanNames {
     pub region: usize,
@@ -102,20 +102,22 @@ pub(crate) struct PlanNames {
 
 /// Text in one buffer has 31 bits of offset.
 const MOST_TEXT: u64 = i32::MAX as u64;
-/// The bytes of as many names of positions as there can be, each with its length.
+/// The most bytes that the names of positions can have, each with its length.
 const MOST_NAMES: u64 = 256 * 256;
 
 impl Plan {
-    /// The plan of a table that is to be written.
+    /// Makes the plan of a table to be written.
     ///
     /// # Errors
-    /// As [`Plan::new`].
+    /// Those of [`Plan::new`].
     pub fn of(schema: &Schema) -> Result<Plan> {
         Plan::new(IpcSchema::of_metadata(&schema_metadata(schema))?)
     }
 
+    /// Makes the plan of a parsed schema.
+    ///
     /// # Errors
-    /// `Unsupported`, naming the column, for types that don't grow.
+    /// `Unsupported`, naming the column, for types that a table can't store.
     pub fn new(schema: IpcSchema) -> Result<Plan> {
         let mut plan = Plan {
             schema,
@@ -137,7 +139,8 @@ impl Plan {
             |node: &PlanNode| matches!(node.kind, Kind::Bytes { .. } | Kind::Views { .. } | Kind::Keys { .. });
         plan.texts = (0..plan.columns.len()).filter(|&column| is_text(&plan.columns[column])).collect();
         for number in 0..plan.dictionaries.len() {
-            let (region, counter) = (plan.take_regions(3), plan.counters);
+            let region = plan.take_regions(3);
+            let counter = plan.counters;
             plan.counters += 2;
             let dictionary = &mut plan.dictionaries[number];
             (dictionary.region, dictionary.entries, dictionary.bytes) = (region, counter, counter + 1);
@@ -191,7 +194,7 @@ impl Plan {
         })
     }
 
-    /// The limit of each counter given a guess, cut to what offsets can say.
+    /// Returns the limit of each counter: that of `guess`, or what offsets can address if that is less.
     pub fn limits(&self, guess: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut limits: Vec<u64> = (0..self.counters).map(&guess).collect();
         let cut = |node: &PlanNode| match node.kind {
@@ -214,7 +217,8 @@ impl Plan {
         limits
     }
 
-    /// The places of all buffers from `start` on, text last, given the limits; and where they end. `None` past 2⁶³.
+    /// Lays out all buffers from byte `start` on, text last, for the given limits. Returns the regions and their end;
+    /// `None` past 2⁶².
     pub fn place(&self, start: u64, limits: &[u64]) -> Option<(Vec<Region>, u64)> {
         let mut sizes = vec![(0u64, false); self.regions];
         for column in &self.columns {
@@ -227,8 +231,8 @@ impl Plan {
         sizes[self.names.region] = (limits[self.names.bytes], false);
         let mut regions = vec![Region::default(); self.regions];
         let mut next = start;
-        // Dictionaries first: who copies the body of one would copy what lies before it as well. Text last: it has the most
-        // room to spare.
+        // Dictionaries come first: copying the body of one copies everything before it as well. Text comes last, since
+        // it has the most room to spare.
         let columns = self.dictionaries.first().map_or(self.names.region, |dictionary| dictionary.region);
         let sizes = &sizes;
         let part = |is_text: bool| (0..columns).filter(move |&region| sizes[region].1 == is_text);
@@ -248,12 +252,13 @@ impl Plan {
 pub(crate) struct Extent {
     pub region: usize,
     pub bytes: u64,
-    /// Of bitmaps: the bits that count; what else the last byte holds is nobody's business.
+    /// For bitmaps, the number of bits in use; the other bits of the last byte are undefined.
     pub bits: Option<u64>,
 }
 
 impl Plan {
-    /// How far each buffer is filled given these counters, which are within limits that have a [`place`](Plan::place).
+    /// Returns how far each buffer is filled for these counters, which are within limits that have a
+    /// [`place`](Plan::place).
     pub fn extents(&self, counters: &[u64]) -> Result<Vec<Extent>> {
         debug_assert_eq!(counters.len(), self.counters, "a counter for each of the plan's");
         let mut found = Vec::with_capacity(self.regions);
@@ -272,16 +277,17 @@ impl Plan {
         Ok(found)
     }
 
-    /// Whether a commit of a segment with these limits may have these counters.
+    /// Checks the counters of a commit of a segment with these limits.
     ///
     /// # Errors
-    /// The first counter that is wrong, in words.
+    /// A description of the first wrong counter.
     pub fn check_counters(&self, counters: &[u64], limits: &[u64]) -> Result<(), String> {
         if counters.len() != limits.len() || limits.len() != self.counters {
             return Err(format!("{} counters, expected {}", counters.len(), self.counters));
         }
         if let Some(number) = counters.iter().zip(limits).position(|(count, limit)| count > limit) {
-            let (count, limit) = (counters[number], limits[number]);
+            let count = counters[number];
+            let limit = limits[number];
             return Err(format!("counter {number}: expected {limit} at most, got {count}"));
         }
         self.columns.iter().try_for_each(|column| column.check_counters(counters[0], counters))?;
@@ -302,13 +308,13 @@ fn unsupported(node: &Node) -> Error {
 }
 
 impl PlanNode {
-    /// This node and all below, in order.
+    /// Calls `visit` with this node and all nodes below, depth first.
     pub fn each(&self, visit: &mut impl FnMut(&PlanNode)) {
         visit(self);
         self.children.iter().for_each(|child| child.each(visit));
     }
 
-    /// The rows of the children of a node of `rows` rows.
+    /// Returns the number of rows of the children of a node of `rows` rows.
     pub fn child_rows(&self, rows: u64, counters: &[u64]) -> Option<u64> {
         match self.kind {
             Kind::List { counter, .. } => counters.get(counter).copied(),
@@ -317,7 +323,7 @@ impl PlanNode {
         }
     }
 
-    /// The bytes of each of the node's own buffers for `rows` rows: what the format wants of them.
+    /// Returns the length in bytes of each of the node's own buffers for `rows` rows, as the format defines it.
     pub fn lengths(&self, rows: u64, counters: &[u64]) -> Option<[u64; 3]> {
         let validity = if self.nulls.is_some() { rows.div_ceil(8) } else { 0 };
         let offsets = |width: usize| rows.checked_add(1)?.checked_mul(width as u64);
@@ -332,7 +338,7 @@ impl PlanNode {
         })
     }
 
-    /// The number of the node's own buffers.
+    /// Returns the number of the node's own buffers.
     pub fn buffers(&self) -> usize {
         match self.kind {
             Kind::Bytes { .. } | Kind::Views { .. } => 3,
@@ -341,7 +347,7 @@ impl PlanNode {
         }
     }
 
-    /// Whether there may be so many nulls, items and bytes of text in `rows` rows.
+    /// Checks that `rows` rows can have as many nulls, items and bytes of text.
     fn check_counters(&self, rows: u64, counters: &[u64]) -> Result<(), String> {
         let name = self.field.name();
         if let Some(nulls) = self.nulls.filter(|&counter| counters[counter] > rows) {
@@ -370,7 +376,7 @@ impl PlanNode {
         self.children.iter().try_for_each(|child| child.extents(rows, counters, found))
     }
 
-    /// Size, and whether it is text, of each buffer of a segment with these limits.
+    /// Sets the size of each buffer of a segment with these limits, and whether it is text.
     fn sizes(&self, rows: u64, limits: &[u64], sizes: &mut [(u64, bool)]) -> Option<()> {
         let lengths = self.lengths(rows, limits)?;
         for (number, &length) in lengths.iter().enumerate().take(self.buffers()) {

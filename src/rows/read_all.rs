@@ -1,4 +1,4 @@
-//! A stream as one contiguous batch: what comes out of a pipe or socket goes to its column at once.
+//! Reads a stream into one contiguous batch: bytes from a pipe or socket go straight to their column.
 //!
 //! ```text
 //! body of a message   [ ids ][validity][ prices ][offsets][ text ]
@@ -24,16 +24,16 @@ use crate::ipc::{Arrived, StreamReader, ValuePlaces};
 use crate::map::GrowableBuffer;
 
 impl<R: Read> StreamReader<R> {
-    /// All batches that are still to come, as one in memory; text of more than 2 GiB in one column takes several, unless
-    /// its offsets have 64 bits.
+    /// Reads all remaining batches into one in memory. More than 2 GiB of text in one column takes several batches,
+    /// unless its offsets have 64 bits.
     ///
     /// # Errors
-    /// Those of the batches. What came before is lost then: who wants it takes batch by batch.
+    /// Those of the batches. The batches before the failed one are lost; to keep them, iterate over the stream.
     pub fn read_all(mut self) -> Result<Dataset> {
         let schema = self.schema().clone();
         let mut columns = match StreamColumns::new(&schema) {
             Ok(columns) => columns,
-            // Types that don't grow: batch by batch, and then together.
+            // Types that `Builder` doesn't support are read batch by batch and then concatenated.
             Err(e) if e.kind() == ErrorKind::Unsupported => {
                 return Dataset::from_batches(schema, self.collect::<Result<_>>()?)?.collect();
             }
@@ -48,7 +48,7 @@ impl<R: Read> StreamReader<R> {
 
 /// The columns of a stream.
 struct StreamColumns {
-    /// For each column, its values, where they are of fixed width.
+    /// For each column, its values if they are of fixed width.
     fixed: Vec<Option<Fixed>>,
     /// All other columns.
     others: Builder,
@@ -59,7 +59,7 @@ struct StreamColumns {
 struct Fixed {
     width: usize,
     values: GrowableBuffer,
-    /// From the first batch with nulls on.
+    /// Present from the first batch with nulls on.
     validity: Option<BooleanBufferBuilder>,
 }
 
@@ -76,7 +76,8 @@ impl StreamColumns {
     }
 
     fn take(&mut self, arrived: Arrived) -> Result<()> {
-        let (before, rows) = (self.rows, arrived.rows);
+        let before = self.rows;
+        let rows = arrived.rows;
         let mut others = Vec::new();
         for (fixed, column) in self.fixed.iter_mut().zip(arrived.columns) {
             match (fixed, column) {
@@ -87,7 +88,7 @@ impl StreamColumns {
                     fixed.note(before, rows, nulls.map(|nulls| (nulls.buffer().clone(), nulls.offset())));
                 }
                 (None, Ok(array)) => others.push(array),
-                (None, Err(_)) => return Err(Error::invalid("a column has come without its values")),
+                (None, Err(_)) => return Err(Error::internal("a column without its values")),
             }
         }
         self.rows += rows;
@@ -95,7 +96,7 @@ impl StreamColumns {
         self.others.append_arrays(&fields, &others, rows)
     }
 
-    /// One batch, or as many as the other columns have.
+    /// Makes one batch, or as many as the other columns have.
     fn finish(self, schema: &SchemaRef) -> Result<Dataset> {
         let others = self.others.finish()?.to_record_batches().collect::<Result<Vec<_>>>()?;
         let fields = schema.fields().iter().zip(self.fixed);
@@ -103,7 +104,8 @@ impl StreamColumns {
         let fixed = fixed.collect::<Result<Vec<_>>>()?;
         let mut start = 0;
         let mut whole = |others: &RecordBatch| {
-            let (rows, mut rest) = (others.num_rows(), others.columns().iter());
+            let rows = others.num_rows();
+            let mut rest = others.columns().iter();
             let column = |array: &Option<ArrayData>| match array {
                 Some(array) => Some(to_array(crate::array::slice(array, start, rows))),
                 None => rest.next().cloned(),
@@ -132,7 +134,7 @@ impl Fixed {
         self.values.lengthen(len)
     }
 
-    /// Notes which of `rows` rows behind the first `before` are null: none, or those that a bitmap says, from a bit on.
+    /// Records the validity of `rows` rows after the first `before`: that of a bitmap from a bit on, or all valid.
     fn note(&mut self, before: usize, rows: usize, bits: Option<(Buffer, usize)>) {
         let Some((bits, from)) = bits else {
             return self.validity.iter_mut().for_each(|validity| validity.append_n(rows, true));
@@ -159,7 +161,8 @@ impl Fixed {
 }
 
 fn values_of(array: &ArrayData, width: usize) -> Result<&[u8]> {
-    let (from, to) = (array.offset() * width, (array.offset() + array.len()) * width);
+    let from = array.offset() * width;
+    let to = (array.offset() + array.len()) * width;
     let values = array.buffers().first().and_then(|values| values.get(from..to));
     values.ok_or_else(|| Error::invalid("fewer values than rows"))
 }

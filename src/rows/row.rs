@@ -1,4 +1,4 @@
-//! One row at a time: values straight into the mapped window of each buffer, without an allocation.
+//! Appends one row at a time: values go straight into the mapped window of each buffer, without an allocation.
 
 use arrow_schema::DataType;
 
@@ -9,7 +9,7 @@ use crate::array::cells::{fixed, is_signed_word, view};
 use crate::array::{Value, zone_advice};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Whether there is a value for each column, and fits it.
+/// Checks that there is a value for each column and that it fits the column.
 pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
     if row.len() != plan.columns.len() {
         return Err(Error::argument(format!("a row of {} values for {} columns", row.len(), plan.columns.len())));
@@ -18,7 +18,7 @@ pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
     wrong.map_or(Ok(()), |(node, value)| Err(unfit(node, value)))
 }
 
-/// The keys of the texts that go into dictionaries, in the order of the columns. New texts are added.
+/// Finds the keys of the dictionary-encoded texts, in the order of the columns. New texts are added.
 pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
     keys.clear();
     for &column in &plan.texts {
@@ -32,7 +32,7 @@ pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>],
     Ok(())
 }
 
-/// Writes a row that fits its columns, and for which there is room.
+/// Writes a row that [`check_values`] has passed and that [`has_room`].
 #[inline]
 pub(crate) fn put_row(
     into: &mut impl Place,
@@ -54,7 +54,7 @@ pub(crate) fn put_row(
             put_value(into, node, at, value)?;
         }
     }
-    // Nothing can fail any more: a row is counted whole or not at all.
+    // Nothing can fail from here on: a row is counted as a whole or not at all.
     let counters = &mut into.now().counters;
     for &column in &plan.texts {
         count_text(counters, &plan.columns[column], &row[column]);
@@ -68,7 +68,8 @@ pub(crate) fn put_row(
     Ok(())
 }
 
-/// Whether a row fits behind those that `counters` count. A text without a key takes no room here: [`put_row`] fails then.
+/// Whether a row fits into a segment filled up to `counters`. A text without a key counts as empty; [`put_row`] refuses
+/// it.
 pub(crate) fn has_room(
     plan: &Plan,
     entries: &[Entries],
@@ -94,7 +95,7 @@ pub(crate) fn has_room(
     })
 }
 
-/// The counters of a segment that holds this row alone. A text without a key is left out: [`put_row`] fails then.
+/// Returns the counters of a segment with this row alone. A text without a key is left out; [`put_row`] refuses it.
 pub(crate) fn row_needs(plan: &Plan, entries: &[Entries], row: &[Value<'_>], keys: &[u32]) -> Vec<u64> {
     let mut needed = vec![0; plan.counters];
     needed[0] = 1;
@@ -143,7 +144,8 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
 }
 
 fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
-    let (name, data_type) = (node.field.name(), crate::types::field_type_name(&node.field));
+    let name = node.field.name();
+    let data_type = crate::types::field_type_name(&node.field);
     let what = match value {
         Value::Null if !node.children.is_empty() => "null".into(),
         Value::Null => {
@@ -165,7 +167,7 @@ fn unwritable(node: &PlanNode, value: &Value<'_>) -> Error {
     Error::internal(format_args!("{value} can't be written into column '{name}', which is {:?}", node.kind))
 }
 
-/// Writes a value as row `at` of its column: any but a text that goes into a dictionary.
+/// Writes a value as row `at` of its column; dictionary-encoded texts are written by [`put_row`].
 #[inline]
 fn put_value(live: &mut impl Place, node: &PlanNode, at: u64, value: &Value<'_>) -> Result<()> {
     if node.nulls.is_some() {
@@ -204,13 +206,13 @@ fn put_value(live: &mut impl Place, node: &PlanNode, at: u64, value: &Value<'_>)
             live.put(node.region + 1, 16 * at, &view(text, base))
         }
         (Kind::Keys { .. }, Value::Null) => live.put(node.region + 1, 4 * at, &[0; 4]),
-        // Other nested values come in batches.
+        // Other nested values are appended in batches.
         (Kind::Struct, Value::Null) if node.children.is_empty() => Ok(()),
         _ => Err(unwritable(node, value)),
     }
 }
 
-/// The bytes of a text; none of a null.
+/// Returns the bytes of a text; those of a null are empty.
 #[inline]
 fn text_or_empty<'a>(node: &PlanNode, value: &'a Value<'_>) -> Result<&'a [u8]> {
     match value {
@@ -219,7 +221,7 @@ fn text_or_empty<'a>(node: &PlanNode, value: &'a Value<'_>) -> Result<&'a [u8]> 
     }
 }
 
-/// Writes bit `at` of a bitmap: the byte that it is in, of which the bits below are those that are there.
+/// Writes bit `at` of a bitmap: its byte, with the bits below it as they were.
 #[inline]
 fn put_bit(live: &mut impl Place, node: &PlanNode, region: usize, at: u64, bit: bool) -> Result<()> {
     if region == node.region && node.nulls.is_none() {
@@ -231,7 +233,7 @@ fn put_bit(live: &mut impl Place, node: &PlanNode, region: usize, at: u64, bit: 
     live.put(region, at / 8, &[byte])
 }
 
-/// Counts the text of a row that was written.
+/// Adds the text of a written row to the counters.
 #[inline]
 fn count_text(counters: &mut [u64], node: &PlanNode, value: &Value<'_>) {
     match (node.kind, text_of(value)) {

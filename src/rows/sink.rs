@@ -1,4 +1,4 @@
-//! Where rows are put: the buffers of a segment's file, or of a batch in memory.
+//! The destination of rows: the buffers of a segment's file, or of a batch in memory.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ pub(crate) struct Mark {
     pub tails: Vec<u8>,
 }
 
-/// One buffer for each region of a plan, each filled from its start on.
+/// A destination of rows: one buffer for each region of a plan, filled from its start on.
 pub(crate) trait Place {
     fn plan(&self) -> &Arc<Plan>;
 
-    /// How far the buffers are filled.
+    /// Returns how far the buffers are filled.
     fn now(&mut self) -> &mut Mark;
 
-    /// Memory that is kept to save allocations.
+    /// Returns reusable memory, which saves allocations.
     fn scratch(&mut self) -> &mut Vec<u8>;
 
-    /// Writes `bytes` at byte `at` of region `region`, where they have room.
+    /// Writes `bytes` at byte `at` of region `region`, which must have room for them.
     fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Writes the dictionary's entries up to number `upto`, as far as they aren't there yet.
+    /// Writes the entries of dictionary `number` up to `upto` that are not written yet.
     #[inline]
     fn put_entries(&mut self, number: usize, entries: &Entries, upto: usize) -> Result<()> {
         let counter = self.plan().dictionaries[number].entries;

@@ -1,4 +1,4 @@
-//! What a body's bytes may need before they can be read: decompression, and another byte order.
+//! Conversions that a body may need before it can be read: decompression and byte order.
 
 use std::io;
 
@@ -12,20 +12,20 @@ use crate::types::Role;
 
 /// A buffer of a compressed body, opened.
 pub(in crate::ipc) enum Opened {
-    /// Its bytes stand as they are behind the length.
+    /// The bytes after the length are the buffer itself.
     Stored,
-    /// They came out of a frame.
+    /// The bytes were decompressed.
     Copied(Buffer),
 }
 
-/// Bytes behind what rows need that a buffer may hold without looking odd.
+/// Bytes that a buffer may hold beyond those of its rows.
 const PADDING: u64 = 1 << 16;
 
 /// Opens a buffer of a compressed body: an i64 with the length uncompressed, or −1 for "stored as it is", then bytes
-/// (Message.fbs, *BodyCompression*). Not much more than `enough` bytes, where that is known, are taken out; where it
-/// were more than `room`, none.
+/// (Message.fbs, *BodyCompression*). Decompresses at most slightly more than `enough` bytes, if given; fails if that is
+/// more than `room`.
 ///
-/// Memory is touched for what really comes out of the frame, never for what the length promises.
+/// Takes memory for the bytes that come out of the frame, whatever length it declares.
 pub(in crate::ipc) fn decompress(
     stored: &[u8],
     codec: Compression,
@@ -42,7 +42,7 @@ pub(in crate::ipc) fn decompress(
     let Ok(declared) = u64::try_from(declared) else {
         return Err(Error::invalid(format!("a compressed buffer declares a length of {declared}")));
     };
-    // Some writers send no frame at all for no bytes.
+    // Some writers write no frame for an empty buffer.
     if declared == 0 && frame.is_empty() {
         return Ok(Opened::Stored);
     }
@@ -91,7 +91,7 @@ fn reverse_view(view: &mut [u8]) {
     }
 }
 
-/// The buffer as a compressed body holds it; stored as it is where compression does not make it smaller.
+/// Compresses a buffer; one that does not get smaller is stored as it is.
 #[cfg(feature = "write")]
 pub(in crate::ipc) fn compress(plain: &Buffer, codec: Compression) -> Result<Buffer> {
     codec::expect(codec)?;

@@ -1,16 +1,16 @@
-//! Frames of lz4 and zstd. Without the feature `compression` `codec_missing` stands in its place.
+//! Frames of lz4 and zstd. `codec_missing` replaces this module in builds without the feature `compression`.
 
 use std::io::{self, Read, Write};
 
 use super::message::Compression;
 use crate::error::Result;
 
-/// Whether there is such a codec: there are both.
+/// Checks that the codec is available, which it always is here.
 pub(super) fn expect(_codec: Compression) -> Result<()> {
     Ok(())
 }
 
-/// Fills `into` from a frame, which must hold just that where `whole`, and may hold more else.
+/// Fills `into` from a frame. If `whole`, the frame must hold exactly as many bytes; otherwise it may hold more.
 pub(super) fn decompress(frame: &[u8], codec: Compression, into: &mut [u8], whole: bool) -> io::Result<()> {
     match codec {
         Compression::Zstd if whole => {

@@ -1,4 +1,4 @@
-//! What `codec` is without the feature `compression`: an error that names it.
+//! Replaces `codec` in builds without the feature `compression`: every call is an error that names it.
 
 use std::io;
 

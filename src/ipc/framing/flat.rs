@@ -1,4 +1,4 @@
-//! A flatbuffer read with every access checked: no verifier pass, no trust, no panic.
+//! Reads flatbuffers with every access checked: no verifier pass, no trust, no panic.
 //!
 //! A table is `[i32 back-offset to its vtable][fields …]`; the vtable is `[u16 own bytes][u16 table bytes][u16 field
 //! offset …]`, an offset of 0 meaning "default". References are u32 distances forward from where they stand. All
@@ -49,7 +49,7 @@ impl<'a> FlatTable<'a> {
         Ok(FlatTable { bytes, at, vtable, vtable_len })
     }
 
-    /// Where field number `field` stands, or `None` when it has its default.
+    /// Returns the position of field number `field`, or `None` if it has its default.
     fn position(&self, field: usize) -> Result<Option<usize>> {
         let slot = 4 + 2 * field;
         if slot + 2 > self.vtable_len {

@@ -1,4 +1,4 @@
-//! The footer of an IPC file: its schema, and where its batches are.
+//! The footer of an IPC file: the schema and the positions of the batches.
 
 use super::flat::FlatTable;
 use super::message::{MessageFrame, NextMessage, Window, find};
@@ -15,7 +15,7 @@ pub(in crate::ipc) struct Footer {
     pub(in crate::ipc) batches: Blocks,
 }
 
-/// The blocks of one kind, 24 bytes each, as they stand in the footer.
+/// The blocks of one kind, 24 bytes each, as in the footer.
 #[derive(Debug)]
 pub(in crate::ipc) struct Blocks(Vec<[u8; 24]>);
 
@@ -52,11 +52,12 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
     let table = FlatTable::root(&metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let schema = IpcSchema::parse(schema, metadata.len())?;
-    let (dictionaries, batches) = (Blocks::parse(table, 2)?, Blocks::parse(table, 3)?);
+    let dictionaries = Blocks::parse(table, 2)?;
+    let batches = Blocks::parse(table, 3)?;
     Ok((schema, Footer { dictionaries, batches }))
 }
 
-/// The first message of a file: the magic is padded to 8 bytes by most writers, to 64 by arrow-rs.
+/// Returns the first message of a file. Most writers pad the magic to 8 bytes, arrow-rs to 64.
 pub(in crate::ipc) fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result<Option<MessageFrame>> {
     for offset in (8..=64).step_by(8) {
         if let NextMessage::Message(frame) = find(bytes, window, offset)? {
@@ -67,7 +68,7 @@ pub(in crate::ipc) fn behind_magic(bytes: &Bytes, window: &mut Window) -> Result
 }
 
 impl Footer {
-    /// The schema's message and the blocks; there may be anything between them.
+    /// Returns the schema's message and those of the blocks. Arbitrary bytes may lie between them.
     pub(in crate::ipc) fn frames(&self, bytes: &Bytes, window: &mut Window) -> Result<Vec<MessageFrame>> {
         let mut frames = Vec::with_capacity(1 + self.dictionaries.len() + self.batches.len());
         frames.extend(behind_magic(bytes, window)?);
@@ -92,7 +93,7 @@ impl Blocks {
         self.0.len()
     }
 
-    /// Offset, length of prefix and metadata, and length of the body, as the footer says.
+    /// Returns offset, length of prefix and metadata, and length of the body, as in the footer.
     pub(in crate::ipc) fn place(&self, number: usize) -> [i64; 3] {
         self.0.get(number).map_or([0; 3], |block| {
             let (words, _) = block.as_chunks::<8>();
@@ -117,8 +118,8 @@ impl Blocks {
         };
         let body = offset.checked_add(metadata_len).filter(|&body| body <= bytes.len()).ok_or_else(outside)?;
         match find(bytes, window, offset)? {
-            // The block says where the body begins; the message's own prefix may leave out some padding before it.
-            // More than that is a small message that claims a large part of the file.
+            // The block has the start of the body; the message's own prefix may leave out some padding before it. More
+            // than that is a small message that claims a large part of the file.
             NextMessage::Message(frame) if frame.body() <= body && body - frame.body() <= 128 => {
                 Ok(MessageFrame { metadata_len: body - frame.metadata, ..frame })
             }

@@ -31,7 +31,7 @@ pub enum Format {
     Stream,
 }
 
-/// Where a message stands in its file.
+/// The position of a message in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageFrame {
     /// The first byte of the message, at its length prefix.
@@ -54,57 +54,57 @@ impl MessageFrame {
     }
 }
 
-/// What stands at an offset of a stream.
+/// What is at an offset of a stream.
 pub(crate) enum NextMessage {
     Message(MessageFrame),
     /// The end-of-stream marker, or the end of the bytes between two messages.
     End,
-    /// A zero word alone: the end-of-stream marker before format 0.15; since then, bytes that were never written.
+    /// A single zero word: the end-of-stream marker before format 0.15, and bytes that were never written since.
     Zeros,
 }
 
-/// Reads small pieces of a file, several of which often come with one system call.
+/// Reads small pieces of a file, many with one system call.
 ///
-/// A walk over all messages is bound by how long each of those calls waits for memory. Messages of a file often stand
-/// at equal distances, so when two distances were equal, further pieces at the same distance are read by several threads
-/// at once. A wrong guess costs time and nothing else: what is read is still found by its offset.
+/// A walk over all messages spends its time waiting for these calls. Messages are often equally spaced, so after two
+/// equal distances several threads read further pieces at that distance. A wrong guess costs only time: pieces are
+/// looked up by offset.
 #[derive(Debug)]
 pub(crate) struct Window {
     at: usize,
     held: Vec<u8>,
     ahead: usize,
-    /// The end of what was asked for last.
+    /// The end of the last request.
     asked: usize,
-    /// The largest piece that was asked for.
+    /// The largest piece requested so far.
     largest: usize,
-    /// Where the last two pieces were read.
+    /// The offsets of the last two pieces read.
     last: [usize; 2],
-    /// Whether it is worth reading on: somebody wants all messages.
+    /// Whether to read ahead, because all messages are wanted.
     pub(crate) reads_on: bool,
     guessed: Guessed,
 }
 
-/// Pieces of equal length, read at equal distances.
+/// Pieces of equal length at equal distances, read ahead.
 #[derive(Debug, Default)]
 struct Guessed {
     start: usize,
     stride: usize,
     piece: usize,
-    /// What each job has read.
+    /// The bytes read by each job.
     data: Vec<Vec<u8>>,
 }
 
-/// The smallest and the largest piece that is read at once.
+/// The sizes in bytes of the smallest and the largest piece.
 const PIECE: (usize, usize) = (512, 16 << 10);
-/// Bytes that are sooner read than left out.
+/// Gaps of fewer bytes than this are read rather than skipped.
 const NEAR: usize = 2 << 10;
-/// Pieces that are read on at once, and those that each thread takes.
+/// The number of pieces read ahead at once, and the number that each thread takes.
 const GUESSES: usize = 2048;
 const GUESSES_PER_JOB: usize = 64;
 
 impl Window {
     pub(crate) fn new() -> Window {
-        // The first look takes in schema, dictionaries and the first batch of most files; later ones are isolated.
+        // The first read covers schema, dictionaries and the first batch of most files; later ones are isolated.
         Window {
             at: 0,
             held: Vec::new(),
@@ -117,14 +117,14 @@ impl Window {
         }
     }
 
-    /// The `len` bytes at `at`, or an error where the bytes end before.
+    /// Returns the `len` bytes at `at`, or an error if the bytes end before.
     pub(crate) fn get(&mut self, bytes: &Bytes, at: usize, len: usize) -> Result<&[u8]> {
         let before = std::mem::replace(&mut self.asked, at.saturating_add(len));
         let inside = at >= self.at && at.saturating_add(len) <= self.at + self.held.len();
         if inside {
             return Ok(&self.held[at - self.at..at - self.at + len]);
         }
-        // Small messages close together are read many at once. A message's own parts follow each other without a gap.
+        // Small messages close together are read at once. The parts of a message follow each other without a gap.
         let is_near = !self.held.is_empty() && at > before && at - before < NEAR;
         if self.reads_on && !is_near && self.guessed.find(at, len).is_none() {
             self.guess(bytes, at);
@@ -136,7 +136,7 @@ impl Window {
         Ok(&self.held[..len])
     }
 
-    /// Reads `ahead` bytes, or as many as there are, of which `len` are needed.
+    /// Reads `ahead` bytes, or as many as there are, of which `len` are required.
     fn read(&mut self, bytes: &Bytes, at: usize, ahead: usize, len: usize) -> Result<()> {
         let room = bytes.len().saturating_sub(at);
         if len > room {
@@ -156,10 +156,11 @@ impl Window {
         Ok(())
     }
 
-    /// Reads on from `at`, if it is as far from the last piece as that was from the one before.
+    /// Reads ahead from `at` if it is as far from the last piece as that was from the one before.
     fn guess(&mut self, bytes: &Bytes, at: usize) {
         let [before, last] = self.last;
-        let (stride, piece) = (at.saturating_sub(last), self.ahead);
+        let stride = at.saturating_sub(last);
+        let piece = self.ahead;
         if stride <= piece || last.saturating_sub(before) != stride {
             return;
         }
@@ -182,10 +183,11 @@ impl Window {
 }
 
 impl Guessed {
-    /// The job that read the `len` bytes at `at`, and where they are in what it read.
+    /// Returns the job that read the `len` bytes at `at`, and their range in its bytes.
     fn find(&self, at: usize, len: usize) -> Option<(usize, Range<usize>)> {
         let behind = at.checked_sub(self.start)?;
-        let (number, offset) = (behind.checked_div(self.stride)?, behind % self.stride);
+        let number = behind.checked_div(self.stride)?;
+        let offset = behind % self.stride;
         let start = number % GUESSES_PER_JOB * self.piece + offset;
         let job = number / GUESSES_PER_JOB;
         let fits = offset.checked_add(len)? <= self.piece && start + len <= self.data.get(job)?.len();
@@ -353,7 +355,7 @@ impl BatchHeader {
     pub(in crate::ipc) fn parse(table: FlatTable<'_>) -> Result<BatchHeader> {
         let pairs = |vector: Option<Vector<'_>>| -> Result<Vec<(i64, i64)>> {
             let Some(vector) = vector else { return Ok(Vec::new()) };
-            // Headers of many small batches are read for little else: no growing step by step.
+            // Headers of many small batches are read for little else: the vector must not grow step by step.
             let mut pairs = Vec::with_capacity(vector.len());
             for i in 0..vector.len() {
                 pairs.push((vector.i64(i, 0)?, vector.i64(i, 8)?));
@@ -382,7 +384,7 @@ fn compression(table: FlatTable<'_>) -> Result<Compression> {
     }
 }
 
-/// A length that the format writes as i64 and that must not be negative.
+/// Converts a length, which the format stores as i64 and which must not be negative.
 pub(crate) fn length(what: &str, value: i64) -> Result<usize> {
     usize::try_from(value).map_err(|_| Error::invalid(format!("a {what} can't be negative, got {value}")))
 }
@@ -391,8 +393,7 @@ pub(crate) fn length(what: &str, value: i64) -> Result<usize> {
 mod tests {
     use super::*;
 
-    /// What was read ahead itself once counted as near: messages up to 18 KiB apart were read whole, a stream of 50 MB to
-    /// count its rows.
+    /// Regression: bytes read ahead counted as near, so messages up to 18 KiB apart were read whole.
     #[test]
     fn only_small_messages_are_read_with_what_lies_between() {
         let bytes = Bytes::from(vec![0; 1 << 20]);

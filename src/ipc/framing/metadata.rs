@@ -11,7 +11,7 @@ use super::message::Compression;
 
 pub(crate) use arrow_ipc::Block;
 
-/// What a record batch or a dictionary batch says of its body.
+/// The description of a body in a record batch or dictionary batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BatchMetadata {
     /// The number of rows.
@@ -33,7 +33,7 @@ pub(crate) fn schema_metadata(schema: &Schema) -> Vec<u8> {
     finish(builder, fb::MessageHeader::Schema, Some(encoded.as_union_value()), 0)
 }
 
-/// The metadata of a message that holds nothing; a reader of streams can't go on behind it.
+/// The metadata of an empty message. A reader of streams stops there with an error.
 pub(crate) fn empty_metadata() -> Vec<u8> {
     finish(FlatBufferBuilder::new(), fb::MessageHeader::NONE, None, 0)
 }

@@ -1,8 +1,9 @@
 //! Framing: messages, footers and metadata of Arrow IPC, and the bytes of bodies.
 //!
 //! In reading order: `flat` (flatbuffers, every access checked), `message`, `schema`, `footer` (of files), `metadata`
-//! (written), `codec` (lz4 and zstd), `body` (compression, byte order), `probe` (whether a file is a segment of a table), `sniff` (what else a
-//! file may be). Sees [`Bytes`](crate::Bytes), never maps, and no dataset; `read` and `write` are built on it.
+//! (written), `codec` (lz4 and zstd), `body` (compression, byte order), `probe` (whether a file is a segment of a
+//! table), `sniff` (what another file may be). Uses [`Bytes`](crate::Bytes), but neither mappings nor datasets; `read`
+//! and `write` are built on it.
 
 pub(super) mod body;
 #[cfg_attr(not(feature = "compression"), path = "codec_missing.rs")]

@@ -1,4 +1,4 @@
-//! The front of a file: an ordinary one begins with its schema, a segment of a growing table has a header behind that.
+//! Probes the front of a file: a segment of a growing table has a header after its schema, another file has not.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,18 +10,20 @@ use crate::error::{Error, Result};
 pub(crate) const SEGMENT: [u8; 8] = *b"ArrwWood";
 const PAGE: usize = 4096;
 
-/// The metadata of a message that holds nothing, which is a segment's second: what `empty_metadata` writes.
+/// The metadata of an empty message, which is a segment's second, as `empty_metadata` writes it.
 const EMPTY: [u8; 20] = [12, 0, 0, 0, 0, 0, 6, 0, 8, 0, 6, 0, 6, 0, 0, 0, 0, 0, 4, 0];
 
-/// Where a segment's Schema message has its metadata, and where its header begins.
+/// The positions of a segment's schema metadata and header.
 pub(crate) struct Front {
     pub schema: std::ops::Range<usize>,
     pub header: usize,
 }
 
-/// The front of a file of `len` bytes; `None` of one that is no segment. `read` fills bytes from an offset.
+/// Probes a file of `len` bytes; `None` if it is not a segment. `read` fills a slice with the bytes at an offset.
 pub(crate) fn front(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -> Result<Option<Front>> {
-    let (mut start, mut second, mut magic) = ([0; 16], [0; 8], [0; 8]);
+    let mut start = [0; 16];
+    let mut second = [0; 8];
+    let mut magic = [0; 8];
     if len < start.len() {
         return Ok(None);
     }
@@ -32,7 +34,7 @@ pub(crate) fn front(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -
         return Ok(None);
     }
     read(behind, &mut second)?;
-    // An ordinary file has its first batch there, or its end.
+    // Other files have their first batch or their end here.
     let Some(empty) = frame(&second).filter(|&len| len > 0 && len < 256) else { return Ok(None) };
     let header = (behind + 8 + empty).next_multiple_of(PAGE);
     if len < header + magic.len() {
@@ -44,7 +46,7 @@ pub(crate) fn front(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -
     }
     let mut between = vec![0; empty];
     read(behind + 8, &mut between)?;
-    // Nobody else begins a file with a message that holds nothing.
+    // No other writer begins a file with an empty message.
     if between.starts_with(&EMPTY) {
         let got = magic.escape_ascii();
         return Err(Error::invalid(format!("the header at byte {header}: expected 'ArrwWood', got '{got}'")));
@@ -53,11 +55,12 @@ pub(crate) fn front(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -
 }
 
 fn frame(prefix: &[u8]) -> Option<usize> {
-    let (marker, len) = (prefix.first_chunk::<4>()?, prefix.get(4..8)?.first_chunk()?);
+    let marker = prefix.first_chunk::<4>()?;
+    let len = prefix.get(4..8)?.first_chunk()?;
     usize::try_from(i32::from_le_bytes(*len)).ok().filter(|_| *marker == [0xff; 4])
 }
 
-/// Whether `file` is a segment, whole at both ends: others may write to it while it is open.
+/// Whether `file` is a segment, complete at both ends: other processes may write to it while it is open.
 pub(crate) fn is_segment(file: &File, len: u64) -> bool {
     let read = |at: usize, into: &mut [u8]| {
         file.read_exact_at(into, at as u64).map_err(|e| Error::io("reading the front of the file", &e))

@@ -1,7 +1,7 @@
 //! The Schema message: fields, types, metadata and dictionary ids, within a budget.
 //!
-//! A flatbuffer may refer to one table many times, so a small file can describe an exponentially large schema; what
-//! may be visited is therefore bounded by the metadata's own size.
+//! A flatbuffer may refer to one table many times, so a small file can describe an exponentially large schema. The size
+//! of the metadata limits how much of it is visited.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::message::{Kind, MessageHeader};
 use crate::error::{Error, Result};
 use crate::types::{Layout, Role, layout};
 
-/// The depth of nesting that Arrow C++ reads as well.
+/// The limit of nesting, as in Arrow C++.
 const MAX_DEPTH: usize = 64;
 
-/// A field as the format sees it: what a record batch holds for it, and where its dictionary comes from.
+/// A field as in the format: its part of a record batch, and the source of its dictionary.
 #[derive(Debug)]
 pub(crate) struct Node {
     /// Name, type, nullability and metadata.
@@ -29,7 +29,7 @@ pub(crate) struct Node {
     pub children: Vec<Node>,
     /// The dictionary id, and the node of the dictionary's values.
     pub dictionary: Option<(i64, Arc<Node>)>,
-    /// What the node and its children take of a record batch's lists.
+    /// How much of a record batch's lists the node and its children take.
     pub share: BatchShare,
 }
 
@@ -39,12 +39,12 @@ pub(crate) struct BatchShare {
     pub nodes: usize,
     pub buffers: usize,
     pub variadics: usize,
-    /// Unions and run-end encodings, each of which has one more buffer, of validity, before metadata version 5.
+    /// Unions and run-end encodings, each of which has an additional validity buffer before metadata version 5.
     pub legacy_validities: usize,
 }
 
 impl Node {
-    /// The bytes per row of a column of numbers, and the like.
+    /// Returns the bytes per row of a column of fixed-width values without a dictionary.
     pub(in crate::ipc) fn plain_width(&self) -> Option<usize> {
         self.layout.plain_width().filter(|_| self.dictionary.is_none())
     }
@@ -169,9 +169,8 @@ fn parse_field(table: FlatTable<'_>, depth: usize, budget: &mut SchemaBudget) ->
     }
     let name = table.string(0)?.unwrap_or_default();
     budget.text(name)?;
-    parse_named_field(table, name, depth, budget).map_err(|e| match e.message().starts_with("field") {
-        true => e,
-        false => e.context(format_args!("field '{}'", name.escape_debug())),
+    parse_named_field(table, name, depth, budget).map_err(|e| {
+        if e.message().starts_with("field") { e } else { e.context(format_args!("field '{}'", name.escape_debug())) }
     })
 }
 
@@ -200,7 +199,8 @@ fn parse_metadata(table: FlatTable<'_>, field: usize, budget: &mut SchemaBudget)
     for pair in table.tables(field)? {
         let pair = pair?;
         budget.field()?;
-        let (key, value) = (pair.string(0)?.unwrap_or_default(), pair.string(1)?.unwrap_or_default());
+        let key = pair.string(0)?.unwrap_or_default();
+        let value = pair.string(1)?.unwrap_or_default();
         budget.text(key)?;
         budget.text(value)?;
         metadata.insert(key.to_owned(), value.to_owned());
@@ -271,7 +271,9 @@ fn float_type(table: FlatTable<'_>) -> Result<DataType> {
 }
 
 fn decimal_type(table: FlatTable<'_>) -> Result<DataType> {
-    let (precision, scale, bits) = (table.i32_or(0, 0)?, table.i32_or(1, 0)?, table.i32_or(2, 128)?);
+    let precision = table.i32_or(0, 0)?;
+    let scale = table.i32_or(1, 0)?;
+    let bits = table.i32_or(2, 128)?;
     let (build, most): (fn(u8, i8) -> DataType, u8) = match bits {
         32 => (DataType::Decimal32, 9),
         64 => (DataType::Decimal64, 18),
@@ -296,7 +298,8 @@ fn date_type(table: FlatTable<'_>) -> Result<DataType> {
 }
 
 fn time_type(table: FlatTable<'_>) -> Result<DataType> {
-    let (unit, bits) = (time_unit(table.i16_or(0, 1)?)?, table.i32_or(1, 32)?);
+    let unit = time_unit(table.i16_or(0, 1)?)?;
+    let bits = table.i32_or(1, 32)?;
     match (bits, unit) {
         (32, TimeUnit::Second | TimeUnit::Millisecond) => Ok(DataType::Time32(unit)),
         (64, TimeUnit::Microsecond | TimeUnit::Nanosecond) => Ok(DataType::Time64(unit)),

@@ -1,4 +1,4 @@
-//! What a file that is not Arrow looks like, and what to do about it.
+//! Recognizes files of other formats, to say what to do about them.
 
 use crate::array::Bytes;
 use crate::error::{Error, ErrorKind};
@@ -19,7 +19,7 @@ const SIGNATURES: &[(&[u8], &str, &str)] = &[
     (b"SQLite format 3", "an SQLite database", "query it with sqlite3"),
 ];
 
-/// The error for bytes that do not begin like an Arrow stream; `cause` is what was wrong with reading them as one.
+/// Returns the error for bytes that do not begin like an Arrow stream; `cause` is the error of reading them as one.
 pub(in crate::ipc) fn not_arrow(bytes: &Bytes, cause: Option<Error>) -> Error {
     let mut head = vec![0; bytes.len().min(512)];
     if head.is_empty() {

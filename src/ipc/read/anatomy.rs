@@ -1,4 +1,4 @@
-//! A file taken apart message by message: what stands where, by name. Nothing of any body is read.
+//! Lists the messages of a file with their fields, nodes and buffers by name. Reads no body.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -19,25 +19,25 @@ use crate::visible::visible;
 /// One message of an IPC file or stream.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// What it is.
+    /// The kind of message.
     pub kind: Kind,
-    /// Its first byte in the file, at the length prefix.
+    /// Offset of the message in the file, at its length prefix.
     pub offset: u64,
-    /// The first byte of its metadata, a flatbuffer.
+    /// Offset of the metadata, a flatbuffer.
     pub metadata_offset: u64,
-    /// Bytes of metadata, padding included.
+    /// Length of the metadata in bytes, with padding.
     pub metadata_length: u64,
-    /// The first byte of its body.
+    /// Offset of the body.
     pub body_offset: u64,
-    /// Bytes of the body.
+    /// Length of the body in bytes.
     pub body_length: u64,
     /// The metadata version, 4 or 5.
     pub version: u8,
-    /// Fields of a Schema message; empty else.
+    /// Fields of a Schema message; empty for other messages.
     pub fields: Vec<FieldInfo>,
-    /// Rows of a record batch, values of a dictionary batch.
+    /// Number of rows of a record batch, or of values of a dictionary batch.
     pub rows: Option<u64>,
-    /// The id of a dictionary batch, and whether it extends the one before.
+    /// The id of a dictionary batch, and whether it is a delta.
     pub dictionary: Option<(i64, bool)>,
     /// The codec of the body.
     pub compression: Option<Compression>,
@@ -56,46 +56,46 @@ pub struct FieldInfo {
     pub name: String,
     /// The type, in words.
     pub data_type: String,
-    /// Whether it may hold nulls.
+    /// Whether the field may have nulls.
     pub nullable: bool,
     /// The dictionary id, the type of the keys, and whether the values are ordered.
     pub dictionary: Option<(i64, String, bool)>,
     /// Key-value metadata.
     pub metadata: BTreeMap<String, String>,
-    /// Fields inside.
+    /// Child fields.
     pub children: Vec<FieldInfo>,
 }
 
-/// A field node: the rows and nulls of one array.
+/// A field node: the length and null count of one array.
 #[derive(Clone, Debug)]
 pub struct NodeInfo {
-    /// The field, children behind a dot; one text for all nodes and buffers of the field.
+    /// The name of the field, with its parents' names and dots in front; shared by all nodes and buffers of the field.
     pub field: Arc<str>,
-    /// Rows.
+    /// Number of rows.
     pub length: i64,
-    /// Nulls among them.
+    /// Number of nulls.
     pub null_count: i64,
 }
 
 /// A buffer of a body.
 #[derive(Clone, Debug)]
 pub struct BufferInfo {
-    /// The field it belongs to, children behind a dot.
+    /// The name of the field, with its parents' names and dots in front.
     pub field: Arc<str>,
-    /// What it holds: validity, offsets, values, data …
+    /// The role of the buffer: validity, offsets, values, data …
     pub name: &'static str,
-    /// Its first byte, counted from the body's.
+    /// Offset of the buffer in the body.
     pub offset: i64,
-    /// Its bytes.
+    /// Length in bytes.
     pub length: i64,
 }
 
 impl Dataset {
-    /// The messages of the file or stream, in the order in which they stand there. All files of a dataset of several; of
-    /// a table those that its files show to any Arrow reader at this moment.
+    /// Returns the messages of the file or stream, in their order there. A dataset of several files has those of all
+    /// files; a table has those that any Arrow reader finds in its files at this moment.
     ///
     /// # Errors
-    /// `Unsupported` for data that is in memory and so has no messages; `InvalidData` for a damaged file.
+    /// `Unsupported` for data in memory, which has no messages; `InvalidData` for a damaged file.
     pub fn messages(&self) -> Result<Vec<Message>> {
         let mut messages = Vec::new();
         for source in self.sources() {
@@ -118,14 +118,15 @@ impl Dataset {
 }
 
 fn messages_of(ipc: &Ipc) -> Result<Vec<Message>> {
-    let (mut window, mut names) = (Window::new(), NodeNames::new());
+    let mut window = Window::new();
+    let mut names = NodeNames::new();
     ipc.frames()?.into_iter().map(|frame| message(ipc, frame, &mut window, &mut names)).collect()
 }
 
-/// The full names of fields, each made once: a file of many batches, or of long names, would repeat them without end.
+/// The full names of fields, each made once: files of many batches or long names would repeat them endlessly.
 type NodeNames = HashMap<*const Node, Arc<str>>;
 
-/// A parent's name beyond this many bytes is left out: thousands of children would each repeat it.
+/// Longer names of parents are left out: thousands of children would each repeat them.
 const LONGEST_PARENT: usize = 1 << 10;
 
 fn message(ipc: &Ipc, frame: MessageFrame, window: &mut Window, names: &mut NodeNames) -> Result<Message> {
@@ -188,7 +189,7 @@ fn field_info(node: &Node) -> FieldInfo {
 }
 
 impl Message {
-    /// Names the nodes and buffers of a record batch.
+    /// Lists the nodes and buffers of a record batch, with names.
     fn lay_out(&mut self, header: BatchHeader, nodes: &[Node], version: i16, names: &mut NodeNames) {
         self.rows = Some(header.rows as u64);
         self.compression = header.compression;
@@ -205,7 +206,7 @@ impl Message {
     }
 }
 
-/// The lists of a record batch, taken from one by one.
+/// Iterates over the lists of a record batch.
 struct Lists<'a> {
     nodes: std::slice::Iter<'a, (i64, i64)>,
     buffers: std::slice::Iter<'a, (i64, i64)>,
@@ -232,7 +233,7 @@ impl Lists<'_> {
             self.buffer(&field, name);
         }
         let variadics = if node.layout.variadic { self.variadics.next().copied().unwrap_or(0) } else { 0 };
-        // As many as there are: a damaged count may be anything.
+        // Limited to those present: a damaged count may be anything.
         for _ in 0..variadics.clamp(0, self.buffers.len() as i64) {
             self.buffer(&field, "data");
         }
@@ -245,7 +246,7 @@ impl Lists<'_> {
         }
     }
 
-    /// What a damaged file has too many of.
+    /// Adds the nodes and buffers that a damaged file has too many of.
     fn name_rest(&mut self) {
         let nameless = Arc::from("");
         while self.buffers.len() > 0 {
@@ -256,7 +257,9 @@ impl Lists<'_> {
 
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, offset, metadata) = (self.kind.name(), self.offset, self.metadata_length);
+        let kind = self.kind.name();
+        let offset = self.offset;
+        let metadata = self.metadata_length;
         write!(f, "{kind} at {offset}, metadata {metadata} bytes")?;
         if self.body_length > 0 {
             write!(f, ", body at {}, {} bytes", self.body_offset, self.body_length)?;
@@ -286,7 +289,8 @@ impl fmt::Display for Message {
 
 impl FieldInfo {
     fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
-        let (indent, null) = ("  ".repeat(depth), if self.nullable { "" } else { " not null" });
+        let indent = "  ".repeat(depth);
+        let null = if self.nullable { "" } else { " not null" };
         write!(f, "\n{indent}field  {}: {}{null}", visible(&self.name), visible(&self.data_type))?;
         if let Some((id, keys, _)) = &self.dictionary {
             write!(f, ", dictionary {id} with {keys} keys")?;

@@ -1,4 +1,4 @@
-//! A list that only grows, by `&self`, and whose items never move: readers hold references while a walker pushes.
+//! A vector that grows through `&self` and never moves its items: readers hold references while a walker pushes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,8 +31,7 @@ impl<T> AppendVec<T> {
         self.chunks.get(chunk)?.get()?.get(place)?.get()
     }
 
-    /// Adds an item; false when there is no place left. Only one thread may push at a time; the walker holds a mutex
-    /// for that.
+    /// Appends an item; false if the vector is full. Only one thread may push at a time; the walker holds a mutex.
     pub(super) fn push(&self, item: T) -> bool {
         let len = self.len.load(Ordering::Relaxed);
         let (chunk, place) = Self::locate(len);
@@ -47,7 +46,8 @@ impl<T> AppendVec<T> {
 
     /// The first item for which `before` is false, by binary search, or `len()`.
     pub(super) fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
+        let mut low = 0;
+        let mut high = self.len();
         while low < high {
             let middle = low + (high - low) / 2;
             match self.get(middle) {

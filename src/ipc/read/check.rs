@@ -1,8 +1,9 @@
-//! All of a file or stream: footer against messages, every message, every value; what is wrong, with its byte.
+//! Checks all of a file or stream: the footer against the messages, every message and every value. Findings have their
+//! byte.
 //!
-//! A reader looks at as little as it can, and at each thing in one place. Here what stands in two places is compared: the
-//! schema in front and in the footer, the lengths in a block and in its message, the null counts and the bitmaps, the end
-//! of one message and the start of the next.
+//! A reader reads as little as it can, and each fact in one place. The check compares what is stored twice: the schema
+//! in front and in the footer, the lengths in a block and in its message, null counts and bitmaps, the end of one
+//! message and the start of the next.
 
 use std::ops::Range;
 
@@ -16,25 +17,25 @@ use crate::ipc::framing::{
 };
 use crate::parallel;
 
-/// Messages begin at multiples of at most this many bytes.
+/// The largest alignment of messages, in bytes.
 const ALIGNMENT: usize = 64;
-/// Batches that are looked at before progress is told.
+/// Number of batches checked between two reports of progress.
 const STEP: usize = 64;
 
-/// What is good of a file or stream.
+/// The sound part of a file or stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sound {
-    /// Rows of all batches that say how many they have.
+    /// Rows of all batches whose row count can be read.
     pub rows: u64,
     pub batches: usize,
-    /// How many batches come before the first bad one.
+    /// Number of batches before the first bad one.
     pub good: usize,
-    /// Whether the schemas in front and in the footer can both be read, and differ: nobody knows which is right.
+    /// Whether the schemas in front and in the footer are both readable and differ, so that neither can be trusted.
     pub is_disputed: bool,
 }
 
 impl Ipc {
-    /// Looks at everything. The dataset should have been opened as `thorough`.
+    /// Checks everything. The dataset should be opened as `thorough`.
     pub(crate) fn check_all(&self, found: &mut Findings, progress: &mut dyn FnMut(u64, u64)) -> Sound {
         let mut sound = match &self.data.footer {
             Some(footer) => self.check_footer(footer, found),
@@ -59,14 +60,15 @@ impl Ipc {
         let columns = self.data.schema.columns.len();
         let headers: Vec<_> = batches.clone().map(|batch| self.check_header(batch)).collect();
         let rows: usize = headers.iter().flatten().sum();
-        // What the columns of a bad header hold nobody knows.
+        // The columns of a bad header are unknown.
         let check = |job: usize| match headers[job / columns] {
             Ok(_) => self.checked(batches.start + job / columns, job % columns).map(drop),
             Err(_) => Ok(()),
         };
         let checked = parallel::map(columns * headers.len(), rows.saturating_mul(4 * columns), check);
         for (number, header) in headers.iter().enumerate() {
-            let (batch, mut is_good) = (batches.start + number, header.is_ok());
+            let batch = batches.start + number;
+            let mut is_good = header.is_ok();
             let at = self.frame_of(batch).map(|frame| frame.offset as u64).ok();
             match header {
                 Ok(rows) => sound.rows = sound.rows.saturating_add(*rows as u64),
@@ -82,7 +84,7 @@ impl Ipc {
         }
     }
 
-    /// The rows of a batch whose header is good.
+    /// Returns the rows of a batch with a sound header.
     fn check_header(&self, batch: usize) -> Result<usize> {
         let decoded = self.decoded(batch)?;
         check_places(&decoded.batch.header).map_err(|e| e.context(format_args!("batch {batch}")))?;
@@ -92,7 +94,9 @@ impl Ipc {
     fn check_footer(&self, footer: &Footer, found: &mut Findings) -> Sound {
         let mut window = Window::new();
         let is_disputed = self.check_front(&mut window, found);
-        let (mut messages, mut ends, mut dictionaries_are_good) = (Vec::new(), Vec::new(), true);
+        let mut messages = Vec::new();
+        let mut ends = Vec::new();
+        let mut dictionaries_are_good = true;
         for (blocks, kind) in [(&footer.dictionaries, Kind::DictionaryBatch), (&footer.batches, Kind::RecordBatch)] {
             for number in 0..blocks.len() {
                 let at = u64::try_from(blocks.place(number)[0]).ok();
@@ -101,7 +105,7 @@ impl Ipc {
                         ends.extend((kind == Kind::RecordBatch).then_some(range.end));
                         messages.push(range);
                     }
-                    // A record batch that can't be found is told of with its values.
+                    // A missing record batch is reported with its values.
                     Err(_) if kind == Kind::RecordBatch && self.decoded(number).is_err() => ends.push(usize::MAX),
                     Err(e) => {
                         dictionaries_are_good &= kind == Kind::RecordBatch;
@@ -118,7 +122,7 @@ impl Ipc {
         Sound { rows: 0, batches: footer.batches.len(), good, is_disputed }
     }
 
-    /// Whether the schema in front can be read, and is not that of the footer.
+    /// Whether the schema in front is readable and differs from that of the footer.
     fn check_front(&self, window: &mut Window, found: &mut Findings) -> bool {
         let in_front = || -> Result<(u64, bool)> {
             let frame = behind_magic(&self.data.bytes, window)?.ok_or_else(|| Error::invalid("no message"))?;
@@ -137,7 +141,7 @@ impl Ipc {
         true
     }
 
-    /// Whether the message with the footer's schema stands behind the magic without its length, as Polars writes it.
+    /// Whether the schema message follows the magic without its length, as Polars writes it.
     fn has_bare_schema(&self) -> bool {
         let mut bytes = vec![0; self.data.bytes.len().saturating_sub(8).min(1 << 20)];
         let read = self.data.bytes.read_at(8, &mut bytes);
@@ -145,13 +149,14 @@ impl Ipc {
         schema.is_ok_and(|schema| same_schema(&schema, &self.data.schema))
     }
 
-    /// The bytes of the message that a block is of, which says the same lengths as the block.
+    /// Returns the range of a block's message, whose lengths must be those of the block.
     fn check_block(&self, blocks: &Blocks, number: usize, kind: Kind, window: &mut Window) -> Result<Range<usize>> {
         let frame = blocks.frame(number, &self.data.bytes, window)?;
         let [_, metadata_len, body_len] = blocks.place(number);
         let seen = self.data.look(frame, window)?;
         if seen.kind != kind {
-            let (expected, got) = (kind.name(), seen.kind.name());
+            let expected = kind.name();
+            let got = seen.kind.name();
             return Err(Error::invalid(format!("expected a {expected}, got a {got}")));
         }
         let got = (seen.end - frame.body()) as i64;
@@ -162,7 +167,7 @@ impl Ipc {
             let metadata = window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
             check_places(&BatchHeader::parse(DictionaryHeader::parse(MessageHeader::parse(metadata)?.table)?.data)?)?;
         }
-        // Some writers leave the padding in front of the body out of the message's own prefix.
+        // Some writers do not count the padding before the body in the message's prefix.
         let body = match find(&self.data.bytes, window, frame.offset)? {
             NextMessage::Message(own) => own.body(),
             _ => frame.body(),
@@ -175,10 +180,12 @@ impl Ipc {
         Ok(frame.offset..seen.end)
     }
 
-    /// Messages follow one another, and the footer lists all of them. The byte up to which that is so.
+    /// Checks that messages follow one another and that the footer lists all of them. Returns the byte up to which that
+    /// is so.
     fn check_order(&self, messages: &[Range<usize>], window: &mut Window, found: &mut Findings) -> usize {
         let front = behind_magic(&self.data.bytes, window).ok().flatten();
-        let (mut next, mut ordered) = (front.map_or(8, |frame| frame.body()), self.data.bytes.len());
+        let mut next = front.map_or(8, |frame| frame.body());
+        let mut ordered = self.data.bytes.len();
         let end = self.data.bytes.len()..self.data.bytes.len();
         for range in messages.iter().cloned().chain(std::iter::once(end)) {
             if range.start < next {
@@ -195,7 +202,7 @@ impl Ipc {
         ordered
     }
 
-    /// The columns of a batch of which everything is good but, perhaps, the values of some rows.
+    /// Returns the columns of a batch that are sound but, perhaps, for values of some rows.
     pub(crate) fn columns_of(&self, batch: usize) -> Result<Vec<Unchecked>> {
         self.check_header(batch)?;
         let column = |(number, node): (usize, &Node)| {
@@ -207,7 +214,7 @@ impl Ipc {
         self.data.schema.columns.iter().enumerate().map(column).collect()
     }
 
-    /// A message between two others, or behind the last.
+    /// Reports a message between two others, or after the last.
     fn unlisted(&self, from: usize, to: usize, window: &mut Window) -> Option<usize> {
         let places = (from.next_multiple_of(8)..to).step_by(8).take_while(|&at| at <= from.next_multiple_of(ALIGNMENT));
         places.filter(|&at| at + 8 < to).find(|&at| match find(&self.data.bytes, window, at) {
@@ -219,9 +226,9 @@ impl Ipc {
     }
 }
 
-/// Buffers stand one behind the other in the order of the columns, each at the next multiple of some number. Nothing in
-/// a column of numbers tells that a buffer's place was changed, but this does. Where most buffers are elsewhere somebody
-/// has laid them out in another way, which the format allows.
+/// Checks that buffers are contiguous in the order of the columns, each at a multiple of some number: the only evidence
+/// that the offset of a buffer of numbers is wrong. Files with most buffers elsewhere have another layout, which the
+/// format allows.
 fn check_places(header: &BatchHeader) -> Result<()> {
     let places = || header.buffers.iter().enumerate().filter(|(_, (_, len))| *len > 0);
     let odd = |alignment: i64| {
@@ -244,7 +251,7 @@ fn check_places(header: &BatchHeader) -> Result<()> {
     }
 }
 
-/// Whether two schemas say the same, numbers of dictionaries included.
+/// Whether two schemas are equal, dictionary ids included.
 pub(crate) fn same_schema(a: &IpcSchema, b: &IpcSchema) -> bool {
     let ids = |schema: &IpcSchema| {
         let mut ids = Vec::new();
@@ -254,23 +261,24 @@ pub(crate) fn same_schema(a: &IpcSchema, b: &IpcSchema) -> bool {
     a.schema == b.schema && a.big_endian == b.big_endian && ids(a) == ids(b)
 }
 
-/// A record batch or dictionary batch message as plain numbers, the length of its body, and the dictionary's number.
+/// Reads a record batch or dictionary batch message as numbers. Returns also the length of its body and the
+/// dictionary's id.
 pub(crate) fn read_batch(metadata: &[u8]) -> Result<(BatchHeader, usize, Option<i64>)> {
     let header = MessageHeader::parse(metadata)?;
     match header.kind {
         Kind::RecordBatch => Ok((BatchHeader::parse(header.table)?, header.body_len, None)),
         Kind::DictionaryBatch => {
             let dictionary = DictionaryHeader::parse(header.table)?;
-            match dictionary.is_delta {
-                false => Ok((BatchHeader::parse(dictionary.data)?, header.body_len, Some(dictionary.id))),
-                true => Err(Error::invalid("expected a whole dictionary, got a delta")),
+            if dictionary.is_delta {
+                return Err(Error::invalid("expected a whole dictionary, got a delta"));
             }
+            Ok((BatchHeader::parse(dictionary.data)?, header.body_len, Some(dictionary.id)))
         }
         other => Err(Error::invalid(format!("expected a batch, got a {}", other.name()))),
     }
 }
 
-/// A footer as plain numbers: of each block offset, length of prefix and metadata, and length of the body.
+/// A footer as numbers: for each block offset, length of prefix and metadata, and length of the body.
 pub(crate) struct ReadFooter {
     pub schema: IpcSchema,
     pub dictionaries: Vec<[i64; 3]>,

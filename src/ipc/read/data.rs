@@ -1,4 +1,4 @@
-//! [`IpcData`]: what is fixed about an IPC file or stream once it is open. The walk and the dictionaries build on it.
+//! [`IpcData`]: the immutable part of an open IPC file or stream. The walk and the dictionaries build on it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::map::{Look, Mapping, Watch};
 /// When the values of a column are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validate {
-    /// When the column is first handed out, once per batch.
+    /// When the column is first used, once per batch.
     #[default]
     Lazy,
     /// When the file is opened.
@@ -28,18 +28,18 @@ pub(crate) struct Options {
     pub validate: Validate,
     pub strict: bool,
     pub partial: bool,
-    /// How many bytes compressed buffers may be unpacked to, all together.
+    /// The limit of bytes that all compressed buffers together may be decompressed to.
     pub most_unpacked: Option<u64>,
-    /// Whether to look also at what readers need not look at: bitmaps of columns that say they have no nulls.
+    /// Whether to check also what readers ignore: bitmaps of columns that declare no nulls.
     pub thorough: bool,
 }
 
-/// Bytes, schema, footer and options of an IPC file or stream. Nothing of it changes but the count of copied bytes.
+/// Bytes, schema, footer and options of an IPC file or stream. Only the count of copied bytes changes.
 #[derive(Debug)]
 pub(super) struct IpcData {
     pub bytes: Bytes,
     pub path: Option<PathBuf>,
-    /// The path from the root, where it was given from elsewhere.
+    /// The absolute path, if `path` is relative.
     pub absolute: Option<PathBuf>,
     pub schema: IpcSchema,
     pub options: Options,
@@ -50,7 +50,7 @@ pub(super) struct IpcData {
     copied: AtomicU64,
 }
 
-/// A message as the walk sees it.
+/// What the walk reads of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub frame: MessageFrame,
@@ -61,17 +61,17 @@ pub(super) struct Seen {
     pub rows: u64,
 }
 
-/// What opening has found.
+/// The result of opening a file or stream.
 struct OpenedIpc {
     schema: IpcSchema,
     footer: Option<Footer>,
-    /// The first message behind the schema's.
+    /// Offset of the message after the schema's.
     next: usize,
     legacy: bool,
 }
 
 impl IpcData {
-    /// Opens bytes that are an IPC file or an IPC stream. Also returns where the first message behind the schema's is.
+    /// Opens an IPC file or IPC stream. Also returns the offset of the message after the schema's.
     pub(super) fn open(
         bytes: Bytes,
         path: Option<&Path>,
@@ -98,7 +98,7 @@ impl IpcData {
         Ok((data, next))
     }
 
-    /// What the walk needs to know of the message at `frame`.
+    /// Reads what the walk needs of the message at `frame`.
     pub(super) fn look(&self, frame: MessageFrame, window: &mut Window) -> Result<Seen> {
         let metadata = window.get(&self.bytes, frame.metadata, frame.metadata_len)?;
         let header = MessageHeader::parse(metadata).map_err(|e| at_message(e, frame))?;
@@ -110,8 +110,8 @@ impl IpcData {
         Ok(Seen { frame, kind: header.kind, end, rows })
     }
 
-    /// Whether a zero word at byte `at` is the end of the stream: one of old framing, or with no more than padding
-    /// behind it.
+    /// Whether a zero word at byte `at` ends the stream: in the framing before format 0.15, or with at most padding
+    /// after it.
     pub(super) fn ends_with_zeros(&self, at: usize) -> bool {
         self.legacy || self.bytes.len() - at <= 8
     }
@@ -159,7 +159,7 @@ impl IpcData {
         }
     }
 
-    /// Counts bytes that had to be copied.
+    /// Counts copied bytes.
     pub(super) fn note_copy(&self, bytes: usize) {
         self.copied.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -168,7 +168,7 @@ impl IpcData {
         self.copied.load(Ordering::Relaxed)
     }
 
-    /// Whether the file still is what it was.
+    /// Checks that the file is unchanged.
     pub(super) fn look_at(&self, when: Look) -> Result<()> {
         self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when))
     }
@@ -196,7 +196,7 @@ fn opened(bytes: &Bytes, options: Options, window: &mut Window) -> Result<Opened
         return open_stream(bytes, window, 0);
     }
     match read_footer(bytes) {
-        // Cut off before its footer was written, a file is still a stream behind its magic.
+        // A file that was cut off before its footer is a stream after its magic.
         Err(_) if options.partial => {
             let start = behind_magic(bytes, window)?.map_or(bytes.len(), |frame| frame.offset);
             open_stream(bytes, window, start)
@@ -225,7 +225,7 @@ fn open_stream(bytes: &Bytes, window: &mut Window, start: usize) -> Result<Opene
     }
 }
 
-/// The end of a message's body, which must be inside the file.
+/// Returns the end of a message's body, which must be inside the file.
 pub(super) fn body_end(bytes: &Bytes, frame: MessageFrame, body_len: usize) -> Result<usize> {
     let end = frame.body().checked_add(body_len).filter(|&end| end <= bytes.len());
     end.ok_or_else(|| {

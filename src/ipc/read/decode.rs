@@ -1,7 +1,7 @@
-//! One column of one record batch, in place: structural checks, then an array over the body's own bytes.
+//! Decodes one column of one record batch in place: checks its structure, then makes an array over the body's bytes.
 //!
-//! Everything checked here costs O(metadata): counts, lengths, and that each buffer lies in the body and is long
-//! enough. What stands *in* the buffers is `validate`'s business, and any load from them is bounded again.
+//! The checks here cost O(metadata): counts, lengths, and that each buffer lies in the body and is long enough. The
+//! contents of buffers are checked by `validate`, and every load from them is bounds-checked.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ use crate::ipc::framing::{
 };
 use crate::types::Role;
 
-/// Where a column's share of a record batch's lists begins.
+/// The start of a column's share of a record batch's lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
     node: usize,
@@ -23,18 +23,18 @@ pub(super) struct Cursor {
     variadic: usize,
 }
 
-/// A record batch whose header has been checked against the schema.
+/// A record batch with a header that matches the schema.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
     pub header: BatchHeader,
     pub version: i16,
-    /// The body's first byte in the file, and its length.
+    /// Offset in the file and length of the body.
     pub body: (usize, usize),
     starts: Vec<Cursor>,
 }
 
 impl Batch {
-    /// Checks the numbers of nodes, buffers and variadic counts, and finds where each of `columns` begins.
+    /// Checks the numbers of nodes, buffers and variadic counts, and finds the start of each of `columns`.
     pub(in crate::ipc) fn new(
         header: BatchHeader,
         version: i16,
@@ -54,7 +54,7 @@ impl Batch {
         Ok(Batch { header, version, body, starts })
     }
 
-    /// The numbers of a column's first field node and buffer.
+    /// Returns the numbers of a column's first field node and buffer.
     pub(super) fn start_of(&self, column: usize) -> Option<(usize, usize)> {
         self.starts.get(column).map(|start| (start.node, start.buffer))
     }
@@ -72,7 +72,7 @@ fn skip(at: Cursor, share: BatchShare, version: i16, header: &BatchHeader) -> Re
     Ok(Cursor { node: at.node + share.nodes, buffer: buffers, variadic: end })
 }
 
-/// Compressed buffers share no bytes: else a small file could ask for one large frame many times over.
+/// Compressed buffers must not overlap, or a small file could decompress one large frame many times.
 fn expect_no_overlap(header: &BatchHeader, body_len: usize) -> Result<()> {
     let stored = header.buffers.iter().fold(0i64, |sum, &(_, len)| sum.saturating_add(len.max(0)));
     if header.compression.is_some() && usize::try_from(stored).map_or(true, |stored| stored > body_len) {
@@ -91,33 +91,34 @@ fn count_error(what: &str, expected: usize, got: usize) -> Error {
 
 /// Finds the values of dictionaries.
 pub(super) trait DictionarySource {
-    /// The values of dictionary `id` as they are for the batch being decoded, `None` when none came yet.
+    /// Returns the values of dictionary `id` for the batch being decoded; `None` if it has no batch yet.
     fn values(&self, id: i64) -> Result<Option<Unchecked>>;
 }
 
-/// What decoding needs beside the batch.
+/// The context of decoding.
 pub(super) struct Decoder<'a> {
     pub bytes: &'a Bytes,
     pub schema: &'a IpcSchema,
     pub dictionaries: &'a dyn DictionarySource,
-    /// Bytes that had to be copied: decompressed, or converted from big-endian.
+    /// Number of bytes that were copied: decompressed, or converted from big-endian.
     pub copied: &'a AtomicU64,
     /// Whether to refuse copies.
     pub strict: bool,
-    /// How many bytes compressed buffers may be unpacked to, all together.
+    /// The limit of bytes that all compressed buffers together may be decompressed to.
     pub most_unpacked: Option<u64>,
-    /// Whether to look at bitmaps of columns that say they have no nulls.
+    /// Whether to check bitmaps of columns that declare no nulls.
     pub thorough: bool,
 }
 
 impl Decoder<'_> {
-    /// Column `number` of `batch`, whose node is `column`.
+    /// Decodes column `number` of `batch`, whose node is `column`.
     pub(in crate::ipc) fn column(&self, batch: &Batch, column: &Node, number: usize) -> Result<Unchecked> {
         let start = batch.starts.get(number).copied().unwrap_or_default();
         let mut walk = ColumnWalk { decoder: self, batch, at: start };
         let array = walk.node(column)?;
         if array.len() != batch.header.rows {
-            let (rows, got) = (batch.header.rows, array.len());
+            let rows = batch.header.rows;
+            let got = array.len();
             return Err(Error::invalid(format!("the batch has {rows} rows, the column's field node {got}")));
         }
         Ok(array)
@@ -158,7 +159,8 @@ impl ColumnWalk<'_> {
         let &(len, nulls) =
             nodes.get(self.at.node).ok_or_else(|| count_error("field nodes", self.at.node + 1, nodes.len()))?;
         self.at.node += 1;
-        let (len, nulls) = (length("field node's length", len)?, length("null count", nulls)?);
+        let len = length("field node's length", len)?;
+        let nulls = length("null count", nulls)?;
         if nulls > len {
             return Err(Error::invalid(format!("a field node of {len} rows can't have {nulls} nulls")));
         }
@@ -183,7 +185,7 @@ impl ColumnWalk<'_> {
         Ok(Some((bits, nulls)))
     }
 
-    /// The next buffer, in place where it can be; of a compressed one no more than `enough` bytes, where that is known.
+    /// Returns the next buffer, in place if possible; at most about `enough` bytes of a compressed one, if given.
     fn buffer(&mut self, role: Role, rows: usize, node: &Node, enough: Option<usize>) -> Result<Buffer> {
         let buffers = &self.batch.header.buffers;
         let &place =
@@ -192,10 +194,10 @@ impl ColumnWalk<'_> {
         self.at.buffer += 1;
         let stored = self.stored(place).map_err(|e| e.context(format_args!("buffer {number} ({})", role.name())))?;
         let ready = self.ready(stored, role, node, enough).map_err(|e| e.context(format_args!("buffer {number}")))?;
-        // A bitmap may be left out where nothing is null; `validity` looks at its length where something is.
+        // A bitmap may be missing if nothing is null; otherwise `validity` checks its length.
         let needed = if role == Role::Validity { Some(0) } else { role.bytes_for(rows) };
         match needed {
-            // No rows need no offset, but readers elsewhere look at the first one, whatever it may be here.
+            // An empty array needs no offset, but other readers look at the first one.
             Some(0) if matches!(role, Role::Offsets { .. }) => Ok(Buffer::from_vec(vec![0u8; 8])),
             Some(needed) if needed <= ready.len() => Ok(ready),
             Some(needed) => Err(short(role, needed, ready.len())),
@@ -203,9 +205,10 @@ impl ColumnWalk<'_> {
         }
     }
 
-    /// The bytes of a buffer as the body holds them.
+    /// Returns the bytes of a buffer as stored in the body.
     fn stored(&self, (offset, len): (i64, i64)) -> Result<Buffer> {
-        let (offset, len) = (length("buffer offset", offset)?, length("buffer length", len)?);
+        let offset = length("buffer offset", offset)?;
+        let len = length("buffer length", len)?;
         let (body, body_len) = self.batch.body;
         let inside = offset.checked_add(len).is_some_and(|end| end <= body_len);
         let slice = if inside { self.decoder.bytes.slice(body.saturating_add(offset), len) } else { None };
@@ -214,7 +217,7 @@ impl ColumnWalk<'_> {
         })
     }
 
-    /// Decompressed, and in the byte order of this machine.
+    /// Decompresses a buffer and converts it to the byte order of this machine.
     fn ready(&self, stored: Buffer, role: Role, node: &Node, enough: Option<usize>) -> Result<Buffer> {
         let plain = match self.batch.header.compression {
             Some(codec) if !stored.is_empty() => self.decompressed(stored, codec, enough, role, node)?,
@@ -248,7 +251,8 @@ impl ColumnWalk<'_> {
 
     fn note_copy(&self, bytes: usize, role: Role, node: &Node, why: impl Fn() -> String) -> Result<()> {
         if self.decoder.strict {
-            let (name, role) = (node.field.name(), role.name());
+            let name = node.field.name();
+            let role = role.name();
             let message =
                 format!("strict: the {role} buffer of field '{name}' can't be mapped without a copy: {}", why());
             return Err(Error::new(ErrorKind::CopyNeeded, message));
@@ -272,7 +276,7 @@ impl ColumnWalk<'_> {
     fn children(&mut self, node: &Node, len: usize) -> Result<Vec<Unchecked>> {
         if let Some((id, values)) = &node.dictionary {
             let found = self.decoder.dictionaries.values(*id)?;
-            // A column of nulls needs no dictionary, and some writers send none.
+            // A column of nulls needs no dictionary, and some writers write none.
             return Ok(vec![found.unwrap_or_else(|| Unchecked::empty(values.data_type()))]);
         }
         let children = node.children.iter().map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;
@@ -281,15 +285,15 @@ impl ColumnWalk<'_> {
     }
 }
 
-/// The zeros among the first `len` bits; none where there is no bitmap.
+/// Returns the number of zeros among the first `len` bits; 0 if there is no bitmap.
 pub(crate) fn zeros(bits: &Buffer, len: usize) -> usize {
-    match len.div_ceil(8) <= bits.len() {
-        true if !bits.is_empty() => len - bits.count_set_bits_offset(0, len),
-        _ => 0,
+    if bits.is_empty() || len.div_ceil(8) > bits.len() {
+        return 0;
     }
+    len - bits.count_set_bits_offset(0, len)
 }
 
-/// What the last of `rows + 1` offsets says of the data's length.
+/// Returns the length of the data according to the last of `rows + 1` offsets.
 fn last_offset(offsets: &Buffer, rows: usize, node: &Node) -> Option<usize> {
     if rows == 0 {
         return Some(0);
@@ -306,7 +310,7 @@ fn last_offset(offsets: &Buffer, rows: usize, node: &Node) -> Option<usize> {
     }
 }
 
-/// The lengths of children that follow from the parent's; those of lists follow from offsets, which are values.
+/// Returns the length of children that follows from the parent's; that of lists depends on offsets, which are values.
 fn check_child_lengths(data_type: &DataType, len: usize, children: &[Unchecked]) -> Result<()> {
     let expected = match data_type {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => Some(len),

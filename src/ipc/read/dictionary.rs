@@ -6,9 +6,9 @@
 //!                                                 ▼                                   ▼
 //!                                             [ first ] [ delta ] …  ── put together once ──▶ whole, cut to a prefix
 //! ```
-//! A record batch knows its epoch, and so which version it means. One link stays in place. More than one are copied
-//! together *once*, when the whole chain is known (whoever walks sees to that), so that any number of deltas costs linear
-//! time in total; an earlier version is a prefix of the same array.
+//! A record batch has an epoch, which selects a version. A single link stays in place. Several links are concatenated
+//! *once*, when the whole chain is known (the walk sees to that), so any number of deltas costs linear time in total;
+//! an earlier version is a prefix of the same array.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -24,10 +24,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, IpcSchema, MessageFrame, MessageHeader, Node};
 use crate::parallel::lock;
 
-/// A moment of the walk: the number of dictionary batches met before. Everything in a file is of the last one.
+/// A point of the walk: the number of dictionary batches met before. Everything in a file belongs to the last one.
 pub(super) type Epoch = usize;
 
-/// A dictionary of the schema, and its versions in the order in which they came.
+/// A dictionary of the schema, with its versions in order.
 #[derive(Debug)]
 struct Dictionary {
     node: Arc<Node>,
@@ -35,13 +35,15 @@ struct Dictionary {
 }
 
 impl Dictionary {
-    /// The dictionary as it was at `epoch`; `None` before its first batch.
+    /// Returns the dictionary as of `epoch`; `None` before its first batch.
     fn at(&self, epoch: Epoch) -> Option<&Version> {
         let later = self.versions.partition_point(|(number, _)| *number < epoch);
         Some(&self.versions.get(later.checked_sub(1)?)?.1)
     }
 
-    /// Takes the dictionary batch that is number `epoch` of all. What is wrong with it, if anything, in words.
+    /// Adds dictionary batch number `epoch`.
+    ///
+    /// Fails with a description of what is wrong with it.
     fn add(&self, epoch: Epoch, batch: DictionaryBatch) -> Result<(), &'static str> {
         let DictionaryBatch { link, is_delta, is_file } = batch;
         let latest = self.versions.len().checked_sub(1).and_then(|last| self.versions.get(last));
@@ -55,7 +57,7 @@ impl Dictionary {
     }
 }
 
-/// A dictionary batch that the walk has met.
+/// A dictionary batch met by the walk.
 pub(super) struct DictionaryBatch {
     pub link: Link,
     pub is_delta: bool,
@@ -77,19 +79,19 @@ impl DictionarySet {
         DictionarySet(found)
     }
 
-    /// The node of the values of dictionary `id`.
+    /// Returns the node of the values of dictionary `id`.
     pub(super) fn node(&self, id: i64) -> Option<&Node> {
         self.0.get(&id).map(|dictionary| dictionary.node.as_ref())
     }
 
-    /// Takes a batch of dictionary `id` that is number `epoch` of all dictionary batches. What is wrong with it, if
-    /// anything, in words.
+    /// Adds a batch of dictionary `id`, which is number `epoch` of all dictionary batches. Fails with a description of
+    /// what is wrong with it.
     pub(super) fn add(&self, id: i64, epoch: Epoch, batch: DictionaryBatch) -> Result<(), &'static str> {
         self.0.get(&id).map_or(Err("is of no field of the schema"), |dictionary| dictionary.add(epoch, batch))
     }
 }
 
-/// The dictionaries as they are for one batch.
+/// The dictionaries as of one batch.
 #[derive(Clone, Copy)]
 pub(super) struct Resolver<'a> {
     pub data: &'a IpcData,
@@ -102,20 +104,20 @@ impl<'a> Resolver<'a> {
         self.dictionaries.0.get(&id)?.at(self.epoch)
     }
 
-    /// The dictionary that all batches from this one on have, where there is one such.
+    /// Returns the dictionary if all batches from this one on share it.
     pub(super) fn only(&self, id: i64) -> Option<&'a Version> {
         let is_all = self.epoch == Epoch::MAX || self.dictionaries.0.get(&id)?.versions.len() == 1;
         self.version(id).filter(|_| is_all)
     }
 
-    /// Whether `node` or its children use a dictionary that came in parts.
+    /// Whether `node` or its children use a dictionary with deltas.
     pub(super) fn has_deltas(&self, node: &Node) -> bool {
         let mut found = false;
         node.dictionaries(&mut |id, _| found |= self.version(id).is_some_and(|version| version.links > 1));
         found
     }
 
-    /// The dictionaries that `node` and its children use, values checked.
+    /// Returns the dictionaries that `node` and its children use, with checked values.
     pub(super) fn checked(self, node: &Node) -> Result<Vec<ArrayData>> {
         let mut checked = Ok(Vec::new());
         node.dictionaries(&mut |id, _| {
@@ -148,7 +150,7 @@ pub(super) struct Version {
 struct DeltaChain {
     links: AppendVec<Link>,
     whole: OnceLock<ArrayData>,
-    /// Held while putting it together, which threads that meet here would else all do.
+    /// Held while the links are concatenated, so that only one thread does it.
     putting: Mutex<()>,
 }
 
@@ -157,7 +159,7 @@ struct DeltaChain {
 pub(super) struct Link {
     frame: MessageFrame,
     rows: usize,
-    /// When it came: dictionaries that its values use are those of then.
+    /// The epoch of the batch, and of the dictionaries that its values use.
     epoch: Epoch,
     values: OnceLock<CheckedOnce>,
 }
@@ -189,7 +191,7 @@ impl Link {
         known.data.decoder(&Resolver { epoch: self.epoch, ..known }).column(&batch, node, 0)
     }
 
-    /// The values, checked, as are those of the dictionaries they use.
+    /// Returns the values, checked, as are the dictionaries they use.
     fn checked(&self, known: Resolver<'_>, id: i64) -> Result<&ArrayData> {
         let inner = || match known.dictionaries.0.get(&id) {
             Some(dictionary) => Resolver { epoch: self.epoch, ..known }.checked(&dictionary.node),
@@ -211,7 +213,7 @@ impl Version {
         }
     }
 
-    /// This version with one more link, in the same chain.
+    /// Returns this version with one more link in the same chain.
     fn extended(&self, link: Link) -> Result<Version, &'static str> {
         let rows = self.rows.checked_add(link.rows).ok_or("has more values than can be counted")?;
         if !self.chain.links.push(link) {
@@ -220,7 +222,7 @@ impl Version {
         Ok(Version { chain: self.chain.clone(), links: self.links + 1, rows })
     }
 
-    /// The values, not checked where they are of one link.
+    /// Returns the values; those of a single link are unchecked.
     pub(super) fn values(&self, known: Resolver<'_>, id: i64) -> Result<Unchecked> {
         match self.links {
             1 => self.link(0)?.values(known, id).map(|values| values.unchecked().clone()),
@@ -240,7 +242,7 @@ impl Version {
         match self.chain.whole(known, id) {
             Ok(whole) if self.rows <= whole.len() => Ok(slice(whole, 0, self.rows)),
             Ok(whole) => Err(Error::invalid(format!("dictionary {id} has {} of {} values", whole.len(), self.rows))),
-            // A delta that comes later may be the damaged one; what came before is still good.
+            // A later delta may be the damaged one; earlier ones are still good.
             Err(e) if e.kind() == ErrorKind::InvalidData => self.chain.first(self.links, known, id),
             Err(e) => Err(e),
         }
@@ -252,7 +254,7 @@ impl Version {
 }
 
 impl DeltaChain {
-    /// All links put together, which whoever walks has found before.
+    /// Concatenates all links, which the walk has found before.
     fn whole(&self, known: Resolver<'_>, id: i64) -> Result<&ArrayData> {
         if let Some(whole) = self.whole.get() {
             return Ok(whole);
@@ -271,7 +273,7 @@ impl DeltaChain {
         Ok(self.whole.get_or_init(|| whole))
     }
 
-    /// The first `count` links put together. Their values are checked before: what copies them relies on it.
+    /// Concatenates the first `count` links. Their values are checked first, which copying them relies on.
     fn first(&self, count: usize, known: Resolver<'_>, id: i64) -> Result<ArrayData> {
         let mut parts = Vec::new();
         for link in (0..count).filter_map(|i| self.links.get(i)) {
@@ -281,7 +283,7 @@ impl DeltaChain {
     }
 }
 
-/// The arrays one behind the other. They must be aligned.
+/// Concatenates arrays, which must be aligned.
 pub(super) fn concat(parts: &[ArrayData]) -> Result<ArrayData> {
     if !keys_suffice(&parts.iter().collect::<Vec<_>>()) {
         return Err(Error::unsupported(

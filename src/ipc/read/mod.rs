@@ -1,9 +1,9 @@
-//! Reading Arrow IPC: files and streams as sources of a dataset, in place; streams from a pipe.
+//! Reads Arrow IPC: files and streams in place as sources of a dataset, and streams from a pipe.
 //!
-//! In reading order: `append_vec` (what only grows), `decode` (a column in place), `data` (bytes, schema and footer, which
-//! never change), `dictionary`, `plain` (numbers to be copied), `source` (the walk; files and streams as sources of
-//! batches), `stream` (from a pipe), `anatomy` (messages as data; as JSON by `anatomy_json`), `check` (all of a file, and what is wrong with it).
-//! Uses `framing`, not `write`.
+//! In reading order: `append_vec` (grows through `&self`), `decode` (a column in place), `data` (bytes, schema and
+//! footer, which never change), `dictionary`, `plain` (numbers for copying), `source` (the walk; files and streams as
+//! sources of batches), `stream` (from a pipe), `anatomy` (messages as data; `anatomy_json` as JSON), `check` (of a
+//! whole file). Uses `framing`, not `write`.
 
 mod anatomy;
 #[cfg(feature = "text")]

@@ -1,6 +1,5 @@
-//! Columns of numbers as bytes, straight from a batch's header. Who copies a million small batches would spend its time
-//! and memory on arrays that nobody looks at again, so nothing is decoded here. Who gathers rows comes again, and finds
-//! kept where the values lie.
+//! Finds the values of columns of numbers from a batch's header, without decoding: arrays would take most of the time
+//! and memory of copying a million small batches. Offsets are cached for repeated gathers.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -13,15 +12,15 @@ use crate::dataset::{Plain, Widths};
 use crate::error::Result;
 use crate::ipc::framing::{Node, length};
 
-/// The most places that are kept: 32 MiB.
+/// The limit of cached offsets: 32 MiB.
 const MOST_OFFSETS: usize = 1 << 22;
 
-/// Where the values of columns begin, as far as they were asked for: 8 bytes for each column of each batch, those of a
-/// batch side by side, so that rows of many batches are found in few cache lines.
+/// A cache of the offsets of columns' values: 8 bytes for each column of each batch, those of a batch side by side, so
+/// that rows of many batches touch few cache lines.
 #[derive(Debug, Default)]
 pub(super) struct ValueOffsets(OnceLock<Box<[AtomicU64]>>);
 
-/// Where values begin in the file, and whether nulls are among them.
+/// The offset of values in the file, and whether there are nulls among them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct ValueOffset {
     offset: usize,
@@ -29,7 +28,7 @@ struct ValueOffset {
 }
 
 impl ValueOffsets {
-    /// One for each column of batch `batch`; none where they would be too many.
+    /// Returns one for each column of batch `batch`; none if they would be too many.
     pub(super) fn of_batch(
         &self,
         batch: usize,
@@ -45,10 +44,10 @@ impl ValueOffsets {
 }
 
 impl ValueOffset {
-    /// What is out of the ordinary.
+    /// Marks a column that only the decoder can read.
     const NONE: u64 = 1;
 
-    /// In a word that is neither 0, which is for what nobody has asked for, nor `NONE`.
+    /// Set in every cached word, so that it is neither 0, which means not cached, nor `NONE`.
     fn packed(self) -> u64 {
         (self.offset as u64 + 1) << 1 | u64::from(self.has_nulls)
     }
@@ -59,18 +58,18 @@ impl ValueOffset {
     }
 }
 
-/// A batch whose values are asked for as bytes.
+/// A batch whose values are read as bytes.
 pub(super) struct PlainBatch<'a> {
     pub data: &'a IpcData,
-    /// What is kept of its columns; none where nothing is.
+    /// The cached offsets of its columns; empty if none are cached.
     pub kept: Option<&'a [AtomicU64]>,
-    /// Its first rows, which are asked for.
+    /// The number of first rows to read.
     pub rows: usize,
 }
 
 impl<'a> PlainBatch<'a> {
-    /// See [`Source::plain`](crate::dataset::Source::plain). The batch's header is asked for where a column's place is
-    /// not kept.
+    /// See [`Source::plain`](crate::dataset::Source::plain). Reads the batch's header if a column's offset is not
+    /// cached.
     pub(super) fn columns(
         &self,
         columns: Widths<'_>,
@@ -80,7 +79,7 @@ impl<'a> PlainBatch<'a> {
         let mut known = None;
         for (column, width) in columns {
             let kept = self.kept.and_then(|kept| kept.get(column));
-            // Relaxed: the word is all there is to it.
+            // Relaxed: the word depends on nothing else.
             let mut word = kept.map_or(0, |kept| kept.load(Ordering::Relaxed));
             if word == 0 {
                 if known.is_none() {
@@ -99,7 +98,7 @@ impl<'a> PlainBatch<'a> {
     }
 }
 
-/// `None` where anything is out of the ordinary: the decoder knows what to do, or what to say.
+/// `None` for anything unusual: the decoder reads it or reports it.
 fn value_offset(data: &IpcData, batch: &Batch, column: usize, width: usize) -> Option<ValueOffset> {
     let node = data.schema.columns.get(column)?;
     let as_stored = batch.header.compression.is_none() && !data.schema.big_endian && !data.options.thorough;

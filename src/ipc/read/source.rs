@@ -5,7 +5,7 @@
 //! stream: Schema  (DictionaryBatch | RecordBatch)*  EOS?
 //! ```
 //! Opening reads the footer, or the first message. The walk, message by message of a stream or block by block of a
-//! file, goes only as far as somebody's question needs, and what it finds is kept.
+//! file, goes only as far as a call needs, and its results are kept.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -38,16 +38,16 @@ pub(crate) struct Ipc {
     pub(super) dictionaries: DictionarySet,
     walk: Mutex<Walk>,
     pub(super) entries: AppendVec<BatchEntry>,
-    /// The batches of a file, which can be read in any order; those of a stream hang on their entries.
+    /// The batches of a file, which can be read in any order; those of a stream belong to their entries.
     blocks: Box<[OnceLock<Box<Decoded>>]>,
-    /// Where columns of numbers lie.
+    /// The cached offsets of columns of numbers.
     offsets: ValueOffsets,
     done: AtomicBool,
-    /// What was left behind the last whole batch of a file opened with `partial`.
+    /// Describes the skipped tail of a file opened with `partial`.
     left: OnceLock<String>,
 }
 
-/// Where the walk stands.
+/// The position of the walk.
 #[derive(Debug)]
 struct Walk {
     /// The next message of a stream, or the next block of a file.
@@ -57,7 +57,7 @@ struct Walk {
     epoch: Epoch,
 }
 
-/// A record batch that the walk has found.
+/// A record batch found by the walk.
 #[derive(Debug)]
 pub(super) struct BatchEntry {
     pub(in crate::ipc) frame: MessageFrame,
@@ -67,16 +67,16 @@ pub(super) struct BatchEntry {
     pub(super) batch: OnceLock<Box<Decoded>>,
 }
 
-/// A record batch whose header has been read, and its columns as far as they were asked for.
+/// A record batch with its header, and those of its columns that were used.
 #[derive(Debug)]
 pub(super) struct Decoded {
     pub(super) batch: Batch,
-    /// Boxed: of most batches few columns are asked for as arrays.
+    /// Boxed: few columns of most batches are used as arrays.
     columns: Box<[OnceLock<Box<CheckedOnce>>]>,
 }
 
 impl Ipc {
-    /// Opens bytes that are an IPC file or an IPC stream.
+    /// Opens an IPC file or an IPC stream.
     pub(crate) fn open(bytes: Bytes, path: Option<&Path>, options: Options) -> Result<Ipc> {
         let mut window = Window::new();
         let (data, next) = IpcData::open(bytes, path, options, &mut window)?;
@@ -98,11 +98,11 @@ impl Ipc {
     }
 
     fn lock(&self) -> MutexGuard<'_, Walk> {
-        // A panic while walking leaves entries and rows in step: both are written last.
+        // A panic during the walk leaves entries and rows consistent: both are written last.
         lock(&self.walk)
     }
 
-    /// The footer lists the dictionaries of a file in any order; all are known before any batch is read.
+    /// Adds the dictionaries of a file, which the footer lists in any order, before any batch is read.
     fn find_dictionaries(&self, footer: &Footer) -> Result<()> {
         let mut walk = self.lock();
         for number in 0..footer.dictionaries.len() {
@@ -112,7 +112,7 @@ impl Ipc {
         Ok(())
     }
 
-    /// Takes in the dictionary batch at `frame`.
+    /// Adds the dictionary batch at `frame`.
     fn add_dictionary(&self, walk: &mut Walk, frame: MessageFrame) -> Result<()> {
         let epoch = self.epoch_of(walk);
         let metadata = walk.window.get(&self.data.bytes, frame.metadata, frame.metadata_len)?;
@@ -131,12 +131,12 @@ impl Ipc {
         Ok(())
     }
 
-    /// The epoch of what the walk meets now.
+    /// Returns the epoch of the next message of the walk.
     fn epoch_of(&self, walk: &Walk) -> Epoch {
         if self.data.footer.is_some() { Epoch::MAX } else { walk.epoch }
     }
 
-    /// Goes on to the next record batch; false when there is none.
+    /// Walks to the next record batch; false if there is none.
     fn step(&self, walk: &mut Walk) -> Result<bool> {
         let stepped = match &self.data.footer {
             Some(footer) => self.step_file(footer, walk),
@@ -198,7 +198,7 @@ impl Ipc {
         Ok(())
     }
 
-    /// Walks while `more` says so and there is more.
+    /// Walks while `more` returns true and messages remain.
     fn walk_while(&self, more: impl Fn(&Walk) -> bool) -> Result<u64> {
         let mut walk = self.lock();
         let known = self.entries.len();
@@ -209,7 +209,7 @@ impl Ipc {
             }
         }
         if self.entries.len() > known {
-            // A file that was made shorter and grew again has zeros where messages were, which end a stream.
+            // A file that was truncated and grew again has zeros in the place of messages, which end a stream.
             self.data.look_at(Look::Now)?;
         }
         Ok(walk.rows)
@@ -222,7 +222,8 @@ impl Ipc {
         Ok(self.entries.get(batch))
     }
 
-    /// The batch's header and columns. A batch of a file is found by its block, whether or not the walk has come there.
+    /// Returns the batch's header and columns. A batch of a file is found by its block, even if the walk has not
+    /// reached it.
     pub(super) fn decoded(&self, batch: usize) -> Result<&Decoded> {
         let (place, frame) = match (&self.data.footer, self.blocks.get(batch)) {
             (Some(footer), Some(place)) => match place.get() {
@@ -242,7 +243,7 @@ impl Ipc {
         Ok(place.get_or_init(|| Box::new(decoded)))
     }
 
-    /// The dictionaries that a batch means.
+    /// Returns the dictionaries as of a batch.
     pub(super) fn epoch_of_batch(&self, batch: usize) -> Result<Epoch> {
         match self.data.footer {
             Some(_) => Ok(Epoch::MAX),
@@ -256,7 +257,7 @@ impl Ipc {
         Ok(Decoded { batch, columns })
     }
 
-    /// The frame of a batch's message.
+    /// Returns the frame of a batch's message.
     pub(super) fn frame_of(&self, batch: usize) -> Result<MessageFrame> {
         match &self.data.footer {
             Some(footer) => footer.batches.frame(batch, &self.data.bytes, &mut Window::new()),
@@ -267,7 +268,7 @@ impl Ipc {
         }
     }
 
-    /// The header of a batch: that which is there, or read for this.
+    /// Returns the cached header of a batch, or reads it.
     fn header(&self, batch: usize) -> Result<Cow<'_, Batch>> {
         let known = match &self.data.footer {
             Some(_) => self.blocks.get(batch),
@@ -280,19 +281,19 @@ impl Ipc {
         header.map(Cow::Owned).map_err(|e| self.data.locate_error(e.context(format_args!("batch {batch}"))))
     }
 
-    /// The dictionaries for a batch's column `node`. Walks to the end where it uses one that came in deltas: they are put
-    /// together once, when all are known.
+    /// Returns the dictionaries for a batch's column `node`. Walks to the end if it uses one with deltas, which are
+    /// concatenated once, when all are known.
     pub(super) fn resolver(&self, batch: usize, node: &Node) -> Result<Resolver<'_>> {
         let epoch = self.epoch_of_batch(batch)?;
         let resolver = Resolver { data: &self.data, dictionaries: &self.dictionaries, epoch };
         if !self.knows_all() && !self.data.options.strict && resolver.has_deltas(node) {
-            // An error on the way is left for whoever meets it.
+            // The next call that walks reports an error found here.
             let _ = self.walk_to_end();
         }
         Ok(resolver)
     }
 
-    /// A column of a batch, and its place in the schema.
+    /// Returns a column of a batch, and its node in the schema.
     #[inline]
     fn found(&self, batch: usize, column: usize) -> Result<(&CheckedOnce, &Node)> {
         let decoded = self.decoded(batch)?;
@@ -325,12 +326,12 @@ impl Ipc {
         self.walk_while(|_| true)
     }
 
-    /// The number of batches, all of which are known.
+    /// Returns the number of batches after a complete walk.
     fn known_batches(&self) -> usize {
         self.data.footer.as_ref().map_or_else(|| self.entries.len(), |footer| footer.batches.len())
     }
 
-    /// The frames of all messages that belong to the data, in file order, for `messages`.
+    /// Returns the frames of all messages that belong to the data, in file order, for `messages`.
     pub(crate) fn frames(&self) -> Result<Vec<MessageFrame>> {
         self.data.frames()
     }
@@ -453,11 +454,11 @@ impl Source for Ipc {
 }
 
 impl Dataset {
-    /// What [`Open::partial`](crate::Open::partial) left behind the last whole batch, in words: one entry for each file
-    /// that is damaged or cut off, none where all was read. Walks to the end.
+    /// Describes the tails that [`Open::partial`](crate::Open::partial) has skipped: one entry for each damaged or
+    /// truncated file. Walks to the end.
     ///
     /// # Errors
-    /// As [`Dataset::len`].
+    /// Those of [`Dataset::len`].
     pub fn left(&self) -> Result<Vec<String>> {
         self.len()?;
         let sources = self.sources().filter_map(|source| source.as_any().downcast_ref::<Ipc>());

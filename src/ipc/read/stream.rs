@@ -1,7 +1,7 @@
-//! An IPC stream out of a pipe: message by message, each batch as soon as it has come.
+//! Reads an IPC stream from a pipe: message by message, each batch as soon as it arrives.
 //!
-//! What comes is held in memory of its own, one message at a time, and decoded by the code that reads in place. No
-//! length is trusted: memory is taken for bytes that have come, and at most as much again.
+//! Each message is held in memory of its own and decoded by the code that reads in place. Lengths are not trusted:
+//! memory is taken for bytes that have arrived, and at most as much again.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Chain, Cursor, IoSliceMut, Read};
@@ -24,11 +24,11 @@ use crate::ipc::framing::{
 };
 use crate::types::Role;
 
-/// Reads an Arrow IPC stream from `input`, which need not be a file: a pipe, say, or a socket. Returns when the schema
-/// has come.
+/// Reads an Arrow IPC stream from `input`, which need not be a file: for example, a pipe or a socket. Returns once the
+/// schema has arrived.
 ///
 /// # Errors
-/// `InvalidData` saying what the bytes look like instead, `Unsupported`, `Io`.
+/// `InvalidData` with a guess at what the bytes are instead, `Unsupported`, `Io`.
 pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     let mut head = vec![0; 512];
     let mut len = 0;
@@ -42,7 +42,8 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     }
     head.truncate(len);
     let begun = Cursor::new(head.clone());
-    let (doubt, head) = (doubt(&head), Bytes::from(head));
+    let doubt = doubt(&head);
+    let head = Bytes::from(head);
     if let Some(cause) = doubt {
         return Err(not_arrow(&head, cause));
     }
@@ -53,9 +54,9 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     Ok(StreamReader { source, schema, dictionaries, batches: 0, ended: false })
 }
 
-/// Why `head` is not how a stream begins, if it is not, and the cause that there is for it.
+/// Returns the cause why `head` is not the start of a stream; `None` if it is one. The cause may be unknown.
 ///
-/// Text would be the length of a schema that one could wait for a long time.
+/// Text read as a length would have the reader wait for megabytes of schema.
 fn doubt(head: &[u8]) -> Option<Option<Error>> {
     const LARGEST: u32 = 16 << 20;
     let file = "an Arrow IPC file, not a stream: what is in it stands at its end; open it by its path";
@@ -70,10 +71,10 @@ fn failed(e: &io::Error) -> Error {
     Error::io("reading an Arrow stream", e)
 }
 
-/// The record batches of an IPC stream, each as soon as it has come and its values are checked.
+/// The record batches of an IPC stream, each as soon as it has arrived and is checked.
 ///
-/// The dictionaries of a batch are those of its place in the stream; where one has come in parts (deltas) that is a copy
-/// of all of them, made anew for the next batch behind a delta. An error is the last item.
+/// A batch has the dictionaries of its position in the stream. Deltas are concatenated by a copy, which is made again
+/// for the next batch after a delta. An error is the last item.
 ///
 /// ```
 /// # use arrowwood::{Dataset, Format, WriteOptions, read_stream, write_to};
@@ -91,18 +92,18 @@ pub struct StreamReader<R> {
     source: MessageSource<Chain<Cursor<Vec<u8>>, BufReader<R>>>,
     schema: IpcSchema,
     dictionaries: Known,
-    /// Record batches that have come.
+    /// The number of record batches read.
     batches: usize,
     ended: bool,
 }
 
 impl<R: Read> StreamReader<R> {
-    /// The schema of all batches.
+    /// Returns the schema of all batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema.schema
     }
 
-    /// Reads up to the body of the next record batch; dictionaries before it are taken in.
+    /// Reads up to the body of the next record batch, including the dictionaries before it.
     fn advance(&mut self) -> Result<Option<(MessageFrame, Batch)>> {
         while let Some(message) = self.source.message()? {
             let header = message.header()?;
@@ -150,7 +151,7 @@ impl<R: Read> StreamReader<R> {
         array.map_err(|e| e.context(format_args!("column '{}'", node.field.name())))
     }
 
-    /// A column whose values are good.
+    /// Decodes and checks a column.
     fn column(&self, body: &Bytes, batch: &Batch, node: &Node, number: usize) -> Result<ArrayData> {
         let decoder = Decoder {
             bytes: body,
@@ -186,21 +187,21 @@ impl<R: Read> StreamReader<R> {
     }
 }
 
-/// Where values of fixed width go as they come.
+/// The destination of fixed-width values.
 pub(crate) trait ValuePlaces {
-    /// For each column, memory for the values of `rows` rows more, if they are to go there.
+    /// Returns for each column memory for the values of `rows` more rows, or `None` if they are not placed.
     fn places(&mut self, rows: usize) -> Result<Vec<Option<&mut [u8]>>>;
 }
 
-/// A record batch that has come in part to its places: for each column, what else there is to it.
+/// A record batch, some of whose values are in their destination already; with the rest of each column.
 pub(crate) struct Arrived {
     pub rows: usize,
-    /// An array with its values, or the validity bitmap, and how many nulls it has, of values that are in their place.
+    /// An array with its values, or the validity bitmap with its null count for values that are in their destination.
     pub columns: Vec<std::result::Result<ArrayData, Option<(Buffer, usize)>>>,
 }
 
 impl<R: Read> StreamReader<R> {
-    /// Reads the next record batch, values straight to their places where the body has them as they are.
+    /// Reads the next record batch. Values that the body stores as they are go straight to their destination.
     pub(crate) fn step_into(&mut self, into: &mut impl ValuePlaces) -> Result<Option<Arrived>> {
         let Some((frame, mut batch)) = self.advance()? else { return Ok(None) };
         let as_they_are = batch.header.compression.is_none() && !self.schema.big_endian && is_in_order(&batch);
@@ -217,8 +218,8 @@ impl<R: Read> StreamReader<R> {
         Ok(Some(Arrived { rows: batch.header.rows, columns }))
     }
 
-    /// Reads a body: values to their places, all else into what is returned. There the buffers lie as the batch's header
-    /// says from then on.
+    /// Reads a body: values into their destination, everything else into the returned bytes. Updates the buffers'
+    /// offsets in the batch's header to match.
     fn scatter(&mut self, frame: MessageFrame, batch: &mut Batch, places: Vec<Option<&mut [u8]>>) -> Result<Bytes> {
         let mut direct: Vec<Option<&mut [u8]>> = batch.header.buffers.iter().map(|_| None).collect();
         for ((number, place), node) in places.into_iter().enumerate().zip(&self.schema.columns) {
@@ -233,7 +234,8 @@ impl<R: Read> StreamReader<R> {
         }
         let pieces = cut_body(batch, &direct)?;
         let rest = pieces.iter().filter(|(_, to)| to.is_none()).map(|(len, _)| len).sum();
-        let (source, body_len) = (&mut self.source, batch.body.1);
+        let source = &mut self.source;
+        let body_len = batch.body.1;
         batch.body = (0, rest);
         source.filled(frame, rest, |source, mut free| {
             let mut slices = Vec::with_capacity(pieces.len());
@@ -250,13 +252,14 @@ impl<R: Read> StreamReader<R> {
         })
     }
 
-    /// The bitmap of a column whose values are in their place.
+    /// Returns the bitmap of a column whose values are in their destination.
     fn validity(&self, body: &Bytes, batch: &Batch, number: usize) -> Result<Option<(Buffer, usize)>> {
         let node = &self.schema.columns[number];
         let (first_node, first_buffer) = batch.start_of(number).unwrap_or((usize::MAX, usize::MAX));
         let (rows, nulls) = batch.header.nodes.get(first_node).copied().unwrap_or_default();
         let failed = |what: String| Err(Error::invalid(format!("column '{}': {what}", node.field.name())));
-        let (rows, nulls) = (length("field node's length", rows)?, length("null count", nulls)?);
+        let rows = length("field node's length", rows)?;
+        let nulls = length("null count", nulls)?;
         if rows != batch.header.rows {
             return failed(format!("the batch has {} rows, the column's field node {rows}", batch.header.rows));
         }
@@ -273,7 +276,7 @@ impl<R: Read> StreamReader<R> {
     }
 }
 
-/// Whether each buffer of the body begins where those before it have ended.
+/// Whether each buffer of the body begins at or after the end of those before it.
 fn is_in_order(batch: &Batch) -> bool {
     let mut end = 0;
     batch.header.buffers.iter().all(|&(offset, len)| {
@@ -283,14 +286,17 @@ fn is_in_order(batch: &Batch) -> bool {
     })
 }
 
-/// The body as pieces, each with its length and, where it goes to its place, the number of its buffer. Buffers of the
-/// header are moved to where they are when the others lie one behind the other.
+/// Cuts the body into pieces, each with its length and, if it has a destination, the number of its buffer. Buffers of
+/// the header are moved to their offsets among the remaining ones.
 fn cut_body(batch: &mut Batch, direct: &[Option<&mut [u8]>]) -> Result<Vec<(usize, Option<usize>)>> {
-    let (mut pieces, mut at, mut rest) = (Vec::new(), 0, 0);
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    let mut rest = 0;
     for (number, buffer) in batch.header.buffers.iter_mut().enumerate() {
-        let (offset, len) = (length("buffer offset", buffer.0)?, length("buffer length", buffer.1)?);
+        let offset = length("buffer offset", buffer.0)?;
+        let len = length("buffer length", buffer.1)?;
         let Some(place) = &direct[number] else {
-            // With what lies between it and the one before, so that it is aligned as it was.
+            // Includes the bytes between it and the one before, to keep its alignment.
             let start = if len == 0 { at } else { offset };
             pieces.push((start - at + len, None));
             buffer.0 = (rest + start - at) as i64;
@@ -299,7 +305,8 @@ fn cut_body(batch: &mut Batch, direct: &[Option<&mut [u8]>]) -> Result<Vec<(usiz
             continue;
         };
         if len < place.len() {
-            let (needed, got) = (place.len(), len);
+            let needed = place.len();
+            let got = len;
             return Err(Error::invalid(format!("buffer {number}: the values need {needed} bytes, got {got}")));
         }
         let start = if len == 0 { at } else { offset };
@@ -321,7 +328,7 @@ fn had_own_validity(node: &Node, version: i16) -> bool {
 impl<R: Read> Iterator for StreamReader<R> {
     type Item = Result<RecordBatch>;
 
-    /// The next batch: waits until it has come.
+    /// Returns the next batch, after waiting for it.
     fn next(&mut self) -> Option<Result<RecordBatch>> {
         if self.ended {
             return None;
@@ -339,7 +346,7 @@ impl<R> std::fmt::Debug for StreamReader<R> {
     }
 }
 
-/// The dictionaries as they are now, by id.
+/// The current dictionaries by id.
 struct Known(HashMap<i64, StreamDictionary>);
 
 struct StreamDictionary {
@@ -347,7 +354,7 @@ struct StreamDictionary {
     node: Arc<Node>,
     /// Empty before the first batch.
     parts: Vec<ArrayData>,
-    /// All parts put together, where somebody needs them and there is more than one.
+    /// All parts concatenated, if there are several and they are needed.
     whole: OnceLock<ArrayData>,
 }
 
@@ -390,7 +397,7 @@ impl Known {
         whole.map_err(|e| e.context(format_args!("dictionary {id}")))
     }
 
-    /// The dictionaries that `node` and its children use; all were checked when they came.
+    /// Returns the dictionaries that `node` and its children use, which were checked on arrival.
     fn known_to(&self, node: &Node) -> Result<Vec<&ArrayData>> {
         let mut known = Ok(Vec::new());
         node.dictionaries(&mut |id, _| match (&mut known, self.whole(id)) {
@@ -410,16 +417,16 @@ impl DictionarySource for Known {
 
 // ---- bytes ----
 
-/// Where messages come from.
+/// The source of messages.
 struct MessageSource<R> {
     input: R,
-    /// Bytes that have come.
+    /// Number of bytes read.
     at: usize,
     /// Whether the framing is that of formats before 0.15.
     legacy: bool,
 }
 
-/// A message but for its body.
+/// A message without its body.
 struct StreamMessage {
     frame: MessageFrame,
     metadata: Vec<u8>,
@@ -442,7 +449,7 @@ impl<R: Read> MessageSource<R> {
         }
     }
 
-    /// The next message; `None` at the end of the stream.
+    /// Returns the next message; `None` at the end of the stream.
     fn message(&mut self) -> Result<Option<StreamMessage>> {
         let offset = self.at;
         let Some(first) = self.word(offset)? else { return Ok(None) };
@@ -451,7 +458,8 @@ impl<R: Read> MessageSource<R> {
             legacy => legacy,
         };
         if len == 0 {
-            // As in a file: a zero word alone is the end in old framing, or with no more than padding behind it.
+            // As in a file, a single zero word is the end in the framing before format 0.15, or with at most padding
+            // after it.
             let zeros = first == 0 && !self.legacy && self.fill(5)?.len() > 4;
             return if zeros { Err(never_written(offset)) } else { Ok(None) };
         }
@@ -471,7 +479,8 @@ impl<R: Read> MessageSource<R> {
         self.filled(frame, len, |source, into| source.scatter(frame, len, &mut [IoSliceMut::new(into)]))
     }
 
-    /// Memory of `len` bytes, as a body says, that `fill` reads into. None of it is touched before bytes come.
+    /// Returns memory of `len` bytes, the length of a body, that `fill` reads into. It is not touched before bytes
+    /// arrive.
     fn filled(
         &mut self,
         frame: MessageFrame,
@@ -488,7 +497,7 @@ impl<R: Read> MessageSource<R> {
         came.map(|()| Bytes::from(body))
     }
 
-    /// Fills the slices, which together have the `len` bytes of a body.
+    /// Fills the slices, which have the `len` bytes of a body.
     fn scatter(&mut self, frame: MessageFrame, len: usize, mut slices: &mut [IoSliceMut<'_>]) -> Result<()> {
         /// Linux and macOS take no more at once (readv(2), `IOV_MAX`).
         const MOST: usize = 1024;
@@ -509,7 +518,7 @@ impl<R: Read> MessageSource<R> {
         Ok(())
     }
 
-    /// Four bytes as a number; `None` at the end of the input.
+    /// Reads four bytes as a number; `None` at the end of the input.
     fn word(&mut self, offset: usize) -> Result<Option<u32>> {
         match self.fill(4)?[..] {
             [] => Ok(None),
@@ -518,7 +527,7 @@ impl<R: Read> MessageSource<R> {
         }
     }
 
-    /// `len` bytes, or what comes before the end of the input. Memory is taken as they come.
+    /// Reads `len` bytes, or as many as there are. Takes memory as they arrive.
     fn fill(&mut self, len: usize) -> Result<Vec<u8>> {
         const FIRST: usize = 64 << 10;
         let mut bytes = Vec::new();
@@ -689,7 +698,7 @@ mod tests {
             let error = read_stream(bytes).unwrap_err();
             assert!(error.message().contains(what), "{what}: {error}");
         }
-        // Text on a terminal does not have to end before that is said.
+        // Text on a terminal is reported before its end.
         let (input, mut output) = std::io::pipe().unwrap();
         output.write_all(b"a,b\n1,2\n").unwrap();
         assert!(read_stream(input).unwrap_err().message().contains("CSV"));

@@ -1,8 +1,8 @@
-//! Arrays as the buffers of a record batch: cut to their rows, rebased, in the order of the layout table.
+//! Encodes arrays as the buffers of a record batch: cut to their rows, rebased, in the order of the layout.
 //!
-//! Buffers that can go out as they are do; copies are made of bitmaps that begin inside a byte, of offsets that do
-//! not begin at 0, and of views of which most point at rows that are not sent. The values are checked, and every number
-//! that places something is bounded here all the same: the file behind them may be another one by now.
+//! Buffers are written in place if possible. Copies are made of bitmaps that begin inside a byte, of offsets that do
+//! not begin at 0, and of views that mostly belong to other rows. The values are checked, but every position is
+//! bounds-checked again: the file behind them may have changed.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -25,9 +25,9 @@ pub(super) struct Body {
     pub variadics: Vec<i64>,
 }
 
-/// Finds the keys that a dictionary-encoded array gets in the written file.
+/// Maps the keys of dictionary-encoded arrays to those of the written file.
 pub(super) trait WrittenKeys {
-    /// The keys of `array`, `array.len()` of them from the buffer's start on.
+    /// Returns the keys of `array`, `array.len()` of them from the buffer's start on.
     fn keys(&mut self, id: i64, array: &ArrayData) -> Result<Buffer>;
 }
 
@@ -38,11 +38,12 @@ impl Body {
         self.variadics.clear();
     }
 
-    /// Adds rows of a column of numbers without nulls, which go out as they are; false where it is anything else.
+    /// Adds rows of a column of numbers without nulls, in place. Returns false for any other column.
     pub(super) fn add_plain(&mut self, node: &Node, array: &ArrayData, rows: &Range<usize>) -> bool {
         let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
         let (Some(width), false) = (node.plain_width(), has_nulls) else { return false };
-        let (from, len) = ((array.offset() + rows.start) * width, rows.len() * width);
+        let from = (array.offset() + rows.start) * width;
+        let len = rows.len() * width;
         let values = array.buffers().first().filter(|values| from + len <= values.len());
         let Some(values) = values else { return false };
         self.nodes.push((rows.len() as i64, 0));
@@ -50,7 +51,7 @@ impl Body {
         true
     }
 
-    /// Adds `array`, whose place in the schema is `node`.
+    /// Adds `array`, whose node of the schema is `node`.
     pub(super) fn add(&mut self, node: &Node, array: &ArrayData, keys: &mut impl WrittenKeys) -> Result<()> {
         let nulls = if array.data_type() == &DataType::Null { array.len() } else { array.null_count() };
         self.nodes.push((array.len() as i64, nulls as i64));
@@ -72,7 +73,7 @@ impl Body {
         node.children.iter().zip(&children).try_for_each(|(child, array)| self.add(child, array, keys))
     }
 
-    /// Adds the buffers, and returns the children that go with them; so do the other functions like this.
+    /// Adds the buffers. Like the functions below, returns the children that go with them.
     fn add_values(&mut self, node: &Node, array: &ArrayData) -> Result<Vec<ArrayData>> {
         for (number, role) in node.layout.value_roles().enumerate() {
             let buffer = buffer_of(array, number)?;
@@ -86,12 +87,13 @@ impl Body {
         children_of(array)
     }
 
-    /// Runs are cut to the array's rows: ends counted from its first row, the last one at its length.
+    /// Cuts runs to the array's rows: ends count from its first row, and the last one is its length.
     fn add_runs(&mut self, node: &Node, array: &ArrayData, keys: &mut impl WrittenKeys) -> Result<()> {
         let ([run_ends, values], [_, values_node]) = (array.child_data(), &node.children[..]) else {
             return Err(Error::invalid("run-end encoding has 2 children"));
         };
-        let (from, to) = (array.offset(), array.offset() + array.len());
+        let from = array.offset();
+        let to = array.offset() + array.len();
         let first = run_at(run_ends, from)?;
         let last = if array.is_empty() { first } else { run_at(run_ends, to - 1)? + 1 };
         let width = number_width(run_ends.data_type())?;
@@ -107,7 +109,7 @@ impl Body {
         self.add(values_node, &cut(values, first..last)?, keys)
     }
 
-    /// Strings or binary views: those of a slice may need little of their data.
+    /// Adds string or binary views. Those of a slice may use little of their data.
     fn add_views(&mut self, array: &ArrayData) -> Result<Vec<ArrayData>> {
         let views = rows_of(&buffer_of(array, 0)?, Role::Views, array)?;
         let data = array.buffers().get(1..);
@@ -144,7 +146,8 @@ impl Body {
             self.buffers.extend([starts, sizes]);
             return Ok(vec![child.clone()]);
         }
-        let (mut starts, mut sizes) = (Vec::new(), Vec::new());
+        let mut starts = Vec::new();
+        let mut sizes = Vec::new();
         for row in 0..array.len() {
             let items = items(array, row)?;
             let start = if items.is_empty() { 0 } else { items.start - used.ranges[0].start };
@@ -173,7 +176,7 @@ impl Body {
     }
 }
 
-/// Which parts of some children or buffers are pointed into.
+/// The ranges of some children or buffers in use.
 struct Used {
     ranges: Vec<Range<usize>>,
     lengths: Vec<usize>,
@@ -197,7 +200,7 @@ impl Used {
         Ok(())
     }
 
-    /// Half of it is worth no copy of what points there.
+    /// Whether at least half is in use, which is not worth a copy.
     fn is_most(&self) -> bool {
         let sum = |lengths: &mut dyn Iterator<Item = usize>| lengths.fold(0usize, usize::saturating_add);
         let used = sum(&mut self.ranges.iter().map(Range::len));
@@ -209,7 +212,7 @@ fn outside() -> Error {
     Error::invalid("a value is outside of what its array holds")
 }
 
-/// The buffer and range that the view of row `row` points to; `None` where the view holds the value itself.
+/// Returns the buffer and range that the view of row `row` points to; `None` if the view holds the value itself.
 fn far_view(array: &ArrayData, views: &[u8], row: usize) -> Option<(usize, Range<usize>)> {
     let view = views.as_chunks::<4>().0.get(4 * row..4 * row + 4)?;
     let word = |i: usize| u32::from_le_bytes(view[i]) as usize;
@@ -217,7 +220,7 @@ fn far_view(array: &ArrayData, views: &[u8], row: usize) -> Option<(usize, Range
     is_far.then(|| (word(2), word(3)..word(3).saturating_add(word(0))))
 }
 
-/// The views with buffers renumbered and offsets moved as `used` says; those of nulls become empty.
+/// Renumbers the buffers of views and moves their offsets according to `used`; views of nulls become empty.
 fn moved_views(array: &ArrayData, views: &[u8], used: &Used) -> Buffer {
     let places = used.ranges.iter().scan(0u32, |next, range| {
         let place = *next;
@@ -237,7 +240,7 @@ fn moved_views(array: &ArrayData, views: &[u8], used: &Used) -> Buffer {
     Buffer::from_vec(moved)
 }
 
-/// The children, cut to what the rows of the array are about.
+/// Returns the children, cut to the rows of the array.
 fn children_of(array: &ArrayData) -> Result<Vec<ArrayData>> {
     let all = |range: Range<usize>| array.child_data().iter().map(|child| cut(child, range.clone())).collect();
     match array.data_type() {
@@ -265,13 +268,13 @@ fn buffer_of(array: &ArrayData, number: usize) -> Result<Buffer> {
     buffer.ok_or_else(|| Error::invalid(format!("{} without buffer {number}", array.data_type())))
 }
 
-/// Child number `number`.
+/// Returns child number `number`.
 pub(super) fn child_of(array: &ArrayData, number: usize) -> Result<&ArrayData> {
     let child = array.child_data().get(number);
     child.ok_or_else(|| Error::invalid(format!("{} without child {number}", array.data_type())))
 }
 
-/// Number `at` of a buffer of offsets, sizes or run ends.
+/// Returns number `at` of a buffer of offsets, sizes or run ends.
 pub(super) fn number(array: &ArrayData, buffer: usize, width: usize, at: usize) -> Result<usize> {
     let bytes = array.buffers().get(buffer).map_or(&[][..], |b| b.as_slice());
     let raw = at.checked_mul(width).and_then(|start| bytes.get(start..start.checked_add(width)?));
@@ -285,21 +288,19 @@ pub(super) fn number(array: &ArrayData, buffer: usize, width: usize, at: usize) 
     }
 }
 
-/// The run that row `row` of the whole run-end encoded array lies in: the first that ends behind it.
+/// Returns the run of row `row` of the run-end encoded array: the first that ends after it.
 pub(super) fn run_at(run_ends: &ArrayData, row: usize) -> Result<usize> {
     let width = number_width(run_ends.data_type())?;
-    let (mut low, mut high) = (0, run_ends.len());
+    let mut low = 0;
+    let mut high = run_ends.len();
     while low < high {
         let middle = low + (high - low) / 2;
-        match number(run_ends, 0, width, run_ends.offset() + middle)? <= row {
-            true => low = middle + 1,
-            false => high = middle,
-        }
+        if number(run_ends, 0, width, run_ends.offset() + middle)? <= row { low = middle + 1 } else { high = middle }
     }
     Ok(low)
 }
 
-/// The rows of the child that row `row` of a list of any kind holds; none of a null.
+/// Returns the rows of the child that belong to row `row` of a list of any kind; none for a null.
 pub(super) fn items(array: &ArrayData, row: usize) -> Result<Range<usize>> {
     let at = array.offset() + row;
     if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
@@ -316,21 +317,18 @@ pub(super) fn items(array: &ArrayData, row: usize) -> Result<Range<usize>> {
         }
         _ => number(array, 0, 4, at)?..number(array, 0, 4, at + 1)?,
     };
-    match range.start <= range.end && range.end <= child_of(array, 0)?.len() {
-        true => Ok(range),
-        false => Err(outside()),
-    }
+    if range.start <= range.end && range.end <= child_of(array, 0)?.len() { Ok(range) } else { Err(outside()) }
 }
 
-/// Where the value of a union's row is.
+/// The position of a union's value.
 pub(super) struct Member {
     pub id: i8,
-    /// The number of the child, and the row there.
+    /// The number of the child.
     pub number: usize,
     pub row: usize,
 }
 
-/// Where the value of row `row` of a union is.
+/// Returns the position of the value of row `row` of a union.
 pub(super) fn member(array: &ArrayData, row: usize) -> Result<Member> {
     let at = array.offset() + row;
     let DataType::Union(fields, mode) = array.data_type() else { return Err(Error::invalid("not a union")) };
@@ -351,20 +349,21 @@ fn validity(array: &ArrayData) -> Result<Buffer> {
     }
 }
 
-/// A buffer of no bytes, always the same one.
+/// Returns the empty buffer, a clone of a single one.
 fn no_bytes() -> Buffer {
     static NONE: LazyLock<Buffer> = LazyLock::new(|| Buffer::from_vec(Vec::<u8>::new()));
     NONE.clone()
 }
 
 fn bits(buffer: &Buffer, offset: usize, len: usize) -> Result<Buffer> {
-    match offset.checked_add(len).is_some_and(|end| end.div_ceil(8) <= buffer.len()) {
-        true => Ok(BooleanBuffer::new(buffer.clone(), offset, len).sliced()),
-        false => Err(Error::invalid("a bitmap is too short")),
+    if offset.checked_add(len).is_some_and(|end| end.div_ceil(8) <= buffer.len()) {
+        Ok(BooleanBuffer::new(buffer.clone(), offset, len).sliced())
+    } else {
+        Err(Error::invalid("a bitmap is too short"))
     }
 }
 
-/// The bytes of the array's rows, for roles that hold the same number of bytes for each.
+/// Returns the bytes of the array's rows, for roles with a fixed number of bytes for each.
 fn rows_of(buffer: &Buffer, role: Role, array: &ArrayData) -> Result<Buffer> {
     let place = role.bytes_for(array.offset()).zip(role.bytes_for(array.len()));
     let fits = place.filter(|(start, len)| start.checked_add(*len).is_some_and(|end| end <= buffer.len()));
@@ -372,17 +371,18 @@ fn rows_of(buffer: &Buffer, role: Role, array: &ArrayData) -> Result<Buffer> {
     Ok(buffer.slice_with_length(start, len))
 }
 
-/// What the offsets of the array's rows enclose.
+/// Returns the range that the offsets of the array's rows enclose.
 fn span(array: &ArrayData, width: usize) -> Result<Range<usize>> {
     if array.is_empty() {
         return Ok(0..0);
     }
     let at = array.offset();
-    let (start, end) = (number(array, 0, width, at)?, number(array, 0, width, at + array.len())?);
+    let start = number(array, 0, width, at)?;
+    let end = number(array, 0, width, at + array.len())?;
     if start <= end { Ok(start..end) } else { Err(Error::invalid("offsets are not in order")) }
 }
 
-/// Offsets that begin at 0.
+/// Returns the offsets of the array's rows, rebased to begin at 0.
 fn offsets(array: &ArrayData, buffer: &Buffer, width: usize) -> Result<Buffer> {
     if array.is_empty() {
         return Ok(Buffer::from_vec(vec![0u8; width]));
@@ -406,8 +406,9 @@ fn data_of(array: &ArrayData, data: &Buffer) -> Result<Buffer> {
         DataType::LargeUtf8 | DataType::LargeBinary => span(array, 8)?,
         _ => span(array, 4)?,
     };
-    match range.end <= data.len() {
-        true => Ok(data.slice_with_length(range.start, range.len())),
-        false => Err(Error::invalid("offsets end behind their data")),
+    if range.end <= data.len() {
+        Ok(data.slice_with_length(range.start, range.len()))
+    } else {
+        Err(Error::invalid("offsets end behind their data"))
     }
 }

@@ -1,5 +1,5 @@
-//! Writing Arrow IPC, dense: `encode` (a column as buffers), `unify` (dictionaries on their way out), `writer` (files
-//! and streams), `encoder` (messages for somebody else to send). Uses `framing`, not `read`.
+//! Writes Arrow IPC: `encode` (a column as buffers), `unify` (dictionaries), `writer` (files and streams), `encoder`
+//! (messages for the caller to send). Uses `framing`, not `read`.
 
 mod encode;
 mod encoder;

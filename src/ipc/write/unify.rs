@@ -1,8 +1,8 @@
-//! Dictionaries on their way out.
+//! Dictionaries of a written file or stream.
 //!
-//! A stream can send a new dictionary before any batch, or more values of one that it sent. A file can hold one per id
-//! only, so when batches bring different ones (files opened together, a stream with replacements) their values are
-//! gathered first, each once, and the keys are rewritten.
+//! A stream can replace a dictionary before any batch, or extend one by a delta. A file has only one for each id: if
+//! batches have different ones (files opened together, a stream with replacements), their distinct values are merged
+//! first, and the keys are rewritten.
 
 mod canonical;
 mod whole;
@@ -27,11 +27,11 @@ use crate::types::number_width;
 pub(super) struct Dictionaries {
     format: Format,
     nodes: HashMap<i64, Arc<Node>>,
-    /// What a file holds.
+    /// The merged dictionaries of a file.
     wholes: HashMap<i64, Whole>,
-    /// What a reader of the stream has by now.
+    /// The dictionaries that a reader of the stream has by now.
     sent: HashMap<i64, ArrayData>,
-    /// What is to be sent next, inner dictionaries first.
+    /// The values to send next, inner dictionaries first.
     pending: Vec<Waiting>,
 }
 
@@ -50,11 +50,11 @@ pub(super) struct Pending {
     pub body: Body,
 }
 
-/// What a dictionary is to one that was sent before.
+/// The relation of a dictionary to the one that was sent before.
 enum Relation {
-    /// Keys find the same values in what was sent.
+    /// All of its values are in the one sent.
     Covered,
-    /// It goes on where the other, of `known` values, ends.
+    /// It extends the one sent, of `known` values.
     Extends {
         known: usize,
     },
@@ -70,7 +70,7 @@ impl Dictionaries {
         Dictionaries { format, nodes, wholes: HashMap::new(), sent: HashMap::new(), pending: Vec::new() }
     }
 
-    /// Looks through the dataset for the dictionaries that a file has to hold. Columns without any are left alone.
+    /// Merges the dictionaries of the dataset that a file has to hold. Reads no columns without dictionaries.
     pub(super) fn gather(&mut self, dataset: &Dataset, columns: &[Node]) -> Result<()> {
         let numbers: Vec<usize> = (0..columns.len()).filter(|&number| has_dictionary(&columns[number])).collect();
         if numbers.is_empty() {
@@ -82,7 +82,7 @@ impl Dictionaries {
                 self.gather_array(&columns[number], &part.column(part.piece.columns[number])?)?;
             }
         }
-        // A dictionary stands in front of those inside its values.
+        // An id comes before those inside its values.
         let mut ids = Vec::new();
         columns.iter().for_each(|column| column.dictionaries(&mut |id, _| ids.push(id)));
         ids.into_iter().rev().try_for_each(|id| self.finish(id))
@@ -113,7 +113,7 @@ impl Dictionaries {
         Ok(())
     }
 
-    /// The dictionary batches to write now, encoded.
+    /// Encodes the dictionary batches to write now.
     pub(super) fn pending(&mut self) -> Result<Vec<Pending>> {
         let mut batches = Vec::new();
         for Waiting { id, values, is_delta } in std::mem::take(&mut self.pending) {
@@ -121,14 +121,14 @@ impl Dictionaries {
             let node = node.ok_or_else(|| Error::internal(format_args!("dictionary {id} is not of the schema")))?;
             let mut body = Body::default();
             body.add(&node, &values, self)?;
-            // Encoding the values may have asked for dictionaries of their own, which have to come first.
+            // Encoding the values may need further dictionaries, which come first.
             batches.extend(self.pending()?);
             batches.push(Pending { id, rows: values.len(), is_delta, body });
         }
         Ok(batches)
     }
 
-    /// Sends what a reader of the stream lacks of `dictionary`.
+    /// Queues the values of `dictionary` that a reader of the stream lacks.
     fn send(&mut self, id: i64, dictionary: &ArrayData) -> Result<()> {
         let (values, is_delta) = match self.relation(id, dictionary)? {
             Relation::Covered => return Ok(()),
@@ -146,11 +146,13 @@ impl Dictionaries {
     fn relation(&self, id: i64, dictionary: &ArrayData) -> Result<Relation> {
         let Some(sent) = self.sent.get(&id) else { return Ok(Relation::Other) };
         let common = sent.len().min(dictionary.len());
-        let agrees = match place(sent) == place(dictionary) {
-            true => Ok(true),
-            // A delta to nothing is as long as a replacement, and fewer readers know it.
-            false if sent.is_empty() => Ok(dictionary.is_empty()),
-            false => agree(sent, dictionary, common),
+        let agrees = if place(sent) == place(dictionary) {
+            Ok(true)
+        } else if sent.is_empty() {
+            // A delta to nothing is as long as a replacement, and fewer readers support it.
+            Ok(dictionary.is_empty())
+        } else {
+            agree(sent, dictionary, common)
         };
         match agrees {
             Ok(true) if dictionary.len() == common => Ok(Relation::Covered),
@@ -175,7 +177,7 @@ impl WrittenKeys for Dictionaries {
     }
 }
 
-/// `array`, whose node is `node`, with the whole dictionaries inside instead of its own, and keys to their values.
+/// Returns `array`, whose node is `node`, with merged dictionaries inside and keys into them.
 fn renumbered(node: &Node, array: &ArrayData, wholes: &mut HashMap<i64, Whole>) -> Result<Unchecked> {
     if !has_dictionary(node) {
         return Ok(Unchecked::from(array.clone()));
@@ -197,7 +199,7 @@ fn renumbered(node: &Node, array: &ArrayData, wholes: &mut HashMap<i64, Whole>) 
     Ok(whole.slice(array.offset(), array.len()))
 }
 
-/// The validity bitmap of `array` behind `before` rows more, and its number of nulls.
+/// Returns the validity bitmap of `array` after `before` valid rows, and its number of nulls.
 fn validity_from(array: &ArrayData, before: usize) -> Option<(Buffer, usize)> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0)?;
     let is_valid = |row: usize| row < before || nulls.is_valid(row - before);
@@ -205,11 +207,12 @@ fn validity_from(array: &ArrayData, before: usize) -> Option<(Buffer, usize)> {
     Some((bits.into_inner(), nulls.null_count()))
 }
 
-/// The keys of `array` from its first row on, sent through `places` where there are any.
+/// Returns the keys of `array`, mapped through `places` if given.
 fn rewrite(array: &ArrayData, places: Option<&[u64]>) -> Result<Buffer> {
     let DataType::Dictionary(index, _) = array.data_type() else { return Err(Error::invalid("not a dictionary")) };
     let width = number_width(index)?;
-    let (start, len) = (array.offset() * width, array.len() * width);
+    let start = array.offset() * width;
+    let len = array.len() * width;
     let keys = array.buffers().first().filter(|keys| start + len <= keys.len());
     let keys = keys.ok_or_else(|| Error::invalid("fewer keys than rows"))?.slice_with_length(start, len);
     let Some(places) = places else { return Ok(keys) };
@@ -230,7 +233,7 @@ fn has_dictionary(node: &Node) -> bool {
     node.dictionary.is_some() || node.children.iter().any(has_dictionary)
 }
 
-/// Dictionaries that were put together may have more values than the type of the keys can tell apart.
+/// Checks that the keys' type can address all values: merged dictionaries may have more.
 fn check_keys_suffice(data_type: &DataType, merged: Option<usize>) -> Result<()> {
     let DataType::Dictionary(index, _) = data_type else { return Ok(()) };
     let bits = 8 * number_width(index)? as u32;

@@ -1,8 +1,8 @@
-//! Writing a dataset as an IPC file or stream: dense, every body and buffer at a multiple of 64 bytes of the file.
+//! Writes a dataset as an IPC file or stream. Every body and buffer begins at a multiple of 64 bytes.
 //!
-//! Buffers go from where they are to the sink; no body is put together first. A path is written under another name
-//! beside it and renamed when whole, so nobody ever opens half a file, and a dataset may be written over the very file
-//! it is mapped from.
+//! Buffers go from their memory to the sink; no body is assembled first. A file is written under another name beside
+//! its path and renamed when complete, so nobody opens half a file, and a dataset can replace the file it is mapped
+//! from.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IoSlice, Write};
@@ -30,16 +30,16 @@ const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
 pub struct WriteOptions {
     /// File or stream.
     pub format: Format,
-    /// The codec of the bodies; none keeps them readable in place.
+    /// The codec of the bodies. Uncompressed bodies can be read in place.
     pub compression: Option<Compression>,
-    /// The most rows of a record batch; batches stay as they are where they have fewer.
+    /// The limit of rows of a record batch; batches with fewer rows are written as they are.
     pub max_rows: Option<u64>,
 }
 
-/// Writes `dataset` to the file at `path`, replacing what is there in one step.
+/// Writes `dataset` to the file at `path`, which is replaced atomically.
 ///
 /// # Errors
-/// `InvalidData` where a value is damaged, `InvalidArgument` where dictionaries can't be made one, `Io`.
+/// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged, `Io`.
 pub fn write(dataset: &Dataset, path: impl AsRef<Path>, options: &WriteOptions) -> Result<()> {
     let path = path.as_ref();
     let done = match std::fs::metadata(path) {
@@ -49,7 +49,7 @@ pub fn write(dataset: &Dataset, path: impl AsRef<Path>, options: &WriteOptions) 
     done.map_err(|e| e.at(path))
 }
 
-/// A pipe or a device can't be replaced.
+/// Pipes and devices can't be replaced.
 fn write_through(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<()> {
     let mut sink = File::options().write(true).open(path).map_err(|e| Error::io("opening it for writing", &e))?;
     write_to(dataset, &mut sink, options)
@@ -66,12 +66,12 @@ fn write_beside(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Resul
     std::fs::rename(&part.0, path).map_err(|e| Error::io("giving the written file its name", &e))
 }
 
-/// A file that is removed unless it was renamed.
+/// A file that is removed on drop unless it was renamed.
 struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename there is nothing to remove, and a failure to remove can't be mended here.
+        // Nothing is there after a rename, and a failed removal has no remedy.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -79,13 +79,13 @@ impl Drop for Unfinished {
 /// Writes `dataset` to `sink`.
 ///
 /// # Errors
-/// As [`write()`]; what was written before an error stays in the sink.
+/// Those of [`write()`]. The sink keeps what was written before an error.
 pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
     dataset.watched(Look::Now, || write_all(dataset, sink, options))
 }
 
 fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
-    // A body that is not small goes around this one.
+    // Large bodies bypass this buffer.
     let sink = BufWriter::with_capacity(1 << 16, sink);
     let mut out = MessageSink::new(sink, options.compression);
     if options.format == Format::File {
@@ -112,10 +112,10 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -
     out.flush()
 }
 
-/// Writes record batches as an Arrow IPC stream: each is sent when it is given, from where it is.
+/// Writes record batches as an Arrow IPC stream, each at once and without copying it.
 ///
-/// What is behind `sink` may read them as they come: see [`read_stream`](crate::read_stream). A file object that takes
-/// small pieces slowly wants a `BufWriter` around it.
+/// The reader of `sink` may read them as they come: see [`read_stream`](crate::read_stream). Wrap a sink in a
+/// `BufWriter` if small writes to it are slow.
 ///
 /// ```
 /// # use arrowwood::{Dataset, GrowableBuffer, StreamWriter};
@@ -136,7 +136,7 @@ pub struct StreamWriter<W: Write> {
 }
 
 impl<W: Write> StreamWriter<W> {
-    /// Sends the schema.
+    /// Creates a writer and writes the schema.
     ///
     /// # Errors
     /// `Io` of the sink.
@@ -148,31 +148,31 @@ impl<W: Write> StreamWriter<W> {
         Ok(StreamWriter { out, schema, nodes, dictionaries, batches: 0 })
     }
 
-    /// The schema of all batches.
+    /// Returns the schema of all batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The sink.
+    /// Returns the sink.
     pub fn get_ref(&self) -> &W {
         &self.out.sink
     }
 
-    /// How many bytes were sent.
+    /// Returns the number of bytes written.
     pub fn nbytes(&self) -> usize {
         self.out.at
     }
 
-    /// How many record batches were sent.
+    /// Returns the number of record batches written.
     pub fn batches(&self) -> usize {
         self.batches
     }
 
-    /// Sends the rows of a dataset, each of its batches as one.
+    /// Writes the rows of a dataset, one record batch for each of its batches.
     ///
     /// # Errors
-    /// `SchemaMismatch`, `InvalidData` where a value is damaged: then the batch was not sent. `Io` of the sink: then
-    /// nothing more can be.
+    /// `SchemaMismatch`; `InvalidData` for a damaged value, whose batch is not written; `Io` of the sink, after which
+    /// nothing can be written.
     pub fn write(&mut self, data: &Dataset) -> Result<()> {
         if let Some(difference) = schema_difference(&self.schema, data.schema()) {
             let message = format!("the rows have another schema than the stream: {difference}");
@@ -188,7 +188,7 @@ impl<W: Write> StreamWriter<W> {
         })
     }
 
-    /// Says that no more batches come, and gives the sink back.
+    /// Writes the end of the stream and returns the sink.
     ///
     /// # Errors
     /// `Io` of the sink.
@@ -205,14 +205,12 @@ impl<W: Write> std::fmt::Debug for StreamWriter<W> {
     }
 }
 
-/// The batch in pieces of at most `max_rows`; in one where it has no rows.
+/// Cuts the batch into pieces of at most `max_rows` rows; an empty batch is one piece.
 fn pieces(batch: &Dataset, max_rows: Option<u64>) -> Result<impl Iterator<Item = Result<Dataset>>> {
     let rows = batch.len()?;
     let step = max_rows.unwrap_or(rows).max(1);
-    Ok((0..rows.div_ceil(step).max(1)).map(move |piece| match rows <= step {
-        true => Ok(batch.clone()),
-        false => batch.slice(piece * step, step),
-    }))
+    Ok((0..rows.div_ceil(step).max(1))
+        .map(move |piece| if rows <= step { Ok(batch.clone()) } else { batch.slice(piece * step, step) }))
 }
 
 /// A field has one dictionary in the format (Schema.fbs, *DictionaryEncoding*): keys can't stand for other keys.
@@ -229,7 +227,7 @@ fn check_keys(data_type: &DataType) -> Result<()> {
     check_keys(values)
 }
 
-/// What the footer lists.
+/// The blocks listed in the footer.
 #[derive(Default)]
 struct WrittenBlocks {
     dictionaries: Vec<Block>,
@@ -242,9 +240,9 @@ struct MessageSink<W: Write> {
     compression: Option<Compression>,
     /// The last batch's metadata: most batches of a stream are of one shape.
     last: Option<(BatchMetadata, Vec<u8>)>,
-    /// Kept to save allocations.
+    /// Reused to save allocations.
     body: Body,
-    /// Whether a message was sent in part.
+    /// Whether only a part of a message was written.
     is_broken: bool,
 }
 
@@ -257,7 +255,7 @@ impl<W: Write> MessageSink<W> {
         self.put_all(&mut [IoSlice::new(bytes)])
     }
 
-    /// Writes what the slices hold, all with one call where the system takes it.
+    /// Writes the slices, with one call if the system supports it.
     fn put_all(&mut self, mut slices: &mut [IoSlice<'_>]) -> Result<()> {
         /// Linux and macOS take no more at once (writev(2), `IOV_MAX`).
         const MOST: usize = 1024;
@@ -284,7 +282,7 @@ impl<W: Write> MessageSink<W> {
         self.sink.flush().map_err(|e| Error::io("writing", &e))
     }
 
-    /// Writes the Schema message and reads it back, which gives every node its dictionary id.
+    /// Writes the Schema message and parses it, which assigns dictionary ids to the nodes.
     fn schema(&mut self, schema: &Schema) -> Result<IpcSchema> {
         schema.fields().iter().try_for_each(|field| {
             check_keys(field.data_type()).map_err(|e| e.context(format_args!("column '{}'", field.name())))
@@ -326,7 +324,7 @@ impl<W: Write> MessageSink<W> {
             }
         }
         let sent = self.send(part.rows.len(), &body, dictionaries, blocks);
-        // What was sent is let go.
+        // Releases the buffers.
         body.clear();
         self.body = body;
         sent
@@ -345,7 +343,7 @@ impl<W: Write> MessageSink<W> {
         Ok(())
     }
 
-    /// Writes the dictionary batches that what was encoded last needs.
+    /// Writes the dictionary batches that the last encoded batch needs.
     fn dictionaries(&mut self, dictionaries: &mut Dictionaries, blocks: &mut WrittenBlocks) -> Result<()> {
         for pending in dictionaries.pending()? {
             let block = self.record_batch(pending.rows, &pending.body, Some((pending.id, pending.is_delta)))?;
@@ -377,14 +375,16 @@ impl<W: Write> MessageSink<W> {
         block
     }
 
-    /// One encapsulated message, padded so that its body begins at a multiple of `ALIGNMENT`.
+    /// Writes one encapsulated message, padded so that its body begins at a multiple of `ALIGNMENT`.
     fn message(&mut self, metadata: &[u8], buffers: &[Buffer]) -> Result<Block> {
-        let (offset, prefix) = (self.at, 8);
+        let offset = self.at;
+        let prefix = 8;
         let body = (self.at + prefix + metadata.len()).next_multiple_of(ALIGNMENT);
         let padded = body - offset - prefix;
         let too_large = |_| Error::unsupported(format!("metadata of {padded} bytes"));
         let length = i32::try_from(padded).map_err(too_large)?;
-        let (continuation, len) = (u32::MAX.to_le_bytes(), length.to_le_bytes());
+        let continuation = u32::MAX.to_le_bytes();
+        let len = length.to_le_bytes();
         let mut slices = Vec::with_capacity(4 + 2 * buffers.len());
         slices.extend([&continuation, &len, metadata, &ZEROS[..padded - metadata.len()]].map(IoSlice::new));
         for buffer in buffers.iter().filter(|buffer| !buffer.is_empty()) {
@@ -398,12 +398,12 @@ impl<W: Write> MessageSink<W> {
         Ok(Block::new(offset as i64, length + prefix as i32, (self.at - body) as i64))
     }
 
-    /// The end-of-stream marker.
+    /// Writes the end-of-stream marker.
     fn end(&mut self) -> Result<()> {
         self.put(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])
     }
 
-    /// What is behind the marker in a file.
+    /// Writes the footer, which follows the marker in a file.
     fn footer(&mut self, schema: &Schema, blocks: &WrittenBlocks) -> Result<()> {
         let footer = metadata::footer(schema, &blocks.dictionaries, &blocks.batches);
         let length = i32::try_from(footer.len()).map_err(|_| Error::unsupported("a footer of 2 GiB"))?;
@@ -413,7 +413,7 @@ impl<W: Write> MessageSink<W> {
     }
 }
 
-/// What a batch's metadata says of its body, whose buffers lie one behind the other.
+/// Describes a body, whose buffers are contiguous, for a batch's metadata.
 pub(super) fn describe(rows: usize, body: &Body, buffers: &[Buffer]) -> BatchMetadata {
     let mut end = 0;
     let place = |buffer: &Buffer| {
@@ -422,11 +422,12 @@ pub(super) fn describe(rows: usize, body: &Body, buffers: &[Buffer]) -> BatchMet
         (start, buffer.len() as i64)
     };
     let buffers = buffers.iter().map(place).collect();
-    let (nodes, variadics) = (body.nodes.clone(), body.variadics.clone());
+    let nodes = body.nodes.clone();
+    let variadics = body.variadics.clone();
     BatchMetadata { rows: rows as i64, nodes, buffers, variadics, body_length: end }
 }
 
-/// Whether that is what the metadata says.
+/// Whether the metadata describes this body.
 fn is_shape_of(metadata: &BatchMetadata, rows: usize, body: &Body, buffers: &[Buffer]) -> bool {
     metadata.rows == rows as i64
         && metadata.nodes == body.nodes

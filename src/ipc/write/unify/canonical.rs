@@ -1,8 +1,8 @@
-//! When two dictionaries, or two of their values, are the same.
+//! Compares dictionaries and their values by a canonical encoding.
 //!
-//! A value's *spelling* is made of the array's own bytes, each variable part behind its length, so that two values of
-//! one type have the same spelling exactly where they are the same: a NaN of other bits is another value, as is a
-//! date64 of the same day.
+//! The canonical encoding of a value consists of the array's own bytes, each variable part after its length. Two values
+//! of one type have the same encoding exactly if they have the same bits: a NaN with another payload is another value,
+//! and so is a date64 with another time of the same day.
 
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::ipc::write::encode::{child_of, items, member, run_at};
 use crate::types::{Role, layout, list_size};
 
-/// How much work comparing and copying values may be.
+/// A limit on the work of comparing and copying values.
 ///
-/// Rows without bytes, and lists that share their items, make a small file describe values without end. What real
-/// dictionaries hold is never far larger than their bytes.
+/// Rows without bytes, and lists that share their items, let a small file describe endless values. Real dictionaries
+/// are never far larger than their bytes.
 #[derive(Debug)]
 pub(super) struct Budget(usize);
 
@@ -24,7 +24,7 @@ impl Budget {
         Budget(1 << 24)
     }
 
-    /// Makes room for the values of `dictionary`.
+    /// Adds the work that the values of `dictionary` may take.
     pub(super) fn grant(&mut self, dictionary: &ArrayData) {
         self.0 = self.0.saturating_add(bytes(dictionary).saturating_mul(256));
     }
@@ -44,7 +44,8 @@ fn bytes(array: &ArrayData) -> usize {
     array.buffers().iter().map(|buffer| buffer.len()).chain(children).fold(nulls, usize::saturating_add)
 }
 
-/// Where an array is. Of two arrays of one type at the same place the shorter is a prefix of the longer.
+/// Returns the identity of an array in memory. Of two arrays of one type with the same identity, the shorter is a
+/// prefix of the longer.
 pub(super) fn place(array: &ArrayData) -> Box<[usize]> {
     fn add(array: &ArrayData, place: &mut Vec<usize>) {
         let (nulls, offset) = array.nulls().map_or((0, 0), |nulls| (nulls.buffer().as_ptr() as usize, nulls.offset()));
@@ -57,7 +58,7 @@ pub(super) fn place(array: &ArrayData) -> Box<[usize]> {
     place_of_all.into()
 }
 
-/// Whether two arrays of one type have the same bytes: never true of different values, and quickly found.
+/// Whether two arrays of one type have the same bytes. Fast, and never true for different values.
 pub(super) fn are_copies(a: &ArrayData, b: &ArrayData) -> bool {
     (a.len(), a.offset()) == (b.len(), b.offset())
         && a.nulls() == b.nulls()
@@ -74,7 +75,8 @@ pub(super) fn agree(a: &ArrayData, b: &ArrayData, rows: usize) -> Result<bool> {
     let mut budget = Budget::new();
     budget.grant(a);
     budget.grant(b);
-    let (mut left, mut right) = (Vec::new(), Vec::new());
+    let mut left = Vec::new();
+    let mut right = Vec::new();
     for row in 0..rows {
         left.clear();
         right.clear();
@@ -87,7 +89,7 @@ pub(super) fn agree(a: &ArrayData, b: &ArrayData, rows: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// Appends the spelling of row `row`.
+/// Appends the canonical encoding of row `row`.
 pub(super) fn spell(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &mut Budget) -> Result<()> {
     use DataType::*;
     budget.spend(1)?;
@@ -110,7 +112,8 @@ pub(super) fn spell(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &
             spell(child_of(array, member.number)?, member.row, into, budget)
         }
         List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..) | Map(..) => {
-            let (items, child) = (items(array, row)?, child_of(array, 0)?);
+            let items = items(array, row)?;
+            let child = child_of(array, 0)?;
             into.extend_from_slice(&items.len().to_le_bytes());
             items.into_iter().try_for_each(|item| spell(child, item, into, budget))
         }
@@ -124,7 +127,7 @@ pub(super) fn spell(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &
     }
 }
 
-/// Spends what copying a null costs: a struct and a list of fixed size have values behind it.
+/// Spends the work of copying a null: structs and fixed-size lists have values below it.
 fn charge_null(array: &ArrayData, row: usize, budget: &mut Budget) -> Result<()> {
     let rows = match array.data_type() {
         DataType::Struct(_) => row..row + 1,
@@ -145,7 +148,7 @@ fn charge_null(array: &ArrayData, row: usize, budget: &mut Budget) -> Result<()>
     Ok(())
 }
 
-/// Whether row `row` is null by the validity bitmap; an error where there is no such row.
+/// Whether row `row` is null by the validity bitmap; an error if there is no such row.
 pub(super) fn is_null(array: &ArrayData, row: usize) -> Result<bool> {
     if row >= array.len() {
         return Err(Error::invalid(format!("row {row} of an array of {} rows", array.len())));
@@ -153,7 +156,7 @@ pub(super) fn is_null(array: &ArrayData, row: usize) -> Result<bool> {
     Ok(array.nulls().is_some_and(|nulls| nulls.is_null(row)))
 }
 
-/// The bytes of a value that is neither nested nor null.
+/// Returns the bytes of a value that is neither nested nor null.
 pub(super) fn cell(array: &ArrayData, row: usize) -> Result<&[u8]> {
     if let Some(Role::Values { width, .. }) = layout(array.data_type()).value_roles().next() {
         let start = (array.offset() + row).checked_mul(width);

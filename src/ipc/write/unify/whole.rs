@@ -1,7 +1,7 @@
-//! One dictionary for a whole file, put together from those of its batches.
+//! Merges the dictionaries of a file's batches into one.
 //!
-//! Every value is looked at once, however many batches bring it: a dictionary known by its place in memory costs
-//! nothing, one that has grown since costs its new values, and a copy of a known one a comparison of bytes.
+//! Every value is read once, however many batches have it: a dictionary at a known address costs nothing, one that has
+//! grown costs its new values, and a copy of a known one costs a comparison of bytes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,26 +15,26 @@ use crate::array::gather::{Pick, gather};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::Node;
 
-/// The dictionaries met so far under one id, and what they are together.
+/// The dictionaries found so far under one id, and their merged values.
 #[derive(Debug)]
 pub(super) struct Whole {
     sources: Vec<SourceDictionary>,
     by_place: HashMap<Box<[usize]>, usize>,
-    /// Where each value of the whole is from. Empty while that is the first source, as it is.
+    /// The source of each merged value. Empty as long as the first source is used as it is.
     origins: Vec<Pick>,
-    /// Hashes of spellings, and the value that each is of; the next free hash where two collide.
+    /// Hashes of canonical encodings with the number of the value; on a collision the next free hash is used.
     known: HashMap<u64, usize>,
     hasher: RandomState,
     budget: Budget,
-    /// The source that the whole has become; no value can be added any more.
+    /// The source of the merged values, once merging is finished; no value can be added then.
     finished: Option<usize>,
 }
 
-/// A dictionary, as long as it was met.
+/// A dictionary, with the values found so far.
 #[derive(Debug)]
 struct SourceDictionary {
     values: ArrayData,
-    /// Where each value is in the whole; `None`: at its own place.
+    /// The number of each value among the merged ones; `None` if it is its own.
     places: Option<Arc<Vec<u64>>>,
 }
 
@@ -51,18 +51,18 @@ impl Whole {
         }
     }
 
-    /// The number of values, once several dictionaries had to become one.
+    /// Returns the number of merged values; `None` if there was nothing to merge.
     pub(super) fn merged_len(&self) -> Option<usize> {
         (!self.origins.is_empty()).then_some(self.origins.len())
     }
 
-    /// The values all together, after `finish`.
+    /// Returns the merged values, after `finish`.
     pub(super) fn values(&self) -> Result<&ArrayData> {
         let source = self.finished.and_then(|number| self.sources.get(number));
         source.map(|source| &source.values).ok_or_else(|| Error::invalid("a dictionary that no batch has brought"))
     }
 
-    /// Where the values of `dictionary` are, which is added where it is new.
+    /// Returns the numbers of the values of `dictionary` among the merged ones, and adds new values.
     pub(super) fn places(&mut self, dictionary: &ArrayData) -> Result<Option<&[u64]>> {
         let number = self.add(dictionary)?;
         Ok(self.sources[number].places.as_deref().map(Vec::as_slice))
@@ -78,7 +78,8 @@ impl Whole {
             self.sources.clear();
             self.by_place.clear();
         }
-        let (number, values) = (self.sources.len(), dictionary.clone());
+        let number = self.sources.len();
+        let values = dictionary.clone();
         let mut places = None;
         let mut is_new = false;
         if let (Some(first), Some(last)) = (self.sources.first(), self.sources.last()) {
@@ -99,7 +100,7 @@ impl Whole {
         Ok(number)
     }
 
-    /// Takes in what source `number` has more of now than when it was met last.
+    /// Adds the values that source `number` has gained since it was last seen.
     fn grow(&mut self, number: usize, dictionary: &ArrayData) -> Result<()> {
         let is_alone = self.sources.len() == 1;
         let source = &mut self.sources[number];
@@ -119,7 +120,7 @@ impl Whole {
         self.learn(number, known)
     }
 
-    /// Lists the values of the first source, which are at their own places even where one is there twice.
+    /// Lists the values of the first source, which keep their numbers even if one occurs twice.
     fn list_first(&mut self) -> Result<()> {
         if !self.origins.is_empty() {
             return Ok(());
@@ -136,7 +137,7 @@ impl Whole {
         Ok(())
     }
 
-    /// Finds the places of the values of source `number` from row `from` on, and adds those that are new.
+    /// Finds the numbers of the values of source `number` from row `from` on, and adds new values.
     fn learn(&mut self, number: usize, from: usize) -> Result<()> {
         self.list_first()?;
         let values = self.sources[number].values.clone();
@@ -166,10 +167,11 @@ impl Whole {
         Ok(place as u64)
     }
 
-    /// The place of a value, or the hash to keep it under. Values are compared, not only hashes, and spelled again for
-    /// that: spellings of all values would take more memory than the values.
+    /// Returns the number of a value, or the hash to store it under. Compares values, not only hashes, and encodes them
+    /// again for that: the encodings of all values would take more memory than the values.
     fn find(&mut self, values: &ArrayData, row: usize) -> Result<(u64, Option<usize>)> {
-        let (mut spelling, mut other) = (Vec::new(), Vec::new());
+        let mut spelling = Vec::new();
+        let mut other = Vec::new();
         spell(values, row, &mut spelling, &mut self.budget)?;
         let mut hash = self.hasher.hash_one(&spelling);
         while let Some(&place) = self.known.get(&hash) {
@@ -184,8 +186,8 @@ impl Whole {
         Ok((hash, None))
     }
 
-    /// Puts the values together, each source's as `renumber` has them: with the whole dictionaries inside, where there are
-    /// some. No more is copied than was spelled, and so within the budget.
+    /// Merges the values; `renumber` maps each source's to the merged dictionaries inside. Copies no more than was
+    /// encoded, which the budget limits.
     pub(super) fn finish(&mut self, node: &Node, renumber: impl FnMut(&ArrayData) -> Result<Unchecked>) -> Result<()> {
         if self.sources.is_empty() || self.finished.is_some() {
             return Ok(());
