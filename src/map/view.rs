@@ -48,9 +48,7 @@ impl<T: Element> View<T> {
         const { assert!(T::WIDTH > 0 && T::WIDTH <= 16, "an element has 1 to 16 bytes") };
         let Some(room) = mapping.len().checked_sub(offset) else {
             let size = mapping.len();
-            return Err(Error::argument(format!(
-                "the view starts at byte {offset}, behind the mapping's {size} bytes"
-            )));
+            return Err(Error::argument(format!("the view starts at byte {offset}, past the mapping's {size} bytes")));
         };
         let fits = room / T::WIDTH;
         let len = len.unwrap_or(fits);

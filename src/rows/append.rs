@@ -105,6 +105,7 @@ impl Incoming {
         limits: &[u64],
         entries: &[Entries],
     ) -> Result<usize> {
+        debug_assert!(from <= self.rows && counters.len() == limits.len(), "rows to append, a limit for each counter");
         let most = (self.rows - from).min(limits[0].saturating_sub(counters[0]) as usize);
         let fits = |rows: usize| -> Result<bool> {
             let needed = self.needs(plan, from..from + rows, counters, entries)?;
@@ -177,6 +178,10 @@ impl Incoming {
     pub fn write(&self, rows: Range<usize>, into: &mut impl Place, entries: &[Entries]) -> Result<()> {
         let plan = into.plan().clone();
         let at = into.now().counters[0];
+        debug_assert!(
+            rows.end <= self.rows && plan.columns.len() == self.arrays.len(),
+            "rows of an array for each column"
+        );
         for (node, array) in plan.columns.iter().zip(&self.arrays) {
             self.write_node(node, at, array, rows.clone(), into, entries)?;
         }
@@ -561,7 +566,7 @@ fn put_text(
         put_offsets(into, node.region + 1, at, array, rows, width, base)?;
         let range = offset_at(array, rows.start, source)?..offset_at(array, rows.end, source)?;
         let text = array.buffers().get(1).and_then(|text| text.get(range));
-        let text = text.ok_or_else(|| Error::invalid("text ends behind its buffer"))?;
+        let text = text.ok_or_else(|| Error::invalid("text ends past its buffer"))?;
         put_large(into, node.region + 2, base, text)?;
         into.now().counters[counter] = base + text.len() as u64;
         return Ok(());

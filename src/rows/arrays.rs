@@ -17,6 +17,7 @@ pub(crate) fn column(
     part: &impl Fn(usize, u64) -> Option<Buffer>,
     keeps_bitmaps: bool,
 ) -> Result<Unchecked> {
+    debug_assert_eq!(counters.len(), plan.counters, "a counter for each of the plan's");
     let past = || Error::invalid("a buffer ends past its region");
     let lengths = node.lengths(rows, counters).ok_or_else(past)?;
     let mut buffers = Vec::with_capacity(3);

@@ -194,8 +194,9 @@ fn put_value(live: &mut impl Place, node: &PlanNode, at: u64, value: &Value<'_>)
             let text = text_or_empty(node, value)?;
             let base = live.now().counters[counter];
             live.put(node.region + 2, base, text)?;
-            let end = (base + text.len() as u64).to_le_bytes();
-            live.put(node.region + 1, (at + 1) * width as u64, &end[..width])
+            let end = base + text.len() as u64;
+            debug_assert!(width == 8 || end <= i32::MAX as u64, "`has_room` keeps to the limits");
+            live.put(node.region + 1, (at + 1) * width as u64, &end.to_le_bytes()[..width])
         }
         (Kind::Views { counter }, _) => {
             let text = text_or_empty(node, value)?;

@@ -41,6 +41,7 @@ pub(crate) trait Place {
 fn put_new_entries(into: &mut (impl Place + ?Sized), number: usize, entries: &Entries, upto: usize) -> Result<()> {
     let dictionary = &into.plan().clone().dictionaries[number];
     let from = into.now().counters[dictionary.entries] as usize;
+    debug_assert!(from < upto, "entries that are not written yet");
     let new = entries.part(from..upto);
     let (text, ends) = new.ok_or_else(|| {
         Error::internal(format_args!("a dictionary of {} texts was to be written up to number {upto}", entries.len()))

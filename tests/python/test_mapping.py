@@ -319,7 +319,7 @@ def test_empty_file(tmp_path):
         ({"dtype": "datetime64[ns]"}, "dtype must be one of"),
         ({"offset": -1}, "negative"),
         ({"length": -1}, "negative"),
-        ({"offset": 801}, "behind the mapping's 800 bytes"),
+        ({"offset": 801}, "past the mapping's 800 bytes"),
         ({"length": 801}, "do not fit"),
         ({"length": 2**62, "dtype": "int64"}, "do not fit"),
         ({"offset": 4, "dtype": "int64"}, "whole number"),

@@ -142,7 +142,7 @@ impl Window {
         if len > room {
             let size = bytes.len();
             return Err(Error::invalid(format!(
-                "truncated: {len} bytes of metadata at byte {at} end behind the {size} bytes there are"
+                "truncated: {len} bytes of metadata at byte {at} end past the last of {size} bytes"
             )));
         }
         // Not kept on failure: half-filled bytes must not be found again.

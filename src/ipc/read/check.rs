@@ -245,7 +245,7 @@ fn check_places(header: &BatchHeader) -> Result<()> {
         [] => Ok(()),
         [first, ..] if best.len() <= 2 => {
             let at = header.buffers[first].0;
-            Err(Error::invalid(format!("buffer {first} is at byte {at} of the body, not behind the one before it")))
+            Err(Error::invalid(format!("buffer {first} is at byte {at} of the body, not after the one before it")))
         }
         _ => Ok(()),
     }

@@ -59,7 +59,7 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
 /// Text read as a length would have the reader wait for megabytes of schema.
 fn doubt(head: &[u8]) -> Option<Option<Error>> {
     const LARGEST: u32 = 16 << 20;
-    let file = "an Arrow IPC file, not a stream: what is in it stands at its end; open it by its path";
+    let file = "an Arrow IPC file, not a stream: its batches are listed at its end; open it by its path";
     match head.first_chunk().map(|word| u32::from_le_bytes(*word)) {
         _ if head.starts_with(MAGIC) => Some(Some(Error::unsupported(file))),
         Some(CONTINUATION | 1..=LARGEST) => None,

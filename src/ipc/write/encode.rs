@@ -70,6 +70,7 @@ impl Body {
             DataType::Union(_, UnionMode::Dense) => self.add_dense(array)?,
             _ => self.add_values(node, array)?,
         };
+        debug_assert_eq!(node.children.len(), children.len(), "a node for each child");
         node.children.iter().zip(&children).try_for_each(|(child, array)| self.add(child, array, keys))
     }
 
@@ -409,6 +410,6 @@ fn data_of(array: &ArrayData, data: &Buffer) -> Result<Buffer> {
     if range.end <= data.len() {
         Ok(data.slice_with_length(range.start, range.len()))
     } else {
-        Err(Error::invalid("offsets end behind their data"))
+        Err(Error::invalid("offsets end past their data"))
     }
 }

@@ -317,6 +317,7 @@ impl<W: Write> MessageSink<W> {
         blocks: &mut WrittenBlocks,
     ) -> Result<()> {
         let mut body = std::mem::take(&mut self.body);
+        debug_assert_eq!(schema.columns.len(), part.piece.columns.len(), "a node for each column");
         for (node, &column) in schema.columns.iter().zip(part.piece.columns.iter()) {
             let array = part.checked(column)?;
             if !body.add_plain(node, array, &part.rows) {

@@ -167,7 +167,8 @@ pub(super) fn cell(array: &ArrayData, row: usize) -> Result<&[u8]> {
     Ok(match value(array, row)? {
         Value::Str(text) => text.as_bytes(),
         Value::Bytes(bytes) => bytes,
+        Value::Bool(false) => &[0],
         Value::Bool(true) => &[1],
-        _ => &[0],
+        other => return Err(Error::internal(format_args!("{other} has no bytes of its own"))),
     })
 }
