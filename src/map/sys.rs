@@ -233,7 +233,8 @@ impl MemoryRegion {
         // SAFETY: `offset + from.len() <= self.len`, checked above.
         let into = unsafe { self.base.as_ptr().add(offset) };
         if let (Some(word), 8) = (from.first_chunk::<8>(), from.len()) {
-            // Stores a single number without a call.
+            // A single number is stored without a call.
+            // SAFETY: as below, of 8 bytes; an array of bytes needs no alignment.
             unsafe { into.cast::<[u8; 8]>().write(*word) };
             return true;
         }

@@ -42,9 +42,9 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
     }
     head.truncate(len);
     let begun = Cursor::new(head.clone());
-    let doubt = doubt(&head);
+    let refused = why_no_stream(&head);
     let head = Bytes::from(head);
-    if let Some(cause) = doubt {
+    if let Some(cause) = refused {
         return Err(not_arrow(&head, cause));
     }
     let input = BufReader::with_capacity(64 << 10, input);
@@ -57,7 +57,7 @@ pub fn read_stream<R: Read>(mut input: R) -> Result<StreamReader<R>> {
 /// Returns the cause why `head` is not the start of a stream; `None` if it is one. The cause may be unknown.
 ///
 /// Text read as a length would have the reader wait for megabytes of schema.
-fn doubt(head: &[u8]) -> Option<Option<Error>> {
+fn why_no_stream(head: &[u8]) -> Option<Option<Error>> {
     const LARGEST: u32 = 16 << 20;
     let file = "an Arrow IPC file, not a stream: its batches are listed at its end; open it by its path";
     match head.first_chunk().map(|word| u32::from_le_bytes(*word)) {

@@ -14,7 +14,7 @@ use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use self::canonical::{agree, place};
+use self::canonical::{agree, identity};
 use self::whole::Whole;
 use super::encode::{Body, WrittenKeys, child_of};
 use crate::array::{Parts, Unchecked, key, slice};
@@ -146,7 +146,7 @@ impl Dictionaries {
     fn relation(&self, id: i64, dictionary: &ArrayData) -> Result<Relation> {
         let Some(sent) = self.sent.get(&id) else { return Ok(Relation::Other) };
         let common = sent.len().min(dictionary.len());
-        let agrees = if place(sent) == place(dictionary) {
+        let agrees = if identity(sent) == identity(dictionary) {
             Ok(true)
         } else if sent.is_empty() {
             // A delta to nothing is as long as a replacement, and fewer readers support it.

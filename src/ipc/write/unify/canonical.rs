@@ -46,16 +46,16 @@ fn bytes(array: &ArrayData) -> usize {
 
 /// Returns the identity of an array in memory. Of two arrays of one type with the same identity, the shorter is a
 /// prefix of the longer.
-pub(super) fn place(array: &ArrayData) -> Box<[usize]> {
-    fn add(array: &ArrayData, place: &mut Vec<usize>) {
+pub(super) fn identity(array: &ArrayData) -> Box<[usize]> {
+    fn add(array: &ArrayData, into: &mut Vec<usize>) {
         let (nulls, offset) = array.nulls().map_or((0, 0), |nulls| (nulls.buffer().as_ptr() as usize, nulls.offset()));
-        place.extend([array.offset(), nulls, offset, array.buffers().len()]);
-        place.extend(array.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
-        array.child_data().iter().for_each(|child| add(child, place));
+        into.extend([array.offset(), nulls, offset, array.buffers().len()]);
+        into.extend(array.buffers().iter().map(|buffer| buffer.as_ptr() as usize));
+        array.child_data().iter().for_each(|child| add(child, into));
     }
-    let mut place_of_all = Vec::new();
-    add(array, &mut place_of_all);
-    place_of_all.into()
+    let mut identity = Vec::new();
+    add(array, &mut identity);
+    identity.into()
 }
 
 /// Whether two arrays of one type have the same bytes. Fast, and never true for different values.
@@ -80,8 +80,8 @@ pub(super) fn agree(a: &ArrayData, b: &ArrayData, rows: usize) -> Result<bool> {
     for row in 0..rows {
         left.clear();
         right.clear();
-        spell(a, row, &mut left, &mut budget)?;
-        spell(b, row, &mut right, &mut budget)?;
+        encode_value(a, row, &mut left, &mut budget)?;
+        encode_value(b, row, &mut right, &mut budget)?;
         if left != right {
             return Ok(false);
         }
@@ -90,7 +90,7 @@ pub(super) fn agree(a: &ArrayData, b: &ArrayData, rows: usize) -> Result<bool> {
 }
 
 /// Appends the canonical encoding of row `row`.
-pub(super) fn spell(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &mut Budget) -> Result<()> {
+pub(super) fn encode_value(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &mut Budget) -> Result<()> {
     use DataType::*;
     budget.spend(1)?;
     if is_null(array, row)? {
@@ -99,23 +99,23 @@ pub(super) fn spell(array: &ArrayData, row: usize, into: &mut Vec<u8>, budget: &
     }
     let at = array.offset() + row;
     match array.data_type() {
-        Dictionary(..) => return spell(child_of(array, 0)?, key(array, at)?, into, budget),
-        RunEndEncoded(..) => return spell(child_of(array, 1)?, run_at(child_of(array, 0)?, at)?, into, budget),
+        Dictionary(..) => return encode_value(child_of(array, 0)?, key(array, at)?, into, budget),
+        RunEndEncoded(..) => return encode_value(child_of(array, 1)?, run_at(child_of(array, 0)?, at)?, into, budget),
         _ => into.push(1),
     }
     match array.data_type() {
         Null => Ok(()),
-        Struct(_) => array.child_data().iter().try_for_each(|child| spell(child, row, into, budget)),
+        Struct(_) => array.child_data().iter().try_for_each(|child| encode_value(child, row, into, budget)),
         Union(..) => {
             let member = member(array, row)?;
             into.push(member.id.cast_unsigned());
-            spell(child_of(array, member.number)?, member.row, into, budget)
+            encode_value(child_of(array, member.number)?, member.row, into, budget)
         }
         List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..) | Map(..) => {
             let items = items(array, row)?;
             let child = child_of(array, 0)?;
             into.extend_from_slice(&items.len().to_le_bytes());
-            items.into_iter().try_for_each(|item| spell(child, item, into, budget))
+            items.into_iter().try_for_each(|item| encode_value(child, item, into, budget))
         }
         _ => {
             let bytes = cell(array, row)?;
@@ -142,7 +142,7 @@ fn charge_null(array: &ArrayData, row: usize, budget: &mut Budget) -> Result<()>
     for child in array.child_data() {
         for row in rows.clone() {
             unused.clear();
-            spell(child, row, &mut unused, budget)?;
+            encode_value(child, row, &mut unused, budget)?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_data::ArrayData;
 
-use super::canonical::{Budget, are_copies, place, spell};
+use super::canonical::{Budget, are_copies, encode_value, identity};
 use crate::array::Unchecked;
 use crate::array::gather::{Pick, gather};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,7 +19,7 @@ use crate::ipc::framing::Node;
 #[derive(Debug)]
 pub(super) struct Whole {
     sources: Vec<SourceDictionary>,
-    by_place: HashMap<Box<[usize]>, usize>,
+    by_identity: HashMap<Box<[usize]>, usize>,
     /// The source of each merged value. Empty as long as the first source is used as it is.
     origins: Vec<Pick>,
     /// Hashes of canonical encodings with the number of the value; on a collision the next free hash is used.
@@ -42,7 +42,7 @@ impl Whole {
     pub(super) fn new() -> Whole {
         Whole {
             sources: Vec::new(),
-            by_place: HashMap::new(),
+            by_identity: HashMap::new(),
             origins: Vec::new(),
             known: HashMap::new(),
             hasher: RandomState::new(),
@@ -69,14 +69,14 @@ impl Whole {
     }
 
     fn add(&mut self, dictionary: &ArrayData) -> Result<usize> {
-        let place = place(dictionary);
-        if let Some(&number) = self.by_place.get(&place) {
+        let identity = identity(dictionary);
+        if let Some(&number) = self.by_identity.get(&identity) {
             self.grow(number, dictionary)?;
             return Ok(number);
         }
         if self.finished.is_none() && self.sources.iter().all(|source| source.values.is_empty()) {
             self.sources.clear();
-            self.by_place.clear();
+            self.by_identity.clear();
         }
         let number = self.sources.len();
         let values = dictionary.clone();
@@ -92,7 +92,7 @@ impl Whole {
             }
         }
         self.sources.push(SourceDictionary { values, places });
-        self.by_place.insert(place, number);
+        self.by_identity.insert(identity, number);
         self.budget.grant(dictionary);
         if is_new {
             self.learn(number, 0)?;
@@ -170,15 +170,15 @@ impl Whole {
     /// Returns the number of a value, or the hash to store it under. Compares values, not only hashes, and encodes them
     /// again for that: the encodings of all values would take more memory than the values.
     fn find(&mut self, values: &ArrayData, row: usize) -> Result<(u64, Option<usize>)> {
-        let mut spelling = Vec::new();
+        let mut encoding = Vec::new();
         let mut other = Vec::new();
-        spell(values, row, &mut spelling, &mut self.budget)?;
-        let mut hash = self.hasher.hash_one(&spelling);
+        encode_value(values, row, &mut encoding, &mut self.budget)?;
+        let mut hash = self.hasher.hash_one(&encoding);
         while let Some(&place) = self.known.get(&hash) {
             let (number, row) = self.origins[place];
             other.clear();
-            spell(&self.sources[number as usize].values, row, &mut other, &mut self.budget)?;
-            if spelling == other {
+            encode_value(&self.sources[number as usize].values, row, &mut other, &mut self.budget)?;
+            if encoding == other {
                 return Ok((hash, Some(place)));
             }
             hash = hash.wrapping_add(1);
@@ -200,7 +200,7 @@ impl Whole {
         let from: Vec<&Unchecked> = sources.iter().collect();
         let values = gather(node.data_type(), &from, &self.origins)?.checked(&[])?;
         self.finished = Some(self.sources.len());
-        self.by_place.insert(place(&values), self.sources.len());
+        self.by_identity.insert(identity(&values), self.sources.len());
         self.sources.push(SourceDictionary { values, places: None });
         Ok(())
     }
