@@ -1,7 +1,7 @@
-//! [`StreamEncoder`]: the messages of an Arrow stream for somebody else to send, a piece at a time.
+//! [`StreamEncoder`]: the messages of an Arrow stream, piece by piece, for the caller to send.
 //!
-//! A body is the list of the buffers that the rows lie in. So it can go from a mapped file to a socket as it is, and a
-//! receiver that is slow costs no memory.
+//! A body is a list of the buffers of the rows, so it can go from a mapped file to a socket as it is, and a slow
+//! receiver costs no memory.
 
 use std::ops::Range;
 
@@ -18,22 +18,22 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{Format, IpcSchema, Kind, metadata};
 use crate::map::Look;
 
-/// Pieces end at multiples of so many rows of their batch, so that bitmaps can go out as they are.
+/// Pieces end at multiples of this many rows of their batch, so that bitmaps need no copy.
 const ROWS: usize = 64;
 
 /// A message of an Arrow IPC stream, in parts.
 #[derive(Clone, Debug)]
 pub struct EncodedMessage {
-    /// What it holds.
+    /// The kind of message.
     pub kind: Kind,
-    /// Its metadata, a `Message` of Message.fbs.
+    /// The metadata, a `Message` of Message.fbs.
     pub metadata: Vec<u8>,
-    /// The buffers of its body, where the rows lie. Each is followed by zeros up to a multiple of 64 bytes.
+    /// The buffers of the body, in place. Each is followed by zeros up to a multiple of 64 bytes.
     pub body: Vec<Buffer>,
 }
 
 impl EncodedMessage {
-    /// What comes before the body in a stream: marker, length, metadata, and zeros up to a multiple of 64 bytes.
+    /// Returns what precedes the body in a stream: marker, length, metadata, and zeros up to a multiple of 64 bytes.
     ///
     /// # Errors
     /// `Unsupported` for metadata of 2 GiB.
@@ -49,13 +49,13 @@ impl EncodedMessage {
         Ok(head)
     }
 
-    /// Bytes of the body, with the zeros behind its buffers.
+    /// Returns the length of the body in bytes, with the zeros after its buffers.
     pub fn body_len(&self) -> usize {
         self.body.iter().map(|buffer| buffer.len().next_multiple_of(ALIGNMENT)).sum()
     }
 }
 
-/// Makes the messages of an Arrow IPC stream out of datasets, to be sent by the caller.
+/// Encodes datasets as the messages of an Arrow IPC stream, for the caller to send.
 ///
 /// ```
 /// # use arrowwood::{Dataset, StreamEncoder};
@@ -82,15 +82,15 @@ pub struct StreamEncoder {
     schema: SchemaRef,
     nodes: IpcSchema,
     dictionaries: Dictionaries,
-    /// Rows of the next piece, as far as the last ones tell.
+    /// Number of rows of the next piece, estimated from the last ones.
     rows: Option<usize>,
 }
 
 impl StreamEncoder {
-    /// What a stream ends with.
+    /// The end-of-stream marker.
     pub const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-    /// An encoder for datasets of `schema`.
+    /// Creates an encoder for datasets of `schema`.
     ///
     /// # Errors
     /// `Unsupported` for a schema that can't be written.
@@ -100,21 +100,23 @@ impl StreamEncoder {
         Ok(StreamEncoder { schema, nodes, dictionaries, rows: None })
     }
 
-    /// The schema of all batches.
+    /// Returns the schema of all batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The first message of the stream.
+    /// Returns the first message of the stream.
     pub fn schema_message(&self) -> EncodedMessage {
         EncodedMessage { kind: Kind::Schema, metadata: metadata::schema_metadata(&self.schema), body: Vec::new() }
     }
 
-    /// The first rows of `data` as a record batch whose body has at most `max_bytes`, unless a single row has more, and
-    /// behind the batches of the dictionaries that it needs; and the number of its rows. No rows give no message.
+    /// Encodes the first rows of `data` as a record batch with a body of at most `max_bytes`, unless a single row is
+    /// larger, after the batches of the dictionaries that it needs. Returns the messages and the number of rows; no
+    /// messages for no rows.
     ///
     /// # Errors
-    /// `SchemaMismatch`, `InvalidData` where a value is damaged, `FileChanged`. After an error the stream can't go on.
+    /// `SchemaMismatch`, `InvalidData` for a damaged value, `FileChanged`. After an error the stream can't be
+    /// continued.
     pub fn encode(&mut self, data: &Dataset, max_bytes: usize) -> Result<(Vec<EncodedMessage>, u64)> {
         if let Some(difference) = schema_difference(&self.schema, data.schema()) {
             let message = format!("the rows have another schema than the stream: {difference}");
@@ -176,7 +178,7 @@ impl std::fmt::Debug for StreamEncoder {
     }
 }
 
-/// The first `count` of `rows`, or fewer so that they end at a multiple of [`ROWS`].
+/// Returns the first `count` of `rows`, or fewer, to end at a multiple of [`ROWS`].
 fn cut(rows: &Range<usize>, count: usize) -> Range<usize> {
     let end = rows.start.saturating_add(count.max(1));
     if end >= rows.end {
@@ -186,14 +188,14 @@ fn cut(rows: &Range<usize>, count: usize) -> Range<usize> {
     rows.start..if even > rows.start { even } else { end }
 }
 
-/// How many of `rows` take about `max_bytes`: exact for numbers, a guess for what is nested.
+/// Returns how many of `rows` take about `max_bytes`: exact for numbers, an estimate for nested types.
 fn rows_of(columns: &[&ArrayData], rows: Range<usize>, max_bytes: usize) -> usize {
     let bytes = columns.iter().map(|array| bytes_of(Unchecked::of(array), rows.clone()));
     let bytes = bytes.fold(0u64, u64::saturating_add);
     scaled(rows.len(), max_bytes, usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// Rows that take `max_bytes` where `rows` take `bytes`.
+/// Returns the number of rows in `max_bytes` if `rows` take `bytes`.
 fn scaled(rows: usize, max_bytes: usize, bytes: usize) -> usize {
     let scaled = rows as u128 * max_bytes as u128 / bytes.max(1) as u128;
     usize::try_from(scaled).unwrap_or(usize::MAX).max(1)
