@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::types::Role;
 
 /// A buffer of a compressed body, opened.
-pub(in crate::ipc) enum Opened {
+pub(in crate::ipc) enum Decompressed {
     /// The bytes after the length are the buffer itself.
     Stored,
     /// The bytes were decompressed.
@@ -31,20 +31,20 @@ pub(in crate::ipc) fn decompress(
     codec: Compression,
     enough: Option<usize>,
     room: u64,
-) -> Result<Opened> {
+) -> Result<Decompressed> {
     let Some((prefix, frame)) = stored.split_first_chunk::<8>() else {
         return Err(Error::invalid(format!("a compressed buffer begins with 8 bytes of length, got {}", stored.len())));
     };
     let declared = i64::from_le_bytes(*prefix);
     if declared == -1 {
-        return Ok(Opened::Stored);
+        return Ok(Decompressed::Stored);
     }
     let Ok(declared) = u64::try_from(declared) else {
         return Err(Error::invalid(format!("a compressed buffer declares a length of {declared}")));
     };
     // Some writers write no frame for an empty buffer.
     if declared == 0 && frame.is_empty() {
-        return Ok(Opened::Stored);
+        return Ok(Decompressed::Stored);
     }
     codec::expect(codec)?;
     let most = enough.map_or(declared, |enough| declared.min((enough as u64).saturating_add(PADDING)));
@@ -56,7 +56,7 @@ pub(in crate::ipc) fn decompress(
     let failed = |e: io::Error| Error::invalid(format!("decompressing {codec:?}: {declared} bytes were declared: {e}"));
     let len = usize::try_from(most).map_err(|_| failed(io::Error::other("no address space holds them")))?;
     let opened = Bytes::filled(len, |into| codec::decompress(frame, codec, into, most == declared));
-    opened.map(Opened::Copied).map_err(failed)
+    opened.map(Decompressed::Copied).map_err(failed)
 }
 
 /// The buffer with its numbers turned from big-endian to little-endian.

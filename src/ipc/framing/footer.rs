@@ -11,13 +11,13 @@ pub(in crate::ipc) const MAGIC: &[u8; 6] = b"ARROW1";
 /// Blocks of an IPC file, as its footer lists them.
 #[derive(Debug)]
 pub(in crate::ipc) struct Footer {
-    pub(in crate::ipc) dictionaries: Blocks,
-    pub(in crate::ipc) batches: Blocks,
+    pub(in crate::ipc) dictionaries: FooterBlocks,
+    pub(in crate::ipc) batches: FooterBlocks,
 }
 
 /// The blocks of one kind, 24 bytes each, as in the footer.
 #[derive(Debug)]
-pub(in crate::ipc) struct Blocks(Vec<[u8; 24]>);
+pub(in crate::ipc) struct FooterBlocks(Vec<[u8; 24]>);
 
 /// The schema and the blocks, of a file's footer. It stands at the end: its flatbuffer, its length as i32, the magic.
 pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> {
@@ -52,8 +52,8 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
     let table = FlatTable::root(&metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let schema = IpcSchema::parse(schema, metadata.len())?;
-    let dictionaries = Blocks::parse(table, 2)?;
-    let batches = Blocks::parse(table, 3)?;
+    let dictionaries = FooterBlocks::parse(table, 2)?;
+    let batches = FooterBlocks::parse(table, 3)?;
     Ok((schema, Footer { dictionaries, batches }))
 }
 
@@ -83,10 +83,10 @@ impl Footer {
     }
 }
 
-impl Blocks {
-    pub(in crate::ipc) fn parse(footer: FlatTable<'_>, field: usize) -> Result<Blocks> {
+impl FooterBlocks {
+    pub(in crate::ipc) fn parse(footer: FlatTable<'_>, field: usize) -> Result<FooterBlocks> {
         let bytes = footer.vector(field, 24)?.map_or(&[][..], |blocks| blocks.bytes());
-        Ok(Blocks(bytes.as_chunks().0.to_vec()))
+        Ok(FooterBlocks(bytes.as_chunks().0.to_vec()))
     }
 
     pub(in crate::ipc) fn len(&self) -> usize {

@@ -17,11 +17,11 @@ mod probe;
 mod schema;
 pub(super) mod sniff;
 
-pub(super) use body::Opened;
+pub(super) use body::Decompressed;
 #[cfg(feature = "write")]
 pub(super) use body::compress;
 pub(super) use flat::FlatTable;
-pub(super) use footer::{Blocks, Footer, MAGIC, behind_magic, read_footer};
+pub(super) use footer::{Footer, FooterBlocks, MAGIC, behind_magic, read_footer};
 pub(crate) use message::BatchHeader;
 pub(super) use message::{
     CONTINUATION, DictionaryHeader, MessageFrame, MessageHeader, NextMessage, V5, Window, find, length, rows_of,

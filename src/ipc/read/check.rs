@@ -12,7 +12,7 @@ use crate::array::{Unchecked, check_null_counts};
 use crate::dataset::Source;
 use crate::error::{Error, Findings, Result};
 use crate::ipc::framing::{
-    BatchHeader, Blocks, DictionaryHeader, FlatTable, Footer, IpcSchema, Kind, MessageHeader, NextMessage, Node,
+    BatchHeader, DictionaryHeader, FlatTable, Footer, FooterBlocks, IpcSchema, Kind, MessageHeader, NextMessage, Node,
     Window, behind_magic, find,
 };
 use crate::parallel;
@@ -150,7 +150,13 @@ impl Ipc {
     }
 
     /// Returns the range of a block's message, whose lengths must be those of the block.
-    fn check_block(&self, blocks: &Blocks, number: usize, kind: Kind, window: &mut Window) -> Result<Range<usize>> {
+    fn check_block(
+        &self,
+        blocks: &FooterBlocks,
+        number: usize,
+        kind: Kind,
+        window: &mut Window,
+    ) -> Result<Range<usize>> {
         let frame = blocks.frame(number, &self.data.bytes, window)?;
         let [_, metadata_len, body_len] = blocks.place(number);
         let seen = self.data.look(frame, window)?;
@@ -290,7 +296,7 @@ pub(crate) fn read_footer(metadata: &[u8]) -> Result<ReadFooter> {
     let table = FlatTable::root(metadata)?;
     let schema = table.table(1)?.ok_or_else(|| Error::invalid("the footer has no schema"))?;
     let places = |field: usize| -> Result<Vec<[i64; 3]>> {
-        let blocks = Blocks::parse(table, field)?;
+        let blocks = FooterBlocks::parse(table, field)?;
         Ok((0..blocks.len()).map(|number| blocks.place(number)).collect())
     };
     Ok(ReadFooter { schema: IpcSchema::parse(schema, metadata.len())?, dictionaries: places(2)?, batches: places(3)? })

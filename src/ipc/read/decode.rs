@@ -11,7 +11,7 @@ use arrow_schema::{DataType, UnionMode};
 use crate::array::{Bytes, Parts, Unchecked};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
-    BatchHeader, BatchShare, Compression, IpcSchema, Node, Opened, V5, body, had_validity, length, roles_of,
+    BatchHeader, BatchShare, Compression, Decompressed, IpcSchema, Node, V5, body, had_validity, length, roles_of,
 };
 use crate::types::Role;
 
@@ -241,8 +241,8 @@ impl ColumnWalk<'_> {
         let unpacked = self.decoder.copied.load(Ordering::Relaxed);
         let room = self.decoder.most_unpacked.map_or(u64::MAX, |most| most.saturating_sub(unpacked));
         match body::decompress(&stored, codec, enough, room)? {
-            Opened::Stored => Ok(stored.slice(8)),
-            Opened::Copied(opened) => {
+            Decompressed::Stored => Ok(stored.slice(8)),
+            Decompressed::Copied(opened) => {
                 self.note_copy(opened.len(), role, node, || format!("it is compressed with {codec:?}"))?;
                 Ok(opened)
             }
