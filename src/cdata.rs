@@ -17,7 +17,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use crate::array::{aligned, settled, struct_of};
 use crate::dataset::{Column, Dataset, Part};
 use crate::error::{Error, Result};
-use crate::map::Look;
+use crate::map::ChangeCheck;
 use crate::types::{Role, layout, type_name};
 
 const EINVAL: c_int = libc::EINVAL;
@@ -375,7 +375,7 @@ impl Producer {
 
 /// One batch as a C array.
 fn exported(batch: &Dataset, shape: Shape, export: Export) -> Result<FFI_ArrowArray> {
-    let array = batch.watched(Look::Now, || {
+    let array = batch.watched(ChangeCheck::Now, || {
         let table = table_of(batch, export)?;
         match shape {
             Shape::Table => Ok(table),

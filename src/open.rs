@@ -7,7 +7,7 @@ use crate::array::Bytes;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand, is_glob};
-use crate::ipc::{Ipc, Options, Validate};
+use crate::ipc::{Ipc, ReadOptions, Validate};
 use crate::map::{Mapping, Mode};
 #[cfg(feature = "table")]
 use crate::table::open_table;
@@ -29,7 +29,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset> {
 /// Options for opening: `Open::new().validate(Validate::Full).path("ticks.arrow")`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Open {
-    options: Options,
+    options: ReadOptions,
     copy: bool,
 }
 
@@ -203,7 +203,7 @@ impl Open {
 
 /// Without the feature `table` directories of tables are refused; plain segments would have fewer rows.
 #[cfg(not(feature = "table"))]
-fn open_table(directory: &Path, _options: Options) -> Result<Option<Dataset>> {
+fn open_table(directory: &Path, _options: ReadOptions) -> Result<Option<Dataset>> {
     let is_segment = |file: &PathBuf| {
         let file = std::fs::File::open(file)?;
         let len = file.metadata()?.len();

@@ -13,7 +13,7 @@ use std::sync::Mutex as Plain;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arrowwood::publish::Words;
+use arrowwood::publish::SharedWords;
 use loom::sync::atomic::{AtomicU64, fence};
 use loom::sync::{Condvar, Mutex};
 
@@ -77,7 +77,7 @@ impl Model {
     }
 }
 
-impl Words for Model {
+impl SharedWords for Model {
     fn store_words(&self, offset: u64, bytes: &[u8]) {
         for (raw, offset) in bytes.as_chunks::<8>().0.iter().zip((offset..).step_by(8)) {
             let value = u64::from_le_bytes(*raw);

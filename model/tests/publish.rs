@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use arrowwood::publish::{PATIENCE, Page, Record, Words, commit, flip, newest, record_len, sleep};
+use arrowwood::publish::{PATIENCE, Page, Record, SharedWords, commit, flip, newest, record_len, sleep};
 use arrowwood_model::{Faults, Model};
 use loom::model::Builder;
 use loom::thread;

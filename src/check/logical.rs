@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use crate::array::{Value, value};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::map::Look;
+use crate::map::ChangeCheck;
 use crate::types::per_second;
 
 const MILLISECONDS_PER_DAY: i64 = 86_400_000;
@@ -21,7 +21,7 @@ impl Dataset {
     /// `InvalidData` naming batch, column, row and what was expected.
     pub fn validate_meaning(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {
         self.validate(&mut progress)?;
-        self.watched(Look::Now, || self.check_meaning())
+        self.watched(ChangeCheck::Now, || self.check_meaning())
     }
 
     fn check_meaning(&self) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::array::Bytes;
 use crate::dataset::{Dataset, Source};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
 use crate::files::{arrow_files, expand, is_glob};
-use crate::ipc::{Format, Ipc, Options, Sound, WriteOptions};
+use crate::ipc::{Format, Ipc, ReadOptions, Sound, WriteOptions};
 use crate::map::{Mapping, Mode, guard};
 use crate::table;
 use crate::table::Repaired;
@@ -132,7 +132,7 @@ fn check_ipc(bytes: Bytes, path: &Path, progress: Progress) -> Result<Report> {
 
 /// Opens and checks; `None` if it can't be opened.
 fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: Progress) -> Result<(Option<Ipc>, Sound)> {
-    let options = Options { thorough: true, ..Options::default() };
+    let options = ReadOptions { thorough: true, ..ReadOptions::default() };
     match Ipc::open(bytes, Some(path), options) {
         Ok(ipc) => {
             let sound = ipc.check_all(found, progress);
@@ -213,7 +213,7 @@ fn good_rows(ipc: Option<Ipc>, sound: Sound, bytes: Bytes, path: &Path) -> Optio
     let (ipc, sound) = match ipc {
         Some(ipc) => (ipc, sound),
         None => {
-            let options = Options { thorough: true, partial: true, ..Options::default() };
+            let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
             let ipc = Ipc::open(bytes, Some(path), options).ok()?;
             let sound = ipc.check_all(&mut Findings::of(path), &mut |_, _| ());
             (ipc, sound)

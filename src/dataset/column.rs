@@ -9,7 +9,7 @@ use super::dataset::Dataset;
 use super::source::{Footprint, Part};
 use crate::array::{Value, is_trivial, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::Look;
+use crate::map::ChangeCheck;
 use crate::parallel;
 use crate::types::layout;
 
@@ -120,7 +120,7 @@ impl Column {
 
     /// Runs `work` on the column, then checks that its files have not changed.
     pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.dataset.watched(Look::Now, work)
+        self.dataset.watched(ChangeCheck::Now, work)
     }
 
     /// `work` on the rows of each batch in parallel, values checked; results in order.

@@ -20,7 +20,7 @@ use super::row::Row;
 use super::source::{Footprint, Location, Part, Piece, Source};
 use crate::array::touch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Look, guard, watched};
+use crate::map::{ChangeCheck, guard, watched};
 use crate::parallel;
 use crate::types::type_name;
 
@@ -61,7 +61,7 @@ impl Dataset {
 
     /// Runs `work` on the dataset, then checks that its files have not changed.
     #[inline]
-    pub(crate) fn watched<T>(&self, when: Look, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn watched<T>(&self, when: ChangeCheck, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let look = |when| self.pieces.iter().try_for_each(|piece| piece.look(when));
         watched(when, look, work).map_err(|e| if e.is_bad_address() { self.lost().unwrap_or(e) } else { e })
     }
@@ -124,7 +124,7 @@ impl Dataset {
             })
         };
         // Counting makes a change check of its own; a commit record has a checksum.
-        let len = self.watched(Look::Seldom, sum)?;
+        let len = self.watched(ChangeCheck::Seldom, sum)?;
         Ok(*self.len.get_or_init(|| len))
     }
 
@@ -133,7 +133,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::len`].
     pub fn is_empty(&self) -> Result<bool> {
-        self.watched(Look::Seldom, || Ok(self.rows_until(1)? == 0))
+        self.watched(ChangeCheck::Seldom, || Ok(self.rows_until(1)? == 0))
     }
 
     /// The number of the dataset's first row in its table: rows keep their numbers when earlier ones are dropped. 0 if
@@ -151,7 +151,7 @@ impl Dataset {
             (0, None) => piece.source.num_batches(),
             _ => piece.parts().try_fold(0, |count, part| part.map(|_| count + 1)),
         });
-        self.watched(Look::Seldom, || counts.sum())
+        self.watched(ChangeCheck::Seldom, || counts.sum())
     }
 
     /// The bytes of the dataset's rows in its buffers, including bitmaps and offsets, without dictionaries.
@@ -159,7 +159,7 @@ impl Dataset {
     /// # Errors
     /// `InvalidData` if the structure of a batch is damaged.
     pub fn nbytes(&self) -> Result<u64> {
-        self.watched(Look::Now, || {
+        self.watched(ChangeCheck::Now, || {
             let mut sum = 0;
             for part in self.parts() {
                 let part = part?;
@@ -293,7 +293,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::len`].
     pub fn slice(&self, start: u64, len: u64) -> Result<Dataset> {
-        self.watched(Look::Seldom, || self.cut(start, len))
+        self.watched(ChangeCheck::Seldom, || self.cut(start, len))
     }
 
     fn cut(&self, start: u64, len: u64) -> Result<Dataset> {
@@ -339,7 +339,7 @@ impl Dataset {
         match guard(|| self.find_row(row)) {
             Ok(row) => Ok(row),
             // The row may be missing because bytes were overwritten.
-            Err(e) => self.watched(Look::Now, || Err(e)),
+            Err(e) => self.watched(ChangeCheck::Now, || Err(e)),
         }
     }
 
@@ -361,7 +361,7 @@ impl Dataset {
                 None => piece.locate(within)?.map(Some).ok_or_else(|| self.no_row(row)),
             }
         };
-        guard(find).or_else(|e| self.watched(Look::Now, || Err(e)))
+        guard(find).or_else(|e| self.watched(ChangeCheck::Now, || Err(e)))
     }
 
     /// The row `back` rows before the end; 1 is the last. Reads only the last batches of an IPC file, while
@@ -370,7 +370,7 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::row`].
     pub fn row_from_end(&self, back: u64) -> Result<Row<'_>> {
-        self.watched(Look::Seldom, || self.find_from_end(back))
+        self.watched(ChangeCheck::Seldom, || self.find_from_end(back))
     }
 
     fn find_from_end(&self, back: u64) -> Result<Row<'_>> {
@@ -417,7 +417,7 @@ impl Dataset {
     /// # Errors
     /// `RowOutOfRange` past the last.
     pub fn batch(&self, number: usize) -> Result<Dataset> {
-        self.watched(Look::Seldom, || {
+        self.watched(ChangeCheck::Seldom, || {
             let mut before = 0;
             for piece in self.pieces.iter() {
                 let (found, count) = piece.nth_part(number - before)?;
@@ -459,7 +459,7 @@ impl Dataset {
     /// # Errors
     /// `InvalidData` for the first bad value, naming path, batch, column, row and what was expected.
     pub fn validate(&self, progress: impl FnMut(u64, u64)) -> Result<()> {
-        self.watched(Look::Now, || self.check_all(progress))
+        self.watched(ChangeCheck::Now, || self.check_all(progress))
     }
 
     fn check_all(&self, mut progress: impl FnMut(u64, u64)) -> Result<()> {

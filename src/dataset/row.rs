@@ -5,7 +5,7 @@ use arrow_schema::Schema;
 use super::source::Location;
 use crate::array::{Value, field_value};
 use crate::error::{Error, Result};
-use crate::map::{Look, watched};
+use crate::map::{ChangeCheck, watched};
 
 /// One row of a dataset.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl<'a> Row<'a> {
     /// see [`guard`](crate::guard).
     pub fn get(&self, column: usize) -> Result<Value<'a>> {
         let look = |when| self.at.piece.source.look(self.at.batch..self.at.batch + 1, when);
-        watched(Look::Seldom, look, || self.read(column))
+        watched(ChangeCheck::Seldom, look, || self.read(column))
     }
 
     fn read(&self, column: usize) -> Result<Value<'a>> {

@@ -11,7 +11,7 @@ use arrow_schema::SchemaRef;
 
 use crate::array::{Unchecked, slice};
 use crate::error::Result;
-use crate::map::{Look, guard, watched};
+use crate::map::{ChangeCheck, guard, watched};
 
 /// The origin of rows: record batches of one schema, found and decoded on demand.
 pub(crate) trait Source: Debug + Send + Sync {
@@ -78,7 +78,7 @@ pub(crate) trait Source: Debug + Send + Sync {
     ///
     /// # Errors
     /// `FileChanged`.
-    fn look(&self, _batches: Range<usize>, _when: Look) -> Result<()> {
+    fn look(&self, _batches: Range<usize>, _when: ChangeCheck) -> Result<()> {
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl Piece {
     }
 
     /// [`Source::look`] for the piece's part of its source.
-    pub(super) fn look(&self, when: Look) -> Result<()> {
+    pub(super) fn look(&self, when: ChangeCheck) -> Result<()> {
         let Some(rows) = self.rows else { return self.source.look(0..usize::MAX, when) };
         let first = self.source.locate(self.start).ok().flatten().unwrap_or(0);
         let last = self.source.locate(self.start.saturating_add(rows).saturating_sub(1)).ok().flatten();
@@ -276,7 +276,7 @@ impl Piece {
 impl<'a> Part<'a> {
     /// Runs `work` on the part, then checks that its file has not changed.
     pub(crate) fn watched<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        watched(Look::Now, |when| self.piece.source.look(self.batch..self.batch + 1, when), work)
+        watched(ChangeCheck::Now, |when| self.piece.source.look(self.batch..self.batch + 1, when), work)
     }
 
     /// The part's columns, with checked values.

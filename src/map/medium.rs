@@ -1,7 +1,7 @@
 //! The operations of a writer on its disk: the one small interface at which crashes and errors are simulated.
 //!
 //! Every change of a file or a name goes through [`Medium`] and what it makes ([`super::Store`], [`super::Lock`],
-//! [`Part`]). A medium may have a [`Witness`], which is called before each operation and may refuse it. From the
+//! [`PartFile`]). A medium may have a [`Witness`], which is called before each operation and may refuse it. From the
 //! operations of a run, a test knows all possible contents of the disk after a crash at any moment.
 
 use std::fmt::Debug;
@@ -212,10 +212,10 @@ impl Medium {
     }
 
     /// Creates a file beside `folder`, to be written from front to back.
-    pub(crate) fn part(&self, folder: &Path) -> io::Result<Part> {
+    pub(crate) fn part(&self, folder: &Path) -> io::Result<PartFile> {
         let (file, path) = self.named_part(folder)?;
         let id = inode(&file)?;
-        Ok(Part { file, path, id, end: 0, medium: self.clone() })
+        Ok(PartFile { file, path, id, end: 0, medium: self.clone() })
     }
 
     /// The file is beside the directory, so that it is never listed there.
@@ -235,7 +235,7 @@ pub(super) fn inode(file: &File) -> io::Result<u64> {
 /// A file that is written from front to back and gets its name when it is complete. Without a name it is removed on
 /// drop.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartFile {
     file: File,
     path: PathBuf,
     id: u64,
@@ -243,7 +243,7 @@ pub(crate) struct Part {
     medium: Medium,
 }
 
-impl Part {
+impl PartFile {
     /// Syncs the file to the disk and names it `path`, replacing the file there.
     pub fn replace(mut self, path: &Path) -> io::Result<()> {
         self.medium.sync(&self.file, self.id)?;
@@ -259,7 +259,7 @@ impl Part {
     }
 }
 
-impl Write for Part {
+impl Write for PartFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.medium.tell(Act::Write { file: self.id, offset: self.end, bytes })?;
         self.file.write_all_at(bytes, self.end)?;
@@ -272,7 +272,7 @@ impl Write for Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartFile {
     fn drop(&mut self) {
         if self.path != Path::new("") {
             // A failed removal has no remedy.

@@ -28,13 +28,13 @@ pub use growable::GrowableBuffer;
 pub(crate) use guard::{adopt, is_inside, lend};
 pub use guard::{guard, leave_sigbus_alone};
 pub use medium::{Act, Medium, Witness, pretend_boot};
-pub(crate) use medium::{Part, boot_id};
+pub(crate) use medium::{PartFile, boot_id};
 use store::part_name;
 pub(crate) use store::{Lock, Store, remote, remove_parts};
 pub(crate) use sys::{copy_past_caches, settle};
 pub use view::{Element, View};
-pub(crate) use watch::{Look, Watch, watched};
-pub use words::Words;
+pub(crate) use watch::{ChangeCheck, Watch, watched};
+pub use words::SharedWords;
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -248,7 +248,7 @@ impl Mapping {
         match file.as_ref().and_then(|file| file.as_ref()) {
             Some(file) => read_file(file, offset, buffer),
             None => watched(
-                Look::Seldom,
+                ChangeCheck::Seldom,
                 |when| self.look(when),
                 || {
                     self.0.region.copy_out(offset, buffer);
@@ -295,7 +295,7 @@ impl Mapping {
     /// # Errors
     /// `FileChanged`, from then on with every call.
     #[inline]
-    pub(crate) fn look(&self, when: Look) -> Result<()> {
+    pub(crate) fn look(&self, when: ChangeCheck) -> Result<()> {
         let Some(origin) = &self.0.origin else { return Ok(()) };
         if self.0.region.is_changed() || origin.watched.is_due(when) { self.look_at(origin) } else { Ok(()) }
     }

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::medium::{Act, Medium, inode};
-use super::watch::{FixedBytes, Look, Watch, WatchedFile, settle};
+use super::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
 use super::{Mode, os, sys};
 use crate::error::Result;
 
@@ -75,7 +75,7 @@ impl Store {
     ///
     /// # Errors
     /// `FileChanged` if another process has truncated or overwritten it.
-    pub(crate) fn look(&self, when: Look) -> Result<()> {
+    pub(crate) fn look(&self, when: ChangeCheck) -> Result<()> {
         if !self.region.is_changed() && !self.watched.is_due(when) {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Look, Mapping, watched};
+use super::{ChangeCheck, Mapping, watched};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A fixed-width little-endian number that can be read from, and written to, any address.
@@ -77,7 +77,7 @@ impl<T: Element> View<T> {
     /// `RowOutOfRange` if there is no element `i`, `FileChanged` if the file was truncated.
     pub fn get(&self, i: usize) -> Result<T> {
         let position = self.position(i)?;
-        self.watched(Look::Seldom, || Ok(self.load(position)))
+        self.watched(ChangeCheck::Seldom, || Ok(self.load(position)))
     }
 
     fn load(&self, position: usize) -> T {
@@ -88,7 +88,7 @@ impl<T: Element> View<T> {
     }
 
     #[inline]
-    fn watched<R>(&self, when: Look, work: impl FnOnce() -> Result<R>) -> Result<R> {
+    fn watched<R>(&self, when: ChangeCheck, work: impl FnOnce() -> Result<R>) -> Result<R> {
         watched(when, |when| self.mapping.look(when), work)
     }
 
@@ -105,7 +105,7 @@ impl<T: Element> View<T> {
         let raw = &mut raw[..T::WIDTH];
         value.to_bytes(raw);
         let position = self.position(i)?;
-        self.watched(Look::Seldom, || {
+        self.watched(ChangeCheck::Seldom, || {
             self.mapping.region().copy_in(position, raw);
             Ok(())
         })
@@ -127,7 +127,7 @@ impl<T: Element> View<T> {
     /// # Errors
     /// `FileChanged` if the file was truncated.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        self.watched(Look::Now, || Ok((0..self.len).map(|i| self.load(self.offset + i * T::WIDTH)).collect()))
+        self.watched(ChangeCheck::Now, || Ok((0..self.len).map(|i| self.load(self.offset + i * T::WIDTH)).collect()))
     }
 
     /// Iterates over the elements. Ends early if the file was truncated, which [`View::to_vec`] reports.

@@ -24,7 +24,7 @@ pub(crate) const OVERWRITTEN: &str = "the file was overwritten while it was open
 
 /// When a call checks the files that it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum ChangeCheck {
     /// Always: the call takes much longer than the check.
     Now,
     /// Every 10 ms, or every 16 calls, whichever takes longer.
@@ -77,8 +77,8 @@ impl WatchedFile {
 
     /// Whether a check is due.
     #[inline]
-    pub(super) fn is_due(&self, when: Look) -> bool {
-        when == Look::Now || guard::is_turn() && self.is_time()
+    pub(super) fn is_due(&self, when: ChangeCheck) -> bool {
+        when == ChangeCheck::Now || guard::is_turn() && self.is_time()
     }
 
     #[cold]
@@ -165,10 +165,14 @@ pub(super) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()>
 /// of `work` the check is never skipped, because a changed file may be the cause: zeros read as an unsupported version
 /// or a row out of range.
 #[inline]
-pub(crate) fn watched<T>(when: Look, look: impl Fn(Look) -> Result<()>, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn watched<T>(
+    when: ChangeCheck,
+    look: impl Fn(ChangeCheck) -> Result<()>,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     match guard::guard(work) {
         Ok(done) => look(when).map(|()| done),
         Err(e) if e.kind() == ErrorKind::FileChanged => Err(e),
-        Err(e) => Err(look(Look::Now).err().unwrap_or(e)),
+        Err(e) => Err(look(ChangeCheck::Now).err().unwrap_or(e)),
     }
 }

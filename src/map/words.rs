@@ -1,5 +1,5 @@
-//! [`Words`]: the shared words of a file, as used by both sides of a table. `table/publish.rs` is written in terms of
-//! it, so that a model checker can run the same code over words of its own.
+//! [`SharedWords`]: the shared words of a file, as used by both sides of a table. `table/publish.rs` is written in
+//! terms of it, so that a model checker can run the same code over words of its own.
 
 use std::io;
 use std::sync::atomic::{Ordering, fence};
@@ -9,7 +9,7 @@ use super::{Mapping, Store};
 
 /// Words that one process stores and others load, at offsets that are multiples of their size. All loads and stores are
 /// atomic.
-pub trait Words {
+pub trait SharedWords {
     /// Stores words of 8 bytes, in no order (relaxed).
     fn store_words(&self, offset: u64, bytes: &[u8]);
     /// Writes bytes that nobody reads yet; may find the disk full.
@@ -51,7 +51,7 @@ fn are_words(offset: u64, len: usize) -> bool {
 }
 
 /// The writer's side.
-impl Words for Store {
+impl SharedWords for Store {
     #[inline]
     fn store_words(&self, offset: u64, bytes: &[u8]) {
         debug_assert!(are_words(offset, bytes.len()), "whole words");
@@ -96,7 +96,7 @@ impl Words for Store {
 }
 
 /// A reader's side. Stores through a read-only mapping do nothing.
-impl Words for Mapping {
+impl SharedWords for Mapping {
     fn store_words(&self, _offset: u64, _bytes: &[u8]) {}
 
     fn write(&self, _offset: u64, _bytes: &[u8]) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Appends arrays to the buffers of a segment.
 //!
-//! [`Incoming::new`] checks the rows, [`Incoming::room`] counts those that fit, [`Incoming::write`] writes them. A
-//! failed write (a full disk, for example) leaves bytes behind that no commit refers to.
+//! [`IncomingRows::new`] checks the rows, [`IncomingRows::room`] counts those that fit, [`IncomingRows::write`] writes
+//! them. A failed write (a full disk, for example) leaves bytes behind that no commit refers to.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
 use super::entries::Entries;
-use super::plan::{Kind, Plan, PlanNode};
-use super::sink::Place;
+use super::plan::{Plan, PlanNode, Storage};
+use super::sink::RowSink;
 use crate::array::cells::view;
 use crate::array::{Value, key, value};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,14 +23,14 @@ const CHUNK: usize = 64 << 10;
 
 /// Rows on their way into a table: one array for each column, in the table's order.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct IncomingRows {
     pub arrays: Vec<ArrayData>,
     pub rows: usize,
     /// For each dictionary: the first item in use, and the keys from there on.
     keys: Vec<(usize, Vec<u32>)>,
 }
 
-impl Incoming {
+impl IncomingRows {
     /// Matches columns to the table's by name, checks types and nulls, and adds new texts to the dictionaries.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Incoming {
         arrays: &[ArrayData],
         rows: usize,
         entries: &mut [Entries],
-    ) -> Result<Incoming> {
+    ) -> Result<IncomingRows> {
         let mut matched = Vec::with_capacity(plan.columns.len());
         for node in &plan.columns {
             let name = node.field.name();
@@ -64,7 +64,7 @@ impl Incoming {
         if fields.len() > plan.columns.len() {
             return Err(mismatch("a column comes twice"));
         }
-        let mut incoming = Incoming { arrays: matched, rows, keys: vec![(0, Vec::new()); plan.dictionaries.len()] };
+        let mut incoming = IncomingRows { arrays: matched, rows, keys: vec![(0, Vec::new()); plan.dictionaries.len()] };
         for (number, node) in plan.columns.iter().enumerate() {
             let array = incoming.arrays[number].clone();
             let name = node.field.name();
@@ -81,7 +81,7 @@ impl Incoming {
         rows: Range<usize>,
         entries: &mut [Entries],
     ) -> Result<()> {
-        if let Kind::Keys { number } = node.kind {
+        if let Storage::Keys { number } = node.kind {
             #[cfg_attr(not(test), expect(unused_mut, reason = "a test breaks them"))]
             let mut keys = keys_of(array, rows.clone(), &mut entries[number])?;
             #[cfg(test)]
@@ -143,9 +143,9 @@ impl Incoming {
         entries: &[Entries],
     ) -> Result<()> {
         match node.kind {
-            Kind::Bytes { counter, .. } => needed[counter] += text_len(array, rows.clone(), 0)?,
-            Kind::Views { counter } => needed[counter] += text_len(array, rows.clone(), 13)?,
-            Kind::Keys { number } => {
+            Storage::Bytes { counter, .. } => needed[counter] += text_len(array, rows.clone(), 0)?,
+            Storage::Views { counter } => needed[counter] += text_len(array, rows.clone(), 13)?,
+            Storage::Keys { number } => {
                 let most = self.keys(number, &rows)?.iter().max().map_or(0, |&key| key as usize + 1);
                 let dictionary = &plan.dictionaries[number];
                 let most = most.min(entries[number].len());
@@ -155,7 +155,7 @@ impl Incoming {
             _ => (),
         }
         let range = child_range(array, &rows)?;
-        if let Kind::List { counter, .. } = node.kind {
+        if let Storage::List { counter, .. } = node.kind {
             needed[counter] += range.len() as u64;
         }
         node.children
@@ -175,7 +175,7 @@ impl Incoming {
     }
 
     /// Appends rows, which must fit.
-    pub fn write(&self, rows: Range<usize>, into: &mut impl Place, entries: &[Entries]) -> Result<()> {
+    pub fn write(&self, rows: Range<usize>, into: &mut impl RowSink, entries: &[Entries]) -> Result<()> {
         let plan = into.plan().clone();
         let at = into.now().counters[0];
         debug_assert!(
@@ -196,27 +196,27 @@ impl Incoming {
         at: u64,
         array: &ArrayData,
         rows: Range<usize>,
-        into: &mut impl Place,
+        into: &mut impl RowSink,
         entries: &[Entries],
     ) -> Result<()> {
         if let Some(counter) = node.nulls {
             into.now().counters[counter] += put_validity(into, node.region, at, array.nulls(), &rows)?;
         }
         match node.kind {
-            Kind::Fixed { width } => put_values(into, node.region + 1, at, array, &rows, width)?,
-            Kind::Bits => {
+            Storage::Fixed { width } => put_values(into, node.region + 1, at, array, &rows, width)?,
+            Storage::Bits => {
                 let bits = array.buffers().first().map_or(&[][..], |bits| bits.as_slice());
                 put_bits(into, node.region + 1, at, Some((bits, array.offset() + rows.start)), rows.len())?;
             }
-            Kind::Bytes { width, counter } => put_text(into, node, at, array, &rows, width, counter)?,
-            Kind::Views { counter } => put_views(into, node, at, array, &rows, counter)?,
-            Kind::Keys { number } => {
+            Storage::Bytes { width, counter } => put_text(into, node, at, array, &rows, width, counter)?,
+            Storage::Views { counter } => put_views(into, node, at, array, &rows, counter)?,
+            Storage::Keys { number } => {
                 let keys = self.keys(number, &rows)?;
                 let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
                 into.put_entries(number, &entries[number], most.min(entries[number].len()))?;
                 put_words(into, node.region + 1, 4 * at, keys, |key| key.to_le_bytes())?;
             }
-            Kind::List { width, counter } => {
+            Storage::List { width, counter } => {
                 let base = into.now().counters[counter];
                 let range = child_range(array, &rows)?;
                 put_offsets(into, node.region + 1, at, array, &rows, width, base)?;
@@ -226,7 +226,7 @@ impl Incoming {
                 into.now().counters[counter] = base + range.len() as u64;
                 return Ok(());
             }
-            Kind::FixedList { .. } | Kind::Struct => (),
+            Storage::FixedList { .. } | Storage::Struct => (),
         }
         if node.children.is_empty() {
             return Ok(());
@@ -416,7 +416,7 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
 
 /// Appends validity bits. Returns the number of nulls among them.
 fn put_validity(
-    into: &mut impl Place,
+    into: &mut impl RowSink,
     region: usize,
     at: u64,
     nulls: Option<&NullBuffer>,
@@ -429,7 +429,7 @@ fn put_validity(
 
 /// Writes `count` bits at bit `at`: those of `source`, from its bit on, or set bits. Returns the number of set bits.
 fn put_bits(
-    into: &mut impl Place,
+    into: &mut impl RowSink,
     region: usize,
     at: u64,
     source: Option<(&[u8], usize)>,
@@ -467,7 +467,7 @@ fn put_bits(
 }
 
 fn put_values(
-    into: &mut impl Place,
+    into: &mut impl RowSink,
     region: usize,
     at: u64,
     array: &ArrayData,
@@ -481,7 +481,7 @@ fn put_values(
 }
 
 /// Writes `bytes` in chunks small enough to stay in the cache while the kernel copies them.
-fn put_large(into: &mut impl Place, region: usize, mut at: u64, bytes: &[u8]) -> Result<()> {
+fn put_large(into: &mut impl RowSink, region: usize, mut at: u64, bytes: &[u8]) -> Result<()> {
     for chunk in bytes.chunks(4 * CHUNK) {
         into.put(region, at, chunk)?;
         at += chunk.len() as u64;
@@ -491,7 +491,7 @@ fn put_large(into: &mut impl Place, region: usize, mut at: u64, bytes: &[u8]) ->
 
 /// Writes `make` of each item of `source`, `N` bytes each, at byte `at` of the region.
 fn put_words<T, const N: usize>(
-    into: &mut impl Place,
+    into: &mut impl RowSink,
     region: usize,
     mut at: u64,
     source: &[T],
@@ -513,7 +513,7 @@ fn put_words<T, const N: usize>(
 
 /// Appends the ends of texts or lists, rebased to begin at `base`.
 fn put_offsets(
-    into: &mut impl Place,
+    into: &mut impl RowSink,
     region: usize,
     at: u64,
     array: &ArrayData,
@@ -553,7 +553,7 @@ fn put_offsets(
 }
 
 fn put_text(
-    into: &mut impl Place,
+    into: &mut impl RowSink,
     node: &PlanNode,
     at: u64,
     array: &ArrayData,
@@ -590,7 +590,7 @@ fn put_text(
 }
 
 fn put_views(
-    into: &mut impl Place,
+    into: &mut impl RowSink,
     node: &PlanNode,
     at: u64,
     array: &ArrayData,

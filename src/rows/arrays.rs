@@ -2,7 +2,7 @@
 
 use arrow_buffer::Buffer;
 
-use super::plan::{Kind, Plan, PlanDictionary, PlanNode};
+use super::plan::{Plan, PlanDictionary, PlanNode, Storage};
 use crate::array::{Parts, Unchecked};
 use crate::error::{Error, Result};
 
@@ -28,7 +28,7 @@ pub(crate) fn column(
     let nulls = node.nulls.map(|counter| counters[counter] as usize);
     let validity = nulls.filter(|&nulls| nulls > 0 || keeps_bitmaps).map(|nulls| (validity, nulls));
     let children = match node.kind {
-        Kind::Keys { number } => vec![dictionary(&plan.dictionaries[number], counters, part)?],
+        Storage::Keys { number } => vec![dictionary(&plan.dictionaries[number], counters, part)?],
         _ => {
             let rows = node.child_rows(rows, counters).ok_or_else(past)?;
             let children = node.children.iter();

@@ -8,16 +8,16 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
-use super::append::{Incoming, arrays_of};
+use super::append::{IncomingRows, arrays_of};
 use super::arrays;
 use super::entries::Entries;
-use super::plan::{Kind, Plan, PlanNode};
+use super::plan::{Plan, PlanNode, Storage};
 use super::row::{check_values, find_keys, has_room, put_row};
-use super::sink::{Mark, Place};
+use super::sink::{Mark, RowSink};
 use crate::array::{Bytes, Value, to_array};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::map::{GrowableBuffer, Look, guard};
+use crate::map::{ChangeCheck, GrowableBuffer, guard};
 
 /// Collects rows, batches and datasets into one contiguous record batch in memory.
 ///
@@ -97,7 +97,7 @@ impl Builder {
     /// # Errors
     /// Those of [`Builder::append`], and those of reading the dataset. Batches before the failed one stay appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
-        dataset.watched(Look::Now, || {
+        dataset.watched(ChangeCheck::Now, || {
             for part in dataset.parts() {
                 let part = part?;
                 self.append_arrays(dataset.schema().fields(), &part.columns()?, part.rows.len())?;
@@ -128,7 +128,7 @@ impl Builder {
 
     pub(super) fn append_arrays(&mut self, fields: &[FieldRef], arrays: &[ArrayData], rows: usize) -> Result<()> {
         self.check()?;
-        let incoming = guard(|| Incoming::new(&self.live.plan, fields, arrays, rows, &mut self.entries))?;
+        let incoming = guard(|| IncomingRows::new(&self.live.plan, fields, arrays, rows, &mut self.entries))?;
         let before = self.live.now.clone();
         let batches = self.done.len();
         let written = guard(|| self.write(&incoming));
@@ -143,7 +143,7 @@ impl Builder {
         written
     }
 
-    fn write(&mut self, incoming: &Incoming) -> Result<()> {
+    fn write(&mut self, incoming: &IncomingRows) -> Result<()> {
         let plan = self.live.plan.clone();
         let mut from = 0;
         while from < incoming.rows {
@@ -207,7 +207,7 @@ impl Gathered {
         // Offsets begin with a 0, which belongs to no row.
         let mut starts: Vec<_> = plan.dictionaries.iter().map(|dictionary| (dictionary.region + 1, 4)).collect();
         let mut visit = |node: &PlanNode| match node.kind {
-            Kind::Bytes { width, .. } | Kind::List { width, .. } => starts.push((node.region + 1, width)),
+            Storage::Bytes { width, .. } | Storage::List { width, .. } => starts.push((node.region + 1, width)),
             _ => (),
         };
         plan.columns.iter().for_each(|column| column.each(&mut visit));
@@ -225,7 +225,7 @@ impl Gathered {
         if cfg!(debug_assertions) {
             columns.iter().try_for_each(|column| column.check(&[]).map_err(Error::internal))?;
         }
-        // SAFETY: the buffers are written by `Incoming::write` and `put_row` and nobody else. Those copy values of
+        // SAFETY: the buffers are written by `IncomingRows::write` and `put_row` and nobody else. Those copy values of
         // arrays that are checked, which is what an `ArrayData` is, and text that is a `&str`; they count offsets,
         // keys, nulls and bytes themselves, from 0 on and in step, and the lengths of the arrays are these counts.
         Ok(columns.into_iter().map(|column| unsafe { column.assume_checked() }).collect())
@@ -237,7 +237,7 @@ impl Gathered {
     }
 }
 
-impl Place for Gathered {
+impl RowSink for Gathered {
     fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }

@@ -13,15 +13,15 @@ use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema};
 
-use super::append::Incoming;
+use super::append::IncomingRows;
 use super::builder::{Gathered, batch};
 use super::entries::Entries;
 use super::plan::Plan;
 use crate::array::{Bytes, Parts, Unchecked, keys_suffice, to_array};
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Ipc, Options, WriteOptions, write_to};
-use crate::map::{GrowableBuffer, Look, copy_past_caches, settle};
+use crate::ipc::{Ipc, ReadOptions, WriteOptions, write_to};
+use crate::map::{ChangeCheck, GrowableBuffer, copy_past_caches, settle};
 use crate::parallel;
 use crate::types::layout;
 
@@ -38,7 +38,7 @@ impl Dataset {
     /// `InvalidData` for a damaged value, `Io` if memory runs out, `Unsupported` if the batches' dictionaries can't be
     /// merged.
     pub fn collect(&self) -> Result<Dataset> {
-        self.watched(Look::Now, || collect(self))
+        self.watched(ChangeCheck::Now, || collect(self))
     }
 
     /// Copies columns of fixed width, column after column, into one buffer. `None` if a column has nulls or a width
@@ -47,7 +47,7 @@ impl Dataset {
     /// # Errors
     /// Those of [`Dataset::collect`].
     pub fn block(&self, width: usize) -> Result<Option<GrowableBuffer>> {
-        self.watched(Look::Now, || block(self, width))
+        self.watched(ChangeCheck::Now, || block(self, width))
     }
 }
 
@@ -310,7 +310,7 @@ impl<'a> BatchRows<'a> {
         for part in self.parts() {
             let array = part.column(part.piece.columns[column])?;
             let fields = std::slice::from_ref(field);
-            let incoming = Incoming::new(&plan, fields, &[array], part.rows.len(), &mut entries)?;
+            let incoming = IncomingRows::new(&plan, fields, &[array], part.rows.len(), &mut entries)?;
             if incoming.room(&plan, 0, &gathered.now.counters, &limits, &entries)? < part.rows.len() {
                 return Ok(None);
             }
@@ -340,6 +340,6 @@ fn with_one_dictionary(arrays: Vec<ArrayData>, field: &FieldRef) -> Result<Vec<A
     let mut file = GrowableBuffer::new();
     let written = write_to(&Dataset::of_arrays(schema, batches), &mut file, &WriteOptions::default());
     written.map_err(|e| Error::unsupported(format!("the dictionaries of several batches can't be made one: {e}")))?;
-    let opened = Dataset::of_source(Arc::new(Ipc::open(Bytes::from(file), None, Options::default())?));
+    let opened = Dataset::of_source(Arc::new(Ipc::open(Bytes::from(file), None, ReadOptions::default())?));
     opened.parts().map(|part| part?.column(0)).collect()
 }

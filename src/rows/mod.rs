@@ -16,9 +16,9 @@ mod read_all;
 mod row;
 mod sink;
 
-pub(crate) use append::{Incoming, arrays_of};
+pub(crate) use append::{IncomingRows, arrays_of};
 pub use builder::Builder;
 pub(crate) use entries::Entries;
-pub(crate) use plan::{ALIGNMENT, Extent, Kind, Plan, PlanDictionary, PlanNode, Region};
+pub(crate) use plan::{ALIGNMENT, Extent, Plan, PlanDictionary, PlanNode, Region, Storage};
 pub(crate) use row::{check_values, find_keys, has_room, put_row, row_needs};
-pub(crate) use sink::{Mark, Place};
+pub(crate) use sink::{Mark, RowSink};

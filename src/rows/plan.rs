@@ -29,7 +29,7 @@ pub(crate) struct Region {
 #[derive(Debug)]
 pub(crate) struct PlanNode {
     pub field: FieldRef,
-    pub kind: Kind,
+    pub kind: Storage,
     /// The counter of nulls, if the field is nullable.
     pub nulls: Option<usize>,
     /// The first of the field's own buffers, which is the validity bitmap.
@@ -39,7 +39,7 @@ pub(crate) struct PlanNode {
 
 /// How a field's values are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Storage {
     /// `width` bytes per row.
     Fixed {
         width: usize,
@@ -136,7 +136,7 @@ impl Plan {
         }
         plan.schema.columns = nodes;
         let is_text =
-            |node: &PlanNode| matches!(node.kind, Kind::Bytes { .. } | Kind::Views { .. } | Kind::Keys { .. });
+            |node: &PlanNode| matches!(node.kind, Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. });
         plan.texts = (0..plan.columns.len()).filter(|&column| is_text(&plan.columns[column])).collect();
         for number in 0..plan.dictionaries.len() {
             let region = plan.take_regions(3);
@@ -167,27 +167,27 @@ impl Plan {
         Ok(PlanNode { field: node.field.clone(), kind, nulls, region, children })
     }
 
-    fn kind(&mut self, node: &Node) -> Result<Kind> {
+    fn kind(&mut self, node: &Node) -> Result<Storage> {
         use DataType::*;
         Ok(match node.data_type() {
-            Boolean => Kind::Bits,
-            Utf8 | Binary => Kind::Bytes { width: 4, counter: self.take_counter() },
-            LargeUtf8 | LargeBinary => Kind::Bytes { width: 8, counter: self.take_counter() },
-            Utf8View | BinaryView => Kind::Views { counter: self.take_counter() },
-            List(_) => Kind::List { width: 4, counter: self.take_counter() },
-            LargeList(_) => Kind::List { width: 8, counter: self.take_counter() },
-            FixedSizeList(_, size) => Kind::FixedList { size: list_size(*size)? as u64 },
-            Struct(_) => Kind::Struct,
+            Boolean => Storage::Bits,
+            Utf8 | Binary => Storage::Bytes { width: 4, counter: self.take_counter() },
+            LargeUtf8 | LargeBinary => Storage::Bytes { width: 8, counter: self.take_counter() },
+            Utf8View | BinaryView => Storage::Views { counter: self.take_counter() },
+            List(_) => Storage::List { width: 4, counter: self.take_counter() },
+            LargeList(_) => Storage::List { width: 8, counter: self.take_counter() },
+            FixedSizeList(_, size) => Storage::FixedList { size: list_size(*size)? as u64 },
+            Struct(_) => Storage::Struct,
             Dictionary(key, values) if **key == Int32 && matches!(**values, Utf8) => {
                 let id = node.dictionary.as_ref().map(|(id, _)| *id);
                 let id = id.ok_or_else(|| Error::internal("a field with a dictionary that has no number"))?;
                 let value_type = values.as_ref().clone();
                 self.dictionaries.push(PlanDictionary { id, value_type, region: 0, entries: 0, bytes: 0 });
-                Kind::Keys { number: self.dictionaries.len() - 1 }
+                Storage::Keys { number: self.dictionaries.len() - 1 }
             }
             _ => match node.layout.value_roles().next() {
                 Some(Role::Values { width, .. }) if node.dictionary.is_none() && node.layout.has_validity() => {
-                    Kind::Fixed { width }
+                    Storage::Fixed { width }
                 }
                 _ => return Err(unsupported(node)),
             },
@@ -198,7 +198,7 @@ impl Plan {
     pub fn limits(&self, guess: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut limits: Vec<u64> = (0..self.counters).map(&guess).collect();
         let cut = |node: &PlanNode| match node.kind {
-            Kind::Bytes { width: 4, counter } | Kind::Views { counter } | Kind::List { width: 4, counter } => {
+            Storage::Bytes { width: 4, counter } | Storage::Views { counter } | Storage::List { width: 4, counter } => {
                 Some(counter)
             }
             _ => None,
@@ -317,8 +317,8 @@ impl PlanNode {
     /// Returns the number of rows of the children of a node of `rows` rows.
     pub fn child_rows(&self, rows: u64, counters: &[u64]) -> Option<u64> {
         match self.kind {
-            Kind::List { counter, .. } => counters.get(counter).copied(),
-            Kind::FixedList { size } => rows.checked_mul(size),
+            Storage::List { counter, .. } => counters.get(counter).copied(),
+            Storage::FixedList { size } => rows.checked_mul(size),
             _ => Some(rows),
         }
     }
@@ -328,21 +328,21 @@ impl PlanNode {
         let validity = if self.nulls.is_some() { rows.div_ceil(8) } else { 0 };
         let offsets = |width: usize| rows.checked_add(1)?.checked_mul(width as u64);
         Some(match self.kind {
-            Kind::Fixed { width } => [validity, rows.checked_mul(width as u64)?, 0],
-            Kind::Keys { .. } => [validity, rows.checked_mul(4)?, 0],
-            Kind::Bits => [validity, rows.div_ceil(8), 0],
-            Kind::Bytes { width, counter } => [validity, offsets(width)?, *counters.get(counter)?],
-            Kind::Views { counter } => [validity, rows.checked_mul(16)?, *counters.get(counter)?],
-            Kind::List { width, .. } => [validity, offsets(width)?, 0],
-            Kind::FixedList { .. } | Kind::Struct => [validity, 0, 0],
+            Storage::Fixed { width } => [validity, rows.checked_mul(width as u64)?, 0],
+            Storage::Keys { .. } => [validity, rows.checked_mul(4)?, 0],
+            Storage::Bits => [validity, rows.div_ceil(8), 0],
+            Storage::Bytes { width, counter } => [validity, offsets(width)?, *counters.get(counter)?],
+            Storage::Views { counter } => [validity, rows.checked_mul(16)?, *counters.get(counter)?],
+            Storage::List { width, .. } => [validity, offsets(width)?, 0],
+            Storage::FixedList { .. } | Storage::Struct => [validity, 0, 0],
         })
     }
 
     /// Returns the number of the node's own buffers.
     pub fn buffers(&self) -> usize {
         match self.kind {
-            Kind::Bytes { .. } | Kind::Views { .. } => 3,
-            Kind::FixedList { .. } | Kind::Struct => 1,
+            Storage::Bytes { .. } | Storage::Views { .. } => 3,
+            Storage::FixedList { .. } | Storage::Struct => 1,
             _ => 2,
         }
     }
@@ -355,7 +355,9 @@ impl PlanNode {
             return Err(format!("counter {nulls}: expected {rows} nulls of '{name}' at most, got {got}"));
         }
         let inside = match self.kind {
-            Kind::Bytes { counter, .. } | Kind::Views { counter } | Kind::List { counter, .. } => Some(counter),
+            Storage::Bytes { counter, .. } | Storage::Views { counter } | Storage::List { counter, .. } => {
+                Some(counter)
+            }
             _ => None,
         };
         if let Some(counter) = inside.filter(|&counter| rows == 0 && counters[counter] > 0) {
@@ -368,7 +370,7 @@ impl PlanNode {
     fn extents(&self, rows: u64, counters: &[u64], found: &mut Vec<Extent>) -> Option<()> {
         let lengths = self.lengths(rows, counters)?;
         for (number, &bytes) in lengths.iter().enumerate().take(self.buffers()) {
-            let is_bitmap = number == 0 || self.kind == Kind::Bits;
+            let is_bitmap = number == 0 || self.kind == Storage::Bits;
             let bits = is_bitmap.then_some(if bytes == 0 { 0 } else { rows });
             found.push(Extent { region: self.region + number, bytes, bits });
         }

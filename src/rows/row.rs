@@ -3,8 +3,8 @@
 use arrow_schema::DataType;
 
 use super::entries::Entries;
-use super::plan::{Kind, Plan, PlanNode};
-use super::sink::Place;
+use super::plan::{Plan, PlanNode, Storage};
+use super::sink::RowSink;
 use crate::array::cells::{fixed, is_signed_word, view};
 use crate::array::{Value, zone_advice};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
 pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
     keys.clear();
     for &column in &plan.texts {
-        if let (Kind::Keys { number }, Some(text)) = (plan.columns[column].kind, text_of(&row[column])) {
+        if let (Storage::Keys { number }, Some(text)) = (plan.columns[column].kind, text_of(&row[column])) {
             let full = || Error::new(ErrorKind::Unsupported, "a dictionary of more than 2^31 values or bytes");
             keys.push(entries[number].key(text).ok_or_else(full)?);
         }
@@ -35,7 +35,7 @@ pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>],
 /// Writes a row that [`check_values`] has passed and that [`has_room`].
 #[inline]
 pub(crate) fn put_row(
-    into: &mut impl Place,
+    into: &mut impl RowSink,
     plan: &Plan,
     entries: &[Entries],
     row: &[Value<'_>],
@@ -45,7 +45,7 @@ pub(crate) fn put_row(
     let at = into.now().counters[0];
     let mut keys = keys.iter();
     for (node, value) in plan.columns.iter().zip(row) {
-        if let (Kind::Keys { number }, Value::Str(_)) = (node.kind, value) {
+        if let (Storage::Keys { number }, Value::Str(_)) = (node.kind, value) {
             let key = *keys.next().ok_or_else(|| unwritable(node, value))?;
             into.put_entries(number, &entries[number], key as usize + 1)?;
             into.put(node.region + 1, 4 * at, &key.to_le_bytes())?;
@@ -83,10 +83,10 @@ pub(crate) fn has_room(
     }
     let mut keys = keys.iter();
     plan.texts.iter().all(|&column| match (plan.columns[column].kind, text_of(&row[column])) {
-        (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => {
+        (Storage::Bytes { counter, .. } | Storage::Views { counter }, Some(text)) => {
             counters[counter] + text.len() as u64 <= limits[counter]
         }
-        (Kind::Keys { number }, Some(_)) => {
+        (Storage::Keys { number }, Some(_)) => {
             let count = keys.next().map_or(0, |&key| key as usize + 1);
             let dictionary = &plan.dictionaries[number];
             count as u64 <= limits[dictionary.entries] && entries[number].bytes(count) <= limits[dictionary.bytes]
@@ -102,8 +102,10 @@ pub(crate) fn row_needs(plan: &Plan, entries: &[Entries], row: &[Value<'_>], key
     let mut keys = keys.iter();
     for (node, value) in plan.columns.iter().zip(row) {
         match (node.kind, text_of(value)) {
-            (Kind::Bytes { counter, .. } | Kind::Views { counter }, Some(text)) => needed[counter] = text.len() as u64,
-            (Kind::Keys { number }, Some(_)) => {
+            (Storage::Bytes { counter, .. } | Storage::Views { counter }, Some(text)) => {
+                needed[counter] = text.len() as u64
+            }
+            (Storage::Keys { number }, Some(_)) => {
                 let count = keys.next().map_or(0, |&key| key as usize + 1);
                 let dictionary = &plan.dictionaries[number];
                 needed[dictionary.entries] = count as u64;
@@ -130,15 +132,15 @@ fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
     }
     let is_binary = matches!(node.field.data_type(), Binary | LargeBinary | BinaryView);
     match (node.kind, value) {
-        (Kind::Bits, Value::Bool(_)) => true,
-        (Kind::Bytes { .. } | Kind::Views { .. } | Kind::Keys { .. }, Value::Str(_)) => !is_binary,
-        (Kind::Bytes { .. } | Kind::Views { .. }, Value::Bytes(_)) => is_binary,
-        (Kind::Fixed { width }, Value::Bytes(bytes)) => {
+        (Storage::Bits, Value::Bool(_)) => true,
+        (Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. }, Value::Str(_)) => !is_binary,
+        (Storage::Bytes { .. } | Storage::Views { .. }, Value::Bytes(_)) => is_binary,
+        (Storage::Fixed { width }, Value::Bytes(bytes)) => {
             bytes.len() == width && matches!(node.field.data_type(), DataType::FixedSizeBinary(_))
         }
-        (Kind::Fixed { .. }, Value::Int(_)) if is_signed_word(node.field.data_type()) => true,
-        (Kind::Fixed { .. }, Value::Float64(_)) if *node.field.data_type() == DataType::Float64 => true,
-        (Kind::Fixed { .. }, value) => fixed(node.field.data_type(), value).is_some(),
+        (Storage::Fixed { .. }, Value::Int(_)) if is_signed_word(node.field.data_type()) => true,
+        (Storage::Fixed { .. }, Value::Float64(_)) if *node.field.data_type() == DataType::Float64 => true,
+        (Storage::Fixed { .. }, value) => fixed(node.field.data_type(), value).is_some(),
         _ => false,
     }
 }
@@ -169,28 +171,28 @@ fn unwritable(node: &PlanNode, value: &Value<'_>) -> Error {
 
 /// Writes a value as row `at` of its column; dictionary-encoded texts are written by [`put_row`].
 #[inline]
-fn put_value(live: &mut impl Place, node: &PlanNode, at: u64, value: &Value<'_>) -> Result<()> {
+fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_>) -> Result<()> {
     if node.nulls.is_some() {
         put_bit(live, node, node.region, at, !matches!(value, Value::Null))?;
     } else if let Value::Null = value {
         return Err(unwritable(node, value));
     }
     match (node.kind, value) {
-        (Kind::Fixed { width: 8 }, Value::Int(n)) if is_signed_word(node.field.data_type()) => {
+        (Storage::Fixed { width: 8 }, Value::Int(n)) if is_signed_word(node.field.data_type()) => {
             live.put(node.region + 1, 8 * at, &n.to_le_bytes())
         }
-        (Kind::Fixed { width }, Value::Null) => live.put(node.region + 1, at * width as u64, &vec![0; width]),
-        (Kind::Fixed { width }, Value::Bytes(bytes)) if bytes.len() == width => {
+        (Storage::Fixed { width }, Value::Null) => live.put(node.region + 1, at * width as u64, &vec![0; width]),
+        (Storage::Fixed { width }, Value::Bytes(bytes)) if bytes.len() == width => {
             live.put(node.region + 1, at * width as u64, bytes)
         }
-        (Kind::Fixed { width }, _) => {
+        (Storage::Fixed { width }, _) => {
             let bytes = fixed(node.field.data_type(), value).filter(|&(_, len)| len == width);
             let (bytes, _) = bytes.ok_or_else(|| unwritable(node, value))?;
             live.put(node.region + 1, at * width as u64, &bytes[..width])
         }
-        (Kind::Bits, Value::Bool(bit)) => put_bit(live, node, node.region + 1, at, *bit),
-        (Kind::Bits, Value::Null) => put_bit(live, node, node.region + 1, at, false),
-        (Kind::Bytes { width, counter }, _) => {
+        (Storage::Bits, Value::Bool(bit)) => put_bit(live, node, node.region + 1, at, *bit),
+        (Storage::Bits, Value::Null) => put_bit(live, node, node.region + 1, at, false),
+        (Storage::Bytes { width, counter }, _) => {
             let text = text_or_empty(node, value)?;
             let base = live.now().counters[counter];
             live.put(node.region + 2, base, text)?;
@@ -198,7 +200,7 @@ fn put_value(live: &mut impl Place, node: &PlanNode, at: u64, value: &Value<'_>)
             debug_assert!(width == 8 || end <= i32::MAX as u64, "`has_room` keeps to the limits");
             live.put(node.region + 1, (at + 1) * width as u64, &end.to_le_bytes()[..width])
         }
-        (Kind::Views { counter }, _) => {
+        (Storage::Views { counter }, _) => {
             let text = text_or_empty(node, value)?;
             let base = live.now().counters[counter];
             if text.len() > 12 {
@@ -206,9 +208,9 @@ fn put_value(live: &mut impl Place, node: &PlanNode, at: u64, value: &Value<'_>)
             }
             live.put(node.region + 1, 16 * at, &view(text, base))
         }
-        (Kind::Keys { .. }, Value::Null) => live.put(node.region + 1, 4 * at, &[0; 4]),
+        (Storage::Keys { .. }, Value::Null) => live.put(node.region + 1, 4 * at, &[0; 4]),
         // Other nested values are appended in batches.
-        (Kind::Struct, Value::Null) if node.children.is_empty() => Ok(()),
+        (Storage::Struct, Value::Null) if node.children.is_empty() => Ok(()),
         _ => Err(unwritable(node, value)),
     }
 }
@@ -224,7 +226,7 @@ fn text_or_empty<'a>(node: &PlanNode, value: &'a Value<'_>) -> Result<&'a [u8]> 
 
 /// Writes bit `at` of a bitmap: its byte, with the bits below it as they were.
 #[inline]
-fn put_bit(live: &mut impl Place, node: &PlanNode, region: usize, at: u64, bit: bool) -> Result<()> {
+fn put_bit(live: &mut impl RowSink, node: &PlanNode, region: usize, at: u64, bit: bool) -> Result<()> {
     if region == node.region && node.nulls.is_none() {
         return Ok(());
     }
@@ -238,8 +240,8 @@ fn put_bit(live: &mut impl Place, node: &PlanNode, region: usize, at: u64, bit: 
 #[inline]
 fn count_text(counters: &mut [u64], node: &PlanNode, value: &Value<'_>) {
     match (node.kind, text_of(value)) {
-        (Kind::Bytes { counter, .. }, Some(text)) => counters[counter] += text.len() as u64,
-        (Kind::Views { counter }, Some(text)) if text.len() > 12 => counters[counter] += text.len() as u64,
+        (Storage::Bytes { counter, .. }, Some(text)) => counters[counter] += text.len() as u64,
+        (Storage::Views { counter }, Some(text)) if text.len() > 12 => counters[counter] += text.len() as u64,
         _ => (),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Mark {
 }
 
 /// A destination of rows: one buffer for each region of a plan, filled from its start on.
-pub(crate) trait Place {
+pub(crate) trait RowSink {
     fn plan(&self) -> &Arc<Plan>;
 
     /// Returns how far the buffers are filled.
@@ -38,7 +38,7 @@ pub(crate) trait Place {
     }
 }
 
-fn put_new_entries(into: &mut (impl Place + ?Sized), number: usize, entries: &Entries, upto: usize) -> Result<()> {
+fn put_new_entries(into: &mut (impl RowSink + ?Sized), number: usize, entries: &Entries, upto: usize) -> Result<()> {
     let dictionary = &into.plan().clone().dictionaries[number];
     let from = into.now().counters[dictionary.entries] as usize;
     debug_assert!(from < upto, "entries that are not written yet");

@@ -10,7 +10,7 @@ use super::display::{bytes_text, count_text, cut, plural};
 use crate::array::Value;
 use crate::dataset::{Dataset, Row};
 use crate::error::Result;
-use crate::map::Look;
+use crate::map::ChangeCheck;
 use crate::types::field_type_name;
 use crate::visible::visible;
 
@@ -153,7 +153,7 @@ impl<'a> Preview<'a> {
 
     /// The whole text, or the error if the file has changed meanwhile.
     fn text(&self) -> Result<String> {
-        self.dataset.watched(Look::Now, || {
+        self.dataset.watched(ChangeCheck::Now, || {
             let (len, mut text) = (self.dataset.len(), String::new());
             let lines = self.lines(&len);
             if !self.bare {
@@ -171,7 +171,7 @@ impl<'a> Preview<'a> {
     }
 
     fn html(&self) -> String {
-        let html = self.dataset.watched(Look::Now, || Ok(self.html_text()));
+        let html = self.dataset.watched(ChangeCheck::Now, || Ok(self.html_text()));
         html.unwrap_or_else(|e| format!("<div>\n<p>{}</p>\n</div>\n", escape(&format!("<error: {e}>"))))
     }
 

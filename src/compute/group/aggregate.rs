@@ -22,7 +22,7 @@ use crate::compute::reduce::is_number;
 use crate::compute::select::{Condition, Mask, Predicate, gather_rows};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::Look;
+use crate::map::ChangeCheck;
 use crate::parallel;
 use crate::types::type_name;
 
@@ -109,7 +109,7 @@ impl<'a> Aggregation<'a> {
     /// columns of one name, or a sum that overflows its type.
     pub fn finish(&self) -> Result<Dataset> {
         let plan = Plan::of(self)?;
-        self.dataset.watched(Look::Now, || match &self.predicate {
+        self.dataset.watched(ChangeCheck::Now, || match &self.predicate {
             Some(predicate) => plan.run(&self.dataset.bounded(predicate)?),
             None => plan.run(self.dataset),
         })

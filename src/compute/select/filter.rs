@@ -10,7 +10,7 @@ use crate::array::Value;
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::map::Look;
+use crate::map::ChangeCheck;
 use crate::parallel;
 use crate::types::type_name;
 
@@ -37,7 +37,7 @@ impl Dataset {
     /// columns of nested types.
     pub fn filter(&self, predicate: &Predicate) -> Result<Dataset> {
         let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
-        self.watched(Look::Now, || {
+        self.watched(ChangeCheck::Now, || {
             let inside = self.bounded(predicate)?;
             let frame = Frame::of(&inside)?;
             gather_picked(&inside, &frame, pick(&frame, &condition)?)
@@ -51,7 +51,7 @@ impl Dataset {
     /// As [`Dataset::filter`].
     #[doc(hidden)]
     pub fn narrowed(&self, predicate: &Predicate) -> Result<Dataset> {
-        self.watched(Look::Now, || self.bounded(predicate))
+        self.watched(ChangeCheck::Now, || self.bounded(predicate))
     }
 
     /// [`narrowed`](Dataset::narrowed), by binary search.
@@ -110,7 +110,7 @@ impl Dataset {
         };
         let (low, high) = (bound(Operator::Ge, low)?, bound(Operator::Le, high)?);
         let ends = || Ok((first_cell(&column, &low, true)?, first_cell(&column, &high, false)?));
-        let (from, to) = self.watched(Look::Now, ends)?;
+        let (from, to) = self.watched(ChangeCheck::Now, ends)?;
         self.slice(from, to.saturating_sub(from))
     }
 }

@@ -14,7 +14,7 @@ use crate::array::{Unchecked, merge};
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, Footprint, Location, Source};
 use crate::error::{Error, Result};
-use crate::map::Look;
+use crate::map::ChangeCheck;
 
 impl Dataset {
     /// All rows in a uniformly random order. The same `seed` gives the same order on every machine.
@@ -30,7 +30,7 @@ impl Dataset {
             Ok(rows) => Order::Short(shuffled(0..rows, seed)),
             Err(_) => Order::Long(shuffled(0..rows, seed)),
         };
-        let batch_rows = self.watched(Look::Seldom, || batch_rows(self))?;
+        let batch_rows = self.watched(ChangeCheck::Seldom, || batch_rows(self))?;
         Ok(Dataset::of_source(Arc::new(View::new(self.clone(), order, batch_rows))))
     }
 }
@@ -160,7 +160,7 @@ impl Source for View {
         self.dataset.footprint()
     }
 
-    fn look(&self, _batches: Range<usize>, when: Look) -> Result<()> {
+    fn look(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
         self.dataset.watched(when, || Ok(()))
     }
 

@@ -14,7 +14,7 @@ use crate::array::gather::{Pick, gather};
 use crate::compute::frame::{ANYWHERE, Frame};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::Look;
+use crate::map::ChangeCheck;
 use crate::parallel;
 
 /// The maximum rows in a batch of gathered rows.
@@ -28,7 +28,7 @@ impl Dataset {
     /// # Errors
     /// `RowOutOfRange`, naming the first index out of range.
     pub fn take(&self, indices: &[i64]) -> Result<Dataset> {
-        self.watched(Look::Now, || {
+        self.watched(ChangeCheck::Now, || {
             let frame = Frame::of(self)?;
             let rows = positions(indices, frame.rows())?;
             gather_rows(self, &frame, rows.len(), |i| rows[i])
@@ -46,7 +46,7 @@ impl Dataset {
             return Err(Error::argument(format!("a sample of {n} different rows of only {rows}")));
         }
         let drawn = Random::new(seed).sample(n, rows);
-        self.watched(Look::Now, || gather_rows(self, &Frame::of(self)?, drawn.len(), |i| drawn[i]))
+        self.watched(ChangeCheck::Now, || gather_rows(self, &Frame::of(self)?, drawn.len(), |i| drawn[i]))
     }
 }
 

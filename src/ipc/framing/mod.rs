@@ -29,7 +29,7 @@ pub(super) use message::{
 pub use message::{Compression, Format, Kind};
 #[cfg(feature = "write")]
 pub(crate) use metadata::{BatchMetadata, Block, batch_metadata, empty_metadata, footer, schema_metadata};
-pub(crate) use probe::{Front, SEGMENT, front, is_segment};
+pub(crate) use probe::{SEGMENT, SegmentProbe, is_segment, probe_segment};
 pub(super) use schema::{BatchShare, had_validity, roles_of};
 pub(crate) use schema::{IpcSchema, Node};
 pub(super) use sniff::not_arrow;

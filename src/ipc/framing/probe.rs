@@ -14,13 +14,13 @@ const PAGE: usize = 4096;
 const EMPTY: [u8; 20] = [12, 0, 0, 0, 0, 0, 6, 0, 8, 0, 6, 0, 6, 0, 0, 0, 0, 0, 4, 0];
 
 /// The positions of a segment's schema metadata and header.
-pub(crate) struct Front {
+pub(crate) struct SegmentProbe {
     pub schema: std::ops::Range<usize>,
     pub header: usize,
 }
 
 /// Probes a file of `len` bytes; `None` if it is not a segment. `read` fills a slice with the bytes at an offset.
-pub(crate) fn front(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -> Result<Option<Front>> {
+pub(crate) fn probe_segment(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -> Result<Option<SegmentProbe>> {
     let mut start = [0; 16];
     let mut second = [0; 8];
     let mut magic = [0; 8];
@@ -42,7 +42,7 @@ pub(crate) fn front(len: usize, read: impl Fn(usize, &mut [u8]) -> Result<()>) -
     }
     read(header, &mut magic)?;
     if magic == SEGMENT {
-        return Ok(Some(Front { schema: 16..behind, header }));
+        return Ok(Some(SegmentProbe { schema: 16..behind, header }));
     }
     let mut between = vec![0; empty];
     read(behind + 8, &mut between)?;
@@ -67,7 +67,7 @@ pub(crate) fn is_segment(file: &File, len: u64) -> bool {
     };
     let mut tail = [0; MAGIC.len()];
     let ends = len.checked_sub(MAGIC.len() as u64).is_some_and(|at| read(at as usize, &mut tail).is_ok());
-    ends && tail == *MAGIC && front(len as usize, read).is_ok_and(|front| front.is_some())
+    ends && tail == *MAGIC && probe_segment(len as usize, read).is_ok_and(|front| front.is_some())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use super::data::Options;
+use super::data::ReadOptions;
 use super::source::Ipc;
 use crate::array::Bytes;
 use crate::dataset::Dataset;
@@ -108,7 +108,7 @@ impl Dataset {
                 None => {
                     for file in files {
                         let bytes = Bytes::of_mapping(Mapping::open(&file, Mode::Read)?)?;
-                        messages.extend(messages_of(&Ipc::open(bytes, Some(&file), Options::default())?)?);
+                        messages.extend(messages_of(&Ipc::open(bytes, Some(&file), ReadOptions::default())?)?);
                     }
                 }
             }

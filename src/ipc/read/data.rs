@@ -10,7 +10,7 @@ use crate::ipc::framing::{
     BatchHeader, Footer, IpcSchema, Kind, MAGIC, MessageFrame, MessageHeader, NextMessage, Window, behind_magic, find,
     is_segment, read_footer, rows_of, sniff,
 };
-use crate::map::{Look, Mapping, Watch};
+use crate::map::{ChangeCheck, Mapping, Watch};
 
 /// When the values of a column are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Validate {
 
 /// How an IPC file or stream is opened.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct ReadOptions {
     pub validate: Validate,
     pub strict: bool,
     pub partial: bool,
@@ -42,7 +42,7 @@ pub(super) struct IpcData {
     /// The absolute path, if `path` is relative.
     pub absolute: Option<PathBuf>,
     pub schema: IpcSchema,
-    pub options: Options,
+    pub options: ReadOptions,
     /// The footer of a file; a stream has none.
     pub footer: Option<Footer>,
     /// Whether a stream's framing is that of formats before 0.15.
@@ -75,7 +75,7 @@ impl IpcData {
     pub(super) fn open(
         bytes: Bytes,
         path: Option<&Path>,
-        options: Options,
+        options: ReadOptions,
         window: &mut Window,
     ) -> Result<(IpcData, usize)> {
         let OpenedIpc { schema, footer, next, legacy } = opened(&bytes, options, window)?;
@@ -169,7 +169,7 @@ impl IpcData {
     }
 
     /// Checks that the file is unchanged.
-    pub(super) fn look_at(&self, when: Look) -> Result<()> {
+    pub(super) fn look_at(&self, when: ChangeCheck) -> Result<()> {
         self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when))
     }
 
@@ -190,7 +190,7 @@ impl IpcData {
     }
 }
 
-fn opened(bytes: &Bytes, options: Options, window: &mut Window) -> Result<OpenedIpc> {
+fn opened(bytes: &Bytes, options: ReadOptions, window: &mut Window) -> Result<OpenedIpc> {
     let head = bytes.len().min(MAGIC.len());
     if window.get(bytes, 0, head)? != MAGIC {
         return open_stream(bytes, window, 0);

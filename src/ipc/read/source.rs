@@ -18,7 +18,7 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::append_vec::AppendVec;
-use super::data::{IpcData, Options, Seen, at_message, body_end, never_written, unexpected};
+use super::data::{IpcData, ReadOptions, Seen, at_message, body_end, never_written, unexpected};
 use super::decode::Batch;
 use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::ipc::framing::{
     DictionaryHeader, Footer, Kind, MessageFrame, MessageHeader, NextMessage, Node, Window, find, rows_of,
 };
-use crate::map::{Look, Mapping};
+use crate::map::{ChangeCheck, Mapping};
 use crate::parallel::lock;
 
 /// An IPC file or stream.
@@ -77,7 +77,7 @@ pub(super) struct Decoded {
 
 impl Ipc {
     /// Opens an IPC file or an IPC stream.
-    pub(crate) fn open(bytes: Bytes, path: Option<&Path>, options: Options) -> Result<Ipc> {
+    pub(crate) fn open(bytes: Bytes, path: Option<&Path>, options: ReadOptions) -> Result<Ipc> {
         let mut window = Window::new();
         let (data, next) = IpcData::open(bytes, path, options, &mut window)?;
         let blocks = data.footer.as_ref().map_or(0, |footer| footer.batches.len());
@@ -204,13 +204,13 @@ impl Ipc {
         let known = self.entries.len();
         while !self.done.load(Ordering::Acquire) && more(&walk) {
             if !self.step(&mut walk).map_err(|e| self.data.locate_error(e))? {
-                self.data.look_at(Look::Now)?;
+                self.data.look_at(ChangeCheck::Now)?;
                 self.done.store(true, Ordering::Release);
             }
         }
         if self.entries.len() > known {
             // A file that was truncated and grew again has zeros in the place of messages, which end a stream.
-            self.data.look_at(Look::Now)?;
+            self.data.look_at(ChangeCheck::Now)?;
         }
         Ok(walk.rows)
     }
@@ -432,7 +432,7 @@ impl Source for Ipc {
         }
     }
 
-    fn look(&self, _batches: Range<usize>, when: Look) -> Result<()> {
+    fn look(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
         self.data.look_at(when)
     }
 

@@ -16,7 +16,7 @@ use crate::array::{Unchecked, bytes_of};
 use crate::dataset::{Dataset, Part, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{Format, IpcSchema, Kind, metadata};
-use crate::map::Look;
+use crate::map::ChangeCheck;
 
 /// Pieces end at multiples of this many rows of their batch, so that bitmaps need no copy.
 const ROWS: usize = 64;
@@ -122,7 +122,7 @@ impl StreamEncoder {
             let message = format!("the rows have another schema than the stream: {difference}");
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
-        data.watched(Look::Now, || {
+        data.watched(ChangeCheck::Now, || {
             for part in data.parts() {
                 let part = part?;
                 if !part.rows.is_empty() {

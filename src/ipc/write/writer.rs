@@ -17,7 +17,7 @@ use super::unify::Dictionaries;
 use crate::dataset::{Dataset, Part, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, compress, metadata};
-use crate::map::Look;
+use crate::map::ChangeCheck;
 use crate::types::layout::children;
 use crate::types::type_name;
 
@@ -81,7 +81,7 @@ impl Drop for Unfinished {
 /// # Errors
 /// Those of [`write()`]. The sink keeps what was written before an error.
 pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
-    dataset.watched(Look::Now, || write_all(dataset, sink, options))
+    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, options))
 }
 
 fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
@@ -179,7 +179,7 @@ impl<W: Write> StreamWriter<W> {
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
         let mut blocks = WrittenBlocks::default();
-        data.watched(Look::Now, || {
+        data.watched(ChangeCheck::Now, || {
             for part in data.parts() {
                 self.out.part(&part?, &self.nodes, &mut self.dictionaries, &mut blocks)?;
                 self.batches += 1;

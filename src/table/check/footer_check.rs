@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::ipc::{BatchHeader, BatchMetadata, read_batch, read_footer, same_schema};
-use crate::rows::{Kind, Plan, PlanNode};
+use crate::rows::{Plan, PlanNode, Storage};
 use crate::table::format::{Header, TAIL};
 use crate::table::protocol::Sizes;
 use crate::table::protocol::footer::{STAMP, encoded, said};
@@ -143,10 +143,10 @@ fn gather(node: &PlanNode, batch: &BatchHeader, at: &mut (usize, usize), counter
     }
     at.0 += 1;
     match node.kind {
-        Kind::Bytes { counter, .. } | Kind::Views { counter } => {
+        Storage::Bytes { counter, .. } | Storage::Views { counter } => {
             counters[counter] = u64::try_from(batch.buffers.get(at.1 + 2)?.1).ok()?;
         }
-        Kind::List { counter, .. } => counters[counter] = u64::try_from(batch.nodes.get(at.0)?.0).ok()?,
+        Storage::List { counter, .. } => counters[counter] = u64::try_from(batch.nodes.get(at.0)?.0).ok()?,
         _ => (),
     }
     at.1 += node.buffers();

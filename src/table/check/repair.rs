@@ -22,9 +22,9 @@ use super::segments::{TableCheck, look_at_all, schema_of, trusted};
 use crate::array::{Bytes, to_array};
 use crate::dataset::{Dataset, Source, order};
 use crate::error::{Error, Findings, Result};
-use crate::ipc::{Ipc, Options, WriteOptions, zeros};
+use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};
 use crate::map::{Mapping, Medium, Mode};
-use crate::rows::{Kind, Plan, PlanNode};
+use crate::rows::{Plan, PlanNode, Storage};
 use crate::table::format::{Header, Record, SEGMENT_ROWS};
 use crate::table::reader::{Segment, chain, offset_at, open_segment, setting, sorted_by_of, without_settings};
 use crate::table::writer::{Growing, first_segment, take_lock, with_settings, write_part};
@@ -255,7 +255,7 @@ fn count(segment: &Segment, node: &PlanNode, rows: u64, most: &[u64], counters: 
     if let Some(counter) = node.nulls {
         counters[counter] = zeros(&segment.part(node.region, 0, rows.div_ceil(8))?, rows as usize) as u64;
     }
-    if let Kind::Bytes { width, counter } | Kind::List { width, counter } = node.kind {
+    if let Storage::Bytes { width, counter } | Storage::List { width, counter } = node.kind {
         let (_, end) = offset_at(segment, node.region + 1, width, rows)?;
         counters[counter] = Some(end).filter(|&end| end <= most[counter])?;
     }
@@ -285,7 +285,7 @@ fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
 fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Option<Dataset> {
     let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;
     // Without its footer it is read from the front.
-    let options = Options { thorough: true, partial: true, ..Options::default() };
+    let options = ReadOptions { thorough: true, partial: true, ..ReadOptions::default() };
     let ipc = Ipc::open(bytes, Some(path), options).ok()?;
     if ipc.check_all(&mut Findings::of(path), &mut |_, _| ()).is_disputed && !is_known(ipc.schema()) {
         return None;

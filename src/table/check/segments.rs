@@ -12,7 +12,7 @@ use super::footer_check::{self, first_difference};
 use crate::array::Bytes;
 use crate::dataset::{Source, order, schema_difference};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
-use crate::ipc::{Ipc, IpcSchema, Options, Sound};
+use crate::ipc::{Ipc, IpcSchema, ReadOptions, Sound};
 use crate::map::{Mapping, Mode, boot_id};
 use crate::parallel;
 use crate::rows::Entries;
@@ -231,7 +231,7 @@ fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
 
 /// A dense segment: one batch, and nothing between the schema and what the footer lists.
 fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &mut Looked) -> Result<()> {
-    let options = Options { thorough: true, ..Options::default() };
+    let options = ReadOptions { thorough: true, ..ReadOptions::default() };
     let ipc = match Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options) {
         Ok(ipc) => ipc,
         Err(e) if e.is_about_bytes() => {
@@ -609,7 +609,7 @@ pub(super) fn schema_of(path: &Path) -> Option<SchemaRef> {
         Some(segment) => Some(segment.plan.schema.schema.clone()),
         None => {
             let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read).ok()?).ok()?;
-            let options = Options { partial: true, ..Options::default() };
+            let options = ReadOptions { partial: true, ..ReadOptions::default() };
             Some(Ipc::open(bytes, Some(path), options).ok()?.schema().clone())
         }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::publish;
 use crate::ipc::{BatchMetadata, Block, batch_metadata, footer};
 use crate::map::Store;
-use crate::rows::{Kind, Plan, PlanNode, Region};
+use crate::rows::{Plan, PlanNode, Region, Storage};
 use crate::table::format::{Header, LINE, SLOTS};
 
 /// How long a slot rests.
@@ -99,7 +99,7 @@ fn describe(node: &PlanNode, rows: u64, regions: &[Region], base: u64, counters:
     for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
         add_buffer(said, regions[node.region + number], base, length);
     }
-    if let Kind::Views { .. } = node.kind {
+    if let Storage::Views { .. } = node.kind {
         said.variadics.push(1);
     }
     let rows = node.child_rows(rows, counters).unwrap_or(0);

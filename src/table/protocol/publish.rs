@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[doc(hidden)]
-pub use crate::map::Words;
+pub use crate::map::SharedWords;
 #[doc(hidden)]
 pub use crate::table::format::{MOST_POSITIONS, Page, Record, State, positions_of, record_len};
 
@@ -36,7 +36,7 @@ pub const PATIENCE: usize = 10_000;
 
 /// Makes commit `sequence` the newest, with the bytes of its record, which begin with that number.
 #[inline]
-pub fn commit(words: &impl Words, page: Page, sequence: u64, record: &[u8]) {
+pub fn commit(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8]) {
     let was_asked = words.load32(page.waiting()) != 0;
     if was_asked {
         words.publish32(page.waiting(), 0);
@@ -56,7 +56,7 @@ pub fn commit(words: &impl Words, page: Page, sequence: u64, record: &[u8]) {
 /// The newest commit: what `decode` makes of the bytes of its record, of which `fixed` come before the positions; `bytes`
 /// has room for all there can be. `None` where its record is damaged, or was not whole for `patience` looks.
 pub fn newest<R>(
-    words: &impl Words,
+    words: &impl SharedWords,
     page: Page,
     (bytes, fixed): (&mut [u8], usize),
     decode: impl Fn(&[u8], u64) -> Option<R>,
@@ -82,7 +82,7 @@ pub fn newest<R>(
 
 /// Sleeps until there is a newer commit than `sequence`, for `timeout` at most; may return early. Who may not write to the
 /// file can't say that it sleeps, and is woken by chance only.
-pub fn sleep(words: &impl Words, page: Page, sequence: u64, timeout: Duration) {
+pub fn sleep(words: &impl SharedWords, page: Page, sequence: u64, timeout: Duration) {
     words.publish32(page.waiting(), 1);
     words.fence(Ordering::SeqCst);
     if words.load64(page.sequence()) == sequence {
@@ -96,7 +96,7 @@ pub fn sleep(words: &impl Words, page: Page, sequence: u64, timeout: Duration) {
 /// # Errors
 /// What the disk answers; then nothing was published.
 pub fn flip(
-    words: &impl Words,
+    words: &impl SharedWords,
     slot: (u64, &[u8]),
     footer: (u64, &[u8]),
     (tail, length): (u64, u32),

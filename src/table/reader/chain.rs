@@ -7,7 +7,7 @@ use super::segment::Segment;
 use crate::array::Bytes;
 use crate::dataset::Source;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Ipc, Options};
+use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{Mapping, Medium, Mode, boot_id};
 use crate::table::format::Record;
 use crate::table::placement::MOST_ROWS;
@@ -131,7 +131,7 @@ fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
         let file = path(folder, pair[0]);
         let Some((_, before)) = open_last(&file)? else {
             // Nothing is made dense before it and all before it are on the disk.
-            return Ok(pair[0] + open_dense(&file, Options::default())?.walk(u64::MAX)? == pair[1]);
+            return Ok(pair[0] + open_dense(&file, ReadOptions::default())?.walk(u64::MAX)? == pair[1]);
         };
         if !before.sealed || pair[0] + before.rows() != pair[1] {
             return Ok(false);
@@ -144,7 +144,7 @@ fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
 }
 
 /// A segment's file opened through its footer, as any Arrow file.
-pub(super) fn open_dense(path: &Path, options: Options) -> Result<Ipc> {
+pub(super) fn open_dense(path: &Path, options: ReadOptions) -> Result<Ipc> {
     let mapping = Mapping::open(path, Mode::Read)?;
     Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options).map_err(|e| e.at(path))
 }

@@ -15,7 +15,7 @@ use crate::array::{Bytes, Parts, slice};
 use crate::dataset::{Column, Part};
 use crate::error::Result;
 use crate::map::Mapping;
-use crate::rows::Kind;
+use crate::rows::Storage;
 
 impl Column {
     /// The whole column as one array, without copying: where it is of one batch, or fixed-width without nulls and over
@@ -83,7 +83,7 @@ fn place<'a>(part: &Part<'a>) -> Result<Option<(Place<'a>, u64)>> {
     let number = part.piece.columns[0];
     let array = part.checked(number)?;
     let Some(node) = segment.plan.columns.get(number) else { return Ok(None) };
-    let Kind::Fixed { width } = node.kind else { return Ok(None) };
+    let Storage::Fixed { width } = node.kind else { return Ok(None) };
     let offset = segment.header.regions[node.region + 1].offset as usize;
     let is_plain = array.null_count() == 0 && width > 0;
     Ok(is_plain.then_some((Place { segment, offset, len: 0, width }, rows)))

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Mapping, Mode, Words, boot_id};
+use crate::map::{Mapping, Mode, SharedWords, boot_id};
 use crate::rows::Plan;
 use crate::table::format::{FAILED_SYNC, MOST_SEQUENCE, Record};
 use crate::table::protocol::log::{Entry, Piece, appended, entries, following};

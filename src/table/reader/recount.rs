@@ -2,7 +2,7 @@
 
 use super::segment::Segment;
 use crate::ipc::zeros;
-use crate::rows::{Kind, PlanNode};
+use crate::rows::{PlanNode, Storage};
 
 /// A byte of the file, and what is wrong there.
 pub(in crate::table) type Wrong = (u64, String);
@@ -49,13 +49,13 @@ pub(in crate::table) fn count_nulls(
 
 fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], wrong: &mut Vec<Wrong>) {
     let name = node.field.name();
-    if let Kind::Bytes { width, counter } | Kind::List { width, counter } = node.kind
+    if let Storage::Bytes { width, counter } | Storage::List { width, counter } = node.kind
         && let Some((at, got)) = offset_at(segment, node.region + 1, width, rows)
         && got != counters[counter]
     {
         wrong.push((at, format!("column '{name}': the last offset is {got}, expected {}", counters[counter])));
     }
-    if let Kind::Views { counter } = node.kind {
+    if let Storage::Views { counter } = node.kind {
         let end = end_of_views(segment, node.region + 1, rows);
         if end > counters[counter] {
             let at = segment.header.regions[node.region + 1].offset;

@@ -7,9 +7,9 @@ use arrow_data::ArrayData;
 
 use crate::array::{Bytes, CheckedUpTo, Unchecked};
 use crate::error::{Error, Result};
-use crate::ipc::{Front, IpcSchema, front as find_front};
-use crate::map::{Look, Mapping, Watch, Words};
-use crate::rows::{Kind, Plan, PlanDictionary, arrays};
+use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
+use crate::map::{ChangeCheck, Mapping, SharedWords, Watch};
+use crate::rows::{Plan, PlanDictionary, Storage, arrays};
 use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, Record, SEQUENCE, WRITER, record_len};
 use crate::table::placement;
 use crate::table::protocol::log::Entry;
@@ -46,7 +46,7 @@ pub(in crate::table) struct Segment {
 }
 
 /// The newest commit of a segment; `None` where its record is not whole.
-pub(in crate::table) fn visible(header: &Header, words: &impl Words, patience: usize) -> Option<Record> {
+pub(in crate::table) fn visible(header: &Header, words: &impl SharedWords, patience: usize) -> Option<Record> {
     let counters = header.limits.len();
     let mut bytes = vec![0; record_len(counters, MOST_POSITIONS)];
     let decode = |bytes: &[u8], sequence: u64| Record::decode_as(bytes, counters, sequence);
@@ -112,7 +112,7 @@ impl Segment {
     /// # Errors
     /// `FileChanged`.
     #[inline]
-    pub fn look(&self, when: Look) -> Result<()> {
+    pub fn look(&self, when: ChangeCheck) -> Result<()> {
         self.mapping.look(when)
     }
 
@@ -194,7 +194,7 @@ impl Segment {
     pub fn checked(&self, number: usize, array: Unchecked, record: &Record) -> Result<ArrayData> {
         let mut numbers = Vec::new();
         self.plan.columns[number].each(&mut |node| {
-            if let Kind::Keys { number } = node.kind {
+            if let Storage::Keys { number } = node.kind {
                 numbers.push(number);
             }
         });
@@ -240,8 +240,8 @@ impl Segment {
 
 /// The Schema message's metadata, and where the header begins; `None` where nothing of ours follows the schema.
 pub(in crate::table) fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
-    let found = find_front(mapping.len(), |at, into| mapping.read_at(at, into))?;
-    let Some(Front { schema: place, header }) = found else { return Ok(None) };
+    let found = probe_segment(mapping.len(), |at, into| mapping.read_at(at, into))?;
+    let Some(SegmentProbe { schema: place, header }) = found else { return Ok(None) };
     let mut schema = vec![0; place.len()];
     mapping.read_at(place.start, &mut schema)?;
     Ok(Some((schema, header)))

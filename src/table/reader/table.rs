@@ -23,8 +23,8 @@ use crate::array::Unchecked;
 use crate::dataset::order::has_order;
 use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Ipc, Options};
-use crate::map::{Look, guard};
+use crate::ipc::{Ipc, ReadOptions};
+use crate::map::{ChangeCheck, guard};
 use crate::table::format::{POSITIONS, Page, Record, SEGMENT_ROWS, SORTED_BY};
 
 /// What all segments of a table share.
@@ -32,7 +32,7 @@ use crate::table::format::{POSITIONS, Page, Record, SEGMENT_ROWS, SORTED_BY};
 struct Table {
     folder: PathBuf,
     schema: SchemaRef,
-    options: Options,
+    options: ReadOptions,
     sorted_by: Option<usize>,
 }
 
@@ -109,7 +109,7 @@ struct Live {
 }
 
 /// Opens the table in `folder`; `None` where there is none.
-pub(crate) fn open(folder: &Path, options: Options) -> Result<Option<Dataset>> {
+pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset>> {
     // The process may go to another folder.
     let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's folder", &e))?;
     guard(|| match Chain::open(folder)? {
@@ -121,7 +121,7 @@ pub(crate) fn open(folder: &Path, options: Options) -> Result<Option<Dataset>> {
 /// What is known of a table from before: segments of its history, and the one that was live.
 type Before<'a> = (&'a Arc<Table>, Option<&'a History>, Option<&'a Arc<Segment>>);
 
-fn of_chain(folder: &Path, options: Options, chain: Chain, before: Option<Before<'_>>) -> Result<Dataset> {
+fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Before<'_>>) -> Result<Dataset> {
     let last_start = chain.starts.last().copied().unwrap_or(0);
     let (live, dense) = match chain.last {
         Some((segment, record)) => (Some((Arc::new(segment), record)), None),
@@ -359,7 +359,7 @@ impl Source for History {
         self.entries.iter().map(of).sum()
     }
 
-    fn look(&self, batches: Range<usize>, when: Look) -> Result<()> {
+    fn look(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
         let batches = batches.start.min(self.entries.len())..batches.end.min(self.entries.len());
         self.entries[batches].iter().try_for_each(|entry| match entry.opened.get() {
             Some(Opened::Growable(snapshot)) => snapshot.segment.look(when),
@@ -436,7 +436,7 @@ impl Source for Live {
         Footprint { mapped: self.snapshot.segment.used(&self.snapshot.record), copied: 0 }
     }
 
-    fn look(&self, _batches: Range<usize>, when: Look) -> Result<()> {
+    fn look(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
         self.snapshot.segment.look(when)
     }
 
@@ -527,7 +527,7 @@ impl Dataset {
         if self.is_newest() {
             return Ok(self.clone());
         }
-        self.watched(Look::Seldom, || self.refresh_pieces())
+        self.watched(ChangeCheck::Seldom, || self.refresh_pieces())
     }
 
     /// Whether [`Dataset::refresh`] would find nothing new; false where it would find that a file has changed.

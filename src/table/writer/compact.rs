@@ -12,7 +12,7 @@ use super::writer::{Writer, not_durable, take_lock};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
-use crate::map::{Medium, Part, boot_id, guard, remove_parts};
+use crate::map::{Medium, PartFile, boot_id, guard, remove_parts};
 use crate::rows::Plan;
 use crate::table::format::{Header, POSITIONS, SEGMENT_ROWS, SORTED_BY};
 use crate::table::reader::{Chain, chain, one_segment, open_segment, open_table};
@@ -149,7 +149,7 @@ fn rewrite(medium: &Medium, dataset: &Dataset, folder: &Path, place: &Path) -> R
     part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
 }
 
-fn written(medium: &Medium, dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<Part> {
+fn written(medium: &Medium, dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PartFile> {
     let mut part = medium.part(folder).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
     write_to(dataset, &mut part, options)?;
     Ok(part)

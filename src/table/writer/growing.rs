@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
-use crate::ipc::{Front, empty_metadata, front, schema_metadata};
-use crate::map::{Look, Medium, Store, boot_id, watched};
-use crate::rows::{ALIGNMENT, Mark, Place, Plan};
+use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
+use crate::map::{ChangeCheck, Medium, Store, boot_id, watched};
+use crate::rows::{ALIGNMENT, Mark, Plan, RowSink};
 use crate::table::format::{
     FAILED_SYNC, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, State, TAIL, WRITER, record_len,
 };
@@ -86,7 +86,7 @@ impl Shared {
     /// The newest visible commit.
     pub fn visible(&self) -> Result<Record> {
         let look = |when| self.store.look(when);
-        watched(Look::Seldom, look, || {
+        watched(ChangeCheck::Seldom, look, || {
             let record = visible(&self.header, &self.store, PATIENCE);
             let record = record.ok_or_else(damaged_record)?;
             check_record(&record, &self.header, &self.plan)?;
@@ -137,7 +137,7 @@ impl Shared {
         if !last.log.is_open || self.header.log == 0 {
             return Ok(false);
         }
-        self.store.look(Look::Now)?;
+        self.store.look(ChangeCheck::Now)?;
         let zeros = vec![0; record.counters.len()];
         let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
         let sequence = record.sequence.max(last.sequence + 1);
@@ -177,7 +177,7 @@ impl Shared {
     }
 
     fn write_durable(&self, last: &mut Durable, record: Record) -> Result<()> {
-        self.store.look(Look::Now)?;
+        self.store.look(ChangeCheck::Now)?;
         let zeros = vec![0; record.counters.len()];
         let (before, previous) = match last.record.counters.is_empty() {
             true => (&zeros, 0),
@@ -226,7 +226,7 @@ impl Shared {
     }
 
     fn put_footer(&self, footer: &mut PublishedFooter, counters: &[u64], sequence: u64) -> Result<()> {
-        self.store.look(Look::Now)?;
+        self.store.look(ChangeCheck::Now)?;
         let published = footer.publish(&self.store, &self.plan, &self.header, counters, sequence);
         published.map_err(|e| Error::io("writing the footer for other readers", &e))
     }
@@ -495,7 +495,7 @@ impl Growing {
     }
 }
 
-impl Place for Growing {
+impl RowSink for Growing {
     fn plan(&self) -> &Arc<Plan> {
         &self.shared.plan
     }
@@ -534,7 +534,7 @@ fn watch(store: &Store, header: &Header) -> Result<()> {
     let read = |at: usize, into: &mut [u8]| {
         store.read(at as u64, into).map_err(|e| Error::io("reading the front of a segment", &e))
     };
-    if let Some(Front { header: start, .. }) = front(header.file_len() as usize, read)? {
+    if let Some(SegmentProbe { header: start, .. }) = probe_segment(header.file_len() as usize, read)? {
         let mut fixed = [0; HEADER];
         read(start, &mut fixed)?;
         store.watch(header.marks(start as u64, &fixed));

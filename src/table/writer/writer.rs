@@ -12,8 +12,8 @@ use super::background::{Background, Durability};
 use super::growing::{Durably, Growing, OPEN, SEALED, Shape, Shared};
 use crate::dataset::{Dataset, Key, order, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Lock, Look, Medium, boot_id, guard, remote, remove_parts};
-use crate::rows::{Entries, Incoming, Mark, Place, Plan, PlanDictionary, arrays_of};
+use crate::map::{ChangeCheck, Lock, Medium, boot_id, guard, remote, remove_parts};
+use crate::rows::{Entries, IncomingRows, Mark, Plan, PlanDictionary, RowSink, arrays_of};
 use crate::table::format::{Record, SEGMENT_ROWS, State};
 use crate::table::reader::{
     Chain, OnDisk, Segment, chain, dropped, first_row, open_newest, recount, setting, table, without_settings,
@@ -265,7 +265,7 @@ impl Writer {
     /// As [`Writer::append`]; then nothing was appended.
     pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
         let before = self.position();
-        let appended = dataset.watched(Look::Now, || self.append_parts(dataset));
+        let appended = dataset.watched(ChangeCheck::Now, || self.append_parts(dataset));
         if appended.is_err() {
             self.restore(before);
         }
@@ -284,7 +284,7 @@ impl Writer {
         self.check()?;
         let before = self.position();
         let appended = guard(|| {
-            let incoming = Incoming::new(&self.plan, fields, arrays, rows, &mut self.entries)?;
+            let incoming = IncomingRows::new(&self.plan, fields, arrays, rows, &mut self.entries)?;
             if let Some(column) = self.sorted_by {
                 let name = self.plan.columns[column].field.name();
                 self.last.0 = order::follow(name, &incoming.arrays[column], self.last.0.as_ref())?;
@@ -297,7 +297,7 @@ impl Writer {
         appended.map_err(|e| e.at(&self.folder))
     }
 
-    fn write(&mut self, incoming: &Incoming) -> Result<()> {
+    fn write(&mut self, incoming: &IncomingRows) -> Result<()> {
         let mut from = 0;
         while from < incoming.rows {
             let live = self.live();
