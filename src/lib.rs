@@ -125,6 +125,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+mod append_vec;
 mod array;
 mod cdata;
 #[cfg(feature = "check")]

@@ -1,12 +1,18 @@
 //! Growing tables: what is appended and committed is what readers see, ours and others.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness};
-use arrowwood::{ErrorKind, Sync, Value, Writer, WriterOptions, open};
+use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, open};
+
+mod dice;
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -224,4 +230,173 @@ fn positions_that_are_refused_change_nothing() {
     writer.append_row(&[Value::Int(2)]).unwrap();
     writer.close().unwrap();
     check();
+}
+
+/// Copies what lies beside it at each step of a writer, as a kill there would leave it.
+#[derive(Debug, Default)]
+struct Camera {
+    folders: Mutex<Option<(PathBuf, PathBuf)>>,
+    shots: AtomicU64,
+}
+
+impl Witness for Camera {
+    fn hear(&self, _act: Act<'_>) -> std::io::Result<()> {
+        let folders = self.folders.lock().unwrap();
+        let Some((from, to)) = &*folders else { return Ok(()) };
+        let shot = to.join(self.shots.fetch_add(1, Ordering::SeqCst).to_string());
+        std::fs::create_dir_all(shot.join("ticks"))?;
+        for folder in ["", "ticks"] {
+            for file in std::fs::read_dir(from.join(folder))? {
+                let file = file?;
+                if file.file_type()?.is_file() {
+                    std::fs::copy(file.path(), shot.join(folder).join(file.file_name()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn numbers(batch: &RecordBatch) -> Vec<i64> {
+    batch.column(0).as_primitive::<Int64Type>().values().to_vec()
+}
+
+fn our_rows(table: &Path) -> Vec<i64> {
+    open(table).unwrap().to_record_batches().flat_map(|batch| numbers(&batch.unwrap())).collect()
+}
+
+/// The rows that the files of a folder have through their footers, in the order of their names.
+fn footer_rows(table: &Path) -> Vec<i64> {
+    let mut paths: Vec<_> = std::fs::read_dir(table).unwrap().map(|file| file.unwrap().path()).collect();
+    paths.sort();
+    let read = |path: &PathBuf| FileReader::try_new(std::fs::File::open(path).unwrap(), None).unwrap();
+    paths.iter().flat_map(|path| read(path).flat_map(|batch| numbers(&batch.unwrap()))).collect()
+}
+
+/// A writer is killed at each step of a commit over the ends of three segments. Other Arrow readers see its first rows before
+/// ours see any: these rows stay, and with them the whole commit, which the next writer finishes.
+#[test]
+fn rows_that_other_arrow_readers_saw_outlive_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let (live, shots) = (folder.path().join("live"), folder.path().join("shots"));
+    std::fs::create_dir(&live).unwrap();
+    let camera = Arc::new(Camera::default());
+    let medium = Medium::watched(camera.clone());
+    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), medium, ..WriterOptions::default() };
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut writer = Writer::open(live.join("ticks"), Some(schema), &options).unwrap();
+    let append = |writer: &mut Writer, rows: std::ops::Range<i64>| {
+        rows.for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+    };
+    append(&mut writer, 0..5);
+    writer.commit_with(&[("source", 5)]).unwrap();
+    append(&mut writer, 5..30);
+    *camera.folders.lock().unwrap() = Some((live, shots.clone()));
+    writer.commit_with(&[("source", 30)]).unwrap();
+    *camera.folders.lock().unwrap() = None;
+    drop(writer);
+
+    let (before, after): (Vec<i64>, Vec<i64>) = ((0..5).collect(), (0..30).collect());
+    let (mut ahead, mut finished, mut taken_back) = (0, 0, 0);
+    for shot in 0..camera.shots.load(Ordering::SeqCst) {
+        let parent = shots.join(shot.to_string());
+        let table = parent.join("ticks");
+        let (ours, others) = (our_rows(&table), footer_rows(&table));
+        assert!(ours == before || ours == after, "step {shot}: {ours:?}");
+        ahead += u64::from(others.len() > ours.len());
+        let mut writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
+        let there = our_rows(&table);
+        assert!(there == before || there == after, "step {shot}: {there:?} after the next writer came");
+        assert!(there.starts_with(&ours) && there.starts_with(&others), "step {shot}: {others:?} were seen");
+        assert_eq!(footer_rows(&table), there, "step {shot}");
+        assert_eq!(writer.positions()["source"], there.len() as i64);
+        finished += u64::from(ours.len() < there.len());
+        taken_back += u64::from(there == before);
+        let left = std::fs::read_dir(&parent).unwrap().count();
+        assert_eq!(left, 1, "step {shot}: nothing is left beside the table");
+        append(&mut writer, there.len() as i64..there.len() as i64 + 10);
+        writer.close().unwrap();
+        assert_eq!(our_rows(&table).len(), there.len() + 10);
+        let report = arrowwood::check(&table, |_, _| ()).unwrap();
+        assert!(report.is_good(), "step {shot}: {report:?}");
+    }
+    assert!(ahead > 0 && finished > 0 && taken_back > 0, "{ahead} ahead, {finished} finished, {taken_back} taken back");
+}
+
+/// A prepared commit that fails is forgotten: no later writer brings it back.
+#[test]
+fn a_commit_that_failed_is_not_finished_by_the_next_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), ..WriterOptions::default() };
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
+    (0..12).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+    // The name of the second segment is taken by a folder.
+    let taken = table.join(format!("{:020}.arrow", 8));
+    std::fs::create_dir(&taken).unwrap();
+    assert!(writer.commit().is_err());
+    std::fs::remove_dir(&taken).unwrap();
+    drop(writer);
+    let writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
+    assert_eq!((our_rows(&table), footer_rows(&table), writer.committed_rows()), (vec![], vec![], 0));
+}
+
+/// A writer whose table is removed is told, at the latest after some commits in a row.
+#[test]
+fn a_writer_whose_table_is_removed_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
+    writer.append_row(&[Value::Int(1)]).unwrap();
+    writer.commit().unwrap();
+    std::fs::remove_dir_all(&table).unwrap();
+    let told = (0..64).find_map(|n| writer.append_row(&[Value::Int(n)]).and_then(|()| writer.commit()).err());
+    let told = told.expect("an error");
+    assert_eq!(told.kind(), ErrorKind::FileChanged);
+    assert!(told.message().contains("removed"), "{told}");
+    assert_eq!(writer.commit().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+/// Refreshing finds the segments that were added by their names, without a look at the folder: it gives the same rows as
+/// opening the table anew, whatever was appended, dropped and compacted meanwhile, also where datasets share their past.
+#[test]
+fn refreshing_over_the_ends_of_segments_is_opening_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), ..WriterOptions::default() };
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
+    let mut dice = dice::Dice::new(7);
+    let rows = |dataset: &Dataset| -> Vec<i64> {
+        dataset.to_record_batches().flat_map(|batch| numbers(&batch.unwrap())).collect()
+    };
+    let mut held: Vec<Dataset> = vec![open(&table).unwrap()];
+    let mut next = 0;
+    for step in 0..300 {
+        for _ in 0..dice.below(20) {
+            writer.append_row(&[Value::Int(next)]).unwrap();
+            next += 1;
+        }
+        writer.commit().unwrap();
+        match dice.below(30) {
+            0 => _ = writer.drop_before(next as u64 - 40.min(next as u64)).unwrap(),
+            1 => {
+                drop(writer);
+                arrowwood::compact(&table, |_, _| ()).unwrap();
+                writer = Writer::open(&table, None, &options).unwrap();
+            }
+            _ => (),
+        }
+        let anew = open(&table).unwrap();
+        let number = dice.below(held.len() as u64) as usize;
+        let newer = held[number].refresh().unwrap();
+        assert_eq!((newer.len().unwrap(), newer.first_row()), (anew.len().unwrap(), anew.first_row()), "step {step}");
+        assert_eq!(rows(&newer), rows(&anew), "step {step}");
+        held.push(newer);
+        if held.len() > 5 {
+            held.remove(dice.below(5) as usize);
+        }
+    }
 }

@@ -158,8 +158,10 @@ fn create_takes_a_schema_or_a_file() {
     printed(&run(&folder, &["create", "coded", "--schema", "a: str, b: str, c: str", "--dictionary", "a,c"]));
     assert_eq!(printed(&run(&folder, &["schema", "coded"])).matches("dictionary").count(), 2);
 
-    assert!(failed(&run(&folder, &["create", "ticks", "--schema", SCHEMA])).contains("ticks: something is there"));
-    assert!(failed(&run(&folder, &["create", "a.arrow", "--schema", SCHEMA])).contains("a.arrow: something is there"));
+    assert!(failed(&run(&folder, &["create", "ticks", "--schema", SCHEMA])).contains("ticks: the path exists already"));
+    assert!(
+        failed(&run(&folder, &["create", "a.arrow", "--schema", SCHEMA])).contains("a.arrow: the path exists already")
+    );
     assert!(failed(&run(&folder, &["create", "x", "--like", "none.arrow"])).contains("none.arrow"));
     for args in [
         &["create", "x"][..],

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::medium::{Act, Medium, inode};
 use super::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
@@ -92,6 +92,20 @@ impl Store {
             }
             Some(part) => self.medium.rename(&part, path),
         }
+    }
+
+    /// Gives a new file a name under which another process finds it, until [`Store::name`] gives it its own. Removed with
+    /// the store if that does not happen.
+    pub(crate) fn name_for_now(&self, path: &Path) -> io::Result<()> {
+        self.name(path)?;
+        *self.part.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_path_buf());
+        Ok(())
+    }
+
+    /// Whether the file has no name any more.
+    pub(crate) fn is_removed(&self) -> bool {
+        // Without metadata nothing is known.
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
     /// Names a new file, replacing an existing one atomically.

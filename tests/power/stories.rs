@@ -101,8 +101,11 @@ impl Story {
         let (path, folder) = (self.segment(first_row), self.run.table());
         self.run.recorder.hear(Act::Remove { path: &path }).unwrap();
         std::fs::remove_file(&path).unwrap();
-        self.run.recorder.hear(Act::SyncFolder { path: &folder }).unwrap();
-        self.run.recorder.hear(Act::SyncedFolder { path: &folder }).unwrap();
+        // The segments of a commit over the end of one waited for their names beside the folder.
+        for path in [&folder, folder.parent().unwrap()] {
+            self.run.recorder.hear(Act::SyncFolder { path }).unwrap();
+            self.run.recorder.hear(Act::SyncedFolder { path }).unwrap();
+        }
         self.run.recorder.take().iter().for_each(|event| self.disk.apply(event));
         assert!(self.disk.is_synced());
         self.run.twin.ends.insert(first_row);

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arrow_data::ArrayData;
 use arrow_data::transform::MutableArrayData;
 
-use super::append_vec::AppendVec;
 use super::data::IpcData;
 use super::decode::{Batch, DictionarySource};
+use crate::append_vec::AppendVec;
 use crate::array::{CheckedOnce, Unchecked, aligned, keys_suffice, slice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchHeader, DictionaryHeader, IpcSchema, MessageFrame, MessageHeader, Node};

@@ -1,6 +1,6 @@
 //! Reads Arrow IPC: files and streams in place as sources of a dataset, and streams from a pipe.
 //!
-//! In reading order: `append_vec` (grows through `&self`), `decode` (a column in place), `data` (bytes, schema and
+//! In reading order: `decode` (a column in place), `data` (bytes, schema and
 //! footer, which never change), `dictionary`, `plain` (numbers for copying), `source` (the walk; files and streams as
 //! sources of batches), `stream` (from a pipe), `anatomy` (messages as data; `anatomy_json` as JSON), `check` (of a
 //! whole file). Uses `framing`, not `write`.
@@ -8,7 +8,6 @@
 mod anatomy;
 #[cfg(feature = "text")]
 mod anatomy_json;
-mod append_vec;
 #[cfg(feature = "check")]
 mod check;
 mod data;

@@ -17,11 +17,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::append_vec::AppendVec;
 use super::data::{IpcData, ReadOptions, Seen, at_message, body_end, never_written, unexpected};
 use super::decode::Batch;
 use super::dictionary::{DictionaryBatch, DictionarySet, Epoch, Link, Resolver};
 use super::plain::{PlainBatch, ValueOffsets};
+use crate::append_vec::AppendVec;
 use crate::array::{Bytes, CheckedOnce, Unchecked};
 use crate::dataset::{Dataset, Footprint, Plain, Source, Widths};
 use crate::error::{Error, Result};

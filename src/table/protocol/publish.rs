@@ -34,6 +34,16 @@ pub use crate::table::format::{MOST_POSITIONS, Page, Record, State, positions_of
 /// middle of one. While others come it goes on looking.
 pub const PATIENCE: usize = 10_000;
 
+/// Writes the record of commit `sequence`, which begins with that number, over the one that is not the newest. Readers
+/// don't see the commit yet.
+#[inline]
+pub fn prepare(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8]) {
+    let at = page.record(sequence);
+    words.store_words(at, &record[..8]);
+    words.fence(Ordering::Release);
+    words.store_words(at + 8, &record[8..]);
+}
+
 /// Makes commit `sequence` the newest, with the bytes of its record, which begin with that number.
 #[inline]
 pub fn commit(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8]) {
@@ -41,10 +51,7 @@ pub fn commit(words: &impl SharedWords, page: Page, sequence: u64, record: &[u8]
     if was_asked {
         words.publish32(page.waiting(), 0);
     }
-    let at = page.record(sequence);
-    words.store_words(at, &record[..8]);
-    words.fence(Ordering::Release);
-    words.store_words(at + 8, &record[8..]);
+    prepare(words, page, sequence, record);
     words.publish64(page.sequence(), sequence);
     // Between the store of what is waited for and the look at the flag; the sleeper does the same the other way.
     words.fence(Ordering::SeqCst);

@@ -41,17 +41,50 @@ pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
     Ok(Some(rows).filter(|rows| !rows.is_empty()))
 }
 
-/// As [`list`], of a moment: a listing that goes on while names are given may show a later one and not an earlier one.
+/// As [`list`], of one moment: a listing that goes on while names are given may show a later one and not an earlier one.
+/// Names are given, and taken, in the order of their rows. If the first of two listings shows a name, those before it
+/// were given when the second one began, which therefore shows them or, if they were taken, none before them.
+///
+/// # Errors
+/// `Busy` where names change with each listing.
 fn list_twice(folder: &Path) -> Result<Option<Vec<u64>>> {
     let mut found = list(folder)?;
-    for _ in 0..16 {
+    for _ in 0..LISTINGS {
         let again = list(folder)?;
         if again == found {
-            break;
+            return Ok(found);
         }
         found = again;
     }
-    Ok(found)
+    let message = format!("segments were added or removed during each of {LISTINGS} listings of the folder; try again");
+    Err(Error::new(ErrorKind::Busy, message).at(folder))
+}
+
+/// How often a folder is listed until two listings are the same.
+const LISTINGS: usize = 1000;
+
+/// Where a segment that begins with row `first_row` waits for its name: beside the directory, where no listing of the
+/// directory finds it.
+pub(in crate::table) fn waiting_path(folder: &Path, first_row: u64) -> PathBuf {
+    let folder_name = folder.file_name().unwrap_or_default().to_string_lossy();
+    beside(folder).join(format!(".{folder_name}.{first_row:020}.next"))
+}
+
+fn beside(folder: &Path) -> &Path {
+    folder.parent().unwrap_or(Path::new("."))
+}
+
+/// First rows of the segments that wait for their names, in order.
+pub(in crate::table) fn waiting(folder: &Path) -> Vec<u64> {
+    let mut rows = Vec::new();
+    for entry in std::fs::read_dir(beside(folder)).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let row = name.strip_suffix(".next").and_then(|name| name.rsplit('.').next()?.parse().ok());
+        rows.extend(row.filter(|&row| waiting_path(folder, row) == path));
+    }
+    rows.sort_unstable();
+    rows
 }
 
 /// The end of a table: its segments, and the last of them opened.
@@ -149,7 +182,7 @@ pub(super) fn open_dense(path: &Path, options: ReadOptions) -> Result<Ipc> {
     Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options).map_err(|e| e.at(path))
 }
 
-fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {
+pub(super) fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {
     let Some((segment, record)) = open_newest(path)? else { return Ok(None) };
     if Some(segment.header.first_row) != path.file_name().and_then(|name| first_row(name.to_str()?)) {
         let message = format!("the segment begins with row {}, which is not its name", segment.header.first_row);

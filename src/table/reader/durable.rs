@@ -91,6 +91,16 @@ impl Segment {
         found
     }
 
+    /// The rows that would survive a power cut, as far as the file tells.
+    ///
+    /// # Errors
+    /// As [`Segment::check_record`].
+    pub fn durable_rows(&self) -> Result<u64> {
+        let base = self.durable_records()?.into_iter().next();
+        let last = logged_behind(self, base.as_ref())?.pop().map(|entry| entry.record).or(base);
+        Ok(last.map_or(0, |record| record.rows()))
+    }
+
     /// The newest commit that counts: after a crash of the machine, the newest durable one.
     ///
     /// # Errors
@@ -111,6 +121,22 @@ impl Segment {
                 None => self.recovered(self.sane_sequence()?),
             },
         }
+    }
+
+    /// The commit after `newest` which seals the segment, if a writer of this boot has prepared it and not shown it.
+    ///
+    /// # Errors
+    /// As [`Segment::check_record`].
+    pub fn prepared(&self, newest: &Record) -> Result<Option<Record>> {
+        let number = newest.sequence + 1;
+        let is_live = |record: &Record| record.boot == boot_id() && !record.provisional;
+        let Some(record) = self.record_at(self.header.page().record(number)) else { return Ok(None) };
+        let has_all = record.counters.iter().zip(&newest.counters).all(|(next, now)| next >= now);
+        let is_next = record.sequence == number && record.sealed && has_all && self.sequence() == newest.sequence;
+        if !is_next || newest.sealed || !is_live(newest) || !is_live(&record) {
+            return Ok(None);
+        }
+        self.checked_record(record).map(Some)
     }
 
     /// The newest durable commit, whose bytes from the log are in place.
@@ -222,6 +248,17 @@ fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
     let entries = following(logged, base.as_ref().map(|record| record.boot), &last);
     let newest = entries.last().map_or(&last, |entry| &entry.record).clone();
     Ok(Recovered { base, record: Record { sequence, provisional: last.provisional, ..newest }, entries })
+}
+
+/// The entries of the log that go on from durable record `base`, or from nothing. A sealed segment has everything in its
+/// columns.
+fn logged_behind(segment: &Segment, base: Option<&Record>) -> Result<Vec<Entry>> {
+    let nothing = Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
+    let last = base.unwrap_or(&nothing);
+    if last.sealed {
+        return Ok(Vec::new());
+    }
+    Ok(following(segment.log_entries()?, base.map(|record| record.boot), last))
 }
 
 /// Whether what a durable record says has reached the disk with it.

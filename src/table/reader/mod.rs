@@ -1,13 +1,14 @@
 //! A table as its readers see it.
 //!
 //! In reading order: `segment` (one file), `durable` (what survives a crash), `chain` (the segments of a table),
-//! `table` (as a source), `contiguous` (columns over several segments), `stat`, `follow`. Uses `format` and `protocol`
+//! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments), `stat`, `follow`. Uses `format` and `protocol`
 //! of the table's rooms.
 
 pub(super) mod chain;
 mod contiguous;
 mod durable;
 mod follow;
+mod history;
 mod recount;
 pub(super) mod segment;
 mod stat;
@@ -18,9 +19,10 @@ pub(super) use durable::{
     Failed, OnDisk, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment,
 };
 pub use follow::{Follow, follow};
+pub(super) use history::{setting, sorted_by_of, without_settings};
 pub(super) use recount::{Wrong, count_nulls, offset_at, recount};
 pub(super) use segment::{Segment, check_record, damaged_record, visible};
 pub(super) use stat::is_locked;
 pub use stat::{TableStat, table_stat};
 pub(crate) use table::open as open_table;
-pub(super) use table::{first_row, one_segment, setting, sorted_by_of, without_settings};
+pub(super) use table::{first_row, one_segment};

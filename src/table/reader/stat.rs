@@ -9,7 +9,6 @@ use super::durable::open_segment;
 use super::segment::Segment;
 use crate::error::{Error, Result};
 use crate::map::{Lock, Medium, guard};
-use crate::table::format::Record;
 
 /// A table at one moment: see [`table_stat`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,8 +83,7 @@ impl TableStat {
     }
 
     fn describe(&mut self, segment: &Segment) -> Result<()> {
-        let durable = segment.durable_records()?.iter().map(Record::rows).max().unwrap_or(0);
-        self.durable_end = segment.header.first_row + durable;
+        self.durable_end = segment.header.first_row + segment.durable_rows()?;
         self.segment_rows = Some(segment.header.segment_rows);
         let column = segment.header.sorted_by.and_then(|column| segment.plan.columns.get(column as usize));
         self.sorted_by = column.map(|node| node.field.name().clone());

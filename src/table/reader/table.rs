@@ -16,89 +16,15 @@ use arrow_data::ArrayData;
 use arrow_schema::{Schema, SchemaRef};
 
 use super::chain;
-use super::chain::{Chain, open_dense};
-use super::durable::open_newest;
+use super::chain::{Chain, open_dense, open_last};
+use super::history::{Entry, History, Opened, Snapshot, Table, rows_of, sorted_by_of};
 use super::segment::Segment;
 use crate::array::Unchecked;
-use crate::dataset::order::has_order;
 use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{Ipc, ReadOptions};
-use crate::map::{ChangeCheck, guard};
-use crate::table::format::{POSITIONS, Page, Record, SEGMENT_ROWS, SORTED_BY};
-
-/// What all segments of a table share.
-#[derive(Debug)]
-struct Table {
-    folder: PathBuf,
-    schema: SchemaRef,
-    options: ReadOptions,
-    sorted_by: Option<usize>,
-}
-
-/// The columns of a segment as one commit has them.
-#[derive(Debug)]
-struct Snapshot {
-    segment: Arc<Segment>,
-    record: Record,
-    columns: Box<[OnceLock<Unchecked>]>,
-    checked: Box<[OnceLock<ArrayData>]>,
-}
-
-impl Snapshot {
-    fn new(segment: Arc<Segment>, record: Record) -> Snapshot {
-        let count = segment.plan.columns.len();
-        let columns = (0..count).map(|_| OnceLock::new()).collect();
-        let checked = (0..count).map(|_| OnceLock::new()).collect();
-        Snapshot { segment, record, columns, checked }
-    }
-
-    fn column(&self, column: usize) -> Result<&Unchecked> {
-        let missing = || Error::argument(format!("there is no column {column}"));
-        let place = self.columns.get(column).ok_or_else(missing)?;
-        match place.get() {
-            Some(array) => Ok(array),
-            None => {
-                let array = self.segment.column(column, &self.record)?;
-                Ok(place.get_or_init(|| array))
-            }
-        }
-    }
-
-    fn checked(&self, column: usize) -> Result<&ArrayData> {
-        if let Some(array) = self.checked.get(column).and_then(OnceLock::get) {
-            return Ok(array);
-        }
-        let array = self.column(column)?.clone();
-        let name = self.segment.plan.columns[column].field.name();
-        let checked = self.segment.checked(column, array, &self.record);
-        let checked = checked.map_err(|e| e.context(format_args!("column '{name}'")).at(self.segment.path()))?;
-        Ok(self.checked[column].get_or_init(|| checked))
-    }
-}
-
-/// A segment that is sealed, or an Arrow file in its place.
-#[derive(Debug)]
-struct Entry {
-    first_row: u64,
-    rows: u64,
-    opened: OnceLock<Opened>,
-}
-
-#[derive(Debug)]
-enum Opened {
-    Growable(Snapshot),
-    Dense(Box<Ipc>),
-}
-
-/// All segments but the live one.
-#[derive(Debug)]
-struct History {
-    table: Arc<Table>,
-    entries: Vec<Arc<Entry>>,
-    /// Whether no live segment follows.
-    ended: bool,
-}
+use crate::ipc::ReadOptions;
+use crate::map::{ChangeCheck, boot_id, guard};
+use crate::table::format::{POSITIONS, Page, Record};
 
 /// The live segment as one commit has it.
 #[derive(Debug)]
@@ -136,18 +62,20 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         || Arc::new(Table { folder: folder.to_path_buf(), schema, options, sorted_by }),
         |(table, ..)| table.clone(),
     );
-    let known = before.and_then(|(_, history, _)| history).map_or(&[][..], |history| &history.entries);
+    let known = before.and_then(|(_, history, _)| history);
     let mut entries = Vec::with_capacity(chain.starts.len());
     for pair in chain.starts.windows(2) {
-        entries.push(known_entry(known, pair[0], pair[1] - pair[0]));
+        let (first_row, rows) = (pair[0], pair[1] - pair[0]);
+        let found = known.and_then(|history| history.find(first_row)).filter(|entry| entry.rows == rows);
+        let unopened = || Arc::new(Entry { first_row, rows, opened: OnceLock::new() });
+        entries.push(found.cloned().unwrap_or_else(unopened));
     }
     if let Some(ipc) = dense {
         let opened = OnceLock::from(Opened::Dense(Box::new(ipc)));
         let rows = rows_of(&opened)?;
         entries.push(Arc::new(Entry { first_row: last_start, rows, opened }));
     }
-    let history =
-        (!entries.is_empty()).then(|| Arc::new(History { table: table.clone(), entries, ended: live.is_none() }));
+    let history = History::of(&table, entries, live.is_none());
     let live = live.map(|(segment, record)| {
         let known = before.and_then(|(_, _, live)| live).filter(|live| live.header.first_row == last_start);
         let segment = known.cloned().unwrap_or(segment);
@@ -156,246 +84,12 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
     Ok(dataset(&table, history, live))
 }
 
-/// A setting of the table that a dense segment carries in its schema's metadata.
-///
-/// # Errors
-/// `InvalidData` where it is no number.
-pub(in crate::table) fn setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
-    let wrong = |text: &String| {
-        Error::invalid(format!("the schema's metadata has '{text}' for {key}, expected a number; restore the file"))
-    };
-    schema.metadata().get(key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
-}
-
-/// The column that a dense segment is sorted by.
-///
-/// # Errors
-/// `InvalidData` where the schema's metadata names none that can be.
-pub(in crate::table) fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
-    let Some(number) = setting(schema, SORTED_BY)? else { return Ok(None) };
-    let column = usize::try_from(number).ok().and_then(|number| schema.fields().get(number));
-    match column.is_some_and(|column| has_order(column.data_type())) {
-        true => Ok(Some(number as usize)),
-        false => Err(Error::invalid(format!(
-            "the schema's metadata has {number} for {SORTED_BY}, expected the number of a column whose values have an \
-             order; restore the file"
-        ))),
-    }
-}
-
-/// The schema as it was given when the table was made.
-pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
-    let mut metadata = schema.metadata().clone();
-    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
-    Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
-}
-
-fn known_entry(known: &[Arc<Entry>], first_row: u64, rows: u64) -> Arc<Entry> {
-    let found = known.binary_search_by_key(&first_row, |entry| entry.first_row).ok().map(|number| &known[number]);
-    match found.filter(|entry| entry.rows == rows) {
-        Some(entry) => entry.clone(),
-        None => Arc::new(Entry { first_row, rows, opened: OnceLock::new() }),
-    }
-}
-
-fn rows_of(opened: &OnceLock<Opened>) -> Result<u64> {
-    match opened.get() {
-        Some(Opened::Dense(ipc)) => ipc.walk(u64::MAX),
-        Some(Opened::Growable(snapshot)) => Ok(snapshot.record.rows()),
-        None => Ok(0),
-    }
-}
-
 fn dataset(table: &Arc<Table>, history: Option<Arc<History>>, live: Option<Live>) -> Dataset {
     let columns: Arc<[usize]> = (0..table.schema.fields().len()).collect();
     let piece = |source: Arc<dyn Source>| Piece { source, columns: columns.clone(), start: 0, rows: None };
     let history = history.map(|history| piece(history));
     let live = live.map(|live| piece(Arc::new(live)));
     Dataset::of_pieces(table.schema.clone(), history.into_iter().chain(live).collect())
-}
-
-impl Opened {
-    fn close_file(&self) {
-        match self {
-            Opened::Growable(snapshot) => snapshot.segment.mapping.close_file(),
-            Opened::Dense(ipc) => ipc.close_file(),
-        }
-    }
-}
-
-impl Entry {
-    fn open(&self, table: &Table) -> Result<&Opened> {
-        if let Some(opened) = self.opened.get() {
-            return Ok(opened);
-        }
-        let path = chain::path(&table.folder, self.first_row);
-        let removed = |e: Error| match e.kind() {
-            ErrorKind::NotFound => {
-                let message = "the segment was removed (drop_before) after the table was opened; refresh the dataset";
-                Error::new(ErrorKind::NotFound, message).at(&path)
-            }
-            _ => e,
-        };
-        let opened = match open_newest(&path).map_err(removed)? {
-            Some((segment, _)) if segment.header.first_row != self.first_row => {
-                let message =
-                    format!("the segment begins with row {}, which is not its name", segment.header.first_row);
-                return Err(Error::invalid(message).at(&path));
-            }
-            // Rows that a later segment follows are committed, whether or not this one says that it is sealed.
-            Some((segment, record)) => Opened::Growable(Snapshot::new(Arc::new(segment), record)),
-            None => Opened::Dense(Box::new(open_dense(&path, table.options)?)),
-        };
-        self.check(&opened, table).map_err(|e| e.at(&path))?;
-        // A table may have more segments than a process may have files.
-        opened.close_file();
-        Ok(self.opened.get_or_init(|| opened))
-    }
-
-    fn check(&self, opened: &Opened, table: &Table) -> Result<()> {
-        let (rows, batches, schema) = match opened {
-            Opened::Growable(snapshot) => (snapshot.record.rows(), 1, &snapshot.segment.plan.schema.schema),
-            Opened::Dense(ipc) => (ipc.walk(u64::MAX)?, ipc.num_batches()?, ipc.schema()),
-        };
-        if let Some(difference) = crate::dataset::schema_difference(&table.schema, schema) {
-            let message = format!("the schemas of the table and of this segment differ: {difference}");
-            return Err(Error::new(ErrorKind::SchemaMismatch, message));
-        }
-        if rows != self.rows || batches != 1 {
-            let expected = self.rows;
-            let message = format!("a segment of {rows} rows in {batches} batches, expected {expected} rows in 1 batch");
-            return Err(Error::invalid(message));
-        }
-        Ok(())
-    }
-
-    fn column(&self, table: &Table, column: usize) -> Result<&Unchecked> {
-        match self.open(table)? {
-            Opened::Growable(snapshot) => snapshot.column(column),
-            Opened::Dense(ipc) => ipc.column(0, column),
-        }
-    }
-
-    fn checked(&self, table: &Table, column: usize) -> Result<&ArrayData> {
-        match self.open(table)? {
-            Opened::Growable(snapshot) => snapshot.checked(column),
-            Opened::Dense(ipc) => ipc.checked(0, column),
-        }
-    }
-}
-
-impl History {
-    fn entry(&self, batch: usize) -> Result<&Entry> {
-        self.entries.get(batch).map(Arc::as_ref).ok_or_else(|| Error::argument(format!("there is no batch {batch}")))
-    }
-
-    fn next_path(&self) -> PathBuf {
-        chain::path(&self.table.folder, self.entries.last().map_or(0, |last| last.first_row + last.rows))
-    }
-
-    /// The last segment, which retention may have removed with those behind it.
-    fn last_path(&self) -> PathBuf {
-        chain::path(&self.table.folder, self.entries.last().map_or(0, |last| last.first_row))
-    }
-
-    fn refresh(&self) -> Result<Dataset> {
-        let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
-        let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
-        of_chain(&self.table.folder, self.table.options, chain, Some((&self.table, Some(self), None)))
-    }
-
-    fn start(&self) -> u64 {
-        self.entries.first().map_or(0, |entry| entry.first_row)
-    }
-}
-
-impl Source for History {
-    fn schema(&self) -> &SchemaRef {
-        &self.table.schema
-    }
-
-    fn walk(&self, _until: u64) -> Result<u64> {
-        Ok(self.entries.last().map_or(0, |last| last.first_row + last.rows - self.start()))
-    }
-
-    fn num_batches(&self) -> Result<usize> {
-        Ok(self.entries.len())
-    }
-
-    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
-        let span = |entry: &Arc<Entry>| {
-            let start = entry.first_row - self.start();
-            start..start + entry.rows
-        };
-        Ok(self.entries.get(batch).map(span))
-    }
-
-    fn locate(&self, row: u64) -> Result<Option<usize>> {
-        let row = row + self.start();
-        let batch = self.entries.partition_point(|entry| entry.first_row + entry.rows <= row);
-        Ok((batch < self.entries.len()).then_some(batch))
-    }
-
-    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
-        self.locate_by_len(back)
-    }
-
-    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
-        self.entry(batch)?.column(&self.table, column)
-    }
-
-    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
-        self.entry(batch)?.checked(&self.table, column)
-    }
-
-    fn footprint(&self) -> Footprint {
-        let of = |entry: &Arc<Entry>| match entry.opened.get() {
-            Some(Opened::Growable(snapshot)) => {
-                Footprint { mapped: snapshot.segment.used(&snapshot.record), copied: 0 }
-            }
-            Some(Opened::Dense(ipc)) => ipc.footprint(),
-            None => Footprint::default(),
-        };
-        self.entries.iter().map(of).sum()
-    }
-
-    fn look(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
-        let batches = batches.start.min(self.entries.len())..batches.end.min(self.entries.len());
-        self.entries[batches].iter().try_for_each(|entry| match entry.opened.get() {
-            Some(Opened::Growable(snapshot)) => snapshot.segment.look(when),
-            Some(Opened::Dense(ipc)) => ipc.look(0..usize::MAX, when),
-            None => Ok(()),
-        })
-    }
-
-    fn resident(&self) -> Result<u64> {
-        let of = |entry: &Arc<Entry>| match entry.opened.get() {
-            Some(Opened::Growable(snapshot)) => snapshot.segment.mapping.resident().map(|bytes| bytes as u64),
-            Some(Opened::Dense(ipc)) => ipc.resident(),
-            None => Ok(0),
-        };
-        self.entries.iter().map(of).sum()
-    }
-
-    fn path(&self) -> Option<&Path> {
-        Some(&self.table.folder)
-    }
-
-    fn files(&self) -> Vec<PathBuf> {
-        self.entries.iter().map(|entry| chain::path(&self.table.folder, entry.first_row)).collect()
-    }
-
-    fn first_row(&self) -> u64 {
-        self.start()
-    }
-
-    fn sorted_by(&self) -> Option<usize> {
-        self.table.sorted_by
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 impl Source for Live {
@@ -506,6 +200,11 @@ impl Live {
             let live = Live { table: self.table.clone(), history: self.history.clone(), snapshot };
             return Ok(dataset(&self.table, self.history.clone(), Some(live)));
         }
+        if record.sealed
+            && let Some(dataset) = self.go_on(&record)?
+        {
+            return Ok(dataset);
+        }
         let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
         let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
         // Pages that a writer has not written to since are its own.
@@ -513,6 +212,49 @@ impl Live {
         let before = (&self.table, self.history.as_deref(), known);
         of_chain(&self.table.folder, self.table.options, chain, Some(before))
     }
+}
+
+impl Live {
+    /// The pieces of the table as it is now, where the segment is sealed by `record`: those behind it are found by their
+    /// names, without a look at the others. `None` where only the folder tells.
+    fn go_on(&self, record: &Record) -> Result<Option<Dataset>> {
+        let Snapshot { segment, .. } = &self.snapshot;
+        let folder = &self.table.folder;
+        let first = self.history.as_ref().map_or(segment.header.first_row, |history| history.start());
+        // Pages that a writer has not written to since are its own. Earlier segments may be dropped.
+        if record.boot != boot_id() || segment.replayed.is_some() || !chain::path(folder, first).exists() {
+            return Ok(None);
+        }
+        let (mut segment, mut record, mut sealed) = (segment.clone(), record.clone(), Vec::new());
+        while record.sealed {
+            let (first_row, rows) = (segment.header.first_row, record.rows());
+            // One that is sealed reaches up to the next, whatever the next one says.
+            let next = match open_last(&chain::path(folder, first_row + rows)) {
+                Ok(Some((next, newest))) if newest.boot == boot_id() => (Arc::new(next), newest),
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => return Ok(None),
+            };
+            let opened = Opened::Growable(Snapshot::new(segment, record));
+            opened.close_file();
+            sealed.push(Arc::new(Entry { first_row, rows, opened: OnceLock::from(opened) }));
+            (segment, record) = next;
+        }
+        let history = match &self.history {
+            Some(history) => history.with(sealed),
+            None => History::of(&self.table, sealed, false),
+        };
+        let Some(history) = history else { return Ok(None) };
+        let snapshot = Snapshot::new(segment, record);
+        let live = Live { table: self.table.clone(), history: Some(history.clone()), snapshot };
+        Ok(Some(dataset(&self.table, Some(history), Some(live))))
+    }
+}
+
+/// The pieces of a table that has ended as it is now.
+fn refreshed(history: &History) -> Result<Dataset> {
+    let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&history.table.folder);
+    let chain = Chain::open(&history.table.folder)?.ok_or_else(gone)?;
+    of_chain(&history.table.folder, history.table.options, chain, Some((&history.table, Some(history), None)))
 }
 
 impl Dataset {
@@ -541,7 +283,7 @@ impl Dataset {
         for piece in self.pieces() {
             let newer = match (growing(piece), ended(piece)) {
                 (Some(live), _) => live.refresh()?,
-                (None, Some(history)) if !is_newest(piece) => history.refresh()?,
+                (None, Some(history)) if !is_newest(piece) => refreshed(history)?,
                 _ => {
                     pieces.push(piece.clone());
                     continue;
@@ -589,7 +331,7 @@ impl Dataset {
             return of_record(&live.snapshot);
         }
         let Some(history) = last.downcast_ref::<History>() else { return Ok(Vec::new()) };
-        let Some(entry) = history.entries.last() else { return Ok(Vec::new()) };
+        let Some(entry) = history.last() else { return Ok(Vec::new()) };
         match entry.open(&history.table)? {
             Opened::Growable(snapshot) => of_record(snapshot),
             Opened::Dense(ipc) => {
@@ -621,9 +363,9 @@ pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dat
     let mut found = None;
     for piece in dataset.pieces() {
         if let Some(history) = piece.source.as_any().downcast_ref::<History>()
-            && let Some(entry) = history.entries.iter().find(|entry| entry.first_row == start)
+            && let Some(entry) = history.find(start)
         {
-            found = Some(History { table: history.table.clone(), entries: vec![entry.clone()], ended: false });
+            found = History::of(&history.table, vec![entry.clone()], false);
         }
         if let Some(live) = growing(piece).filter(|live| live.snapshot.segment.header.first_row == start) {
             let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
@@ -635,7 +377,7 @@ pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dat
         }
     }
     let history = found.ok_or_else(|| Error::argument(format!("no segment begins with row {start}")))?;
-    Ok(self::dataset(&history.table.clone(), Some(Arc::new(history)), None))
+    Ok(self::dataset(&history.table.clone(), Some(history), None))
 }
 
 /// The live segment of a piece that goes to its end.

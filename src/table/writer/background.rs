@@ -40,6 +40,8 @@ struct Inner {
     /// Whether the writer publishes its next commit itself; else the thread does when it's time.
     may_publish: AtomicBool,
     idle: AtomicBool,
+    /// Whether the writer, at its next commit, looks whether its live segment is still there.
+    look: AtomicBool,
     stop: AtomicBool,
     every: Option<Duration>,
     progress: Arc<Progress>,
@@ -72,6 +74,7 @@ impl Background {
             syncing: Mutex::new(()),
             may_publish: AtomicBool::new(true),
             idle: AtomicBool::new(false),
+            look: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             every,
             progress: Arc::new(Progress { rows: AtomicU64::new(durable_rows), ..Progress::default() }),
@@ -106,6 +109,12 @@ impl Background {
         } else if self.inner.idle.load(Ordering::SeqCst) {
             self.wake();
         }
+    }
+
+    /// Whether some time has passed since the writer looked whether its live segment is still there; once.
+    #[inline]
+    pub fn is_look_due(&self) -> bool {
+        self.inner.look.load(Ordering::Relaxed) && self.inner.look.swap(false, Ordering::Relaxed)
     }
 
     fn wake(&self) {
@@ -200,6 +209,7 @@ impl Inner {
     fn run(&self) {
         let mut synced = Instant::now();
         while !self.stop.load(Ordering::SeqCst) && !self.has_failed.load(Ordering::Acquire) {
+            self.look.store(true, Ordering::Relaxed);
             let (live, pending) = {
                 let segments = locked(&self.segments);
                 (segments.last().cloned(), segments.len())

@@ -8,7 +8,9 @@ use arrow_schema::Schema;
 
 use super::background::make_durable;
 use super::growing::{Durably, Growing, SEALED};
-use super::writer::{Writer, not_durable, take_lock};
+use super::opening::{not_durable, take_lock};
+use super::prepared;
+use super::writer::Writer;
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
@@ -70,6 +72,7 @@ pub fn compact_on(medium: &Medium, path: impl AsRef<Path>, progress: impl FnMut(
 fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> Result<u64> {
     let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
     let _lock = take_lock(medium, path).map_err(|e| e.at(path))?;
+    prepared::finish(medium, path)?;
     remove_parts(path);
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = Chain::open(path)?.ok_or_else(missing)?;

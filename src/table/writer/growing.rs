@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
-use crate::map::{ChangeCheck, Medium, Store, boot_id, watched};
+use crate::map::{ChangeCheck, Medium, SharedWords, Store, boot_id, watched};
 use crate::rows::{ALIGNMENT, Mark, Plan, RowSink};
 use crate::table::format::{
     FAILED_SYNC, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, State, TAIL, WRITER, record_len,
@@ -438,15 +438,32 @@ impl Growing {
     #[inline]
     pub fn show(&mut self, state: State) {
         self.sequence += 1;
+        self.renew_record(self.sequence, state);
+        publish::commit(&self.shared.store, self.shared.header.page(), self.sequence, &self.record);
+        self.committed.counters.copy_from_slice(&self.now.counters);
+        self.committed.tails.copy_from_slice(&self.now.tails);
+    }
+
+    /// Writes the record of the commit that will seal the segment, for the next writer to show if this one is killed
+    /// before it does.
+    pub fn prepare(&mut self) {
+        self.renew_record(self.sequence + 1, SEALED);
+        publish::prepare(&self.shared.store, self.shared.header.page(), self.sequence + 1, &self.record);
+    }
+
+    /// Takes back what [`Growing::prepare`] has written.
+    pub fn forget_prepared(&self) {
+        SharedWords::store_words(&self.shared.store, self.shared.header.page().record(self.sequence + 1), &[0; 8]);
+    }
+
+    #[inline]
+    fn renew_record(&mut self, sequence: u64, state: State) {
         let len = record_len(self.now.counters.len(), self.positions.len());
         if self.record.len() != len {
             self.record.resize(len, 0);
             self.record[44..48].copy_from_slice(&(self.positions.len() as u32).to_le_bytes());
         }
-        Record::renew(&mut self.record, self.sequence, state, &self.now.counters, &self.positions);
-        publish::commit(&self.shared.store, self.shared.header.page(), self.sequence, &self.record);
-        self.committed.counters.copy_from_slice(&self.now.counters);
-        self.committed.tails.copy_from_slice(&self.now.tails);
+        Record::renew(&mut self.record, sequence, state, &self.now.counters, &self.positions);
     }
 
     /// Appends the names of positions.

@@ -1,13 +1,17 @@
 //! A table's writer.
 //!
-//! In reading order: `growing` (a segment as its writer holds it), `background` (the writer's thread), `writer`,
-//! `append_row`, `positions`, `compact` (small segments into one). Uses `format`, `protocol` and `reader` of the table's rooms.
+//! In reading order: `options`, `growing` (a segment as its writer holds it), `background` (the writer's thread),
+//! `prepared` (commits that a killed writer has left half made), `opening`, `writer`, `append_row`, `positions`, `compact`
+//! (small segments into one). Uses `format`, `protocol` and `reader` of the table's rooms.
 
 mod append_row;
 mod background;
 mod compact;
 mod growing;
+mod opening;
+mod options;
 mod positions;
+mod prepared;
 #[allow(clippy::module_inception)]
 mod writer;
 
@@ -16,5 +20,6 @@ pub(super) use compact::with_settings;
 pub(crate) use compact::write_part;
 pub use compact::{compact, compact_on};
 pub(super) use growing::{Growing, front_of};
-pub use writer::{Sync, Writer, WriterOptions};
-pub(super) use writer::{first_segment, take_lock};
+pub(super) use opening::{first_segment, take_lock};
+pub use options::{Sync, WriterOptions};
+pub use writer::Writer;

@@ -6,60 +6,25 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
+use arrow_schema::{FieldRef, SchemaRef};
 
 use super::background::{Background, Durability};
 use super::growing::{Durably, Growing, OPEN, SEALED, Shape, Shared};
-use crate::dataset::{Dataset, Key, order, schema_difference};
-use crate::error::{Error, ErrorKind, Result};
-use crate::map::{ChangeCheck, Lock, Medium, boot_id, guard, remote, remove_parts};
-use crate::rows::{Entries, IncomingRows, Mark, Plan, PlanDictionary, RowSink, arrays_of};
-use crate::table::format::{Record, SEGMENT_ROWS, State};
-use crate::table::reader::{
-    Chain, OnDisk, Segment, chain, dropped, first_row, open_newest, recount, setting, table, without_settings,
+use super::opening::{
+    FIRST_ROWS, dictionary_counter, difference, first_guess, first_segment, give_name, live_segment, no_table,
+    not_durable, read_entries, refuse_remote, refuse_twins, sorted_column, take_lock, with_dictionaries,
 };
+use super::options::{Sync, WriterOptions};
+use super::prepared;
+use crate::dataset::{Dataset, Key, order};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::{ChangeCheck, Lock, Medium, guard, remove_parts};
+use crate::rows::{Entries, IncomingRows, Mark, Plan, RowSink, arrays_of};
+use crate::table::format::State;
+use crate::table::reader::{Chain, chain, table, without_settings};
 
-/// Rows of a table's first segment; each next one has room for twice as many.
-const FIRST_ROWS: u64 = 64 << 10;
-/// The most rows of a segment, unless the caller says otherwise.
-const MOST_ROWS: u64 = 4 << 20;
-
-/// When commits are brought to the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
-    /// When [`Writer::sync`] or [`Writer::close`] is called.
-    Never,
-    /// With every commit.
-    Commit,
-    /// So often, by a thread of the writer's.
-    Every(Duration),
-}
-
-/// How a table is opened for writing.
-#[derive(Clone, Debug)]
-pub struct WriterOptions {
-    /// When commits are brought to the disk; every second by default.
-    pub sync: Sync,
-    /// The most rows of a segment; 4,194,304 by default, or what the table was made with.
-    pub segment_rows: Option<u64>,
-    /// Text columns to be stored as `dictionary<int32, utf8>`.
-    pub dictionary: Vec<String>,
-    /// A column whose values never decrease, which [`Dataset::between`] can search.
-    pub sorted_by: Option<String>,
-    /// Whether to write on file systems on which mappings of several machines don't agree, such as NFS.
-    pub force: bool,
-    /// The disk, which a test may watch.
-    #[doc(hidden)]
-    pub medium: Medium,
-}
-
-impl Default for WriterOptions {
-    fn default() -> WriterOptions {
-        let sync = Sync::Every(Duration::from_secs(1));
-        let medium = Medium::default();
-        WriterOptions { sync, segment_rows: None, dictionary: Vec::new(), sorted_by: None, force: false, medium }
-    }
-}
+/// After how many commits in a row the writer looks whether its live segment is still there, at the latest.
+const LOOK_EVERY: u32 = 64;
 
 /// The single writer of a growing table.
 ///
@@ -86,6 +51,8 @@ pub struct Writer {
     /// Why nothing can be written any more.
     broken: Option<String>,
     dropped: u64,
+    /// How many commits there were since the last look whether the live segment is still there.
+    unlooked: u32,
 }
 
 impl Writer {
@@ -119,6 +86,7 @@ impl Writer {
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
         refuse_remote(path, options.force)?;
         let lock = take_lock(&options.medium, path)?;
+        prepared::finish(&options.medium, path)?;
         remove_parts(path);
         match Chain::open(path)? {
             Some(chain) => Writer::reopen(path, chain, schema, options, lock),
@@ -174,6 +142,7 @@ impl Writer {
             sync,
             broken,
             dropped: 0,
+            unlooked: 0,
         })
     }
 
@@ -413,6 +382,10 @@ impl Writer {
 
     #[inline]
     pub(super) fn commit_rows(&mut self, has_moved: bool) -> Result<()> {
+        self.unlooked += 1;
+        if self.unlooked >= LOOK_EVERY || self.background.is_look_due() {
+            self.look_for_file()?;
+        }
         match &mut self.segments[..] {
             [live] if !has_moved && live.now.counters[0] == live.committed.counters[0] => (),
             [live] => {
@@ -425,6 +398,17 @@ impl Writer {
             self.last.1.clone_from(&self.last.0);
         }
         if self.sync == Sync::Commit { self.sync() } else { Ok(()) }
+    }
+
+    /// Whether the live segment is still there: what is committed to one that was removed nobody sees.
+    #[cold]
+    fn look_for_file(&mut self) -> Result<()> {
+        self.unlooked = 0;
+        if self.segments.first().is_some_and(|live| live.shared.store.is_removed()) {
+            let message = "the live segment was removed, so nobody would see what is committed; make the table anew";
+            return Err(Error::new(ErrorKind::FileChanged, message));
+        }
+        Ok(())
     }
 
     /// Whether a commit takes less than a microsecond or a few: no segment is full, and nothing is synced.
@@ -440,11 +424,13 @@ impl Writer {
             segment.show(State { sealed: number < last, provisional: true });
             segment.shared.publish()?;
         }
+        self.prepare()?;
         let first = &self.segments[0];
         // Whoever lists the folder and finds the next segment must find this one's last footer.
-        first.shared.publish_ahead(&first.now.counters, first.sequence + 1)?;
-        let named = self.name_all();
-        if let Err(e) = named {
+        let published = first.shared.publish_ahead(&first.now.counters, first.sequence + 1);
+        published.inspect_err(|_| first.forget_prepared())?;
+        if let Err(e) = self.name_all() {
+            self.segments[0].forget_prepared();
             self.broken = Some(format!("a segment could not be given its name ({})", e.message()));
             // Other readers must not keep seeing what was not committed. If that fails too, the first error says enough.
             let first = &self.segments[0];
@@ -463,6 +449,17 @@ impl Writer {
             self.background.sealed(done.shared);
         }
         self.background.committed(&self.segments[0].shared);
+        Ok(())
+    }
+
+    /// Has the next writer finish the commit if this one is killed from now on.
+    fn prepare(&mut self) -> Result<()> {
+        for segment in &self.segments[1..] {
+            let waiting = chain::waiting_path(&self.folder, segment.first_row());
+            let named = segment.shared.store.name_for_now(&waiting);
+            named.map_err(|e| Error::io("naming a segment for now", &e).at(&waiting))?;
+        }
+        self.segments[0].prepare();
         Ok(())
     }
 
@@ -548,210 +545,4 @@ impl Drop for Writer {
             self.background.publish_now(&self.segments[0].shared);
         }
     }
-}
-
-fn no_table() -> Error {
-    Error::new(ErrorKind::NotFound, "there is no table, and no schema to make one; give a schema")
-}
-
-fn refuse_remote(path: &Path, force: bool) -> Result<()> {
-    let found = remote(path).map_err(|e| Error::io("asking for the kind of file system", &e))?;
-    match found.filter(|_| !force) {
-        None => Ok(()),
-        Some(kind) => Err(Error::unsupported(format!(
-            "the folder is on {kind}, where mappings of other machines don't see what is written; \
-             write to a local disk, or force it if all readers are on this machine"
-        ))),
-    }
-}
-
-pub(in crate::table) fn take_lock(medium: &Medium, path: &Path) -> Result<Lock> {
-    let take = || Lock::take(medium, path).map_err(|e| Error::io("locking the folder", &e));
-    let mut lock = take()?;
-    for _ in 0..20 {
-        // `table_stat` holds it for an instant.
-        if lock.is_none() {
-            std::thread::sleep(Duration::from_millis(1));
-            lock = take()?;
-        }
-    }
-    lock.ok_or_else(|| {
-        let writer = Chain::open(path).ok().flatten().and_then(|chain| chain.last).map(|(segment, _)| segment.writer());
-        let who = writer.map_or("another process".into(), |pid| format!("process {pid}"));
-        Error::new(ErrorKind::Busy, format!("the table is being written by {who}; a table has one writer at a time"))
-    })
-}
-
-fn refuse_twins(schema: &Schema) -> Result<()> {
-    let names: Vec<_> = schema.fields().iter().map(|field| field.name()).collect();
-    match names.iter().enumerate().find(|(number, name)| names[..*number].contains(name)) {
-        Some((_, name)) => {
-            Err(Error::argument(format!("two columns are called '{name}', and rows are matched by name")))
-        }
-        None => Ok(()),
-    }
-}
-
-fn with_dictionaries(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
-    let mut fields: Vec<FieldRef> = schema.fields().to_vec();
-    for name in names {
-        let missing = || Error::new(ErrorKind::ColumnNotFound, format!("dictionary: there is no column '{name}'"));
-        let field = fields.iter_mut().find(|field| field.name() == name).ok_or_else(missing)?;
-        let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-        *field = Arc::new(field.as_ref().clone().with_data_type(encoded));
-    }
-    Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
-}
-
-fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
-    let found = schema.fields().iter().position(|field| field.name() == name);
-    let missing = || Error::new(ErrorKind::ColumnNotFound, format!("sorted_by: there is no column '{name}'"));
-    let column = found.ok_or_else(missing)?;
-    let data_type = schema.field(column).data_type();
-    match order::has_order(data_type) {
-        true => Ok(column),
-        false => Err(Error::argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here"))),
-    }
-}
-
-fn difference(there: &Schema, given: &Schema) -> Option<String> {
-    schema_difference(there, given).or_else(|| {
-        let differs = |(a, b): &(&FieldRef, &FieldRef)| a.is_nullable() != b.is_nullable();
-        let pair = there.fields().iter().zip(given.fields()).find(differs)?;
-        Some(format!("column '{}' {} nulls", pair.0.name(), if pair.0.is_nullable() { "has" } else { "has no" }))
-    })
-}
-
-/// The dictionary whose entries or bytes `counter` counts.
-fn dictionary_counter(plan: &Plan, counter: usize) -> Option<usize> {
-    plan.dictionaries.iter().position(|dictionary| dictionary.entries == counter || dictionary.bytes == counter)
-}
-
-/// The limit of a counter of which nothing is known.
-fn first_guess(plan: &Plan, counter: usize, rows: u64) -> u64 {
-    match plan.dictionaries.iter().find(|dictionary| dictionary.entries == counter) {
-        Some(_) => rows.max(1 << 16),
-        None => (64 * rows).max(1 << 20),
-    }
-}
-
-fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
-    let name = chain::path(folder, segment.first_row());
-    segment.shared.store.name(&name).map_err(|e| Error::io("naming a segment", &e).at(&name))
-}
-
-/// A segment of which nothing is known from one before it, without a name.
-pub(in crate::table) fn first_segment(
-    medium: &Medium,
-    path: &Path,
-    plan: &Arc<Plan>,
-    first_row: u64,
-    sorted_by: Option<usize>,
-    segment_rows: Option<u64>,
-) -> Result<Growing> {
-    let segment_rows = segment_rows.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
-    let rows = FIRST_ROWS.min(segment_rows);
-    let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
-    let shape = Shape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };
-    Growing::create(medium, path, plan, shape, false)
-}
-
-/// Whether the counters of the commit to go on from are those of its values: rows that are written behind too small a
-/// count would be written over committed ones.
-fn check_counters(segment: &Segment, record: &Record) -> Result<()> {
-    match recount(segment, &record.counters).into_iter().next() {
-        None => Ok(()),
-        Some((at, wrong)) => {
-            let message = format!(
-                "the record of commit {} does not fit its rows: byte {at}: {wrong}; let `arrowwood check --repair` keep \
-                 what is good",
-                record.sequence
-            );
-            Err(Error::invalid(message).at(segment.path()))
-        }
-    }
-}
-
-/// The segment to go on with, and how many rows were lost.
-fn live_segment(
-    path: &Path,
-    chain: &Chain,
-    plan: &Arc<Plan>,
-    dataset: &Dataset,
-    options: &WriterOptions,
-) -> Result<(Growing, u64)> {
-    if let Some((segment, record)) = chain.last.as_ref().filter(|(_, record)| !record.sealed) {
-        check_counters(segment, record)?;
-        let end = segment.header.first_row + record.rows();
-        let dropped = dropped(segment, record)?.max(chain.lost_end.saturating_sub(end));
-        let mut live = Growing::open(&options.medium, plan, segment, record)?;
-        // From now on this is the newest commit, of this boot, whatever stood there.
-        live.show(OPEN);
-        // A writer that died in a commit over the end of a segment may have shown other Arrow readers more.
-        live.shared.publish_ahead(&live.now.counters, live.sequence)?;
-        return Ok((live, dropped));
-    }
-    let first_row = first_row(dataset) + dataset.len()?;
-    let header = chain.last.as_ref().map(|(segment, _)| &segment.header);
-    let kept = setting(dataset.schema(), SEGMENT_ROWS)?;
-    let given = options.segment_rows.or(header.map(|header| header.segment_rows)).or(kept);
-    let known = dataset.sorted_by();
-    let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;
-    let mut live = first_segment(&options.medium, path, plan, first_row, sorted_by, given)?;
-    let (names, values) = (dataset.position_names()?, dataset.position_values()?);
-    live.begin_with(&names, values, false)?;
-    give_name(&live, path)?;
-    Ok((live, chain.lost_end.saturating_sub(first_row)))
-}
-
-/// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.
-pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
-    let sealed = &chain.starts[..chain.starts.len().saturating_sub(1)];
-    let mut found = Vec::new();
-    let mut is_reached = false;
-    for &start in sealed.iter().rev() {
-        let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
-        let on_disk = if record.boot == boot_id() { segment.durability(&record) } else { OnDisk::Alone };
-        if on_disk == OnDisk::Alone {
-            is_reached = true;
-            break;
-        }
-        found.push((start, on_disk));
-    }
-    if is_reached {
-        // A commit that goes over several segments is durable in one piece: those behind the first stay provisional.
-        while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
-            found.pop();
-        }
-    }
-    let mut pending = Vec::new();
-    for (start, _) in found.into_iter().rev() {
-        let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
-        pending.push(Growing::open(medium, plan, &segment, &record)?.shared);
-    }
-    Ok(pending)
-}
-
-/// The dictionaries of a segment, into memory.
-fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
-    let shared = &live.shared;
-    let read = |dictionary: &PlanDictionary| {
-        let (count, bytes) = (live.now.counters[dictionary.entries], live.now.counters[dictionary.bytes]);
-        let (mut offsets, mut text) = (vec![0; 4 * (count as usize + 1)], vec![0; bytes as usize]);
-        let place = |number: usize| shared.header.regions[dictionary.region + number].offset;
-        let done = shared.store.read(place(1), &mut offsets).and_then(|()| shared.store.read(place(2), &mut text));
-        done.map_err(|e| Error::io("reading a dictionary", &e))?;
-        let mut entries = Entries::default();
-        let offsets: Vec<usize> = offsets.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw) as usize).collect();
-        for pair in offsets.windows(2) {
-            let text =
-                text.get(pair[0]..pair[1]).ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))?;
-            entries.key(text);
-        }
-        match entries.len() as u64 == count {
-            true => Ok(entries),
-            false => Err(Error::invalid("a dictionary holds a text twice")),
-        }
-    };
-    shared.plan.dictionaries.iter().map(read).collect()
 }

@@ -8,22 +8,22 @@ const CHUNKS: usize = 32;
 
 /// Items in chunks of 1, 2, 4, 8 … places.
 #[derive(Debug)]
-pub(super) struct AppendVec<T> {
+pub(crate) struct AppendVec<T> {
     chunks: [OnceLock<Box<[OnceLock<T>]>>; CHUNKS],
     len: AtomicUsize,
 }
 
 impl<T> AppendVec<T> {
-    pub(in crate::ipc) fn new() -> AppendVec<T> {
+    pub(crate) fn new() -> AppendVec<T> {
         AppendVec { chunks: [const { OnceLock::new() }; CHUNKS], len: AtomicUsize::new(0) }
     }
 
-    pub(in crate::ipc) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         // Acquire: whoever sees the length sees the items below it.
         self.len.load(Ordering::Acquire)
     }
 
-    pub(super) fn get(&self, i: usize) -> Option<&T> {
+    pub(crate) fn get(&self, i: usize) -> Option<&T> {
         if i >= self.len() {
             return None;
         }
@@ -32,7 +32,7 @@ impl<T> AppendVec<T> {
     }
 
     /// Appends an item; false if the vector is full. Only one thread may push at a time; the walker holds a mutex.
-    pub(super) fn push(&self, item: T) -> bool {
+    pub(crate) fn push(&self, item: T) -> bool {
         let len = self.len.load(Ordering::Relaxed);
         let (chunk, place) = Self::locate(len);
         let Some(places) = self.chunks.get(chunk) else { return false };
@@ -45,7 +45,7 @@ impl<T> AppendVec<T> {
     }
 
     /// The first item for which `before` is false, by binary search, or `len()`.
-    pub(super) fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
+    pub(crate) fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
         let mut low = 0;
         let mut high = self.len();
         while low < high {
@@ -66,7 +66,7 @@ impl<T> AppendVec<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::append_vec::AppendVec;
+    use super::AppendVec;
 
     #[test]
     fn items_stay_where_they_are() {

@@ -1,0 +1,369 @@
+//! The sealed segments of a table as a source of batches, opened when their rows are first needed.
+
+use std::any::Any;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arrow_data::ArrayData;
+use arrow_schema::{Schema, SchemaRef};
+
+use super::chain;
+use super::chain::open_dense;
+use super::durable::open_newest;
+use super::segment::Segment;
+use crate::append_vec::AppendVec;
+use crate::array::Unchecked;
+use crate::dataset::order::has_order;
+use crate::dataset::{Footprint, Source};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::{Ipc, ReadOptions};
+use crate::map::ChangeCheck;
+use crate::table::format::{POSITIONS, Record, SEGMENT_ROWS, SORTED_BY};
+
+/// What all segments of a table share.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub folder: PathBuf,
+    pub schema: SchemaRef,
+    pub options: ReadOptions,
+    pub sorted_by: Option<usize>,
+}
+
+/// The columns of a segment as one commit has them.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub segment: Arc<Segment>,
+    pub record: Record,
+    pub columns: Box<[OnceLock<Unchecked>]>,
+    pub checked: Box<[OnceLock<ArrayData>]>,
+}
+
+impl Snapshot {
+    pub fn new(segment: Arc<Segment>, record: Record) -> Snapshot {
+        let count = segment.plan.columns.len();
+        let columns = (0..count).map(|_| OnceLock::new()).collect();
+        let checked = (0..count).map(|_| OnceLock::new()).collect();
+        Snapshot { segment, record, columns, checked }
+    }
+
+    pub fn column(&self, column: usize) -> Result<&Unchecked> {
+        let missing = || Error::argument(format!("there is no column {column}"));
+        let place = self.columns.get(column).ok_or_else(missing)?;
+        match place.get() {
+            Some(array) => Ok(array),
+            None => {
+                let array = self.segment.column(column, &self.record)?;
+                Ok(place.get_or_init(|| array))
+            }
+        }
+    }
+
+    pub fn checked(&self, column: usize) -> Result<&ArrayData> {
+        if let Some(array) = self.checked.get(column).and_then(OnceLock::get) {
+            return Ok(array);
+        }
+        let array = self.column(column)?.clone();
+        let name = self.segment.plan.columns[column].field.name();
+        let checked = self.segment.checked(column, array, &self.record);
+        let checked = checked.map_err(|e| e.context(format_args!("column '{name}'")).at(self.segment.path()))?;
+        Ok(self.checked[column].get_or_init(|| checked))
+    }
+}
+
+/// A segment that is sealed, or an Arrow file in its place.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub first_row: u64,
+    pub rows: u64,
+    pub opened: OnceLock<Opened>,
+}
+
+#[derive(Debug)]
+pub(super) enum Opened {
+    Growable(Snapshot),
+    Dense(Box<Ipc>),
+}
+
+/// The segments of a table, to which those are added that are sealed later.
+#[derive(Debug)]
+struct Sealed {
+    list: AppendVec<Arc<Entry>>,
+    adding: Mutex<()>,
+}
+
+/// All segments but the live one: the first `len` of a list that all newer datasets share.
+#[derive(Debug)]
+pub(super) struct History {
+    pub table: Arc<Table>,
+    sealed: Arc<Sealed>,
+    len: usize,
+    /// Whether no live segment follows.
+    pub ended: bool,
+}
+
+/// A setting of the table that a dense segment carries in its schema's metadata.
+///
+/// # Errors
+/// `InvalidData` where it is no number.
+pub(in crate::table) fn setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
+    let wrong = |text: &String| {
+        Error::invalid(format!("the schema's metadata has '{text}' for {key}, expected a number; restore the file"))
+    };
+    schema.metadata().get(key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+}
+
+/// The column that a dense segment is sorted by.
+///
+/// # Errors
+/// `InvalidData` where the schema's metadata names none that can be.
+pub(in crate::table) fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
+    let Some(number) = setting(schema, SORTED_BY)? else { return Ok(None) };
+    let column = usize::try_from(number).ok().and_then(|number| schema.fields().get(number));
+    match column.is_some_and(|column| has_order(column.data_type())) {
+        true => Ok(Some(number as usize)),
+        false => Err(Error::invalid(format!(
+            "the schema's metadata has {number} for {SORTED_BY}, expected the number of a column whose values have an \
+             order; restore the file"
+        ))),
+    }
+}
+
+/// The schema as it was given when the table was made.
+pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
+    let mut metadata = schema.metadata().clone();
+    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
+    Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
+}
+
+pub(super) fn rows_of(opened: &OnceLock<Opened>) -> Result<u64> {
+    match opened.get() {
+        Some(Opened::Dense(ipc)) => ipc.walk(u64::MAX),
+        Some(Opened::Growable(snapshot)) => Ok(snapshot.record.rows()),
+        None => Ok(0),
+    }
+}
+
+impl Opened {
+    pub fn close_file(&self) {
+        match self {
+            Opened::Growable(snapshot) => snapshot.segment.mapping.close_file(),
+            Opened::Dense(ipc) => ipc.close_file(),
+        }
+    }
+}
+
+impl Entry {
+    pub fn open(&self, table: &Table) -> Result<&Opened> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened);
+        }
+        let path = chain::path(&table.folder, self.first_row);
+        let removed = |e: Error| match e.kind() {
+            ErrorKind::NotFound => {
+                let message = "the segment was removed (drop_before) after the table was opened; refresh the dataset";
+                Error::new(ErrorKind::NotFound, message).at(&path)
+            }
+            _ => e,
+        };
+        let opened = match open_newest(&path).map_err(removed)? {
+            Some((segment, _)) if segment.header.first_row != self.first_row => {
+                let message =
+                    format!("the segment begins with row {}, which is not its name", segment.header.first_row);
+                return Err(Error::invalid(message).at(&path));
+            }
+            // Rows that a later segment follows are committed, whether or not this one says that it is sealed.
+            Some((segment, record)) => Opened::Growable(Snapshot::new(Arc::new(segment), record)),
+            None => Opened::Dense(Box::new(open_dense(&path, table.options)?)),
+        };
+        self.check(&opened, table).map_err(|e| e.at(&path))?;
+        // A table may have more segments than a process may have files.
+        opened.close_file();
+        Ok(self.opened.get_or_init(|| opened))
+    }
+
+    fn check(&self, opened: &Opened, table: &Table) -> Result<()> {
+        let (rows, batches, schema) = match opened {
+            Opened::Growable(snapshot) => (snapshot.record.rows(), 1, &snapshot.segment.plan.schema.schema),
+            Opened::Dense(ipc) => (ipc.walk(u64::MAX)?, ipc.num_batches()?, ipc.schema()),
+        };
+        if let Some(difference) = crate::dataset::schema_difference(&table.schema, schema) {
+            let message = format!("the schemas of the table and of this segment differ: {difference}");
+            return Err(Error::new(ErrorKind::SchemaMismatch, message));
+        }
+        if rows != self.rows || batches != 1 {
+            let expected = self.rows;
+            let message = format!("a segment of {rows} rows in {batches} batches, expected {expected} rows in 1 batch");
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+
+    fn column(&self, table: &Table, column: usize) -> Result<&Unchecked> {
+        match self.open(table)? {
+            Opened::Growable(snapshot) => snapshot.column(column),
+            Opened::Dense(ipc) => ipc.column(0, column),
+        }
+    }
+
+    fn checked(&self, table: &Table, column: usize) -> Result<&ArrayData> {
+        match self.open(table)? {
+            Opened::Growable(snapshot) => snapshot.checked(column),
+            Opened::Dense(ipc) => ipc.checked(0, column),
+        }
+    }
+}
+
+impl History {
+    /// The segments `entries`, in order; `None` for none.
+    pub fn of(table: &Arc<Table>, entries: Vec<Arc<Entry>>, ended: bool) -> Option<Arc<History>> {
+        let sealed = Sealed { list: AppendVec::new(), adding: Mutex::new(()) };
+        let len = entries.len();
+        let is_added = entries.into_iter().all(|entry| sealed.list.push(entry));
+        debug_assert!(is_added, "a folder has no room for so many segments");
+        (len > 0).then(|| Arc::new(History { table: table.clone(), sealed: Arc::new(sealed), len, ended }))
+    }
+
+    /// The history with `sealed` behind its segments, which stay where they are. Datasets that learn of the same segments
+    /// at the same time share them; `None` where others were added.
+    pub fn with(&self, sealed: Vec<Arc<Entry>>) -> Option<Arc<History>> {
+        let _alone = self.sealed.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut len = self.len;
+        for entry in sealed {
+            let is_there = match self.sealed.list.get(len) {
+                Some(known) => known.first_row == entry.first_row && known.rows == entry.rows,
+                None => self.sealed.list.push(entry),
+            };
+            if !is_there {
+                return None;
+            }
+            len += 1;
+        }
+        let (table, sealed) = (self.table.clone(), self.sealed.clone());
+        Some(Arc::new(History { table, sealed, len, ended: false }))
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        (0..self.len).filter_map(|number| self.sealed.list.get(number))
+    }
+
+    pub fn last(&self) -> Option<&Arc<Entry>> {
+        self.sealed.list.get(self.len.checked_sub(1)?)
+    }
+
+    /// The segment whose first row is `first_row`.
+    pub fn find(&self, first_row: u64) -> Option<&Arc<Entry>> {
+        let number = self.sealed.list.partition_point(|entry| entry.first_row < first_row);
+        self.get(number).filter(|entry| entry.first_row == first_row)
+    }
+
+    fn get(&self, number: usize) -> Option<&Arc<Entry>> {
+        if number < self.len { self.sealed.list.get(number) } else { None }
+    }
+
+    pub fn entry(&self, batch: usize) -> Result<&Entry> {
+        self.get(batch).map(Arc::as_ref).ok_or_else(|| Error::argument(format!("there is no batch {batch}")))
+    }
+
+    pub fn next_path(&self) -> PathBuf {
+        chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row + last.rows))
+    }
+
+    /// The last segment, which retention may have removed with those behind it.
+    pub fn last_path(&self) -> PathBuf {
+        chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row))
+    }
+
+    pub fn start(&self) -> u64 {
+        self.get(0).map_or(0, |entry| entry.first_row)
+    }
+}
+
+impl Source for History {
+    fn schema(&self) -> &SchemaRef {
+        &self.table.schema
+    }
+
+    fn walk(&self, _until: u64) -> Result<u64> {
+        Ok(self.last().map_or(0, |last| last.first_row + last.rows - self.start()))
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        Ok(self.len)
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        let span = |entry: &Arc<Entry>| {
+            let start = entry.first_row - self.start();
+            start..start + entry.rows
+        };
+        Ok(self.get(batch).map(span))
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        let row = row + self.start();
+        let batch = self.sealed.list.partition_point(|entry| entry.first_row + entry.rows <= row);
+        Ok((batch < self.len).then_some(batch))
+    }
+
+    fn locate_from_end(&self, back: u64) -> Result<Option<(usize, usize)>> {
+        self.locate_by_len(back)
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+        self.entry(batch)?.column(&self.table, column)
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        self.entry(batch)?.checked(&self.table, column)
+    }
+
+    fn footprint(&self) -> Footprint {
+        let of = |entry: &Arc<Entry>| match entry.opened.get() {
+            Some(Opened::Growable(snapshot)) => {
+                Footprint { mapped: snapshot.segment.used(&snapshot.record), copied: 0 }
+            }
+            Some(Opened::Dense(ipc)) => ipc.footprint(),
+            None => Footprint::default(),
+        };
+        self.entries().map(of).sum()
+    }
+
+    fn look(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+        let mut entries = (batches.start..batches.end.min(self.len)).filter_map(|number| self.get(number));
+        entries.try_for_each(|entry| match entry.opened.get() {
+            Some(Opened::Growable(snapshot)) => snapshot.segment.look(when),
+            Some(Opened::Dense(ipc)) => ipc.look(0..usize::MAX, when),
+            None => Ok(()),
+        })
+    }
+
+    fn resident(&self) -> Result<u64> {
+        let of = |entry: &Arc<Entry>| match entry.opened.get() {
+            Some(Opened::Growable(snapshot)) => snapshot.segment.mapping.resident().map(|bytes| bytes as u64),
+            Some(Opened::Dense(ipc)) => ipc.resident(),
+            None => Ok(0),
+        };
+        self.entries().map(of).sum()
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.table.folder)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        self.entries().map(|entry| chain::path(&self.table.folder, entry.first_row)).collect()
+    }
+
+    fn first_row(&self) -> u64 {
+        self.start()
+    }
+
+    fn sorted_by(&self) -> Option<usize> {
+        self.table.sorted_by
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

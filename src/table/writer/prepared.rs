@@ -1,0 +1,51 @@
+//! A commit that goes over the end of a segment is prepared before other Arrow readers see any of it: its segments wait for
+//! their names, and the record that seals the one before is written. The next writer finishes what a killed one has begun,
+//! so that no row is taken back that another Arrow reader has seen.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::growing::Growing;
+use crate::error::{Error, Result};
+use crate::map::Medium;
+use crate::rows::Plan;
+use crate::table::format::Record;
+use crate::table::reader::{Chain, Segment, chain, without_settings};
+
+/// Finishes the commit that a killed writer has prepared, or removes what it has left of one. Only for the holder of the
+/// table's lock.
+pub(super) fn finish(medium: &Medium, folder: &Path) -> Result<()> {
+    let waiting = chain::waiting(folder);
+    let found = Chain::open(folder)?;
+    if let Some(found) = &found
+        && let Some((segment, newest)) = &found.last
+        && let Some(next) = segment.prepared(newest)?
+    {
+        let end = segment.header.first_row + next.rows();
+        if waiting.contains(&end) || found.orphans.contains(&end) {
+            return go_forward(medium, folder, &waiting, (segment, newest, &next)).map_err(|e| e.at(folder));
+        }
+    }
+    let remove = |row: &u64| medium.remove(&chain::waiting_path(folder, *row));
+    waiting.iter().try_for_each(remove).map_err(|e| Error::io("removing a segment of a commit that was not made", &e))
+}
+
+/// Does what the killed writer had still to do, in its order.
+fn go_forward(
+    medium: &Medium,
+    folder: &Path,
+    waiting: &[u64],
+    (segment, newest, next): (&Segment, &Record, &Record),
+) -> Result<()> {
+    let plan = Arc::new(Plan::of(&without_settings(&segment.plan.schema.schema))?);
+    let shared = Growing::open(medium, &plan, segment, newest)?.shared;
+    shared.publish_ahead(&next.counters, next.sequence)?;
+    for &row in waiting {
+        let named = medium.rename(&chain::waiting_path(folder, row), &chain::path(folder, row));
+        named.map_err(|e| Error::io("naming a segment of a prepared commit", &e))?;
+    }
+    let number = segment.header.page().sequence();
+    shared.store.publish64(number, next.sequence);
+    shared.store.wake(number);
+    Ok(())
+}
