@@ -400,3 +400,42 @@ fn refreshing_over_the_ends_of_segments_is_opening_anew() {
         }
     }
 }
+
+/// The threads that have made files, in order.
+#[derive(Debug, Default)]
+struct Makers(Mutex<Vec<String>>);
+
+impl Witness for Makers {
+    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+        if matches!(act, Act::Made { .. }) {
+            self.0.lock().unwrap().push(std::thread::current().name().unwrap_or_default().into());
+        }
+        Ok(())
+    }
+}
+
+/// When a segment is half full the next one is made, so that the commit that needs it does not wait for the disk.
+#[test]
+fn the_next_segment_is_made_by_the_background_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let makers = Arc::new(Makers::default());
+    let medium = Medium::watched(makers.clone());
+    let options = WriterOptions { sync: Sync::Never, medium, ..WriterOptions::default() };
+    let mut writer = Writer::open(&table, Some(schema()), &options).unwrap();
+    writer.append(&batch(0..40_000)).unwrap();
+    writer.commit().unwrap();
+    let began = std::time::Instant::now();
+    while makers.0.lock().unwrap().len() < 2 {
+        assert!(began.elapsed().as_secs() < 60, "no segment was made");
+        std::thread::yield_now();
+    }
+    writer.append(&batch(40_000..80_000)).unwrap();
+    writer.commit().unwrap();
+    let named = makers.0.lock().unwrap().clone();
+    assert_eq!((named.len(), &named[1][..]), (2, "arrowwood-background"));
+    assert_eq!(open(&table).unwrap().len().unwrap(), 80_000);
+    writer.close().unwrap();
+    assert_eq!(std::fs::read_dir(&table).unwrap().count(), 2);
+    assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good());
+}

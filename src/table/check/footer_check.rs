@@ -42,7 +42,9 @@ pub(super) fn read(segment: &Segment) -> Result<FooterCheck, Wrong> {
     let counters =
         counters.ok_or((start, "the messages for other readers: counts beyond the segment's limits".into()))?;
     for (number, message) in messages.iter().enumerate() {
-        let expected = said(&segment.plan, number, &header.regions, message.body, &counters);
+        let expected = said(&segment.plan, number, &header.regions, message.body, &counters).ok_or_else(|| {
+            (message.at, format!("message {number} for other readers: counts that no file has room for"))
+        })?;
         if let Some(difference) = difference(&expected, message, segment.mapping.len() as u64) {
             return Err((message.at, format!("message {number} for other readers: {difference}")));
         }
@@ -178,12 +180,15 @@ fn difference(expected: &BatchMetadata, got: &Message, file: u64) -> Option<Stri
 
 /// The first byte that this version of arrowwood would have written otherwise.
 fn odd_byte(segment: &Segment, slot: u64, footer: &[u8], counters: &[u64]) -> Result<Option<Wrong>, Wrong> {
-    let (header, sizes) = (&segment.header, Sizes::of(&segment.plan));
+    let header = &segment.header;
+    let Some(sizes) = Sizes::of(&segment.plan) else { return Ok(None) };
     if sizes.slot > header.slot || sizes.footer > header.footer {
         return Ok(None);
     }
     let start = header.ring + slot * header.slot;
-    let (messages, mut expected) = encoded(&sizes, &segment.plan, header, counters, slot);
+    let Some((messages, mut expected)) = encoded(&sizes, &segment.plan, header, counters, slot) else {
+        return Ok(None);
+    };
     expected.resize(header.footer as usize - STAMP, 0);
     let there = bytes(segment, start, messages.len() as u64)?;
     let odd = first_difference(start, &messages, &there);

@@ -10,6 +10,7 @@ use std::io;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::publish;
+use crate::error::Error;
 use crate::ipc::{BatchMetadata, Block, batch_metadata, footer};
 use crate::map::Store;
 use crate::rows::{Plan, PlanNode, Region, Storage};
@@ -34,16 +35,16 @@ pub(in crate::table) struct Sizes {
 }
 
 impl Sizes {
-    pub fn of(plan: &Plan) -> Sizes {
+    pub fn of(plan: &Plan) -> Option<Sizes> {
         // Zeros are left out of a flatbuffer, so the largest message is one without any.
         let region = Region { offset: 1 << 40, capacity: 1 << 40 };
         let (regions, counters) = (vec![region; plan.regions], vec![1 << 30; plan.counters]);
-        let messages = (0..1 + plan.dictionaries.len()).map(|number| message(plan, number, &regions, 1, &counters));
-        let messages: Vec<u64> = messages.map(|(metadata, _)| framed_len(&metadata)).collect();
+        let len = |number| Some(framed_len(&message(plan, number, &regions, 1, &counters)?.0));
+        let messages = (0..1 + plan.dictionaries.len()).map(len).collect::<Option<Vec<u64>>>()?;
         let blocks = vec![Block::new(1 << 40, 1, 1 << 40); messages.len()];
         let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1]);
         let footer = (footer.len() + STAMP) as u64;
-        Sizes { slot: messages.iter().sum(), messages, footer: footer.next_multiple_of(LINE) }
+        Some(Sizes { slot: messages.iter().sum(), messages, footer: footer.next_multiple_of(LINE) })
     }
 }
 
@@ -69,13 +70,13 @@ pub(in crate::table) fn said(
     regions: &[Region],
     base: u64,
     counters: &[u64],
-) -> BatchMetadata {
+) -> Option<BatchMetadata> {
     let Some(number) = number.checked_sub(1) else {
         let mut said = BatchMetadata { rows: counters[0] as i64, ..BatchMetadata::default() };
         for column in &plan.columns {
-            describe(column, counters[0], regions, base, counters, &mut said);
+            describe(column, counters[0], regions, base, counters, &mut said)?;
         }
-        return said;
+        return Some(said);
     };
     let dictionary = &plan.dictionaries[number];
     let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
@@ -83,27 +84,35 @@ pub(in crate::table) fn said(
     add_buffer(&mut said, Region::default(), base, 0);
     add_buffer(&mut said, regions[dictionary.region + 1], base, 4 * (entries + 1));
     add_buffer(&mut said, regions[dictionary.region + 2], base, bytes);
-    said
+    Some(said)
 }
 
 /// The metadata of message number `number`, and the length of its body.
-fn message(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> (Vec<u8>, i64) {
-    let said = said(plan, number, regions, base, counters);
+fn message(plan: &Plan, number: usize, regions: &[Region], base: u64, counters: &[u64]) -> Option<(Vec<u8>, i64)> {
+    let said = said(plan, number, regions, base, counters)?;
     let dictionary = number.checked_sub(1).map(|number| (plan.dictionaries[number].id, false));
-    (batch_metadata(&said, None, dictionary), said.body_length)
+    Some((batch_metadata(&said, None, dictionary), said.body_length))
 }
 
-fn describe(node: &PlanNode, rows: u64, regions: &[Region], base: u64, counters: &[u64], said: &mut BatchMetadata) {
+/// Describes a node and its children. `None` for counters of lengths that no file has.
+fn describe(
+    node: &PlanNode,
+    rows: u64,
+    regions: &[Region],
+    base: u64,
+    counters: &[u64],
+    said: &mut BatchMetadata,
+) -> Option<()> {
     said.nodes.push((rows as i64, node.nulls.map_or(0, |counter| counters[counter] as i64)));
-    let lengths = node.lengths(rows, counters).unwrap_or_default();
+    let lengths = node.lengths(rows, counters)?;
     for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
         add_buffer(said, regions[node.region + number], base, length);
     }
     if let Storage::Views { .. } = node.kind {
         said.variadics.push(1);
     }
-    let rows = node.child_rows(rows, counters).unwrap_or(0);
-    node.children.iter().for_each(|child| describe(child, rows, regions, base, counters, said));
+    let rows = node.child_rows(rows, counters)?;
+    node.children.iter().try_for_each(|child| describe(child, rows, regions, base, counters, said))
 }
 
 fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) {
@@ -125,16 +134,16 @@ pub(in crate::table) fn encoded(
     header: &Header,
     counters: &[u64],
     slot: u64,
-) -> (Vec<u8>, Vec<u8>) {
+) -> Option<(Vec<u8>, Vec<u8>)> {
     let start = header.ring + slot * header.slot;
     let (mut bytes, mut blocks) = (Vec::with_capacity(header.slot as usize), Vec::new());
     for (number, &len) in sizes.messages.iter().enumerate() {
         let at = start + bytes.len() as u64;
-        let (metadata, body_length) = message(plan, number, &header.regions, at + len, counters);
+        let (metadata, body_length) = message(plan, number, &header.regions, at + len, counters)?;
         blocks.push(Block::new(at as i64, len as i32, body_length));
         bytes.extend(framed(&metadata, len));
     }
-    (bytes, footer(&plan.schema.schema, &blocks[1..], &blocks[..1]))
+    Some((bytes, footer(&plan.schema.schema, &blocks[1..], &blocks[..1])))
 }
 
 /// Which slots are free, and what is published.
@@ -219,7 +228,10 @@ impl PublishedFooter {
         self.rested();
         let taken = self.take().or_else(|| self.resting.pop_front().map(|(slot, _)| slot));
         let slot = taken.ok_or_else(|| io::Error::other("the ring of published footers has no slots"))?;
-        let (messages, footer) = self.encode(plan, header, counters, slot);
+        let Some((messages, footer)) = self.encode(plan, header, counters, slot) else {
+            self.free.push(slot);
+            return Err(io::Error::other(Error::internal("the counters of a commit are beyond their limits")));
+        };
         let length = (slot + 1) * header.footer;
         let (slot_at, footer_at) = (header.ring + slot * header.slot, header.tail - length);
         let flip = (header.tail, length as u32);
@@ -242,11 +254,11 @@ impl PublishedFooter {
     }
 
     /// What goes into a slot and into the footer of the same number.
-    fn encode(&self, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> (Vec<u8>, Vec<u8>) {
-        let (bytes, mut footer) = encoded(&self.sizes, plan, header, counters, slot);
+    fn encode(&self, plan: &Plan, header: &Header, counters: &[u64], slot: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+        let (bytes, mut footer) = encoded(&self.sizes, plan, header, counters, slot)?;
         footer.resize(header.footer as usize - STAMP, 0);
         footer.extend(unix_micros().to_le_bytes());
-        (bytes, footer)
+        Some((bytes, footer))
     }
 
     /// The parts of the file that only published footers other than the current one use.

@@ -1,7 +1,7 @@
 //! One row at a time, into the table's newest segment.
 
 use super::growing::Growing;
-use super::writer::Writer;
+use super::writer::{Writer, no_segment};
 use crate::array::Value;
 use crate::dataset::Key;
 use crate::dataset::order::comparable;
@@ -72,6 +72,7 @@ impl Writer {
             self.roll(&needed)?;
         }
         let Writer { plan, segments, entries, .. } = self;
-        segments.last_mut().map_or(Ok(()), |live| put_row(live, plan, entries, row, keys))
+        let live = segments.last_mut().ok_or_else(no_segment)?;
+        put_row(live, plan, entries, row, keys)
     }
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::growing::{Durably, Shared};
+use super::ahead::{Ahead, Order};
+use super::growing::{Durably, Growing, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, guard};
 use crate::table::format::{Record, SEQUENCE};
@@ -42,6 +43,7 @@ struct Inner {
     idle: AtomicBool,
     /// Whether the writer, at its next commit, looks whether its live segment is still there.
     look: AtomicBool,
+    ahead: Ahead,
     stop: AtomicBool,
     every: Option<Duration>,
     progress: Arc<Progress>,
@@ -75,6 +77,7 @@ impl Background {
             may_publish: AtomicBool::new(true),
             idle: AtomicBool::new(false),
             look: AtomicBool::new(false),
+            ahead: Ahead::default(),
             stop: AtomicBool::new(false),
             every,
             progress: Arc::new(Progress { rows: AtomicU64::new(durable_rows), ..Progress::default() }),
@@ -115,6 +118,18 @@ impl Background {
     #[inline]
     pub fn is_look_due(&self) -> bool {
         self.inner.look.load(Ordering::Relaxed) && self.inner.look.swap(false, Ordering::Relaxed)
+    }
+
+    /// Has the thread make the next segment.
+    #[cold]
+    pub fn order(&self, order: Order) {
+        self.inner.ahead.order(order);
+        self.wake();
+    }
+
+    /// The segment that was ordered, if it was begun.
+    pub fn ordered(&self) -> Option<Growing> {
+        self.inner.ahead.take()
     }
 
     fn wake(&self) {
@@ -210,6 +225,7 @@ impl Inner {
         let mut synced = Instant::now();
         while !self.stop.load(Ordering::SeqCst) && !self.has_failed.load(Ordering::Acquire) {
             self.look.store(true, Ordering::Relaxed);
+            self.ahead.make();
             let (live, pending) = {
                 let segments = locked(&self.segments);
                 (segments.last().cloned(), segments.len())

@@ -280,7 +280,7 @@ impl Growing {
         shape: Shape,
         provisional: bool,
     ) -> Result<Growing> {
-        let sizes = Sizes::of(plan);
+        let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         let (front, header) = lay_out(plan, shape, &sizes)?;
         let made = Store::create(medium, folder, header.file_len()).and_then(|store| {
             let control = header.ring + header.slot * SLOTS;
@@ -320,7 +320,7 @@ impl Growing {
         let (path, header) = (segment.path(), segment.header.clone());
         let store = Store::open(medium, path).map_err(failed)?;
         watch(&store, &header).map_err(|e| e.at(path))?;
-        let sizes = Sizes::of(plan);
+        let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         if header.slots < 2 || header.slot < sizes.slot || header.footer < sizes.footer {
             return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
         }

@@ -1,9 +1,10 @@
 //! A table's writer.
 //!
-//! In reading order: `options`, `growing` (a segment as its writer holds it), `background` (the writer's thread),
+//! In reading order: `options`, `growing` (a segment as its writer holds it), `ahead` (the next one), `background` (the writer's thread),
 //! `prepared` (commits that a killed writer has left half made), `opening`, `writer`, `append_row`, `positions`, `compact`
 //! (small segments into one). Uses `format`, `protocol` and `reader` of the table's rooms.
 
+mod ahead;
 mod append_row;
 mod background;
 mod compact;

@@ -67,7 +67,7 @@ impl Writer {
             return Err(Error::argument(format!("{all} positions, a table has {most} at most; '{}'", names[most])));
         }
         let known = self.names.len();
-        let live = self.live_mut().ok_or_else(|| Error::internal("a writer without a segment"))?;
+        let live = self.live_mut()?;
         live.put_names(&names[known..])?;
         live.positions = values;
         self.names = names;

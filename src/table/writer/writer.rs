@@ -53,6 +53,8 @@ pub struct Writer {
     dropped: u64,
     /// How many commits there were since the last look whether the live segment is still there.
     unlooked: u32,
+    /// The rows of the live segment at which the one behind it is ordered.
+    order_at: u64,
 }
 
 impl Writer {
@@ -127,7 +129,7 @@ impl Writer {
         let (folder, sync) = (path.to_path_buf(), options.sync);
         let last = (None, None);
         let (row_keys, broken) = (Vec::new(), None);
-        Ok(Writer {
+        let mut writer = Writer {
             folder,
             plan,
             segments,
@@ -143,7 +145,10 @@ impl Writer {
             broken,
             dropped: 0,
             unlooked: 0,
-        })
+            order_at: u64::MAX,
+        };
+        writer.expect_next();
+        Ok(writer)
     }
 
     fn reopen(
@@ -279,7 +284,7 @@ impl Writer {
                 continue;
             }
             let entries = std::mem::take(&mut self.entries);
-            let written = self.live_mut().map_or(Ok(()), |live| incoming.write(from..from + room, live, &entries));
+            let written = self.live_mut().and_then(|live| incoming.write(from..from + room, live, &entries));
             self.entries = entries;
             written?;
             from += room;
@@ -292,12 +297,41 @@ impl Writer {
     }
 
     #[inline]
-    pub(super) fn live_mut(&mut self) -> Option<&mut Growing> {
-        self.segments.last_mut()
+    pub(super) fn live_mut(&mut self) -> Result<&mut Growing> {
+        self.segments.last_mut().ok_or_else(no_segment)
     }
 
     /// Goes on in a new segment, with room for a row that needs `needed`.
     pub(super) fn roll(&mut self, needed: &[u64]) -> Result<()> {
+        let shape = self.next_shape(needed)?;
+        let full = self.live();
+        if full.rows() == 0 {
+            return self.replace_empty(shape);
+        }
+        let fits = |ahead: &Growing| {
+            let is_next = ahead.first_row() == shape.first_row && ahead.limits()[0] == shape.limits[0];
+            is_next && ahead.limits().iter().zip(needed).all(|(limit, needed)| limit >= needed)
+        };
+        let mut next = match self.background.ordered().filter(fits) {
+            Some(ahead) => ahead,
+            None => Growing::create(&self.medium, &self.folder, &self.plan, shape, true)?,
+        };
+        let full = self.live();
+        // Keys mean the same in all segments.
+        for (number, entries) in self.entries.iter().enumerate() {
+            let dictionary = &self.plan.dictionaries[number];
+            let there = full.now.counters[dictionary.entries] as usize;
+            next.put_entries(number, entries, there)?;
+        }
+        next.put_names(&self.names)?;
+        next.positions.clone_from(&full.positions);
+        next.committed = next.now.clone();
+        self.segments.push(next);
+        Ok(())
+    }
+
+    /// The shape of the segment behind the last one, by what that one holds; it has room for a row that needs `needed`.
+    fn next_shape(&self, needed: &[u64]) -> Result<Shape> {
         let full = self.live();
         let rows = (2 * full.limits()[0]).min(self.segment_rows).max(1);
         let observed = |counter: usize| {
@@ -318,22 +352,26 @@ impl Writer {
             return Err(Error::argument("a single row is larger than its column's type can hold in one segment"));
         }
         let (sorted_by, segment_rows) = (full.shared.header.sorted_by, self.segment_rows);
-        let shape = Shape { first_row: full.end(), limits, sorted_by, segment_rows };
-        if full.rows() == 0 {
-            return self.replace_empty(shape);
-        }
-        let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, true)?;
-        // Keys mean the same in all segments.
-        for (number, entries) in self.entries.iter().enumerate() {
-            let dictionary = &self.plan.dictionaries[number];
-            let there = full.now.counters[dictionary.entries] as usize;
-            next.put_entries(number, entries, there)?;
-        }
-        next.put_names(&self.names)?;
-        next.positions.clone_from(&full.positions);
-        next.committed = next.now.clone();
-        self.segments.push(next);
-        Ok(())
+        Ok(Shape { first_row: full.end(), limits, sorted_by, segment_rows })
+    }
+
+    /// Has the background thread make the segment behind the live one, which is half full. What turns out not to fit is not
+    /// used.
+    #[cold]
+    fn order_next(&mut self) {
+        self.order_at = u64::MAX;
+        let live = self.live();
+        let first_row = live.first_row() + live.limits()[0];
+        let Ok(shape) = self.next_shape(&vec![0; self.plan.counters]) else { return };
+        let shape = Shape { first_row, ..shape };
+        let (medium, folder, plan) = (self.medium.clone(), self.folder.clone(), self.plan.clone());
+        self.background.order(Box::new(move || Growing::create(&medium, &folder, &plan, shape, true)));
+    }
+
+    /// Notes when the segment behind the live one is to be made. Small ones are made quickly.
+    fn expect_next(&mut self) {
+        let rows = self.segments.first().map_or(0, |live| live.limits()[0]);
+        self.order_at = if rows >= FIRST_ROWS { rows / 2 } else { u64::MAX };
     }
 
     /// A segment that holds nothing makes room for a larger one, which begins with the same row and so has its name.
@@ -353,6 +391,7 @@ impl Writer {
             empty.show(SEALED);
         }
         self.segments.push(next);
+        self.expect_next();
         Ok(())
     }
 
@@ -391,6 +430,9 @@ impl Writer {
             [live] => {
                 live.show(OPEN);
                 self.background.committed(&live.shared);
+                if live.committed.counters[0] >= self.order_at {
+                    self.order_next();
+                }
             }
             _ => self.commit_all()?,
         }
@@ -449,6 +491,7 @@ impl Writer {
             self.background.sealed(done.shared);
         }
         self.background.committed(&self.segments[0].shared);
+        self.expect_next();
         Ok(())
     }
 
@@ -486,7 +529,7 @@ impl Writer {
 
     fn restore(&mut self, (segments, mark, last, known): (usize, Mark, Option<Key>, Vec<usize>)) {
         self.segments.truncate(segments);
-        if let Some(live) = self.live_mut() {
+        if let Ok(live) = self.live_mut() {
             live.now = mark;
         }
         self.last.0 = last;
@@ -537,6 +580,11 @@ impl Writer {
         let kind = found.filter(|kind| *kind == ErrorKind::FileChanged).unwrap_or(ErrorKind::Closed);
         Err(Error::new(kind, message).at(&self.folder))
     }
+}
+
+#[cold]
+pub(super) fn no_segment() -> Error {
+    Error::internal("a writer without a segment")
 }
 
 impl Drop for Writer {
