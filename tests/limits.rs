@@ -11,6 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::simulate::limit_mappings;
 use arrowwood::{Error, GrowableBuffer, Sync, Writer, WriterOptions, follow, open};
 
 const ROLE: &str = "ARROWWOOD_LIMITS_ROLE";
@@ -68,6 +69,7 @@ fn child() {
     match std::env::var(ROLE).as_deref() {
         Ok("large file") => large_file(),
         Ok("many segments") => many_segments(),
+        Ok("few mappings") => few_mappings(),
         Ok("never synced") => never_synced(),
         Ok("address space") => address_space(),
         Ok("growing memory") => growing_memory(),
@@ -134,6 +136,60 @@ fn many_segments() {
     }
     writer.compact(|_, _| ()).unwrap();
     check("ticks", 8 * segments + 20);
+}
+
+/// Each segment was a mapping, of which a process has 65,530 by default: allocations and other mappings failed beyond them.
+/// Now those beyond three quarters of them are copies of what they hold.
+#[test]
+fn a_table_of_more_segments_than_files_may_be_mapped() {
+    let folder = tempfile::tempdir().unwrap();
+    let segments = if is_long() { 100_000 } else { 300 };
+    let mut writer = writer(folder.path().join("ticks").to_str().unwrap(), 8, Sync::Never).unwrap();
+    writer.append(&rows(0, 8 * 200)).unwrap();
+    writer.commit().unwrap();
+    writer.compact(|_, _| ()).unwrap();
+    writer.append(&rows(8 * 200, 8 * 100)).unwrap();
+    writer.close().unwrap();
+    if is_long() {
+        // Dense segments of the same schema, which arrow-rs writes more quickly.
+        for first in (8 * 300..8 * segments).step_by(8) {
+            let file = std::fs::File::create(folder.path().join(format!("ticks/{first:020}.arrow"))).unwrap();
+            let mut file = arrow_ipc::writer::FileWriter::try_new(file, &schema()).unwrap();
+            file.write(&rows(first, 8)).unwrap();
+            file.finish().unwrap();
+        }
+    }
+    play(folder.path(), "", "few mappings");
+}
+
+fn few_mappings() {
+    let segments = if is_long() { 100_000 } else { 300 };
+    if !is_long() {
+        limit_mappings(20);
+    }
+    let held = open("ticks").unwrap();
+    let mut seen = 0;
+    for batch in held.to_record_batches() {
+        for &value in batch.unwrap().column(0).as_primitive::<Int64Type>().values() {
+            assert_eq!(value, seen);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen as u64, 8 * segments);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mapped = maps.lines().filter(|line| line.contains("/ticks/")).count();
+    let most = if is_long() { 50_000 } else { 20 };
+    assert!(mapped > 0 && mapped <= most, "{mapped} segments are mapped");
+    assert!(maps.lines().count() <= most + 300, "{} mappings", maps.lines().count());
+    // Rows that come are seen, and those of copies are the same.
+    let mut writer = writer("ticks", 8, Sync::Never).unwrap();
+    writer.append(&rows(8 * segments, 50)).unwrap();
+    writer.commit().unwrap();
+    let newer = held.refresh().unwrap();
+    assert_eq!(newer.len().unwrap(), 8 * segments + 50);
+    let all = newer.to_record_batches().map(|batch| batch.unwrap().num_rows() as u64).sum::<u64>();
+    assert_eq!(all, 8 * segments + 50);
+    assert_eq!(newer.row(8 * 250 + 3).unwrap().get(0).unwrap().to_string(), "2003");
 }
 
 /// A writer that never syncs kept a descriptor for each segment that was full.

@@ -31,13 +31,15 @@ pub use medium::{Act, Medium, Witness, pretend_boot};
 pub(crate) use medium::{PartFile, boot_id};
 use store::part_name;
 pub(crate) use store::{Lock, Store, remote, remove_parts};
-pub(crate) use sys::{copy_past_caches, settle};
+pub use sys::limit_mappings;
+pub(crate) use sys::{copy_past_caches, mappings_are_scarce, settle};
 pub use view::{Element, View};
 pub(crate) use watch::{ChangeCheck, Watch, watched};
 pub use words::SharedWords;
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -164,6 +166,29 @@ impl Mapping {
         })?;
         (mapped.mode, mapped.is_patched) = (Mode::Read, true);
         Ok(mapping)
+    }
+
+    /// A copy of `parts`, ranges of bytes of the file, at the same offsets in memory of our own; other bytes are zeros. It
+    /// takes none of the system's mappings of files.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::read_at`], and `Io` if the system has no more memory or addresses.
+    pub(crate) fn copied(&self, parts: impl Iterator<Item = Range<usize>>) -> Result<Mapping> {
+        let region = sys::MemoryRegion::sparse(self.len());
+        let region = region.map_err(|e| self.failed("reserving memory for a copy", &e))?;
+        let mut chunk = vec![0; 64 << 10];
+        for part in parts {
+            for at in part.clone().step_by(chunk.len()) {
+                let bytes = &mut chunk[..(part.end - at).min(64 << 10)];
+                self.read_at(at, bytes)?;
+                region.copy_in(at, bytes);
+            }
+        }
+        let origin = self.0.origin.as_ref().map(|origin| {
+            let Origin { path, identity, .. } = origin;
+            Origin { path: path.clone(), file: RwLock::new(None), identity: *identity, watched: WatchedFile::none() }
+        });
+        Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, is_patched: true, origin })))
     }
 
     /// Maps anonymous memory of `len` zeroed bytes, aligned to a page.

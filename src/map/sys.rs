@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::Mode;
@@ -30,6 +31,8 @@ pub(crate) struct MemoryRegion {
     is_writable: bool,
     /// The registration with the fault handler, for regions of files.
     known: Option<Registered>,
+    /// One of the system's mappings of files.
+    counted: Option<Counted>,
 }
 
 // SAFETY: a MemoryRegion is an address range owned for its whole life, not tied to the thread that mapped it.
@@ -53,6 +56,7 @@ impl MemoryRegion {
     fn registered(mut self, path: &Path) -> MemoryRegion {
         if self.len > 0 {
             self.known = Registered::new(self.address(), self.len, path);
+            self.counted = Some(Counted::new());
         }
         self
     }
@@ -66,6 +70,19 @@ impl MemoryRegion {
     /// Records that the file has changed, for good.
     pub(super) fn mark(&self) {
         self.known.iter().for_each(Registered::mark);
+    }
+
+    /// Maps `len` zeroed bytes of anonymous memory, few pages of which will be touched: no huge ones. Such regions side by
+    /// side are one mapping for the system.
+    pub(super) fn sparse(len: usize) -> io::Result<MemoryRegion> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
+        let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
+        #[cfg(target_os = "linux")]
+        if len > 0 {
+            // SAFETY: the range was just mapped. A hint: that it is refused changes nothing but the memory it takes.
+            unsafe { libc::madvise(region.base.as_ptr().cast(), len, libc::MADV_NOHUGEPAGE) };
+        }
+        Ok(region)
     }
 
     /// Maps `len` zeroed bytes of anonymous memory, in huge pages if available and worthwhile.
@@ -82,7 +99,7 @@ impl MemoryRegion {
 
     /// Returns the empty region.
     pub(super) const fn none() -> MemoryRegion {
-        MemoryRegion { base: NonNull::dangling(), len: 0, is_writable: false, known: None }
+        MemoryRegion { base: NonNull::dangling(), len: 0, is_writable: false, known: None, counted: None }
     }
 
     /// Reserves addresses for `len` bytes of memory, which is allocated on first touch; the first one is the start of a
@@ -98,7 +115,7 @@ impl MemoryRegion {
             // SAFETY: the first `lead` bytes, whole pages, of what was just mapped and nobody knows of.
             unsafe { libc::munmap(mapped.base.as_ptr().cast(), lead) };
         }
-        Ok(MemoryRegion { base, len: wide - lead, is_writable: true, known: None })
+        Ok(MemoryRegion { base, len: wide - lead, is_writable: true, known: None, counted: None })
     }
 
     /// Asks for huge pages from byte `offset` on. A hint.
@@ -421,6 +438,44 @@ impl Drop for MemoryRegion {
     }
 }
 
+/// How many mappings of files there are.
+static FILES: AtomicUsize = AtomicUsize::new(0);
+/// What [`limit_mappings`] was called with.
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// One of [`FILES`], until it is dropped.
+#[derive(Debug)]
+struct Counted;
+
+impl Counted {
+    fn new() -> Counted {
+        FILES.fetch_add(1, Ordering::Relaxed);
+        Counted
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        FILES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether so many files are mapped that others in the process, such as its allocator, might soon be refused a mapping.
+/// Linux allows 65,530 (`vm.max_map_count`).
+pub(crate) fn mappings_are_scarce() -> bool {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    let most = MOST.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+        text.trim().parse().map_or(usize::MAX, |count: usize| count / 4 * 3)
+    });
+    FILES.load(Ordering::Relaxed) >= LIMIT.load(Ordering::Relaxed).min(*most)
+}
+
+/// Pretends that mappings are scarce from `count` on.
+pub fn limit_mappings(count: usize) {
+    LIMIT.store(count, Ordering::Relaxed);
+}
+
 /// The size of huge pages on most systems.
 pub(super) const HUGE_PAGE: usize = 2 << 20;
 /// The least memory that is worth huge pages: several of them.
@@ -438,7 +493,7 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<MemoryReg
         return Err(io::Error::last_os_error());
     }
     let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned the null address"))?;
-    Ok(MemoryRegion { base, len, is_writable: protection & libc::PROT_WRITE != 0, known: None })
+    Ok(MemoryRegion { base, len, is_writable: protection & libc::PROT_WRITE != 0, known: None, counted: None })
 }
 
 /// Returns the size of the machine's memory in bytes; 0 if the system doesn't tell.

@@ -62,6 +62,12 @@ impl WatchedFile {
         WatchedFile { rule: OnceLock::new(), stamp: Mutex::new(stamp(metadata)), last: AtomicU64::new(os::millis()) }
     }
 
+    /// Of a copy, which nobody changes.
+    pub(super) fn none() -> WatchedFile {
+        let (stamp, last) = (Mutex::new(Stamp::default()), AtomicU64::new(os::millis()));
+        WatchedFile { rule: OnceLock::new(), stamp, last }
+    }
+
     /// Sets the rule, once.
     pub(super) fn set(&self, rule: Watch) {
         self.rule.get_or_init(|| rule);

@@ -8,7 +8,7 @@ use crate::array::Bytes;
 use crate::dataset::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
-use crate::map::{Mapping, Medium, Mode, boot_id};
+use crate::map::{Mapping, Medium, Mode, boot_id, mappings_are_scarce};
 use crate::table::format::Record;
 use crate::table::placement::MOST_ROWS;
 
@@ -179,7 +179,8 @@ fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
 /// A segment's file opened through its footer, as any Arrow file.
 pub(super) fn open_dense(path: &Path, options: ReadOptions) -> Result<Ipc> {
     let mapping = Mapping::open(path, Mode::Read)?;
-    Ipc::open(Bytes::of_mapping(mapping)?, Some(path), options).map_err(|e| e.at(path))
+    let bytes = if mappings_are_scarce() { Bytes::copied_from(&mapping)? } else { Bytes::of_mapping(mapping)? };
+    Ipc::open(bytes, Some(path), options).map_err(|e| e.at(path))
 }
 
 pub(super) fn open_last(path: &Path) -> Result<Option<(Segment, Record)>> {

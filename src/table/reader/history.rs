@@ -18,7 +18,7 @@ use crate::dataset::order::has_order;
 use crate::dataset::{Footprint, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
-use crate::map::ChangeCheck;
+use crate::map::{ChangeCheck, mappings_are_scarce};
 use crate::table::format::{POSITIONS, Record, SEGMENT_ROWS, SORTED_BY};
 
 /// What all segments of a table share.
@@ -153,6 +153,15 @@ impl Opened {
     }
 }
 
+/// Opens a segment that is sealed: in place, or, where a process can't have many more mappings, a copy of what it holds.
+fn open_sealed(path: &Path) -> Result<Option<(Segment, Record)>> {
+    let found = open_newest(path)?;
+    match found {
+        Some((segment, record)) if mappings_are_scarce() => Ok(Some((segment.copied(&record)?, record))),
+        found => Ok(found),
+    }
+}
+
 impl Entry {
     pub fn open(&self, table: &Table) -> Result<&Opened> {
         if let Some(opened) = self.opened.get() {
@@ -166,7 +175,7 @@ impl Entry {
             }
             _ => e,
         };
-        let opened = match open_newest(&path).map_err(removed)? {
+        let opened = match open_sealed(&path).map_err(removed)? {
             Some((segment, _)) if segment.header.first_row != self.first_row => {
                 let message =
                     format!("the segment begins with row {}, which is not its name", segment.header.first_row);

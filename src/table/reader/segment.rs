@@ -6,10 +6,10 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 
 use crate::array::{Bytes, CheckedUpTo, Unchecked};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
 use crate::map::{ChangeCheck, Mapping, SharedWords, Watch};
-use crate::rows::{Plan, PlanDictionary, Storage, arrays};
+use crate::rows::{Extent, Plan, PlanDictionary, Storage, arrays};
 use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, Record, SEQUENCE, WRITER, record_len};
 use crate::table::placement;
 use crate::table::protocol::log::Entry;
@@ -21,7 +21,7 @@ fn wrong_header(what: &str) -> String {
 }
 
 /// What a crash of the machine has left of a segment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::table) struct Recovered {
     /// The newest durable record whose rows are on the disk.
     pub base: Option<Record>,
@@ -95,6 +95,24 @@ impl Segment {
         mapping.watch(Watch::InPlace(header.marks(start as u64, &fixed)));
         let checked = (0..plan.columns.len() + plan.dictionaries.len()).map(|_| CheckedUpTo::default()).collect();
         Ok(Some(Segment { bytes: Bytes::of_mapping(mapping.clone())?, mapping, header, plan, checked, replayed: None }))
+    }
+
+    /// The segment as it is up to `record`, in memory of our own.
+    ///
+    /// # Errors
+    /// As reading the file; `FileChanged` where it is no segment any more.
+    pub fn copied(&self, record: &Record) -> Result<Segment> {
+        let used = self.plan.extents(&record.counters).map_err(|e| e.at(self.path()))?;
+        let place = |used: &Extent| {
+            let start = self.header.regions[used.region].offset as usize;
+            start..start + used.bytes as usize
+        };
+        let parts = std::iter::once(0..self.header.log_start() as usize).chain(used.iter().map(place));
+        let mapping = self.mapping.copied(parts)?;
+        let changed = || Error::new(ErrorKind::FileChanged, "the segment was overwritten while it was read");
+        let mut copy = Segment::open(mapping)?.ok_or_else(|| changed().at(self.path()))?;
+        copy.replayed.clone_from(&self.replayed);
+        Ok(copy)
     }
 
     /// Whether a writer has committed `record` since the segment was opened with bytes of its log: then its pages in memory

@@ -23,7 +23,7 @@ use crate::array::Unchecked;
 use crate::dataset::{Dataset, Footprint, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
-use crate::map::{ChangeCheck, boot_id, guard};
+use crate::map::{ChangeCheck, boot_id, guard, mappings_are_scarce};
 use crate::table::format::{POSITIONS, Page, Record};
 
 /// The live segment as one commit has it.
@@ -234,9 +234,11 @@ impl Live {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
                 _ => return Ok(None),
             };
-            let opened = Opened::Growable(Snapshot::new(segment, record));
-            opened.close_file();
-            sealed.push(Arc::new(Entry { first_row, rows, opened: OnceLock::from(opened) }));
+            let opened = OnceLock::new();
+            if !mappings_are_scarce() {
+                opened.get_or_init(|| Opened::Growable(Snapshot::new(segment, record))).close_file();
+            }
+            sealed.push(Arc::new(Entry { first_row, rows, opened }));
             (segment, record) = next;
         }
         let history = match &self.history {
