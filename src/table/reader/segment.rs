@@ -107,7 +107,9 @@ impl Segment {
             let start = self.header.regions[used.region].offset as usize;
             start..start + used.bytes as usize
         };
-        let parts = std::iter::once(0..self.header.log_start() as usize).chain(used.iter().map(place));
+        // What stands before the log and at the end never changes, and is looked at.
+        let ends = [0..self.header.log_start() as usize, self.header.tail as usize..self.mapping.len()];
+        let parts = ends.into_iter().chain(used.iter().map(place));
         let mapping = self.mapping.copied(parts)?;
         let changed = || Error::new(ErrorKind::FileChanged, "the segment was overwritten while it was read");
         let mut copy = Segment::open(mapping)?.ok_or_else(|| changed().at(self.path()))?;
