@@ -296,7 +296,8 @@ impl Column {
 
 /// The part's only column, if it has only values of `width` bytes, aligned to `alignment`.
 fn plain_chunk(part: Part<'_>, width: usize, alignment: usize) -> Result<Option<PlainChunk<'_>>> {
-    let (mut found, rows) = (Vec::with_capacity(1), part.rows);
+    let mut found = Vec::with_capacity(1);
+    let rows = part.rows;
     let mut column = std::iter::once((part.piece.columns[0], width));
     part.piece.source.plain(part.batch, rows.end, &mut column, true, &mut found)?;
     let values = found.pop().flatten().filter(|plain| !plain.has_nulls).map(|plain| plain.values);

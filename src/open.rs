@@ -157,7 +157,8 @@ impl Dataset {
         for piece in self.pieces() {
             let missing = || Error::unsupported("rows in memory are in no file");
             let path = piece.source.absolute_path().ok_or_else(missing)?.to_path_buf();
-            let (start, rows) = (piece.source.first_row().saturating_add(piece.start), piece.rows()?);
+            let start = piece.source.first_row().saturating_add(piece.start);
+            let rows = piece.rows()?;
             let columns = piece.columns.to_vec();
             match places.last_mut() {
                 Some(last) if last.path == path && last.start + last.rows == start && last.columns == columns => {

@@ -53,9 +53,12 @@ pub(crate) fn try_map<I: Send, T: Send, E: Send>(
     // A guarded call is guarded on all of its threads.
     let is_guarded = is_inside();
     let mut done = thread::scope(|scope| {
-        let share = || match is_guarded {
-            true => lend(|| queue.work_off(None, &weight, &work, || ())),
-            false => (queue.work_off(None, &weight, &work, || ()), None),
+        let share = || {
+            if is_guarded {
+                lend(|| queue.work_off(None, &weight, &work, || ()))
+            } else {
+                (queue.work_off(None, &weight, &work, || ()), None)
+            }
         };
         let others: Vec<_> =
             (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, share).ok()).collect();
@@ -111,7 +114,8 @@ impl<I: Send, E: Send, Items: Iterator<Item = Result<I, E>>> Queue<Items> {
         if self.failed.load(Ordering::Relaxed) {
             return None;
         }
-        let (mut claim, mut total) = (Vec::new(), 0usize);
+        let mut claim = Vec::new();
+        let mut total = 0usize;
         while total < SHARE {
             let Some(item) = queue.0.next() else { break };
             total = total.saturating_add(item.as_ref().map_or(SHARE, &weight).max(SHARE / ITEMS));

@@ -104,7 +104,8 @@ impl CChunks {
     }
 
     fn of_arrays(arrays: Vec<ArrayData>) -> Result<CChunks> {
-        let (mut parts, mut first_row) = (Parts::default(), 0);
+        let mut parts = Parts::default();
+        let mut first_row = 0;
         let mut table = Vec::with_capacity(arrays.len());
         for array in &arrays {
             table.push(CChunk { first_row, ..parts.chunk(array)? });

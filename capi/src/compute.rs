@@ -120,7 +120,8 @@ export! {
             asked = asked.filter(predicate.predicate().clone());
         }
         for column in columns {
-            let (name, of) = (column.name.given("columns.name")?, column.column.given("columns.column")?);
+            let name = column.name.given("columns.name")?;
+            let of = column.column.given("columns.column")?;
             asked = match (of, column.function) {
                 (None, function::COUNT) => asked.rows(name),
                 (None, _) => return Err(argument(format!("column '{name}' of the result is of no column"))),

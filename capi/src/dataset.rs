@@ -174,7 +174,8 @@ export! {
     /// One row.
     fn arrowwood_dataset_cells(dataset: Ref<CDataset>, row: u64, cells[count]: ManyOut<CValue>) {
         if cells.len() != dataset.num_columns() {
-            let (room, columns) = (cells.len(), dataset.num_columns());
+            let room = cells.len();
+            let columns = dataset.num_columns();
             return Err(argument(format!("room for {room} cells, and a row has {columns}")));
         }
         let found = dataset.row(row)?;

@@ -121,7 +121,8 @@ export! {
         findings: Optional<HandleOut<CDataset>>, moved: Optional<HandleOut<CDataset>>,
     ) {
         let found = repair(path, progress.with(context))?;
-        let (listed, aside) = (findings_of(&found)?, moved_by(&found)?);
+        let listed = findings_of(&found)?;
+        let aside = moved_by(&found)?;
         report.put(numbers_of(&found));
         findings.into_iter().for_each(|place| place.put(CDataset::new(listed.clone())));
         moved.into_iter().for_each(|place| place.put(CDataset::new(aside.clone())));

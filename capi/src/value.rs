@@ -189,7 +189,8 @@ fn interval_of(value: &CValue) -> Result<Value<'static>> {
         other => return Err(argument(format!("value.unit: {other} is no unit of an interval"))),
     };
     let [both, nanoseconds, ..] = value.words;
-    let (months, days) = ((both as u32).cast_signed(), ((both >> 32) as u32).cast_signed());
+    let months = (both as u32).cast_signed();
+    let days = ((both >> 32) as u32).cast_signed();
     Ok(Value::Interval { months, days, nanoseconds: nanoseconds.cast_signed(), unit })
 }
 

@@ -78,7 +78,8 @@ impl Append {
             appended.map_err(|e| failed(e, writer.as_ref().map_or(start, Writer::committed_rows)))
         });
         let Some(writer) = writer else { return appended };
-        let (end, dropped) = (writer.rows(), writer.dropped_rows());
+        let end = writer.rows();
+        let dropped = writer.dropped_rows();
         // Rows appended before a failure stay, also on the disk; the failure is reported.
         let closed = writer.close();
         appended.and_then(|()| Ok(closed?))?;

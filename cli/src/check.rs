@@ -94,7 +94,8 @@ impl Check {
             finding.message = on_one_line(&finding.message);
             writeln!(out, "{finding}")?;
         }
-        let (rows, batches) = (plural(report.rows, "row", "rows"), plural(report.batches, "batch", "batches"));
+        let rows = plural(report.rows, "row", "rows");
+        let batches = plural(report.batches, "batch", "batches");
         let damages = report.damage().count() as u64;
         match &report.repaired {
             Some(repaired) => {

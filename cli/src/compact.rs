@@ -36,7 +36,9 @@ impl Compact {
             let facts = json!({"table": table, "rewritten": rewritten, "disk_before": before, "disk": after});
             return Ok(print_json(out, facts)?);
         }
-        let (files, before, after) = (plural(rewritten, "file", "files"), bytes_text(before), bytes_text(after));
+        let files = plural(rewritten, "file", "files");
+        let before = bytes_text(before);
+        let after = bytes_text(after);
         Ok(writeln!(out, "{name}: {files} rewritten, {before} on disk before, {after} now")?)
     }
 }

@@ -53,7 +53,8 @@ pub(crate) struct Making {
 
 impl Making {
     pub(crate) fn options(&self) -> WriterOptions {
-        let (dictionary, sorted_by) = (self.dictionary.clone(), self.sorted_by.clone());
+        let dictionary = self.dictionary.clone();
+        let sorted_by = self.sorted_by.clone();
         WriterOptions { dictionary, sorted_by, segment_rows: self.segment_rows, ..WriterOptions::default() }
     }
 }

@@ -22,10 +22,7 @@ pub(crate) struct Inspect {
 impl Inspect {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         for message in open_one(&self.path)?.messages()? {
-            match self.json {
-                true => print_json(out, message.to_json())?,
-                false => writeln!(out, "{message}")?,
-            }
+            if self.json { print_json(out, message.to_json())? } else { writeln!(out, "{message}")? }
         }
         Ok(())
     }

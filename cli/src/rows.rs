@@ -81,10 +81,10 @@ impl Printer<'_> {
     }
 
     fn line(&self, cells: &[String], out: &mut impl Write) -> Outcome {
-        let aligned = cells.iter().zip(&self.columns).map(|(cell, &(width, right))| match right {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:width$}"),
-        });
+        let aligned = cells
+            .iter()
+            .zip(&self.columns)
+            .map(|(cell, &(width, right))| if right { format!("{cell:>width$}") } else { format!("{cell:width$}") });
         Ok(writeln!(out, "{}", aligned.collect::<Vec<_>>().join("  ").trim_end())?)
     }
 }

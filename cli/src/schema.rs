@@ -45,7 +45,8 @@ fn field_row(field: &FieldRef) -> Vec<String> {
 }
 
 fn field_json(field: &FieldRef) -> Json {
-    let (name, nullable) = (field.name(), field.is_nullable());
+    let name = field.name();
+    let nullable = field.is_nullable();
     json!({"name": name, "type": field_type_name(field), "nullable": nullable, "metadata": field.metadata()})
 }
 

@@ -205,7 +205,8 @@ fn free_memory() -> Option<u64> {
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
     };
     let of_container = || {
-        let (most, used) = (number("/sys/fs/cgroup/memory.max")?, number("/sys/fs/cgroup/memory.current")?);
+        let most = number("/sys/fs/cgroup/memory.max")?;
+        let used = number("/sys/fs/cgroup/memory.current")?;
         Some(most.saturating_sub(used))
     };
     [of_machine(), of_container()].into_iter().flatten().min()

@@ -40,7 +40,8 @@ impl Stat {
             [path] => table_stat(path)?,
             _ => None,
         };
-        let (facts, columns) = (Facts { table, ..Facts::of(&dataset)? }, summaries(&dataset)?);
+        let facts = Facts { table, ..Facts::of(&dataset)? };
+        let columns = summaries(&dataset)?;
         if self.json {
             return Ok(print_json(out, facts.json(&columns))?);
         }
@@ -72,7 +73,9 @@ impl Facts {
         let format = distinct(schemas.map(|schema| if schema.offset == 0 { "stream" } else { "file" }));
         let batches = messages.iter().filter(|message| message.kind == Kind::RecordBatch);
         let compression = distinct(batches.map(|batch| batch.compression.map_or("none", |codec| codec.name())));
-        let (rows, batches, bytes) = (dataset.len()?, dataset.num_batches()? as u64, dataset.nbytes()?);
+        let rows = dataset.len()?;
+        let batches = dataset.num_batches()? as u64;
+        let bytes = dataset.nbytes()?;
         Ok(Facts { rows, batches, bytes, footprint: dataset.footprint(), format, compression, table: None })
     }
 
@@ -159,7 +162,8 @@ fn summaries(dataset: &Dataset) -> Outcome<Vec<Summary>> {
 
 impl Summary {
     fn of(column: &Column) -> Outcome<Summary> {
-        let (name, type_name) = (column.name().to_string(), type_name(column.data_type()));
+        let name = column.name().to_string();
+        let type_name = type_name(column.data_type());
         Ok(Summary { name, type_name, nulls: column.null_count()?, range: range(column)? })
     }
 

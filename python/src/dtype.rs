@@ -135,9 +135,12 @@ pub trait Item: Element {
 
 /// The element that `object` is, or an `InvalidArgument` saying that it is too large.
 pub fn element<T: Item>(object: &Bound<'_, PyAny>, dtype: Dtype) -> Result<T> {
-    T::of(object).map_err(|problem| match problem.is_instance_of::<PyOverflowError>(object.py()) {
-        true => argument(format!("{object} does not fit into {}", dtype.name())),
-        false => problem.into(),
+    T::of(object).map_err(|problem| {
+        if problem.is_instance_of::<PyOverflowError>(object.py()) {
+            argument(format!("{object} does not fit into {}", dtype.name()))
+        } else {
+            problem.into()
+        }
     })
 }
 

@@ -61,7 +61,8 @@ fn elements(mapping: &arrowwood::Mapping, dtype: Dtype, offset: usize, length: O
 }
 
 fn uneven(bytes: usize, dtype: Dtype) -> Error {
-    let (name, width) = (dtype.name(), dtype.width());
+    let name = dtype.name();
+    let width = dtype.width();
     let message = format!("{bytes} bytes are no whole number of {name} elements of {width} bytes; give a length");
     Error::new(ErrorKind::InvalidArgument, message)
 }
@@ -277,7 +278,8 @@ impl Mapping {
     /// A copy of the bytes.
     fn tobytes<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyBytes>> {
         let mapping = self.owner.mapping()?;
-        let (offset, len) = (self.offset, self.nbytes());
+        let offset = self.offset;
+        let len = self.nbytes();
         Ok(PyBytes::new_with(py, len, |bytes| {
             py.detach(|| mapping.read_at(offset, bytes)).map_err(|e| Failure::from(e.at(&self.owner.path)).into())
         })?)
@@ -321,7 +323,9 @@ impl Mapping {
 
     fn __repr__(&self) -> String {
         let path = self.owner.path.to_string_lossy();
-        let (path, mode, dtype) = (visible(&path), &self.owner.mode, self.dtype.name());
+        let path = visible(&path);
+        let mode = &self.owner.mode;
+        let dtype = self.dtype.name();
         let closed = if self.closed() { ", closed" } else { "" };
         format!("<arrowwood.Mapping of '{path}': {dtype}[{}], mode '{mode}'{closed}>", self.len)
     }

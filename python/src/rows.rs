@@ -51,9 +51,10 @@ impl Columns {
         }
         // A stream can be taken once.
         let given = dataset_of(data)?;
-        match given.schema().fields() == self.schema.fields() {
-            true => Ok(given),
-            false => dataset_from(Bound::new(py, Dataset::new(given))?.as_any(), Some(&self.schema)),
+        if given.schema().fields() == self.schema.fields() {
+            Ok(given)
+        } else {
+            dataset_from(Bound::new(py, Dataset::new(given))?.as_any(), Some(&self.schema))
         }
     }
 

@@ -36,9 +36,12 @@ impl Schema {
                 self.0.fields().get(at as usize).cloned()
             }
         };
-        found.map(Field).ok_or_else(|| match key.is_instance_of::<PyString>() {
-            true => exchange::no_column(key, &self.names()),
-            false => out_of_range(format!("field {key} of {}", self.__len__())),
+        found.map(Field).ok_or_else(|| {
+            if key.is_instance_of::<PyString>() {
+                exchange::no_column(key, &self.names())
+            } else {
+                out_of_range(format!("field {key} of {}", self.__len__()))
+            }
         })
     }
 

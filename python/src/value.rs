@@ -106,7 +106,8 @@ fn civil(days: i64) -> Option<(i64, i64, i64)> {
         return None;
     }
     let since = days + 719_468;
-    let (era, day_of_era) = (since.div_euclid(146_097), since.rem_euclid(146_097));
+    let era = since.div_euclid(146_097);
+    let day_of_era = since.rem_euclid(146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
@@ -140,7 +141,9 @@ fn date(py: Python<'_>, days: i64) -> Result<Bound<'_, PyAny>> {
 fn time(py: Python<'_>, since: i64, unit: TimeUnit) -> Result<Bound<'_, PyAny>> {
     match split(since, unit) {
         Some((seconds @ 0..DAY, micros)) => {
-            let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+            let hour = seconds / 3_600;
+            let minute = seconds / 60 % 60;
+            let second = seconds % 60;
             Ok(class(py, &TIME, "datetime", "time")?.call1((hour, minute, second, micros))?)
         }
         _ => numpy(py, "timedelta64", since, letters(unit)),

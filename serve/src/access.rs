@@ -109,9 +109,10 @@ impl Access {
 
     /// Refuses to let the caller read table `name`, whether it is there or not.
     pub fn check_read(&self, caller: &Caller, name: &str) -> Result<()> {
-        match caller.rights().may_read(name) {
-            true => Ok(()),
-            false => Err(Refusal::forbidden("the token has no right to read this table")),
+        if caller.rights().may_read(name) {
+            Ok(())
+        } else {
+            Err(Refusal::forbidden("the token has no right to read this table"))
         }
     }
 

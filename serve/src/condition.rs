@@ -353,9 +353,10 @@ fn text_value(text: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     let has_own_form = is_temporal(data_type)
         || matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
         || matches!(data_type, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..));
-    match has_own_form {
-        true => typed(&serde_json::Value::from(text).to_string(), text, name, data_type),
-        false => Ok(text.into()),
+    if has_own_form {
+        typed(&serde_json::Value::from(text).to_string(), text, name, data_type)
+    } else {
+        Ok(text.into())
     }
 }
 

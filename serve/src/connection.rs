@@ -234,7 +234,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
     let peer = Peer { address, is_follower: activity.is_follower.clone() };
     let io = Watched { stream, activity: activity.clone(), is_narrow: false };
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let (shared, peer, under_way) = (shared.clone(), peer.clone(), Request::begin(&activity));
+        let shared = shared.clone();
+        let peer = peer.clone();
+        let under_way = Request::begin(&activity);
         async move {
             let response: Response<Outgoing> = answer(shared, peer, request).await;
             Ok::<_, Infallible>(response.map(|body| body.holding(under_way)))

@@ -201,9 +201,12 @@ pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &Wr
 
 fn with_dictionaries(schema: &Schema, names: &[String]) -> Vec<Field> {
     let encoded = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let field = |field: &Arc<Field>| match names.contains(field.name()) {
-        true => field.as_ref().clone().with_data_type(encoded.clone()),
-        false => field.as_ref().clone(),
+    let field = |field: &Arc<Field>| {
+        if names.contains(field.name()) {
+            field.as_ref().clone().with_data_type(encoded.clone())
+        } else {
+            field.as_ref().clone()
+        }
     };
     schema.fields().iter().map(field).collect()
 }

@@ -323,7 +323,8 @@ pub(crate) fn rows_of(text: &str, precision: Precision, now: i64) -> Result<BTre
 
 impl Rows {
     fn new() -> Rows {
-        let (columns, numbers) = (Vec::new(), HashMap::new());
+        let columns = Vec::new();
+        let numbers = HashMap::new();
         Rows { columns, numbers, times: TimestampNanosecondBuilder::new(), rows: 0 }
     }
 
@@ -380,7 +381,8 @@ impl Rows {
     /// Names the tag or field that the table does not have, or has with another type.
     pub fn batch(mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         for column in &self.columns {
-            let (name, kind) = (&column.name, if column.is_tag { "tag" } else { "field" });
+            let name = &column.name;
+            let kind = if column.is_tag { "tag" } else { "field" };
             if schema.column_with_name(name).is_none() {
                 return error(format!(
                     "the table has no column '{name}', which is a {kind} here; columns can't be added yet"
@@ -480,7 +482,8 @@ impl Column {
             (Values::Bool(values), FieldValue::Bool(value)) => values.append_value(*value),
             (Values::Text(values), FieldValue::Text(value)) => values.append_value(value),
             (values, other) => {
-                let (name, here) = (&self.name, type_name(&Values::of(other).data_type()));
+                let name = &self.name;
+                let here = type_name(&Values::of(other).data_type());
                 let there = type_name(&values.data_type());
                 return error(format!("field '{name}' is {here} here, and {there} in another line"));
             }

@@ -72,7 +72,8 @@ fn short(text: &str) -> String {
 /// The value of a header, which comes once and is text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>> {
     let mut values = headers.get_all(name).into_iter();
-    let (first, second) = (values.next(), values.next());
+    let first = values.next();
+    let second = values.next();
     if second.is_some() {
         return Err(Refusal::bad_request(format!("the header '{name}' comes twice")));
     }
@@ -84,9 +85,10 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'
 pub(crate) fn header_number(headers: &HeaderMap, name: &str) -> Result<Option<u64>> {
     let Some(text) = header(headers, name)? else { return Ok(None) };
     let not_one = || Refusal::bad_request(format!("{name}: a whole number is expected, got '{}'", short(text)));
-    match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => text.parse().map(Some).map_err(|_| not_one()),
-        false => Err(not_one()),
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        text.parse().map(Some).map_err(|_| not_one())
+    } else {
+        Err(not_one())
     }
 }
 

@@ -105,7 +105,8 @@ impl Selection {
     pub fn of(table: Arc<Table>, query: &Query) -> Result<Selection> {
         let rows = table.rows().map_err(|e| Refusal::of_table(&e))?;
         let len = rows.len().map_err(|e| Refusal::of_table(&e))?;
-        let (first, table_end) = (rows.first_row(), rows.first_row() + len);
+        let first = rows.first_row();
+        let table_end = rows.first_row() + len;
         let at = |number: i64| match u64::try_from(number) {
             Ok(number) => number,
             Err(_) => table_end.saturating_sub(number.unsigned_abs()).max(first),
@@ -152,7 +153,8 @@ impl Selection {
         let block = batch.head(block_rows(&batch)?)?;
         let found = block.filter(condition)?.head(self.limit)?;
         self.limit -= found.len()?;
-        let (looked_at, all) = (block.len()?, batch.len()?);
+        let looked_at = block.len()?;
+        let all = batch.len()?;
         if looked_at < all {
             self.batch = Some(batch.slice(looked_at, all)?);
         }
@@ -177,7 +179,8 @@ impl Selection {
         if !self.table.is_same() {
             return Err(changed());
         }
-        let (rows, left) = (self.table.rows()?, self.rest.len()?);
+        let rows = self.table.rows()?;
+        let left = self.rest.len()?;
         let start = self.next.checked_sub(rows.first_row()).ok_or_else(changed)?;
         self.rest = rows.slice(start, left)?;
         if self.rest.len()? == left { Ok(()) } else { Err(changed()) }
@@ -214,7 +217,8 @@ pub(crate) fn selected(rows: &Dataset, columns: Option<&[usize]>) -> arrowwood::
 /// Rows that a condition is asked of at once.
 fn block_rows(rows: &Dataset) -> arrowwood::Result<u64> {
     let sample = rows.head(4_096)?;
-    let (count, bytes) = (sample.len()?.max(1), sample.nbytes()?.max(1));
+    let count = sample.len()?.max(1);
+    let bytes = sample.nbytes()?.max(1);
     Ok((BLOCK.1.saturating_mul(count) / bytes).clamp(1_024, BLOCK.0))
 }
 

@@ -70,7 +70,8 @@ pub(crate) async fn receive(headers: &HeaderMap, body: Incoming, limits: &Limits
     if encoding == Encoding::Plain {
         return Ok(received);
     }
-    let (limit, memory) = (limits.body, memory.clone());
+    let limit = limits.body;
+    let memory = memory.clone();
     let work = move || unpack(received, encoding, limit, &memory);
     blocking(work).await.map_err(|_| Refusal::internal("unpacking the body was given up"))?
 }

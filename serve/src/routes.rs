@@ -31,7 +31,8 @@ const SCHEMA: usize = 128 << 10;
 
 /// Answers a request, whatever it is.
 pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Incoming>) -> Response<Outgoing> {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
     let mut trace = Trace::default();
     let done = route(&shared, &peer, request, &mut trace).await;
     let (code, log) = match &done {
@@ -43,7 +44,9 @@ pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Inc
     shared.metrics.answered(status);
     if trace.is_write || status >= 400 {
         let token = trace.caller.as_ref().and_then(|caller| caller.name());
-        let (peer, rows, log) = (peer.address, trace.rows, log.as_deref());
+        let peer = peer.address;
+        let rows = trace.rows;
+        let log = log.as_deref();
         shared.audit.write(&Line { peer, token, method: &method, path: &path, status, rows, code, log });
     }
     let headers = response.headers_mut();

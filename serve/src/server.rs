@@ -251,7 +251,8 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener, tls: Option<Tls>) 
             shared.metrics.refused_connections.add(1);
             continue;
         };
-        let (shared, acceptor) = (shared.clone(), tls.as_ref().map(Tls::acceptor));
+        let shared = shared.clone();
+        let acceptor = tls.as_ref().map(Tls::acceptor);
         connections.spawn(async move {
             let _place = place;
             shared.metrics.connections.add(1);

@@ -54,7 +54,8 @@ impl Rights {
 
 /// Whether `pattern`, in which `*` stands for any bytes, is `name`.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut from) = (0, 0);
+    let mut at = 0;
+    let mut from = 0;
     // Where the last star stands, and the first byte of the name that it has not taken.
     let mut star = None;
     while from < name.len() {

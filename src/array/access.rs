@@ -90,10 +90,7 @@ impl<'a> Texts<'a> {
     /// The bytes of row `row`; `None` for a null.
     #[inline]
     pub(crate) fn get_valid(&self, row: usize) -> Result<&'a [u8]> {
-        match self.is_null(row) {
-            true => Ok(&[]),
-            false => self.get(row),
-        }
+        if self.is_null(row) { Ok(&[]) } else { self.get(row) }
     }
 
     #[inline]
@@ -108,7 +105,8 @@ impl<'a> Texts<'a> {
         if len <= 12 {
             return view.get(4..4 + len);
         }
-        let (buffer, start) = (word(8)?, word(12)?);
+        let buffer = word(8)?;
+        let start = word(12)?;
         self.array.buffers().get(buffer + 1)?.as_slice().get(start..start + len)
     }
 }

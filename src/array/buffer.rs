@@ -114,7 +114,8 @@ impl Bytes {
         }
         let end = offset.saturating_add(into.len());
         let from = self.data.get(offset..end).ok_or_else(|| {
-            let (wanted, len) = (into.len(), self.len());
+            let wanted = into.len();
+            let len = self.len();
             Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}"))
         })?;
         into.copy_from_slice(from);
@@ -184,7 +185,8 @@ pub(crate) fn settled(array: &ArrayData) -> Result<ArrayData> {
         return Ok(ArrayData::new_empty(array.data_type()));
     }
     let children = array.child_data().iter().map(settled).collect::<Result<Vec<_>>>()?;
-    let (offset, len) = (array.offset(), array.len());
+    let offset = array.offset();
+    let len = array.len();
     let builder = ArrayDataBuilder::new(array.data_type().clone()).len(len).nulls(array.nulls().cloned());
     let per_row = match array.data_type() {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => 1,

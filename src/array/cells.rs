@@ -70,7 +70,8 @@ fn integer(data_type: &DataType, n: i128) -> Option<([u8; WIDEST], usize)> {
         UInt8 => bytes(u8::try_from(n).ok()?.to_le_bytes()),
         Float16 | Float32 | Float64 => {
             // Integers that the float holds exactly.
-            let (exact, stored) = (n as f64, narrowed(data_type, n as f64));
+            let exact = n as f64;
+            let stored = narrowed(data_type, n as f64);
             if exact as i128 == n && stored == exact { float(data_type, exact) } else { None }
         }
         Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => {

@@ -219,7 +219,8 @@ impl CheckedUpTo {
         if !is_longer {
             *done = Done::default();
         }
-        let (from, to) = (done.rows, array.len());
+        let from = done.rows;
+        let to = array.len();
         debug_assert!(from <= to, "rows are among what becomes longer");
         let mut nulls = Vec::with_capacity(done.nulls.len());
         count_nulls(&array, from, &mut done.nulls.iter().copied(), &mut nulls)?;
@@ -306,7 +307,8 @@ mod tests {
     }
 
     fn parts_of(array: Unchecked) -> Parts {
-        let (data_type, len) = (array.data_type().clone(), array.len());
+        let data_type = array.data_type().clone();
+        let len = array.len();
         Parts { data_type, len, validity: None, buffers: array.buffers().to_vec(), children: Vec::new() }
     }
 
@@ -325,7 +327,8 @@ mod tests {
 
     #[test]
     fn known_dictionaries_are_those_that_were_checked() {
-        let (good, twin) = (StringArray::from(vec!["a", "b"]).to_data(), StringArray::from(vec!["a", "b"]).to_data());
+        let good = StringArray::from(vec!["a", "b"]).to_data();
+        let twin = StringArray::from(vec!["a", "b"]).to_data();
         let bad = Unchecked::from(good.clone());
         let bad = Parts { buffers: vec![bad.buffers()[0].clone(), Buffer::from_slice_ref([0xff; 2])], ..parts_of(bad) };
         let keys = |values: Unchecked| {
@@ -348,7 +351,8 @@ mod tests {
     fn what_was_checked_holds_only_while_nothing_becomes_shorter() {
         let texts = ["a text that is long enough", "another one that is long", "and a third of that length"];
         let whole = StringViewArray::from_iter_values(texts).to_data();
-        let (views, data) = (&whole.buffers()[0], &whole.buffers()[1]);
+        let views = &whole.buffers()[0];
+        let data = &whole.buffers()[1];
         let ends: Vec<usize> = texts.iter().scan(0, |end, text| (*end += text.len(), Some(*end)).1).collect();
         let up_to = CheckedUpTo::default();
         for rows in [1, 2, 2, 1, 3] {

@@ -191,7 +191,8 @@ fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buff
 /// Views over one buffer; they can't point further than 2 GiB.
 fn views(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
     let sources = from.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
-    let (mut views, mut data) = (vec![[0u8; 16]; picks.len()], Vec::new());
+    let mut views = vec![[0u8; 16]; picks.len()];
+    let mut data = Vec::new();
     for (view, &(array, row)) in views.iter_mut().zip(picks) {
         let bytes = sources[array as usize].get_valid(row)?;
         *view = cells::view(bytes, data.len() as u64);
@@ -246,7 +247,8 @@ fn union(fields: &UnionFields, from: &[&Unchecked], picks: &[Pick], mode: UnionM
         let children = fields.iter().enumerate().map(|(number, (_, field))| child(field, from, number, &rows));
         return Ok((vec![ids], children.collect::<Result<_>>()?));
     }
-    let (mut offsets, mut inside) = (Vec::new(), vec![Vec::new(); fields.len()]);
+    let mut offsets = Vec::new();
+    let mut inside = vec![Vec::new(); fields.len()];
     for (&(array, row), &id) in picks.iter().zip(ids.as_slice()) {
         let starts = from[array as usize].buffers().get(1).map_or(&[][..], |buffer| buffer.as_slice());
         let start = starts.as_chunks::<4>().0.get(from[array as usize].offset() + row);
@@ -279,7 +281,8 @@ fn runs(ends: &Field, values: &FieldRef, from: &[&Unchecked], picks: &[Pick]) ->
         return Err(too_many());
     }
     let bytes: Vec<u8> = run_ends.iter().flat_map(|end| end.to_le_bytes().into_iter().take(width)).collect();
-    let (data_type, len) = (ends.data_type().clone(), runs.len());
+    let data_type = ends.data_type().clone();
+    let len = runs.len();
     let buffers = vec![Buffer::from_vec(bytes)];
     let run_ends = Parts { data_type, len, validity: None, buffers, children: Vec::new() }.assemble();
     Ok(vec![run_ends, child(values, from, 1, &runs)?])

@@ -49,16 +49,14 @@ fn merged(
     dictionaries: &[&Unchecked],
     picks: &[Pick],
 ) -> Result<(Buffer, Unchecked)> {
-    let (width, most) = (index.primitive_width().unwrap_or(8), most_keys(index));
+    let width = index.primitive_width().unwrap_or(8);
+    let most = most_keys(index);
     let sources: Vec<_> = from.iter().map(Keys::of).collect();
     let mut merger = Merger::new(dictionaries);
     let mut keys = Vec::with_capacity(picks.len() * width);
     for &(array, row) in picks {
         let whole = from[array as usize];
-        let place = match whole.is_null(row) {
-            true => 0,
-            false => merger.place(array, sources[array as usize].get(row))?,
-        };
+        let place = if whole.is_null(row) { 0 } else { merger.place(array, sources[array as usize].get(row))? };
         if place >= most {
             return Err(too_many());
         }

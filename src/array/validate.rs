@@ -49,9 +49,10 @@ fn check_null_count(array: &Unchecked) -> Result<()> {
 /// Whether the declared number of nulls is that of the bitmap.
 pub(super) fn check_declared(nulls: Validity<'_>, real: usize) -> Result<()> {
     let declared = nulls.declared();
-    match declared == real {
-        true => Ok(()),
-        false => Err(Error::invalid(format!("{declared} nulls are declared, the validity bitmap has {real}"))),
+    if declared == real {
+        Ok(())
+    } else {
+        Err(Error::invalid(format!("{declared} nulls are declared, the validity bitmap has {real}")))
     }
 }
 
@@ -82,9 +83,10 @@ fn offsets(array: &Unchecked, width: usize) -> Result<Offsets<'_>> {
 
 impl Offsets<'_> {
     fn get(&self, i: usize) -> i64 {
-        match self.wide {
-            true => self.bytes[8 * i..].first_chunk().map_or(-1, |raw| i64::from_le_bytes(*raw)),
-            false => self.bytes[4 * i..].first_chunk().map_or(-1, |raw| i32::from_le_bytes(*raw).into()),
+        if self.wide {
+            self.bytes[8 * i..].first_chunk().map_or(-1, |raw| i64::from_le_bytes(*raw))
+        } else {
+            self.bytes[4 * i..].first_chunk().map_or(-1, |raw| i32::from_le_bytes(*raw).into())
         }
     }
 
@@ -103,17 +105,20 @@ fn check_offsets(offsets: &Offsets<'_>, end: usize) -> Result<()> {
     if offsets.count == 0 {
         return Ok(());
     }
-    let (first, last) = (offsets.get(0), offsets.get(offsets.count - 1));
+    let first = offsets.get(0);
+    let last = offsets.get(offsets.count - 1);
     let bounded = first >= 0 && usize::try_from(last).is_ok_and(|last| last <= end);
     if bounded && offsets.are_sorted() {
         return Ok(());
     }
     let row = (0..offsets.count - 1).find(|&row| {
-        let (from, to) = (offsets.get(row), offsets.get(row + 1));
+        let from = offsets.get(row);
+        let to = offsets.get(row + 1);
         from < 0 || from > to || usize::try_from(to).map_or(true, |to| to > end)
     });
     let row = row.unwrap_or(0);
-    let (from, to) = (offsets.get(row), offsets.get(row + 1));
+    let from = offsets.get(row);
+    let to = offsets.get(row + 1);
     Err(Error::invalid(format!("row {row}: offsets {from} to {to} are not in order inside 0 to {end}")))
 }
 
@@ -125,7 +130,8 @@ fn check_strings(array: &Unchecked, offsets: &Offsets<'_>) -> Result<()> {
         return Ok(());
     }
     let bound = |i: usize| usize::try_from(offsets.get(i)).unwrap_or(0).min(data.len());
-    let (first, last) = (bound(0), bound(offsets.count - 1).max(bound(0)));
+    let first = bound(0);
+    let last = bound(offsets.count - 1).max(bound(0));
     let used = &data[first..last];
     if used.is_ascii() {
         return Ok(());
@@ -184,9 +190,12 @@ fn check_keys(array: &Unchecked) -> Result<()> {
         return Ok(());
     }
     // Keys of null rows may be anything.
-    let bad = (0..array.len()).find_map(|row| match array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
-        true => None,
-        false => key(array, array.offset() + row).err().map(|e| (row, e)),
+    let bad = (0..array.len()).find_map(|row| {
+        if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+            None
+        } else {
+            key(array, array.offset() + row).err().map(|e| (row, e))
+        }
     });
     bad.map_or(Ok(()), |(row, e)| Err(e.context(format_args!("row {row}"))))
 }

@@ -156,7 +156,8 @@ impl<'a> Items<'a> {
     /// # Errors
     /// Of an item: `InvalidData` where it is damaged.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
-        let (field, values) = (self.field, self.values);
+        let field = self.field;
+        let values = self.values;
         (self.start..self.start + self.len).map(move |row| guard(|| field_value(field, values, row)))
     }
 }
@@ -306,7 +307,9 @@ fn decimal<'a>(digits: impl Into<i128>, scale: i8) -> Value<'a> {
 }
 
 fn interval(array: &Unchecked, unit: IntervalUnit, at: usize) -> Result<Value<'_>> {
-    let (mut months, mut days, mut nanoseconds) = (0, 0, 0);
+    let mut months = 0;
+    let mut days = 0;
+    let mut nanoseconds = 0;
     match unit {
         IntervalUnit::YearMonth => months = i32::from_le_bytes(load(array, 0, at)?),
         IntervalUnit::DayTime => {
@@ -374,7 +377,8 @@ fn view(array: &Unchecked, at: usize) -> Result<&[u8]> {
     if len <= 12 {
         return Ok(&view[4..4 + len]);
     }
-    let (number, start) = (word(2), word(3));
+    let number = word(2);
+    let start = word(3);
     let data = array.buffers().get(number.saturating_add(1)).ok_or_else(bad_view)?;
     data.get(start..start + len).ok_or_else(bad_view)
 }
@@ -458,7 +462,8 @@ pub(crate) fn run_of(run_ends: &Unchecked, at: usize) -> Result<usize> {
         Ok(Value::Int(end)) => usize::try_from(end).ok(),
         _ => None,
     };
-    let (mut low, mut high) = (0, run_ends.len());
+    let mut low = 0;
+    let mut high = run_ends.len();
     while low < high {
         let middle = low + (high - low) / 2;
         match end(middle) {

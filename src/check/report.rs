@@ -120,7 +120,8 @@ fn check_one(path: &Path, progress: Progress) -> Result<Report> {
 }
 
 fn of_table(checked: table::TableCheck) -> Report {
-    let (rows, segments) = (checked.rows(), checked.num_segments());
+    let rows = checked.rows();
+    let segments = checked.num_segments();
     Report { rows, batches: segments, segments, findings: checked.into_findings(), repaired: None }
 }
 
@@ -148,17 +149,19 @@ fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: Progress) -> 
 
 /// The path with links resolved, without a trailing slash: other names are derived from it.
 fn own_path(path: &Path) -> Result<PathBuf> {
-    match path.file_name().is_none() || path.is_symlink() {
-        true => std::fs::canonicalize(path).map_err(|e| Error::io("finding the file", &e)),
-        false => Ok(path.components().collect()),
+    if path.file_name().is_none() || path.is_symlink() {
+        std::fs::canonicalize(path).map_err(|e| Error::io("finding the file", &e))
+    } else {
+        Ok(path.components().collect())
     }
 }
 
 fn repair_one(path: &Path, progress: Progress) -> Result<Report> {
     let path = &own_path(path)?;
-    let before = match path.is_dir() {
-        true => table::repair_table(path, progress)?.map(|(checked, repaired)| (of_table(checked), repaired)),
-        false => None,
+    let before = if path.is_dir() {
+        table::repair_table(path, progress)?.map(|(checked, repaired)| (of_table(checked), repaired))
+    } else {
+        None
     };
     let (before, repaired) = match before {
         Some(done) => done,
@@ -190,7 +193,8 @@ fn repair_file(path: &Path, progress: Progress) -> Result<(Report, Option<Repair
         return Ok((report, None));
     }
     let rows_before = ipc.as_ref().map(|_| sound.rows);
-    let (kept, format) = (good_rows(ipc, sound, bytes, path), if is_file { Format::File } else { Format::Stream });
+    let kept = good_rows(ipc, sound, bytes, path);
+    let format = if is_file { Format::File } else { Format::Stream };
     let aside = table::beside(path, |name| !name.exists());
     let mut rows = 0;
     match kept {

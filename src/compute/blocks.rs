@@ -111,7 +111,8 @@ impl<'a> Blocks<'a> {
     /// The same chunks, with other arrays for the same rows.
     pub(super) fn with_arrays<'b>(&self, arrays: &'b [ArrayData]) -> Blocks<'b> {
         let swap = |(chunk, array): (&Piece<'a>, &'b ArrayData)| {
-            let (rows, first) = (chunk.rows.clone(), chunk.first);
+            let rows = chunk.rows.clone();
+            let first = chunk.first;
             Piece { array, rows, first, life: PhantomData }
         };
         Blocks { chunks: self.chunks.iter().zip(arrays).map(swap).collect(), ..*self }
@@ -157,7 +158,8 @@ impl<'a, C: Cells<'a>> Piece<'a, C> {
     /// The piece's rows among rows `rows` of the column.
     fn cut(&self, rows: Range<u64>) -> Piece<'a, C> {
         let inside = |row: u64| self.rows.len().min(row.saturating_sub(self.first) as usize);
-        let (from, to) = (inside(rows.start), inside(rows.end));
+        let from = inside(rows.start);
+        let to = inside(rows.end);
         let first = self.first + from as u64;
         let rows = self.rows.start + from..self.rows.start + to;
         Piece { array: self.array, rows, first, life: PhantomData }

@@ -85,9 +85,11 @@ impl<'a> Frame<'a> {
         let end = start.saturating_add(self.block as u64);
         let first = self.index.locate(start, 0).unwrap_or(self.num_parts());
         (first..self.num_parts()).take_while(move |&number| self.index.start(number) < end).filter_map(move |number| {
-            let (before, rows) = (self.index.start(number), self.index.rows_of(number));
+            let before = self.index.start(number);
+            let rows = self.index.rows_of(number);
             let inside = |row: u64| rows.len().min(row.saturating_sub(before) as usize);
-            let (from, to) = (inside(start), inside(end));
+            let from = inside(start);
+            let to = inside(end);
             (from < to).then(|| (number, rows.start + from..rows.start + to))
         })
     }
@@ -119,9 +121,10 @@ impl<'a> Frame<'a> {
     pub(super) fn dictionary(&self, column: usize) -> Result<Option<ArrayData>> {
         let Some(last) = self.num_parts().checked_sub(1) else { return Ok(None) };
         let piece = self.part(0).piece;
-        match std::ptr::eq(piece, self.part(last).piece) {
-            true => piece.source.dictionary(piece.columns[column]),
-            false => Ok(None),
+        if std::ptr::eq(piece, self.part(last).piece) {
+            piece.source.dictionary(piece.columns[column])
+        } else {
+            Ok(None)
         }
     }
 

@@ -168,7 +168,8 @@ pub(super) fn sum_u32(block: &[[u8; 4]]) -> u64 {
 /// The sum of a block of i64, exact: upper and lower halves are summed separately, and neither can overflow.
 #[multiversion(targets("x86_64+avx512f+avx512vl", "x86_64+avx2", "aarch64+neon"))]
 pub(super) fn sum_i64(block: &[[u8; 8]]) -> i128 {
-    let (mut high, mut low) = (0i64, 0u64);
+    let mut high = 0i64;
+    let mut low = 0u64;
     for &raw in block {
         let value = i64::from_le_bytes(raw);
         high += value >> 32;
@@ -301,7 +302,8 @@ mod tests {
             let raw = |value: f64| value.to_le_bytes();
             let distances: Vec<[u8; 8]> = values.iter().map(|value| raw((value - mean) * (value - mean))).collect();
             let values: Vec<[u8; 8]> = values.into_iter().map(raw).collect();
-            let (mut squares, mut sum) = (FloatSum::default(), FloatSum::default());
+            let mut squares = FloatSum::default();
+            let mut sum = FloatSum::default();
             add_squares_f64(&mut squares, mean, &values);
             add_f64(&mut sum, &distances);
             prop_assert_eq!(squares.total().to_bits(), sum.total().to_bits());
@@ -313,7 +315,8 @@ mod tests {
             cuts in prop::collection::vec(0usize..2500, 0..40),
         ) {
             let raw: Vec<[u8; 8]> = values.iter().map(|value| value.to_le_bytes()).collect();
-            let (mut sum, mut rest) = (FloatSum::default(), &raw[..]);
+            let mut sum = FloatSum::default();
+            let mut rest = &raw[..];
             for cut in cuts {
                 let (piece, after) = rest.split_at(cut.min(rest.len()));
                 add_f64(&mut sum, piece);

@@ -119,8 +119,10 @@ impl Dataset {
 }
 
 fn described(column: &Column) -> Result<ArrayRef> {
-    let (count, nulls) = (column.count()?, column.null_count()?);
-    let (mean, std) = (column.mean()?, column.std()?);
+    let count = column.count()?;
+    let nulls = column.null_count()?;
+    let mean = column.mean()?;
+    let std = column.std()?;
     let [low, high] = [number(&column.min()?), number(&column.max()?)];
     let quartiles = column.quantiles(&[0.25, 0.5, 0.75])?.unwrap_or_default();
     let quartile = |number: usize| quartiles.get(number).copied();
@@ -134,7 +136,8 @@ fn described_by_text(column: &Column) -> Result<ArrayRef> {
         Ok(Value::Null) | Err(_) => None,
         Ok(value) => Some(value.to_string()),
     };
-    let (count, nulls) = (Some(column.count()?.to_string()), Some(column.null_count()?.to_string()));
+    let count = Some(column.count()?.to_string());
+    let nulls = Some(column.null_count()?.to_string());
     let [low, high] = [shown(column.min()), shown(column.max())];
     Ok(Arc::new(StringArray::from(vec![count, nulls, None, None, low, None, None, None, high])))
 }
@@ -159,7 +162,8 @@ mod tests {
             sorted.sort_by(f64::total_cmp);
             let expected = (!sorted.is_empty()).then(|| {
                 let place = share * (sorted.len() - 1) as f64;
-                let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+                let low = sorted[place.floor() as usize];
+                let high = sorted[place.ceil() as usize];
                 low + (high - low) * place.fract()
             });
             prop_assert_eq!(column.quantile(share).unwrap(), expected);

@@ -152,7 +152,8 @@ impl Column {
 
     /// The error for an operation that this type does not support.
     pub(crate) fn not_possible(&self, what: &str) -> Error {
-        let (name, data_type) = (self.name(), self.data_type());
+        let name = self.name();
+        let data_type = self.data_type();
         Error::new(ErrorKind::Unsupported, format!("{what} of column '{name}' of type {data_type} is not supported"))
     }
 }
@@ -194,7 +195,8 @@ fn is_null_at(array: &ArrayData, row: usize) -> Result<bool> {
 /// Counts run by run, as there may be too many rows to visit.
 fn nulls_in_runs(array: &ArrayData, rows: Range<usize>) -> Result<usize> {
     let [run_ends, values] = array.child_data() else { return Ok(0) };
-    let (mut at, end) = (array.offset() + rows.start, array.offset() + rows.end);
+    let mut at = array.offset() + rows.start;
+    let end = array.offset() + rows.end;
     let mut nulls = 0;
     for run in 0..run_ends.len() {
         let Value::Int(run_end) = value(run_ends, run)? else { continue };

@@ -27,7 +27,9 @@ struct Held {
 
 impl Index {
     pub(crate) fn of(pieces: &[Piece]) -> Result<Index> {
-        let (mut batches, mut ends, mut end) = (Vec::new(), Vec::new(), 0u64);
+        let mut batches = Vec::new();
+        let mut ends = Vec::new();
+        let mut end = 0u64;
         for (number, piece) in pieces.iter().enumerate() {
             for part in piece.parts() {
                 let part = part?;

@@ -204,7 +204,8 @@ impl Piece {
         if span.start >= end {
             return Ok(None);
         }
-        let (from, to) = (span.start.max(self.start), span.end.min(end));
+        let from = span.start.max(self.start);
+        let to = span.end.min(end);
         let rows = (from - span.start) as usize..(to.max(from) - span.start) as usize;
         Ok(Some(Part { piece: self, batch, rows }))
     }

@@ -64,7 +64,8 @@ impl WatchedFile {
 
     /// Of a copy, which nobody changes.
     pub(super) fn none() -> WatchedFile {
-        let (stamp, last) = (Mutex::new(Stamp::default()), AtomicU64::new(os::millis()));
+        let stamp = Mutex::new(Stamp::default());
+        let last = AtomicU64::new(os::millis());
         WatchedFile { rule: OnceLock::new(), stamp, last }
     }
 

@@ -191,14 +191,17 @@ impl Header {
 
     /// Reads a header of the length that `len_of` gave.
     pub fn decode(bytes: &[u8]) -> Result<Header> {
-        let (word, len) = (Words(bytes), Header::len_of(bytes)?);
+        let word = Words(bytes);
+        let len = Header::len_of(bytes)?;
         let mut zeroed = bytes.to_vec();
         zeroed[16..20].fill(0);
-        let (expected, got) = (word.u32(16), crc32c::crc32c(&zeroed));
+        let expected = word.u32(16);
+        let got = crc32c::crc32c(&zeroed);
         if expected != got {
             return Err(Error::invalid(format!("the header's checksum is {got:08x}, expected {expected:08x}")));
         }
-        let (regions, counters) = (word.u32(96) as usize, word.u32(100) as usize);
+        let regions = word.u32(96) as usize;
+        let counters = word.u32(100) as usize;
         let minor = word.u16(10);
         if !is_long_enough(len, minor, regions, counters) {
             let message = format!("a header of {len} bytes can't list {regions} buffers and {counters} counters");
@@ -222,7 +225,8 @@ impl Header {
             regions: (0..regions).map(|i| region(HEADER + 16 * i)).collect(),
             limits: (0..counters).map(|i| word.u64(HEADER + 16 * regions + 8 * i)).collect(),
         };
-        let (expected, got) = (header.tail.checked_add(TAIL_LEN), word.u64(88));
+        let expected = header.tail.checked_add(TAIL_LEN);
+        let got = word.u64(88);
         if expected != Some(got) {
             let expected = expected.map_or("less than 2^64".into(), |expected| expected.to_string());
             return Err(Error::invalid(format!("`file`: expected {expected}, {TAIL_LEN} more than `tail`, got {got}")));
@@ -388,7 +392,8 @@ mod tests {
 
     #[test]
     fn records_and_headers_come_back() {
-        let (counters, positions) = (vec![5, 1, 9], vec![-2, i64::MAX]);
+        let counters = vec![5, 1, 9];
+        let positions = vec![-2, i64::MAX];
         let record = Record { sequence: 7, sealed: true, boot: [3; 16], counters, positions, ..Record::default() };
         let mut bytes = Vec::new();
         record.encode(&mut bytes);

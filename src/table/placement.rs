@@ -106,7 +106,8 @@ fn check_order(header: &Header, plan: &Plan) -> Result<(), String> {
     if has_order(column.field.data_type()) {
         return Ok(());
     }
-    let (name, data_type) = (column.field.name(), field_type_name(&column.field));
+    let name = column.field.name();
+    let data_type = field_type_name(&column.field);
     Err(format!("`sorted_by`: expected a column whose values have an order, got '{name}' of type {data_type}"))
 }
 
@@ -115,7 +116,8 @@ fn check_regions(expected: &[Region], got: &[Region]) -> Result<(), String> {
     match expected.iter().zip(got).position(|(expected, got)| expected != got) {
         Some(number) => {
             let say = |region: Region| format!("{} bytes at byte {}", region.capacity, region.offset);
-            let (expected, got) = (say(expected[number]), say(got[number]));
+            let expected = say(expected[number]);
+            let got = say(got[number]);
             Err(format!("buffer {number}: expected room for {expected}, got {got}"))
         }
         None => Ok(()),

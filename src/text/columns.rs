@@ -344,7 +344,8 @@ struct Encoder {
 impl Encoder {
     /// With keys of the given type, or the smallest sufficient one.
     fn sink(key: Option<DataType>) -> Box<dyn Sink> {
-        let (values, keys) = (StringBuilder::new(), PrimitiveBuilder::new());
+        let values = StringBuilder::new();
+        let keys = PrimitiveBuilder::new();
         Box::new(Encoder { key, numbers: HashMap::new(), values, keys })
     }
 

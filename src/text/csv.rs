@@ -597,7 +597,8 @@ mod tests {
 
     #[test]
     fn a_value_or_null_that_does_not_fit_is_named() {
-        let (data, text) = (ErrorKind::InvalidData, "a,b\n1,x\n\n,y\n300,z\n");
+        let data = ErrorKind::InvalidData;
+        let text = "a,b\n1,x\n\n,y\n300,z\n";
         fails(text, &with_type(Int8), data, &["line 5", "`a`", "\"300\"", "Int8"]);
         fails(
             text,
@@ -606,7 +607,8 @@ mod tests {
             &["line 4", "`a`", "Int64 without nulls", "\"\""],
         );
         fails("a\n1e39\n", &with_type(Float32), data, &["Float32", "1e39"]);
-        let (long, shown) = ("é".repeat(1000), "é".repeat(60) + "…\"");
+        let long = "é".repeat(1000);
+        let shown = "é".repeat(60) + "…\"";
         fails(format!("a\n{long}\n"), &with_type(Int8), data, &[&shown]);
         let list = List(Arc::new(Field::new("item", Int8, true)));
         fails(text, &with_type(list), ErrorKind::Unsupported, &["List", "`a`"]);

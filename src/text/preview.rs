@@ -71,7 +71,8 @@ impl<'a> Preview<'a> {
     }
 
     fn lines(&self, len: &Result<u64>) -> Vec<Line<'a>> {
-        let (top, bottom) = (self.rows.div_ceil(2), self.rows / 2);
+        let top = self.rows.div_ceil(2);
+        let bottom = self.rows / 2;
         let rows = |numbers: Range<u64>| numbers.map(|number| Some(self.dataset.row(number)));
         match len {
             Ok(len) if *len <= self.rows => rows(0..*len).collect(),
@@ -111,7 +112,8 @@ impl<'a> Preview<'a> {
             return columns.into();
         }
         let mut room = self.width.saturating_sub(1);
-        let (mut left, mut right) = (Vec::new(), VecDeque::new());
+        let mut left = Vec::new();
+        let mut right = VecDeque::new();
         while let Some(column) = take_end(&mut columns, left.len() > right.len()) {
             room = match room.checked_sub(column.room()) {
                 None if !left.is_empty() => break,
@@ -137,7 +139,8 @@ impl<'a> Preview<'a> {
             [] => String::new(),
             [path] => format!(" in {}", visible(&path.to_string_lossy())),
             [path, more @ ..] => {
-                let (path, more) = (path.to_string_lossy(), count_text(more.len() as u64));
+                let path = path.to_string_lossy();
+                let more = count_text(more.len() as u64);
                 format!(" in {} and {more} more", visible(&path))
             }
         }
@@ -154,7 +157,8 @@ impl<'a> Preview<'a> {
     /// The whole text, or the error if the file has changed meanwhile.
     fn text(&self) -> Result<String> {
         self.dataset.watched(ChangeCheck::Now, || {
-            let (len, mut text) = (self.dataset.len(), String::new());
+            let len = self.dataset.len();
+            let mut text = String::new();
             let lines = self.lines(&len);
             if !self.bare {
                 text.push_str(&self.title(&len));

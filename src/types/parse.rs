@@ -39,10 +39,7 @@ pub fn parse_type(text: &str) -> Result<DataType> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     let data_type = parser.data_type()?;
     parser.space();
-    match parser.rest().is_empty() {
-        true => Ok(data_type),
-        false => Err(parser.expected("the end of the type")),
-    }
+    if parser.rest().is_empty() { Ok(data_type) } else { Err(parser.expected("the end of the type")) }
 }
 
 /// The schema that `text` describes: fields separated by commas or line breaks, nullable unless their type is followed
@@ -140,7 +137,8 @@ impl<'a> Parser<'a> {
     /// A whole number, such as a width.
     fn number<T: std::str::FromStr>(&mut self, what: &str) -> Result<T> {
         self.space();
-        let (start, rest) = (self.at, self.rest());
+        let start = self.at;
+        let rest = self.rest();
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
         self.at += end;
         rest[..end].parse().map_err(|_| {
@@ -388,9 +386,10 @@ impl<'a> Parser<'a> {
     }
 
     fn union(&self, fields: Vec<FieldRef>, mode: UnionMode) -> Result<DataType> {
-        match fields.len() <= 128 {
-            true => Ok(DataType::Union(UnionFields::from_fields(fields), mode)),
-            false => Err(self.expected("no more than 128 members of a union")),
+        if fields.len() <= 128 {
+            Ok(DataType::Union(UnionFields::from_fields(fields), mode))
+        } else {
+            Err(self.expected("no more than 128 members of a union"))
         }
     }
 

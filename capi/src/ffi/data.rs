@@ -281,7 +281,8 @@ pub struct Progress(Option<unsafe extern "C" fn(*mut c_void, u64, u64)>);
 impl Progress {
     /// A closure that reports progress to the caller.
     pub fn with(&self, context: &Context) -> impl FnMut(u64, u64) {
-        let (function, context) = (self.0, context.0);
+        let function = self.0;
+        let context = context.0;
         move |done, total| {
             if let Some(function) = function {
                 // SAFETY: a callback of the caller, with its context; the closure doesn't outlive the call.

@@ -153,9 +153,10 @@ mod data;
 /// `pointer` if it can point to a `T`.
 fn checked<T>(pointer: *const T, name: &str) -> Result<NonNull<T>> {
     let found = NonNull::new(pointer.cast_mut()).ok_or_else(|| argument(format!("'{name}' is NULL")))?;
-    match found.is_aligned() {
-        true => Ok(found),
-        false => Err(argument(format!("'{name}' is not aligned: it points to nothing of its type"))),
+    if found.is_aligned() {
+        Ok(found)
+    } else {
+        Err(argument(format!("'{name}' is not aligned: it points to nothing of its type")))
     }
 }
 
@@ -396,9 +397,10 @@ impl<T: Filled> Param for List<T> {
 }
 
 fn check_count<T>(count: usize, name: &str) -> Result<()> {
-    match count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
-        true => Ok(()),
-        false => Err(argument(format!("'{name}': {count} elements don't fit into memory"))),
+    if count.checked_mul(size_of::<T>()).is_some_and(|bytes| isize::try_from(bytes).is_ok()) {
+        Ok(())
+    } else {
+        Err(argument(format!("'{name}': {count} elements don't fit into memory")))
     }
 }
 
@@ -680,7 +682,8 @@ impl<T: Filled> SizedPlace<'_, T> {
     pub fn put(self, value: T) {
         let (from, into) = ((&raw const value).cast::<u8>(), self.place.0.cast::<u8>());
         let (skipped, known) = (size_of::<u64>(), self.size.min(size_of::<T>()));
-        let (from, into) = (from.wrapping_add(skipped), into.wrapping_add(skipped));
+        let from = from.wrapping_add(skipped);
+        let into = into.wrapping_add(skipped);
         // SAFETY: both structs have `known` bytes, which include those skipped; they are copied untyped.
         unsafe { std::ptr::copy_nonoverlapping(from, into, known - skipped) };
     }

@@ -157,7 +157,8 @@ impl Kind {
             (known, Kind::Typed(_, new)) => known.merged(*new)?,
             (Kind::List(item), Kind::List(other)) => Kind::List(Box::new(item.merged(*other)?)),
             (Kind::Int { negative, large }, Kind::Int { negative: other, large: more }) => {
-                let (negative, large) = (*negative || other, *large || more);
+                let negative = *negative || other;
+                let large = *large || more;
                 return (!(negative && large)).then_some(Kind::Int { negative, large });
             }
             (Kind::Int { .. }, Kind::Plain(Float64)) | (Kind::Plain(Float64), Kind::Int { .. }) => Kind::Plain(Float64),
@@ -235,6 +236,7 @@ fn zone(given: &Bound<'_, PyAny>) -> PyResult<String> {
     let offset: f64 = given.call_method0("utcoffset")?.call_method0("total_seconds")?.extract()?;
     let minutes = (offset / 60.0) as i64;
     let sign = if minutes < 0 { '-' } else { '+' };
-    let (hours, rest) = (minutes.abs() / 60, minutes.abs() % 60);
+    let hours = minutes.abs() / 60;
+    let rest = minutes.abs() % 60;
     Ok(if minutes == 0 { "UTC".into() } else { format!("{sign}{hours:02}:{rest:02}") })
 }

@@ -56,7 +56,8 @@ pub fn in_zone(array: &ArrayRef, name: &str, data_type: &DataType) -> Result<Arr
     };
     if !zones_agree(Some(zone), Some("")) {
         let advice = zone_advice(data_type, &Value::Timestamp(0, unit, Some("")));
-        let (wanted, got) = (type_name(data_type), type_name(array.data_type()));
+        let wanted = type_name(data_type);
+        let got = type_name(array.data_type());
         return Err(wrong_type(format!("column '{name}': expected {wanted}, got NumPy's {got}{advice}")));
     }
     let zoned = values.into_builder().data_type(DataType::Timestamp(unit, Some(zone.clone()))).build();

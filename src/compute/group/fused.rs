@@ -160,7 +160,8 @@ fn add(
     let (keys, last) = keys.as_chunks::<RUN>();
     let ((tested, last_tested), (values, after)) = (tested.as_chunks::<RUN>(), values.as_chunks::<RUN>());
     for ((keys, tested), values) in keys.iter().zip(tested).zip(values) {
-        let (mut numbers, mut ones) = ([0.0; RUN], [0.0; RUN]);
+        let mut numbers = [0.0; RUN];
+        let mut ones = [0.0; RUN];
         for row in 0..RUN {
             let is_wanted = is_wanted(tested[row]);
             numbers[row] = if is_wanted { f64::from_le_bytes(values[row]) } else { 0.0 };

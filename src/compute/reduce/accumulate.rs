@@ -150,7 +150,8 @@ pub(in crate::compute) fn each_float(rows: &Rows<'_>, mut work: impl FnMut(u32, 
             each::<32, _>(rows, work, |raw| decimal_to_f64(i256::from_le_bytes(raw), scale));
         }
         Boolean => {
-            let (bits, start) = (Bits::of(rows.array), rows.rows.start);
+            let bits = Bits::of(rows.array);
+            let start = rows.rows.start;
             rows.with_ids(|ids| {
                 let each = ids.iter().enumerate();
                 each.for_each(|(row, &id)| {
@@ -184,7 +185,8 @@ pub(in crate::compute) fn each_integer(rows: &Rows<'_>, mut work: impl FnMut(u32
         UInt64 => each::<8, _>(rows, work, |raw| u64::from_le_bytes(raw).into()),
         Decimal128(..) => each::<16, _>(rows, work, i128::from_le_bytes),
         Boolean => {
-            let (bits, start) = (Bits::of(rows.array), rows.rows.start);
+            let bits = Bits::of(rows.array);
+            let start = rows.rows.start;
             rows.with_ids(|ids| {
                 let each = ids.iter().enumerate();
                 each.for_each(|(row, &id)| work(id, (rows.lane + row) % LANES, bits.get(start + row).into()));

@@ -51,7 +51,8 @@ impl Test {
             other => number(other, &literal.0).map(|scaled| range(other, operator, scaled)),
         };
         found.ok_or_else(|| {
-            let (column, advice) = (type_name(data_type), literal.advice(data_type));
+            let column = type_name(data_type);
+            let advice = literal.advice(data_type);
             Error::argument(format!("column '{name}' of type {column} can't be compared with {literal}{advice}"))
         })
     }
@@ -141,9 +142,11 @@ fn floats(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<T
     if low.is_nan() {
         return Some(if operator == Operator::Ne { Test::Not(Test::Never.into()) } else { Test::Never });
     }
-    let (low, high) = (not_above(data_type, low), -not_above(data_type, -high));
+    let low = not_above(data_type, low);
+    let high = -not_above(data_type, -high);
     let equal = if low == high { Test::Floats(low, low) } else { Test::Never };
-    let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+    let least = f64::NEG_INFINITY;
+    let most = f64::INFINITY;
     Some(match operator {
         Operator::Eq => equal,
         Operator::Ne => Test::Not(equal.into()),
@@ -186,7 +189,8 @@ fn below(data_type: &DataType, number: f64) -> f64 {
 /// The floats on both sides of a number, or twice the one that it is: `nearest` is near it, and `order` that of a float
 /// and the number.
 fn around(nearest: f64, order: impl Fn(f64) -> Ordering) -> (f64, f64) {
-    let (mut low, mut high) = (nearest, nearest);
+    let mut low = nearest;
+    let mut high = nearest;
     while order(low).is_gt() {
         (low, high) = (low.next_down(), low);
     }
@@ -229,9 +233,10 @@ impl Digits {
         let point = (whole.len() as i32 - leading as i32) + exponent;
         let end = all.len() - all.iter().rev().take_while(|&&digit| digit == b'0').count();
         let digits = all.get(leading..end).unwrap_or_default().to_vec();
-        match digits.is_empty() {
-            true => Digits { is_negative: false, digits, point: 0 },
-            false => Digits { is_negative, digits, point },
+        if digits.is_empty() {
+            Digits { is_negative: false, digits, point: 0 }
+        } else {
+            Digits { is_negative, digits, point }
         }
     }
 
@@ -304,7 +309,8 @@ fn ratio(number: i128, factor: i128, divisor: i128) -> Scaled {
 
 /// The integers on both sides of a fraction whose divisor is positive.
 fn between(number: i256, divisor: i256) -> Scaled {
-    let (quotient, rest) = (number.wrapping_div(divisor), number.wrapping_rem(divisor));
+    let quotient = number.wrapping_div(divisor);
+    let rest = number.wrapping_rem(divisor);
     match rest.cmp(&i256::ZERO) {
         Ordering::Equal => (quotient, quotient),
         Ordering::Greater => (quotient, quotient.wrapping_add(i256::ONE)),
@@ -350,17 +356,19 @@ fn decimal(literal: &Owned, scale: i8) -> Option<Scaled> {
             (_, false) => (i256::MINUS_ONE, i256::ZERO),
         });
     };
-    match steps < 0 {
-        true => Some(between(digits, power)),
-        false => Some(digits.checked_mul(power).map_or_else(|| beyond(digits > i256::ZERO), |n| (n, n))),
+    if steps < 0 {
+        Some(between(digits, power))
+    } else {
+        Some(digits.checked_mul(power).map_or_else(|| beyond(digits > i256::ZERO), |n| (n, n)))
     }
 }
 
 /// Larger (or smaller) than all column values, and equal to none.
 fn beyond(is_large: bool) -> Scaled {
-    match is_large {
-        true => (i256::MAX.wrapping_sub(i256::ONE), i256::MAX),
-        false => (i256::MIN, i256::MIN.wrapping_add(i256::ONE)),
+    if is_large {
+        (i256::MAX.wrapping_sub(i256::ONE), i256::MAX)
+    } else {
+        (i256::MIN, i256::MIN.wrapping_add(i256::ONE))
     }
 }
 
@@ -397,7 +405,8 @@ fn range(data_type: &DataType, operator: Operator, (low, high): Scaled) -> Test 
     if low > high {
         return if operator == Operator::Ne { Test::Not(Test::Never.into()) } else { Test::Never };
     }
-    let (one, is_whole) = (i256::ONE, low == high);
+    let one = i256::ONE;
+    let is_whole = low == high;
     match operator {
         Operator::Eq if is_whole => within(low, low),
         Operator::Eq => Test::Never,
@@ -422,8 +431,9 @@ pub(in crate::compute) fn limits(data_type: &DataType) -> (i256, i256) {
         DataType::Decimal128(..) => return (i256::from_i128(i128::MIN), i256::from_i128(i128::MAX)),
         other => 8 * other.primitive_width().unwrap_or(8) as u32,
     };
-    match data_type.is_unsigned_integer() {
-        true => (i256::ZERO, i256::from_i128(i128::MAX >> (127 - bits))),
-        false => (i256::from_i128(-(1 << (bits - 1))), i256::from_i128((1 << (bits - 1)) - 1)),
+    if data_type.is_unsigned_integer() {
+        (i256::ZERO, i256::from_i128(i128::MAX >> (127 - bits)))
+    } else {
+        (i256::from_i128(-(1 << (bits - 1))), i256::from_i128((1 << (bits - 1)) - 1))
     }
 }

@@ -57,7 +57,8 @@ fn compress<const N: usize>(values: &[[u8; N]], words: &[u64], out: &mut [[u8; N
 #[inline(always)]
 fn compress_word<const N: usize>(values: &[[u8; N]; 64], word: u64, out: &mut [[u8; N]; 64]) -> usize {
     let count = word.count_ones() as usize;
-    let (first, last) = (word.trailing_zeros() as usize, 64 - word.leading_zeros() as usize);
+    let first = word.trailing_zeros() as usize;
+    let last = 64 - word.leading_zeros() as usize;
     if last - first == count {
         out[..count].copy_from_slice(&values[first..last]);
         return count;

@@ -205,7 +205,8 @@ fn holds(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> R
 
 /// Tests each value of the dictionary once, or the rows' values if those are fewer.
 fn by_key(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> Result<Mask> {
-    let (dictionary, keys) = (dictionary_of(array)?, Keys::of(array));
+    let dictionary = dictionary_of(array)?;
+    let keys = Keys::of(array);
     if dictionary.len() > rows.len() {
         let mut failed = None;
         let mut found = |row: usize| {
@@ -244,14 +245,16 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &Test) -> Result<Mask> {
         (Test::Text(operator, bytes), _) => return texts(&Texts::of(array)?, rows, *operator, bytes),
         (Test::Range(low, high), Boolean) => {
             let bits = Bits::of(array);
-            let (low, high) = (*low <= i256::ZERO, *high >= i256::ONE);
+            let low = *low <= i256::ZERO;
+            let high = *high >= i256::ONE;
             return Ok(Mask::collect(rows.len(), |row| if bits.get(rows.start + row) { high } else { low }));
         }
         (Test::Range(low, high), data_type) => integers(array, data_type, rows, (*low, *high), &mut mask.words)?,
         (Test::Floats(low, high), Float64) => inside(values(array, rows), *low, *high, &mut mask.words),
         (Test::Floats(low, high), Float32) => inside(values(array, rows), *low as f32, *high as f32, &mut mask.words),
         (Test::Floats(low, high), Float16) => {
-            let (low, high) = (f16::from_f64(*low), f16::from_f64(*high));
+            let low = f16::from_f64(*low);
+            let high = f16::from_f64(*high);
             inside(values(array, rows), low, high, &mut mask.words);
         }
         (_, other) => return Err(unsupported(other)),
@@ -277,7 +280,8 @@ fn integers(
     use DataType::*;
     // Bounds are already clamped to the type.
     let long = |limit: i256| limit.as_i128();
-    let (from, to) = (long(low), long(high));
+    let from = long(low);
+    let to = long(high);
     match data_type {
         Int8 => inside(values(array, rows), from as i8, to as i8, words),
         UInt8 => inside(values(array, rows), from as u8, to as u8, words),

@@ -121,7 +121,8 @@ impl Picked {
     pub(in crate::compute) fn of(frame: &Frame<'_>, rows: impl Iterator<Item = u64>) -> Picked {
         let mut picked = Picked::default();
         let mut numbers = vec![u32::MAX; frame.num_parts()];
-        let (mut hint, mut picks) = (0, Vec::with_capacity(rows.size_hint().0));
+        let mut hint = 0;
+        let mut picks = Vec::with_capacity(rows.size_hint().0);
         for row in rows {
             let Some((part, inside)) = frame.locate(row, hint) else { continue };
             hint = part;
@@ -154,7 +155,8 @@ impl Picked {
 
     fn picks(&self) -> &[Pick] {
         let rows = |span: &Span| {
-            let (part, start) = (span.part, span.rows.start);
+            let part = span.part;
+            let start = span.rows.start;
             span.mask.rows().map(move |row| (part, start + row)).collect::<Vec<_>>()
         };
         self.picks.get_or_init(|| self.spans.iter().flat_map(rows).collect())
@@ -165,7 +167,8 @@ impl Picked {
             return vec![self];
         }
         let half = |picks: &[Pick]| {
-            let (parts, picks) = (self.parts.clone(), picks.to_vec());
+            let parts = self.parts.clone();
+            let picks = picks.to_vec();
             Picked { parts, len: picks.len(), picks: OnceLock::from(picks), spans: Vec::new() }
         };
         let (first, second) = self.picks().split_at(self.len / 2);

@@ -28,7 +28,8 @@ pub(super) fn read(segment: &Segment) -> Result<FooterCheck, Wrong> {
     }
     let word = tail.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
     let slot = chosen(header, word).ok_or_else(|| {
-        let (each, slots) = (header.footer, header.slots);
+        let each = header.footer;
+        let slots = header.slots;
         (
             header.tail,
             format!("the footer's length: expected a multiple of {each} up to {slots} times that, got {word}"),
@@ -84,7 +85,8 @@ fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<V
     if !same_schema(&said.schema, &segment.plan.schema) {
         return Err((at, "the footer's schema is not the one in front of the file".into()));
     }
-    let (expected, got) = ((1, segment.plan.dictionaries.len()), (said.batches.len(), said.dictionaries.len()));
+    let expected = (1, segment.plan.dictionaries.len());
+    let got = (said.batches.len(), said.dictionaries.len());
     if expected != got {
         return Err((at, format!("the footer lists {got:?} record batches and dictionaries, expected {expected:?}")));
     }
@@ -94,7 +96,8 @@ fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<V
 }
 
 fn message_at(segment: &Segment, slot: u64, footer: u64, place: [i64; 3], id: Option<i64>) -> Result<Message, Wrong> {
-    let (start, len) = (segment.header.ring + slot * segment.header.slot, segment.header.slot);
+    let start = segment.header.ring + slot * segment.header.slot;
+    let len = segment.header.slot;
     let [at, metadata, body_len] = place.map(|number| u64::try_from(number).unwrap_or(u64::MAX));
     let is_inside = at >= start && metadata >= 8 && at.checked_add(metadata).is_some_and(|end| end <= start + len);
     if !is_inside {
@@ -173,7 +176,8 @@ fn difference(expected: &BatchMetadata, got: &Message, file: u64) -> Option<Stri
         .or_else(|| (expected.variadics != batch.variadics).then(|| "the numbers of data buffers of views".into()))
         .or_else(|| {
             let needed = batch.buffers.iter().map(|(at, len)| at.saturating_add(*len) as u64).max().unwrap_or(0);
-            let (len, room) = (got.body_len, file - got.body);
+            let len = got.body_len;
+            let room = file - got.body;
             (len < needed || len > room).then(|| format!("a body of {len} bytes, expected {needed} to {room}"))
         })
 }
@@ -198,7 +202,8 @@ fn odd_byte(segment: &Segment, slot: u64, footer: &[u8], counters: &[u64]) -> Re
 /// The first byte in which `got`, which begins at byte `at`, is not `expected`.
 pub(super) fn first_difference(at: u64, expected: &[u8], got: &[u8]) -> Option<Wrong> {
     let number = expected.iter().zip(got).position(|(a, b)| a != b)?;
-    let (expected, got) = (expected[number], got[number]);
+    let expected = expected[number];
+    let got = got[number];
     Some((at + number as u64, format!("expected {expected:#04x}, got {got:#04x}; it means the same")))
 }
 

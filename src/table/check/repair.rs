@@ -122,9 +122,12 @@ pub(crate) fn keep_aside(path: &Path, aside: &Path) -> Result<()> {
         return Ok(());
     }
     // Where a file can't have two names there is a moment without one of its own.
-    let named = fs::hard_link(path, aside).or_else(|_| match aside.exists() {
-        true => Err(std::io::Error::other("there is a file of that name")),
-        false => fs::rename(path, aside),
+    let named = fs::hard_link(path, aside).or_else(|_| {
+        if aside.exists() {
+            Err(std::io::Error::other("there is a file of that name"))
+        } else {
+            fs::rename(path, aside)
+        }
     });
     named.map_err(|e| moving_failed(&e, path))
 }
@@ -222,13 +225,11 @@ fn longest(most: u64, is_good: impl Fn(u64) -> bool) -> u64 {
     if is_good(most) {
         return most;
     }
-    let (mut good, mut bad) = (0, most);
+    let mut good = 0;
+    let mut bad = most;
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        match is_good(middle) {
-            true => good = middle,
-            false => bad = middle,
-        }
+        if is_good(middle) { good = middle } else { bad = middle }
     }
     good
 }

@@ -168,7 +168,8 @@ fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) {
         segment.findings.append(&mut found.list);
     }
     for number in 1..checked.segments.len() {
-        let (next, before) = (checked.segments[number].start, &mut checked.segments[number - 1]);
+        let next = checked.segments[number].start;
+        let before = &mut checked.segments[number - 1];
         let mut found = Findings::of(&chain::path(folder, before.start));
         match before.rows {
             Some(rows) if before.start + rows != next => {
@@ -247,7 +248,8 @@ fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &m
     if let Ok([schema, first, ..]) = ipc.frames().as_deref()
         && first.offset > schema.body().next_multiple_of(64)
     {
-        let (expected, got) = (schema.body(), first.offset);
+        let expected = schema.body();
+        let got = first.offset;
         found.damage(
             expected as u64,
             format!("expected the first message behind the schema, got it at byte {got}: no dense file, and no header"),
@@ -370,7 +372,8 @@ impl Records {
 fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool {
     let records = Records::of(segment);
     let is_of_today = records.all().any(|record| record.boot == boot_id());
-    let (header, word) = (&segment.header, records.word);
+    let header = &segment.header;
+    let word = records.word;
     let [current, other] = &records.visible;
     if current.as_ref().is_none_or(|record| record.sequence != word) {
         let got = current.as_ref().map_or("none that is whole".into(), |record| format!("that of {}", record.sequence));
@@ -388,7 +391,8 @@ fn check_records(segment: &Segment, is_live: bool, found: &mut Findings) -> bool
     }
     match other {
         Some(other) if other.sequence > word && other.boot == boot_id() => {
-            let (number, rows) = (other.sequence, other.rows());
+            let number = other.sequence;
+            let rows = other.rows();
             let message = format!(
                 "the number of the newest commit: expected {number}, whose record of {rows} rows is whole, got {word}"
             );
@@ -437,7 +441,9 @@ fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found:
         match checksum(segment, &before, record) {
             Ok(got) if got == record.delta => (),
             Ok(got) => {
-                let (from, to, expected) = (before[0], record.rows(), record.delta);
+                let from = before[0];
+                let to = record.rows();
+                let expected = record.delta;
                 let message =
                     format!("rows {from} to {to} of the segment: expected checksum {expected:08x}, got {got:08x}");
                 found.add(is_of_today, at, message);
@@ -496,7 +502,8 @@ fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
     let checked = parallel::map(columns.len(), bytes, check);
     for (column, checked) in columns.iter().zip(&checked) {
         if let Err(e) = checked {
-            let (at, name) = (segment.header.regions[column.region].offset, column.field.name());
+            let at = segment.header.regions[column.region].offset;
+            let name = column.field.name();
             // A column without a bitmap begins with its second buffer.
             let at = if at == 0 {
                 segment.header.regions.get(column.region + 1).map(|region| region.offset)
@@ -580,7 +587,8 @@ fn check_log(segment: &Segment, record: &Record, found: &mut Findings) {
     match against_log(segment, record) {
         Ok(None) => (),
         Ok(Some((entry, at))) => {
-            let (rows, sequence) = (entry.record.rows(), entry.record.sequence);
+            let rows = entry.record.rows();
+            let sequence = entry.record.sequence;
             found.damage(at, format!("rows up to {rows} of the segment: the log of commit {sequence} has other bytes"));
         }
         Err(e) => found.damage(segment.header.log_start(), format!("an entry of the log: {}", e.message())),

@@ -38,7 +38,8 @@ impl Sizes {
     pub fn of(plan: &Plan) -> Option<Sizes> {
         // Zeros are left out of a flatbuffer, so the largest message is one without any.
         let region = Region { offset: 1 << 40, capacity: 1 << 40 };
-        let (regions, counters) = (vec![region; plan.regions], vec![1 << 30; plan.counters]);
+        let regions = vec![region; plan.regions];
+        let counters = vec![1 << 30; plan.counters];
         let len = |number| Some(framed_len(&message(plan, number, &regions, 1, &counters)?.0));
         let messages = (0..1 + plan.dictionaries.len()).map(len).collect::<Option<Vec<u64>>>()?;
         let blocks = vec![Block::new(1 << 40, 1, 1 << 40); messages.len()];
@@ -79,7 +80,8 @@ pub(in crate::table) fn said(
         return Some(said);
     };
     let dictionary = &plan.dictionaries[number];
-    let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+    let entries = counters[dictionary.entries];
+    let bytes = counters[dictionary.bytes];
     let mut said = BatchMetadata { rows: entries as i64, nodes: vec![(entries as i64, 0)], ..BatchMetadata::default() };
     add_buffer(&mut said, Region::default(), base, 0);
     add_buffer(&mut said, regions[dictionary.region + 1], base, 4 * (entries + 1));
@@ -136,7 +138,8 @@ pub(in crate::table) fn encoded(
     slot: u64,
 ) -> Option<(Vec<u8>, Vec<u8>)> {
     let start = header.ring + slot * header.slot;
-    let (mut bytes, mut blocks) = (Vec::with_capacity(header.slot as usize), Vec::new());
+    let mut bytes = Vec::with_capacity(header.slot as usize);
+    let mut blocks = Vec::new();
     for (number, &len) in sizes.messages.iter().enumerate() {
         let at = start + bytes.len() as u64;
         let (metadata, body_length) = message(plan, number, &header.regions, at + len, counters)?;
@@ -233,7 +236,8 @@ impl PublishedFooter {
             return Err(io::Error::other(Error::internal("the counters of a commit are beyond their limits")));
         };
         let length = (slot + 1) * header.footer;
-        let (slot_at, footer_at) = (header.ring + slot * header.slot, header.tail - length);
+        let slot_at = header.ring + slot * header.slot;
+        let footer_at = header.tail - length;
         let flip = (header.tail, length as u32);
         if let Err(e) = publish::flip(store, (slot_at, &messages), (footer_at, &footer), flip) {
             self.free.push(slot);
@@ -264,7 +268,8 @@ impl PublishedFooter {
     /// The parts of the file that only published footers other than the current one use.
     pub fn unused(&self, header: &Header) -> [(u64, u64); 4] {
         let current = self.current.unwrap_or(0);
-        let (slot, footer) = (header.ring + current * header.slot, header.tail - (current + 1) * header.footer);
+        let slot = header.ring + current * header.slot;
+        let footer = header.tail - (current + 1) * header.footer;
         let footers = header.tail - u64::from(header.slots) * header.footer;
         [
             (header.ring, slot),

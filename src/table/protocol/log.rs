@@ -40,7 +40,8 @@ impl Piece {
 
 /// What `to` has and `from` has not, region after region. Of bits that grow from `m` to `n` that is from byte ⌊m/8⌋ on.
 pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Result<Vec<Piece>> {
-    let (before, after) = (plan.extents(from)?, plan.extents(to)?);
+    let before = plan.extents(from)?;
+    let after = plan.extents(to)?;
     let piece = |(old, new): (Extent, Extent)| {
         debug_assert_eq!(old.region, new.region, "the extents of one plan");
         let at = match old.bits {
@@ -146,7 +147,8 @@ impl Entry {
 /// # Errors
 /// As [`Entry::decode`].
 pub(in crate::table) fn entries(plan: &Plan, log: &[u8], check: impl Fn(&Record) -> Result<()>) -> Result<Vec<Entry>> {
-    let (mut found, mut at) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut at = 0;
     while at < log.len() {
         match Entry::decode(plan, log, at, &check)? {
             Some((entry, len)) => {

@@ -69,7 +69,8 @@ pub fn newest<R>(
     decode: impl Fn(&[u8], u64) -> Option<R>,
     patience: usize,
 ) -> Option<R> {
-    let (mut last, mut looks) = (0, 0);
+    let mut last = 0;
+    let mut looks = 0;
     while looks < patience {
         let sequence = words.load64(page.sequence());
         looks = if sequence == last { looks + 1 } else { 0 };

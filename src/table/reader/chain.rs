@@ -129,7 +129,8 @@ impl Chain {
 
     fn look(folder: &Path) -> Result<Option<Chain>> {
         let Some(starts) = list_twice(folder)? else { return Ok(None) };
-        let (mut kept, mut lost_end) = (starts.len(), 0);
+        let mut kept = starts.len();
+        let mut lost_end = 0;
         let last = loop {
             let Some((segment, record)) = open_last(&path(folder, starts[kept - 1]))? else { break None };
             let is_doubtful = record.provisional || record.boot != boot_id();

@@ -36,7 +36,8 @@ impl Column {
         let Some(places) = places(&parts)? else { return Ok(None) };
         let joined: Vec<_> = places.iter().map(|place| (&place.segment.mapping, place.offset, place.len)).collect();
         let Ok(mapping) = Mapping::joined(&joined) else { return Ok(None) };
-        let (first, last) = (&parts[0], &parts[parts.len() - 1]);
+        let first = &parts[0];
+        let last = &parts[parts.len() - 1];
         let rows = mapping.len() / places[0].width;
         let Some(values) = Bytes::of_mapping(mapping)?.slice(0, rows * places[0].width) else { return Ok(None) };
         let data_type = self.data_type().clone();
@@ -62,7 +63,8 @@ fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<Place<'a>>>> {
     for (number, part) in parts.iter().enumerate() {
         let Some(place) = place(part)? else { return Ok(None) };
         let is_last = number + 1 == parts.len();
-        let (starts, ends) = (part.rows.start == 0 || number == 0, place.1 == part.rows.end as u64 || is_last);
+        let starts = part.rows.start == 0 || number == 0;
+        let ends = place.1 == part.rows.end as u64 || is_last;
         let rows = if is_last { part.rows.end } else { place.1 as usize };
         let place = Place { len: rows * place.0.width, ..place.0 };
         let is_whole = place.len.is_multiple_of(PAGE) || is_last;

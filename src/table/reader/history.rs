@@ -248,7 +248,8 @@ impl History {
             }
             len += 1;
         }
-        let (table, sealed) = (self.table.clone(), self.sealed.clone());
+        let table = self.table.clone();
+        let sealed = self.sealed.clone();
         Some(Arc::new(History { table, sealed, len, ended: false }))
     }
 

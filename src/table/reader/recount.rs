@@ -15,7 +15,8 @@ pub(in crate::table) fn recount(segment: &Segment, counters: &[u64]) -> Vec<Wron
         count_items(segment, column, counters[0], counters, &mut wrong);
     }
     for dictionary in &segment.plan.dictionaries {
-        let (entries, bytes) = (counters[dictionary.entries], counters[dictionary.bytes]);
+        let entries = counters[dictionary.entries];
+        let bytes = counters[dictionary.bytes];
         if let Some((at, got)) = offset_at(segment, dictionary.region + 1, 4, entries).filter(|&(_, got)| got != bytes)
         {
             wrong.push((
@@ -35,7 +36,8 @@ pub(in crate::table) fn count_nulls(
     wrong: &mut Vec<Wrong>,
 ) {
     if let Some(counter) = node.nulls {
-        let (name, expected) = (node.field.name(), counters[counter]);
+        let name = node.field.name();
+        let expected = counters[counter];
         let at = segment.header.regions[node.region].offset;
         let got = segment.part(node.region, 0, rows.div_ceil(8)).map(|bits| zeros(&bits, rows as usize) as u64);
         if got != Some(expected) {

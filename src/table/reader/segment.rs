@@ -89,7 +89,8 @@ impl Segment {
         let plan = Plan::new(IpcSchema::of_metadata(&schema)?)?;
         placement::check(&header, start, bytes.len(), &plan).map_err(|wrong| Error::invalid(wrong_header(&wrong)))?;
         if header.file_len() != mapping.len() as u64 {
-            let (expected, got) = (header.file_len(), mapping.len());
+            let expected = header.file_len();
+            let got = mapping.len();
             return Err(Error::invalid(format!("the segment has {got} bytes, expected {expected}; it was cut off")));
         }
         mapping.watch(Watch::InPlace(header.marks(start as u64, &fixed)));
@@ -235,7 +236,8 @@ impl Segment {
         let place = self.plan.names;
         let mut bytes = vec![0; record.counters[place.bytes] as usize];
         self.mapping.read_at(self.header.regions[place.region].offset as usize, &mut bytes)?;
-        let (mut names, mut rest) = (Vec::new(), &bytes[..]);
+        let mut names = Vec::new();
+        let mut rest = &bytes[..];
         while let Some((&len, more)) = rest.split_first() {
             let Some((name, more)) = more.split_at_checked(len.into()) else { break };
             let Ok(name) = std::str::from_utf8(name) else { break };
@@ -245,7 +247,8 @@ impl Segment {
         if names.len() == record.positions.len() && rest.is_empty() {
             return Ok(names);
         }
-        let (got, expected) = (names.len(), record.positions.len());
+        let got = names.len();
+        let expected = record.positions.len();
         let message = format!("the names of positions: expected {expected} in {} bytes, got {got}", bytes.len());
         Err(Error::invalid(message).at(self.path()))
     }

@@ -187,10 +187,7 @@ impl Background {
     /// What went wrong in the thread, if anything did.
     #[inline]
     pub fn failure(&self) -> Option<Error> {
-        match self.inner.has_failed.load(Ordering::Relaxed) {
-            true => locked(&self.inner.failure).clone(),
-            false => None,
-        }
+        if self.inner.has_failed.load(Ordering::Relaxed) { locked(&self.inner.failure).clone() } else { None }
     }
 
     /// Gives back, a second from now, what the published footers of a sealed segment take.
@@ -245,9 +242,10 @@ impl Inner {
             let shown = || live.footer().published >= newest();
             if !shown() {
                 let wait = live.footer().wait();
-                match wait.is_zero() {
-                    true => self.publish(&live),
-                    false => std::thread::park_timeout(wait.max(Duration::from_millis(1)).min(rest)),
+                if wait.is_zero() {
+                    self.publish(&live)
+                } else {
+                    std::thread::park_timeout(wait.max(Duration::from_millis(1)).min(rest))
                 }
                 continue;
             }

@@ -179,10 +179,8 @@ impl Shared {
     fn write_durable(&self, last: &mut Durable, record: Record) -> Result<()> {
         self.store.look(ChangeCheck::Now)?;
         let zeros = vec![0; record.counters.len()];
-        let (before, previous) = match last.record.counters.is_empty() {
-            true => (&zeros, 0),
-            false => (&last.record.counters, last.record.sequence),
-        };
+        let (before, previous) =
+            if last.record.counters.is_empty() { (&zeros, 0) } else { (&last.record.counters, last.record.sequence) };
         let delta = delta(&self.plan, before, &record.counters, |region, at, into| {
             self.store.read(self.header.regions[region].offset + at, into).map_err(syncing_failed)
         })?;
@@ -214,7 +212,8 @@ impl Shared {
 
     /// Gives back the whole pages of a part of the file.
     fn release(&self, from: u64, to: u64) -> io::Result<()> {
-        let (from, to) = (from.next_multiple_of(PAGE), to - to % PAGE);
+        let from = from.next_multiple_of(PAGE);
+        let to = to - to % PAGE;
         if from < to { self.store.release(from, to - from) } else { Ok(()) }
     }
 
@@ -317,7 +316,8 @@ impl Growing {
     /// belongs.
     pub fn open(medium: &Medium, plan: &Arc<Plan>, segment: &Segment, record: &Record) -> Result<Growing> {
         let failed = opening_failed;
-        let (path, header) = (segment.path(), segment.header.clone());
+        let path = segment.path();
+        let header = segment.header.clone();
         let store = Store::open(medium, path).map_err(failed)?;
         watch(&store, &header).map_err(|e| e.at(path))?;
         let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
@@ -357,7 +357,8 @@ impl Growing {
         let ready = vec![(0, 0, STEPS.0); shared.plan.regions];
         let reserved = vec![(0, RESERVES.0); shared.plan.regions];
         let mark = Mark { counters: Vec::new(), tails: vec![0; shared.plan.regions] };
-        let (now, committed) = (mark.clone(), mark);
+        let now = mark.clone();
+        let committed = mark;
         let scratch = Vec::new();
         let mut record = Vec::new();
         let counters = vec![0; shared.plan.counters];

@@ -79,9 +79,10 @@ pub(super) fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
     let missing = || Error::new(ErrorKind::ColumnNotFound, format!("sorted_by: there is no column '{name}'"));
     let column = found.ok_or_else(missing)?;
     let data_type = schema.field(column).data_type();
-    match order::has_order(data_type) {
-        true => Ok(column),
-        false => Err(Error::argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here"))),
+    if order::has_order(data_type) {
+        Ok(column)
+    } else {
+        Err(Error::argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here")))
     }
 }
 
@@ -169,7 +170,8 @@ pub(super) fn live_segment(
     let known = dataset.sorted_by();
     let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;
     let mut live = first_segment(&options.medium, path, plan, first_row, sorted_by, given)?;
-    let (names, values) = (dataset.position_names()?, dataset.position_values()?);
+    let names = dataset.position_names()?;
+    let values = dataset.position_values()?;
     live.begin_with(&names, values, false)?;
     give_name(&live, path)?;
     Ok((live, chain.lost_end.saturating_sub(first_row)))
@@ -207,8 +209,10 @@ pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Ar
 pub(super) fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
     let shared = &live.shared;
     let read = |dictionary: &PlanDictionary| {
-        let (count, bytes) = (live.now.counters[dictionary.entries], live.now.counters[dictionary.bytes]);
-        let (mut offsets, mut text) = (vec![0; 4 * (count as usize + 1)], vec![0; bytes as usize]);
+        let count = live.now.counters[dictionary.entries];
+        let bytes = live.now.counters[dictionary.bytes];
+        let mut offsets = vec![0; 4 * (count as usize + 1)];
+        let mut text = vec![0; bytes as usize];
         let place = |number: usize| shared.header.regions[dictionary.region + number].offset;
         let done = shared.store.read(place(1), &mut offsets).and_then(|()| shared.store.read(place(2), &mut text));
         done.map_err(|e| Error::io("reading a dictionary", &e))?;
@@ -219,10 +223,7 @@ pub(super) fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
                 text.get(pair[0]..pair[1]).ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))?;
             entries.key(text);
         }
-        match entries.len() as u64 == count {
-            true => Ok(entries),
-            false => Err(Error::invalid("a dictionary holds a text twice")),
-        }
+        if entries.len() as u64 == count { Ok(entries) } else { Err(Error::invalid("a dictionary holds a text twice")) }
     };
     shared.plan.dictionaries.iter().map(read).collect()
 }

@@ -63,7 +63,8 @@ impl Writer {
             }
         }
         if names.len() > MOST_POSITIONS {
-            let (all, most) = (names.len(), MOST_POSITIONS);
+            let all = names.len();
+            let most = MOST_POSITIONS;
             return Err(Error::argument(format!("{all} positions, a table has {most} at most; '{}'", names[most])));
         }
         let known = self.names.len();

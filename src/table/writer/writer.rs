@@ -122,13 +122,16 @@ impl Writer {
             _ => None,
         };
         let header = &live.shared.header;
-        let (sorted_by, segment_rows) = (header.sorted_by.map(|column| column as usize), header.segment_rows);
+        let sorted_by = header.sorted_by.map(|column| column as usize);
+        let segment_rows = header.segment_rows;
         let pending = pending.into_iter().chain([live.shared.clone()]).collect();
         let background = Background::start(lock, pending, every)?;
         let segments = vec![live];
-        let (folder, sync) = (path.to_path_buf(), options.sync);
+        let folder = path.to_path_buf();
+        let sync = options.sync;
         let last = (None, None);
-        let (row_keys, broken) = (Vec::new(), None);
+        let row_keys = Vec::new();
+        let broken = None;
         let mut writer = Writer {
             folder,
             plan,
@@ -275,7 +278,8 @@ impl Writer {
         let mut from = 0;
         while from < incoming.rows {
             let live = self.live();
-            let (counters, limits) = (&live.now.counters, live.limits());
+            let counters = &live.now.counters;
+            let limits = live.limits();
             let room = incoming.room(&self.plan, from, counters, limits, &self.entries)?;
             if room == 0 {
                 let zeros = vec![0; self.plan.counters];
@@ -351,7 +355,8 @@ impl Writer {
         if limits.iter().zip(needed).any(|(limit, needed)| limit < needed) {
             return Err(Error::argument("a single row is larger than its column's type can hold in one segment"));
         }
-        let (sorted_by, segment_rows) = (full.shared.header.sorted_by, self.segment_rows);
+        let sorted_by = full.shared.header.sorted_by;
+        let segment_rows = self.segment_rows;
         Ok(Shape { first_row: full.end(), limits, sorted_by, segment_rows })
     }
 
@@ -364,7 +369,9 @@ impl Writer {
         let first_row = live.first_row() + live.limits()[0];
         let Ok(shape) = self.next_shape(&vec![0; self.plan.counters]) else { return };
         let shape = Shape { first_row, ..shape };
-        let (medium, folder, plan) = (self.medium.clone(), self.folder.clone(), self.plan.clone());
+        let medium = self.medium.clone();
+        let folder = self.folder.clone();
+        let plan = self.plan.clone();
         self.background.order(Box::new(move || Growing::create(&medium, &folder, &plan, shape, true)));
     }
 
