@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, SharedWords, boot_id};
 use crate::rows::Plan;
-use crate::table::format::{FAILED_SYNC, MOST_SEQUENCE, Record};
+use crate::table::format::{FAILED_SYNC, MOST_SEQUENCE, PAGE, Record};
 use crate::table::protocol::log::{Entry, Piece, appended, entries, following};
 use crate::table::reader::segment::{Recovered, Segment};
 
@@ -184,7 +184,13 @@ impl Segment {
     /// # Errors
     /// As [`Segment::check_record`].
     pub fn log_entries(&self) -> Result<Vec<Entry>> {
-        let mut log = vec![0; self.header.log as usize];
+        let mut log = vec![0; PAGE.min(self.header.log) as usize];
+        self.mapping.read_at(self.header.log_start() as usize, &mut log)?;
+        // Entries are written from the start on: most logs were never used.
+        if log.iter().all(|&byte| byte == 0) {
+            return Ok(Vec::new());
+        }
+        log.resize(self.header.log as usize, 0);
         self.mapping.read_at(self.header.log_start() as usize, &mut log)?;
         entries(&self.plan, &log, |record| self.check_record(record))
     }
