@@ -161,7 +161,8 @@ test-c:
 	  $(PYTHON) -m unittest discover -s tests/capi
 
 # The modules of jvm/ by Maven, with a JDK from 22 on; left out where there is none. The library in the jars is the one that
-# cargo has just built, without what debuggers need.
+# cargo has just built, without what debuggers need. The session of docs/tasks/clojure.md calls R, which needs the C library.
+# tech.ml.dataset is not on Maven Central: its tests run where ARROWWOOD_TMD_CP is a class path with it.
 JDK := $(shell jvm/find-jdk)
 MAVEN := JAVA_HOME=$(JDK) mvn --batch-mode --quiet --file jvm/pom.xml
 JVM_NATIVES := $(abspath $(TARGET))/jvm/native
@@ -174,7 +175,8 @@ else
 	$(RUST_PROGRAMS)
 	install -d $(JVM_NATIVES)/linux-x86_64
 	strip --strip-debug -o $(JVM_NATIVES)/linux-x86_64/libarrowwood.so $(TARGET)/debug/libarrowwood.so
-	$(MAVEN) $(MAVEN_FLAGS) verify
+	$(MAKE) --no-print-directory install-c C_PROFILE=dev C_BUILD=true PREFIX=$(C_PREFIX)
+	PKG_CONFIG_PATH=$(C_PREFIX)/lib/pkgconfig $(MAVEN) $(MAVEN_FLAGS) verify
 endif
 
 # The jars with sources and documentation, into dist/. Their library asks for no C library newer than that of the wheel.

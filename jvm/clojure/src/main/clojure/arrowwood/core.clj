@@ -1,0 +1,807 @@
+(ns arrowwood.core
+  "Arrow data of any size opened in place, and Arrow files that grow.
+
+      (require '[arrowwood.core :as aw])
+      (def ds (aw/open \"prices.arrow\"))
+      (count ds)
+      (nth ds 0)                        ; {:symbol \"MSFT\", :price 39.81}
+      (aw/mean (ds :price))
+      (reduce + (ds :price))
+
+  Columns are named by keywords or strings. Rows are maps from keywords to values. Exceptions are those of the Java
+  library: dev.arrowwood.Failure, and also the JDK's usual classes."
+  (:refer-clojure :exclude [concat count doubles filter longs map max min shuffle take])
+  (:require [arrowwood.impl.memory :as memory]
+            [arrowwood.impl.print :as print]
+            [arrowwood.impl.values :as values]
+            [clojure.core :as c]
+            [clojure.core.reducers :as reducers]
+            [clojure.string :as str])
+  (:import [clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup Indexed IReduce IReduceInit Sequential Seqable]
+           [dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition
+            Condition$Col DoubleColumn Field Follow LongColumn Progress ReadOption Report Report$Finding Row Schema
+            TableStat TableWriter TableWriter$State Type Type$Bool Type$Decimal Type$Dictionary Type$Floating Type$Int
+            WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Sync]
+           [java.io File Writer]
+           [java.lang AutoCloseable Iterable]
+           [java.lang.foreign Arena MemorySegment]
+           [java.nio.channels FileChannel FileChannel$MapMode]
+           [java.nio.file OpenOption Path StandardOpenOption]
+           [java.time Duration]
+           [java.util List Optional OptionalDouble]
+           [java.util.function IntFunction]
+           [java.util.stream IntStream]))
+
+(set! *warn-on-reflection* true)
+
+(defn- path ^Path [file]
+  (cond
+    (instance? Path file) file
+    (instance? File file) (.toPath ^File file)
+    :else (Path/of (str file) (make-array String 0))))
+
+(defn- optional [^Optional value] (.orElse value nil))
+
+;; ---- datasets and columns ----
+
+(declare ->Column rows)
+
+(defn- chained
+  "Reduces what `at` gives for start to end, until there is an end of it."
+  [f init start end at]
+  (loop [i (long start) result init]
+    (if (< i (long end))
+      (let [result (f result (at i))]
+        (if (reduced? result) @result (recur (inc i) result)))
+      result)))
+
+(defn- checked-index ^long [i ^long size what]
+  (if (and (int? i) (<= 0 (long i)) (< (long i) size))
+    (long i)
+    (throw (IndexOutOfBoundsException. (str what " " (pr-str i) "; there are " size)))))
+
+(deftype Dataset [^dev.arrowwood.Dataset java name ^Arena arena keys]
+  Counted
+  (count [_] (Math/toIntExact (.rows java)))
+  Indexed
+  (nth [_ i] (values/row @keys (.row java (long i))))
+  (nth [_ i none] (if (and (<= 0 i) (< i (.rows java))) (values/row @keys (.row java (long i))) none))
+  ILookup
+  (valAt [this column] (.valAt this column nil))
+  (valAt [_ column none]
+    (let [named (values/text column)]
+      (if (some #{named} (.names (.schema java))) (->Column (.column java named) name) none)))
+  IFn
+  (invoke [_ column] (->Column (.column java (values/text column)) name))
+  Sequential
+  Seqable
+  (seq [_] (let [keys @keys] (seq (c/map #(values/row keys (.row java (long %))) (range (.rows java))))))
+  Iterable
+  (iterator [this] (let [^List all (or (seq this) ())] (.iterator all)))
+  IReduceInit
+  (reduce [_ f init]
+    (let [keys @keys] (chained f init 0 (.rows java) (fn [i] (values/row keys (.row java (long i)))))))
+  IReduce
+  (reduce [this f]
+    (let [end (.rows java) keys @keys at (fn [i] (values/row keys (.row java (long i))))]
+      (if (zero? end) (f) (chained f (at 0) 1 end at))))
+  AutoCloseable
+  (close [_] (when arena (.close arena))))
+
+(defn- dataset
+  "A dataset of the Java library, with a name to print."
+  [^dev.arrowwood.Dataset java name]
+  (->Dataset java name nil (delay (values/keys-of (.fields (.schema java))))))
+
+(defn- java-of ^dev.arrowwood.Dataset [ds]
+  (cond
+    (instance? Dataset ds) (.-java ^Dataset ds)
+    (instance? dev.arrowwood.Dataset ds) ds
+    :else (throw (IllegalArgumentException. (str "not a dataset: " (class ds))))))
+
+(defn dataset-name
+  "The name that a dataset is printed with: its file's, or \"_unnamed\"."
+  [ds]
+  (if (instance? Dataset ds) (.-name ^Dataset ds) "_unnamed"))
+
+(defn- like [ds java] (dataset java (dataset-name ds)))
+
+(defn java-dataset
+  "The dev.arrowwood.Dataset of a dataset, for Java's methods."
+  ^dev.arrowwood.Dataset [ds]
+  (java-of ds))
+
+(defn- in-place
+  "How the values of a column are read from memory: nil if only cell by cell."
+  [^dev.arrowwood.Column column]
+  (let [type (.type (.field column))]
+    (cond
+      (and (instance? Type$Int type) (or (.signed ^Type$Int type) (< (.bits ^Type$Int type) 64))) :longs
+      (and (instance? Type$Floating type) (= 64 (.bits ^Type$Floating type))) :doubles)))
+
+(defn- has-nulls? [^dev.arrowwood.Column column]
+  (some #(.isPresent (.validity ^Chunk %)) (.chunks column)))
+
+(defn- value-at
+  "A function from a row of a column to its value."
+  [^dev.arrowwood.Column column]
+  (let [nulls? (delay (has-nulls? column))]
+    (case (in-place column)
+      :longs (let [numbers (.asLong column)]
+               (if @nulls? #(when-not (.isNull numbers (long %)) (.get numbers (long %))) #(.get numbers (long %))))
+      :doubles (let [numbers (.asDouble column)]
+                 (if @nulls? #(when-not (.isNull numbers (long %)) (.get numbers (long %))) #(.get numbers (long %))))
+      #(values/value (.get column (long %))))))
+
+(defn- fold-doubles [^IFn$DDD f ^double init ^DoubleColumn numbers ^long start]
+  (let [end (.rows numbers)]
+    (loop [row start result init]
+      (if (< row end) (recur (inc row) (.invokePrim f result (.get numbers row))) result))))
+
+(defn- fold-longs [^IFn$LLL f ^long init ^LongColumn numbers ^long start]
+  (let [end (.rows numbers)]
+    (loop [row start result init]
+      (if (< row end) (recur (inc row) (.invokePrim f result (.get numbers row))) result))))
+
+(defn- fold-column [^dev.arrowwood.Column column f init start]
+  (let [kind (in-place column)]
+    (cond
+      ;; Functions of primitives hear of no nulls and can't end early.
+      (and (instance? IFn$DDD f) (number? init) kind (not (has-nulls? column)))
+      (fold-doubles f (double init) (.asDouble column) start)
+      (and (instance? IFn$LLL f) (int? init) (= :longs kind) (not (has-nulls? column)))
+      (fold-longs f (long init) (.asLong column) start)
+      :else (chained f init start (.rows (.dataset column)) (value-at column)))))
+
+(deftype Column [^dev.arrowwood.Column java name]
+  Counted
+  (count [_] (Math/toIntExact (.rows (.dataset java))))
+  Indexed
+  (nth [_ i] (values/value (.get java (long i))))
+  (nth [_ i none] (if (and (<= 0 i) (< i (.rows (.dataset java)))) (values/value (.get java (long i))) none))
+  ILookup
+  (valAt [this row] (.valAt this row nil))
+  (valAt [_ row none]
+    (if (and (int? row) (<= 0 (long row)) (< (long row) (.rows (.dataset java))))
+      (values/value (.get java (long row)))
+      none))
+  IFn
+  (invoke [_ row] (values/value (.get java (checked-index row (.rows (.dataset java)) "row"))))
+  Sequential
+  Seqable
+  (seq [_] (seq (c/map (value-at java) (range (.rows (.dataset java))))))
+  Iterable
+  (iterator [this] (let [^List all (or (seq this) ())] (.iterator all)))
+  IReduceInit
+  (reduce [_ f init] (fold-column java f init 0))
+  IReduce
+  (reduce [_ f]
+    (if (zero? (.rows (.dataset java))) (f) (fold-column java f (values/value (.get java 0)) 1))))
+
+(defn- column-of ^dev.arrowwood.Column [column]
+  (if (instance? Column column)
+    (.-java ^Column column)
+    (throw (IllegalArgumentException. (str "not a column: " (pr-str column) "; (ds :name) is one")))))
+
+;; ---- opening ----
+
+(def ^:private open-options
+  {:validate ReadOption/VALIDATE_ALL :copy ReadOption/COPY :strict ReadOption/STRICT :partial ReadOption/PARTIAL})
+
+(defn- read-options ^"[Ldev.arrowwood.ReadOption;" [options]
+  (into-array ReadOption (c/map #(val %) (c/filter #(get options (key %)) open-options))))
+
+(defn- last-name [file]
+  (str (or (.getFileName (path file)) file)))
+
+(defn open
+  "Opens an Arrow file or stream, a table's directory, a directory of *.arrow files, or all files that match a glob; or a
+  vector of paths with equal schemas, as one dataset. Reads metadata only, in microseconds whatever the size.
+
+  Options, false unless given:
+    :validate  check all values now, not when a column is first used as a whole
+    :copy      read everything into memory first, which is safe even if others rewrite the file
+    :strict    throw, naming the buffer, instead of copying
+    :partial   accept a truncated file, up to its last whole batch
+    :arena     :confined or :shared: the dataset is closed, by `with-open`, for one thread or all of them. Otherwise the
+               files are unmapped when nothing refers to the dataset, its columns or their memory any longer."
+  ([file] (open file nil))
+  ([file {:keys [arena] :as options}]
+   (let [options (read-options options)
+         owner (case arena
+                 nil nil
+                 :confined (Arena/ofConfined)
+                 :shared (Arena/ofShared)
+                 (throw (IllegalArgumentException. (str ":arena is " (pr-str arena) ", not :confined or :shared"))))
+         opened (try
+                  (let [java (if (sequential? file)
+                               (Arrowwood/open ^List (mapv path file) options)
+                               (if owner
+                                 (Arrowwood/open (path file) ^Arena owner options)
+                                 (Arrowwood/open (path file) options)))]
+                    (if (and owner (sequential? file)) (.in ^dev.arrowwood.Dataset java owner) java))
+                  (catch Throwable e
+                    (some-> ^Arena owner .close)
+                    (throw e)))]
+     (->Dataset opened (if (sequential? file) "_unnamed" (last-name file)) owner
+                (delay (values/keys-of (.fields (.schema ^dev.arrowwood.Dataset opened))))))))
+
+(defn open-bytes
+  "Opens an Arrow file or stream in a byte array, which is copied. Options as of `open`, without :arena."
+  ([bytes] (open-bytes bytes nil))
+  ([bytes options] (dataset (Arrowwood/openBytes bytes (read-options options)) "_unnamed")))
+
+(defn read-csv
+  "Reads a CSV file with a header line into memory.
+
+  Options:
+    :schema      the columns to read, matched by name, as `writer` takes them; default: all, with inferred types
+    :dictionary  names of text columns to encode by dictionaries
+    :delimiter   a character; default: comma"
+  ([file] (read-csv file nil))
+  ([file {:keys [schema dictionary delimiter]}]
+   (dataset (Arrowwood/readCsv
+             (path file)
+             (Arrowwood$CsvOptions. (Optional/ofNullable (some-> schema values/schema)) (mapv values/text dictionary)
+                                    (char (or delimiter \,))))
+            (last-name file))))
+
+(defn write
+  "Writes an Arrow file, replacing what is at the path atomically. Returns the dataset.
+
+  Options:
+    :format       :file (default), with a footer for random access, or :stream
+    :compression  :none (default), which can be opened in place, :lz4 or :zstd
+    :max-rows     the most rows of a record batch; default: keep the batches"
+  ([ds file] (write ds file nil))
+  ([ds file {:keys [format compression max-rows]}]
+   (.write (java-of ds) (path file)
+           (WriteOptions. (values/enum WriteOptions$Format (or format :file))
+                          (values/enum WriteOptions$Compression (or compression :none))
+                          (long (or max-rows 0))))
+   ds))
+
+;; ---- what a dataset is ----
+
+(defn rows
+  "The number of rows; `count` is the same up to 2,147,483,647."
+  ^long [ds]
+  (.rows (java-of ds)))
+
+(defn row
+  "Row i as a map."
+  [ds ^long i]
+  (let [java (java-of ds)]
+    (values/row (if (instance? Dataset ds) @(.-keys ^Dataset ds) (values/keys-of (.fields (.schema java))))
+                (.row java i))))
+
+(defn schema
+  "The columns: a vector of maps of :name, :type, and, where they apply, :nullable false and :metadata."
+  [ds]
+  (mapv values/field-map (.fields (.schema (java-of ds)))))
+
+(defn column
+  "A column by its name or its index."
+  [ds column]
+  (->Column (if (int? column)
+              (.column (java-of ds) (int column))
+              (.column (java-of ds) (values/text column)))
+            (dataset-name ds)))
+
+(defn columns
+  "All columns."
+  [ds]
+  (mapv #(->Column % (dataset-name ds)) (.columns (java-of ds))))
+
+(defn batches "The number of record batches." ^long [ds] (.batches (java-of ds)))
+
+(defn first-row
+  "The number of the first row in its table: rows keep their numbers when earlier ones are dropped."
+  ^long [ds]
+  (.firstRow (java-of ds)))
+
+(defn sorted-by
+  "The name of the column that the table is sorted by, or nil."
+  [ds]
+  (let [java (java-of ds) column (.sortedBy java)]
+    (when (.isPresent column) (keyword (.name ^Field (nth (.fields (.schema java)) (.getAsInt column)))))))
+
+(defn footprint
+  "What of the dataset is where, in bytes: :mapped from files, :copied, and :resident in physical memory."
+  [ds]
+  (let [footprint (.footprint (java-of ds))]
+    {:mapped (.mapped footprint) :copied (.copied footprint) :resident (.resident footprint)}))
+
+(defn validate
+  "Checks all values; throws Failure$InvalidData, naming path, batch, column and row. Returns the dataset."
+  [ds]
+  (.validate (java-of ds))
+  ds)
+
+;; ---- other datasets ----
+
+(defn- column-index ^long [ds column]
+  (if (int? column) (long column) (.index (.schema (java-of ds)) (values/text column))))
+
+(defn select
+  "Selects columns, in the given order."
+  [ds columns]
+  (like ds (.select (java-of ds) (int-array (c/map #(column-index ds %) columns)))))
+
+(defn slice
+  "Selects rows, or as many of them as there are."
+  [ds start rows]
+  (like ds (.slice (java-of ds) (long start) (long rows))))
+
+(defn head "The first rows." ([ds] (head ds 5)) ([ds rows] (like ds (.head (java-of ds) (long rows)))))
+(defn tail "The last rows." ([ds] (tail ds 5)) ([ds rows] (like ds (.tail (java-of ds) (long rows)))))
+
+(defn concat
+  "Concatenates datasets with equal schemas, without copying."
+  [& datasets]
+  (like (first datasets) (dev.arrowwood.Dataset/concat (mapv java-of datasets))))
+
+(defn refresh
+  "A dataset that includes the rows committed since."
+  [ds]
+  (like ds (.refresh (java-of ds))))
+
+(defn take
+  "Copies rows by their numbers, in the given order; negative ones count from the end."
+  [ds rows]
+  (like ds (.take (java-of ds) (long-array rows))))
+
+(defn sample
+  "Copies distinct random rows; the same seed gives the same ones."
+  [ds rows seed]
+  (like ds (.sample (java-of ds) (long rows) (long seed))))
+
+(defn shuffle
+  "Shuffles all rows: a view, which copies nothing until columns are used as a whole."
+  [ds seed]
+  (like ds (.shuffle (java-of ds) (long seed))))
+
+(declare condition)
+
+(defn- compared ^Condition [operator operands]
+  (let [[column & values] operands
+        col (Condition/col (values/text column))
+        value (values/object (first values))]
+    (case operator
+      := (if (nil? value) (.isNull col) (.eq col value))
+      :not= (if (nil? value) (.not (.isNull col)) (.ne col value))
+      :< (.lt col value)
+      :<= (.le col value)
+      :> (.gt col value)
+      :>= (.ge col value)
+      :in (.in col (object-array (c/map values/object (first values))))
+      :null (.isNull col)
+      (throw (IllegalArgumentException.
+              (str "no condition " (pr-str operator) "; there are := :not= :< :<= :> :>= :in :null :and :or :not"))))))
+
+(defn condition
+  "The condition of a vector: [:> :price 100], also with := :not= :< :<= :>=; [:in :symbol [\"IBM\" \"AAPL\"]],
+  [:null :price], [:and …], [:or …], [:not …]."
+  ^Condition [given]
+  (if (instance? Condition given)
+    given
+    (let [[operator & operands] (if (vector? given)
+                                  given
+                                  (throw (IllegalArgumentException.
+                                          (str "a condition is a vector such as [:> :price 100], not " (pr-str given)))))]
+      (case operator
+        :and (reduce #(.and ^Condition %1 %2) (c/map condition operands))
+        :or (reduce #(.or ^Condition %1 %2) (c/map condition operands))
+        :not (.not (condition (first operands)))
+        (compared operator operands)))))
+
+(defn filter
+  "Copies the rows for which a condition is true, in order. Of a table that is sorted by a column, reads only the rows
+  within its bounds. See `condition`."
+  [ds where]
+  (like ds (.filter (java-of ds) (condition where))))
+
+(defn between
+  "Selects the rows whose value in the column that the table is sorted by lies between two others, both included, by
+  binary search."
+  [ds low high]
+  (like ds (.between (java-of ds) (values/object low) (values/object high))))
+
+(defn- aggregate-of [[name [function column]]]
+  (let [function (values/enum Aggregate$Function function)]
+    (Aggregate. (values/text name) function (Optional/ofNullable (some-> column values/text)))))
+
+(defn aggregate
+  "Aggregates groups of rows with equal values, in one pass: a row for each group, in order of first appearance.
+
+      (aw/aggregate ds [:symbol] {:n [:count] :mean [:mean :price]} {:where [:> :price 100]})
+
+  Functions are :count, :sum, :mean, :min, :max, :var and :std. The result's columns are in the order of the map, or of a
+  vector of pairs; all rows are one group if there are no columns to group by."
+  ([ds by aggregates] (aggregate ds by aggregates nil))
+  ([ds by aggregates {:keys [where]}]
+   (like ds (.aggregate (java-of ds) ^List (mapv values/text by) (Optional/ofNullable (some-> where condition))
+                        (into-array Aggregate (c/map aggregate-of aggregates))))))
+
+(defn describe
+  "Describes each column: rows for count, null_count, mean, std, min, 25%, 50%, 75% and max."
+  [ds]
+  (like ds (.describe (java-of ds))))
+
+(defn collect
+  "Copies all rows into one record batch in memory, on all cores."
+  [ds]
+  (like ds (.collect (java-of ds))))
+
+;; ---- columns ----
+
+(defn field
+  "Name and type of a column, as of `schema`."
+  [column]
+  (values/field-map (.field (column-of column))))
+
+(defn sum "The sum of the values, 0 of none." [column] (values/value (.sum (column-of column))))
+
+(defn- double-or-nil [^OptionalDouble number] (when (.isPresent number) (.getAsDouble number)))
+
+(defn mean "The mean, or nil of no values." [column] (double-or-nil (.mean (column-of column))))
+(defn var "The sample variance, or nil of fewer than two values." [column] (double-or-nil (.var (column-of column))))
+(defn std "The standard deviation, or nil of fewer than two values." [column] (double-or-nil (.std (column-of column))))
+(defn min "The least value, or nil." [column] (values/value (optional (.min (column-of column)))))
+(defn max "The greatest value, or nil." [column] (values/value (optional (.max (column-of column)))))
+(defn count "How many values of a column are not nil." [column] (.count (column-of column)))
+(defn null-count "How many values of a column are nil." [column] (.nullCount (column-of column)))
+(defn n-unique "How many values are distinct; nil is one." [column] (.nUnique (column-of column)))
+(defn any "Whether any value of a column of booleans is true." [column] (.any (column-of column)))
+(defn all "Whether no value of a column of booleans is false." [column] (.all (column-of column)))
+(defn quantile "An exact quantile of a column, 0 to 1, or nil." [column share]
+  (double-or-nil (.quantile (column-of column) (double share))))
+(defn approx-quantile "A quantile of a fixed sample of 1,048,576 rows, or nil." [column share]
+  (double-or-nil (.approxQuantile (column-of column) (double share))))
+
+(defn value-counts
+  "Counts the distinct values of a column, most frequent first, in columns of its name and count."
+  [column]
+  (dataset (.valueCounts (column-of column)) (.-name ^Column column)))
+
+(defn doubles
+  "The dev.arrowwood.DoubleColumn of a column, for loops over primitives: (.get (aw/doubles column) row)."
+  ^DoubleColumn [column]
+  (.asDouble (column-of column)))
+
+(defn longs
+  "The dev.arrowwood.LongColumn of a column, for loops over primitives; times are counts of their units."
+  ^LongColumn [column]
+  (.asLong (column-of column)))
+
+(defn chunks
+  "The memory of a column, a dev.arrowwood.Chunk for each batch, where it lies. Options: :checked, :aligned."
+  ([column] (chunks column nil))
+  ([column options]
+   (.chunks (column-of column) ^"[Ldev.arrowwood.ChunkOption;"
+            (into-array ChunkOption (keep (fn [[key option]] (when (get options key) option))
+                                          {:checked ChunkOption/CHECKED :aligned ChunkOption/ALIGNED})))))
+
+;; ---- in parallel ----
+
+(def ^:private part-rows 262144)
+
+(defn- parts
+  "Columns or datasets of as many rows, whatever the number of cores, so that results don't depend on it."
+  [whole]
+  (let [java (if (instance? Column whole) (.dataset (column-of whole)) (java-of whole))
+        index (when (instance? Column whole)
+                (c/count (take-while #(not (identical? % (.field (column-of whole)))) (.fields (.schema java)))))
+        java (if index (.select java (int-array [index])) java)]
+    (mapv (fn [start]
+            (let [part (.slice java (long start) (long part-rows))]
+              (if index (->Column (.column part 0) (.-name ^Column whole)) (like whole part))))
+          (range 0 (.rows java) part-rows))))
+
+(defn map-reduce
+  "Calls f with parts of a column or dataset, each a column or dataset of 262,144 rows, on all cores, and reduces the
+  results in order. Without rows: the result of (combine).
+
+      (aw/map-reduce (ds :price) #(reduce + %) +)"
+  [whole f combine]
+  (let [parts (parts whole)]
+    (reduce combine (.toArray (.mapToObj (.parallel (IntStream/range 0 (c/count parts)))
+                                         (reify IntFunction (apply [_ i] (f (nth parts i)))))))))
+
+(defn- fold [whole combine f]
+  (map-reduce whole #(reduce f (combine) %) (fn ([] (combine)) ([one other] (combine one other)))))
+
+;; As much as clojure.core.reducers/fold asks for; the size of the parts is ours.
+(extend-protocol reducers/CollFold
+  Dataset
+  (coll-fold [ds _ combine f] (fold ds combine f))
+  Column
+  (coll-fold [column _ combine f] (fold column combine f)))
+
+;; ---- files as memory and as messages ----
+
+(defn map
+  "Maps a file of any size into memory, read-only: a java.lang.foreign.MemorySegment, which dtype-next reads as a native
+  buffer, and `typed` as numbers. The collector unmaps it."
+  ^MemorySegment [file]
+  (with-open [channel (FileChannel/open (path file) (into-array OpenOption [StandardOpenOption/READ]))]
+    (.map channel FileChannel$MapMode/READ_ONLY 0 (.size channel) (Arena/ofAuto))))
+
+(defn typed
+  "Memory as numbers of a type: :int8 to :int64, :uint8 to :uint64, :float32, :float64, or :bit. Has `nth`, `count`, `seq`
+  and `reduce`, and is a function of indexes of any size. Offset and size are in bytes."
+  ([segment type] (memory/typed segment type))
+  ([^MemorySegment segment type offset size] (memory/typed (.asSlice segment (long offset) (long size)) type)))
+
+(defn text
+  "The UTF-8 text of bytes start to end of typed memory."
+  [bytes start end]
+  (memory/text (.-segment ^arrowwood.impl.memory.Typed bytes) (long start) (long end)))
+
+(defn- element
+  "The type of the numbers in a buffer of a field, of whose type that of the keys may be nil."
+  [type keys name]
+  (let [java ^Type (.type ^Field (first (.fields (Schema/parse (str "c: " type)))))
+        wide? (str/starts-with? type "large")]
+    (case name
+      "validity" :bit
+      ("offsets" "sizes") (if wide? :int64 :int32)
+      "keys" (keyword keys)
+      "values" (cond
+                 (instance? Type$Bool java) :bit
+                 (instance? Type$Int java) (keyword type)
+                 (instance? Type$Floating java) (if (= "float16" type) :int16 (keyword type))
+                 (re-find #"date32|time32" type) :int32
+                 (re-find #"date64|time64|timestamp|duration" type) :int64
+                 :else :int8)
+      :int8)))
+
+(defn- ordered
+  "A map of entries that keeps their order, without nil, false and empty values; names in kebab case."
+  [entries]
+  (apply array-map (mapcat (fn [[key value]]
+                             (when-not (or (nil? value) (false? value) (and (coll? value) (empty? value)))
+                               [(keyword (str/replace (name key) "_" "-")) value]))
+                           entries)))
+
+(defn- pairs [list]
+  (into {} (c/map (juxt :key :value)) list))
+
+(defn- message-map [row]
+  (let [field (fn [{:keys [depth] :as field}]
+                (ordered (cond-> (update field :metadata pairs) (zero? (long depth)) (dissoc :depth))))
+        buffer (fn [buffer] (apply array-map (mapcat #(find buffer %) [:field :name :type :offset :length])))]
+    (ordered (-> row
+                 (update :fields #(mapv field %))
+                 (update :nodes #(mapv ordered %))
+                 (update :buffers #(mapv buffer %))
+                 (update :metadata pairs)))))
+
+(defn- with-elements
+  "Rows of messages, whose buffers tell the types that the first message names."
+  [rows]
+  (let [fields (:fields (first rows))
+        named (into {} (c/map (juxt :name identity)) fields)
+        dictionaries (into {} (keep #(when (:dictionary %) [(:dictionary %) %])) fields)
+        element-of (fn [dictionary {:keys [field name]}]
+                     (let [{:keys [type keys]} (or (get dictionaries dictionary) (get named field))]
+                       (if type (element type keys name) :int8)))]
+    (c/map (fn [{:keys [dictionary] :as row}]
+             (update row :buffers (fn [buffers] (mapv #(assoc % :type (element-of dictionary %)) buffers))))
+           rows)))
+
+(defn messages
+  "The messages of a dataset's files, or of a file, as data: a vector of maps of :kind, :offset, :body-offset, :rows,
+  :fields, :nodes, :buffers and so on; what is nil, false or empty is left out. Offsets of buffers are from :body-offset
+  on."
+  [ds]
+  (let [ds (if (or (instance? Dataset ds) (instance? dev.arrowwood.Dataset ds)) ds (open ds))
+        java (.messages (java-of ds))
+        keys (values/keys-of (.fields (.schema java)))]
+    (mapv message-map (with-elements (mapv #(values/row keys (.row java (long %))) (range (.rows java)))))))
+
+(defn buffer
+  "The buffer of a message as typed memory, by the names of the field and of the buffer, in the mapped file that the
+  message is of."
+  [segment message field name]
+  (let [field (values/text field)
+        name (values/text name)
+        {:keys [offset length type]} (or (first (c/filter #(and (= field (:field %)) (= name (:name %)))
+                                                          (:buffers message)))
+                                         (throw (IllegalArgumentException.
+                                                 (str "the message has no buffer " (pr-str field) " " (pr-str name)
+                                                      "; there are "
+                                                      (str/join ", " (c/map (juxt :field :name) (:buffers message)))))))]
+    (when-let [codec (:compression message)]
+      (throw (IllegalArgumentException. (str "the buffers of the message are compressed: " codec))))
+    (typed segment type (+ (long (:body-offset message)) (long offset)) length)))
+
+;; ---- tables that grow ----
+
+(defn- writer-options ^WriterOptions [{:keys [sync sync-interval-ms segment-rows dictionary sorted-by force]}]
+  (cond-> WriterOptions/DEFAULT
+    sync (as-> options (.sync ^WriterOptions options (values/enum WriterOptions$Sync sync)))
+    sync-interval-ms (as-> options (.syncEvery ^WriterOptions options (Duration/ofMillis sync-interval-ms)))
+    segment-rows (as-> options (.segmentRows ^WriterOptions options (long segment-rows)))
+    (seq dictionary) (as-> options (.dictionary ^WriterOptions options (values/texts dictionary)))
+    sorted-by (as-> options (.sortedBy ^WriterOptions options (values/text sorted-by)))
+    force (as-> options (.force ^WriterOptions options))))
+
+(defn writer
+  "Opens the table in a directory for writing, or creates it. Use it in `with-open`: closing commits and syncs.
+
+  The schema is text, \"ts: timestamp[us, UTC] not null, price: float64\"; or pairs of names and types,
+  {:ts \"timestamp[us, UTC]\" :price :float64}; or as `schema` returns it. Without one, the table has to exist.
+
+  Options:
+    :sorted-by         a column whose values never decrease
+    :dictionary        names of text columns to store as dictionaries
+    :sync              when commits are synced to disk: :interval (default), :never, :commit
+    :sync-interval-ms  default: 1000
+    :segment-rows      the most rows of a segment
+    :force             true: also write to network file systems"
+  (^TableWriter [directory] (TableWriter/open (path directory)))
+  (^TableWriter [directory schema] (writer directory schema nil))
+  (^TableWriter [directory schema options]
+   (TableWriter/open (path directory) (values/schema schema) (writer-options options))))
+
+(defn append!
+  "Appends a row, which is a map (columns that it lacks are nil) or a vector of values in the order of the columns; or rows:
+  a dataset, all or none, or anything reducible. Rows before one that is refused remain appended. Returns the writer."
+  [^TableWriter writer rows]
+  (cond
+    (instance? Dataset rows) (.append writer (java-of rows))
+    (instance? dev.arrowwood.Dataset rows) (.append writer ^dev.arrowwood.Dataset rows)
+    (map? rows) (.append writer (values/java-row rows))
+    (instance? java.lang.Record rows) (.append writer ^java.lang.Record rows)
+    (and (vector? rows) (not (or (map? (first rows)) (sequential? (first rows)) (empty? rows))))
+    (.appendRow writer (object-array (c/map values/object rows)))
+    :else (reduce (fn [_ row]
+                    (if (map? row)
+                      (.append writer (values/java-row row))
+                      (.appendRow writer (object-array (c/map values/object row)))))
+                  nil rows))
+  writer)
+
+(defn commit!
+  "Makes all appended rows visible to readers, atomically. Returns the writer.
+
+  Options:
+    :durable  true: also syncs to disk, so that the rows survive a power failure"
+  ([^TableWriter writer] (.commit writer) writer)
+  ([^TableWriter writer {:keys [durable]}]
+   (if durable (.commitDurably writer) (.commit writer))
+   writer))
+
+(defn sync! "Syncs all committed rows to disk. Returns the writer." [^TableWriter writer] (.sync writer) writer)
+(defn rollback! "Discards the rows appended since the last commit. Returns the writer." [^TableWriter writer]
+  (.rollback writer)
+  writer)
+(defn compact! "Rewrites all sealed segments as dense Arrow files; returns how many." [^TableWriter writer]
+  (.compact writer))
+(defn drop-before! "Removes the segments of only rows before one; returns how many rows." [^TableWriter writer row]
+  (.dropBefore writer (long row)))
+(defn discard! "Closes the writer without a commit." [^TableWriter writer] (.discard writer))
+
+(defn progress
+  "How far a writer is: :rows appended, :committed-rows, :durable-rows, and :dropped-rows, which a system crash has taken
+  before the writer was opened."
+  [^TableWriter writer]
+  (let [^TableWriter$State state (.progress writer)]
+    {:rows (.rows state) :committed-rows (.committedRows state) :durable-rows (.durableRows state)
+     :dropped-rows (.droppedRows state)}))
+
+;; ---- following ----
+
+(deftype Follower [^Follow java ^Duration timeout name]
+  IReduceInit
+  (reduce [_ f init]
+    (loop [result init]
+      (let [more (optional (.next java timeout))]
+        (if (nil? more)
+          result
+          (let [result (f result (dataset more name))]
+            (if (reduced? result) @result (recur result)))))))
+  AutoCloseable
+  (close [_] (.close java)))
+
+(defn follow
+  "Follows a table, a dataset or its path: what `reduce` gets is a dataset for each commit seen, or several commits at once,
+  and it waits for the next one. It ends with `reduced`, or when none comes within the timeout. A second `reduce` goes on
+  where the first one ended.
+
+      (with-open [ticks (aw/follow \"ticks\" {:timeout-ms 1000})]
+        (reduce (fn [n rows] (+ n (count rows))) 0 ticks))
+
+  Options:
+    :from        the number of the first row; default: 0; -1: the next one committed
+    :timeout-ms  default: without end"
+  ([table] (follow table nil))
+  ([table {:keys [from timeout-ms]}]
+   (let [ds (if (or (instance? Dataset table) (instance? dev.arrowwood.Dataset table)) table (open table))]
+     (->Follower (.follow (java-of ds) (long (or from 0)))
+                 (if timeout-ms (Duration/ofMillis timeout-ms) (Duration/ofDays 36500))
+                 (dataset-name ds)))))
+
+(defn next!
+  "The rows committed since the last call, as a dataset, as soon as there are any; nil if there are none in time."
+  [^Follower follower timeout-ms]
+  (some-> (optional (.next ^Follow (.-java follower) (Duration/ofMillis timeout-ms))) (dataset (.-name follower))))
+
+;; ---- maintenance ----
+
+(defn- report-map [^Report report]
+  {:rows (.rows report) :batches (.batches report) :segments (.segments report) :damaged (.damaged report)
+   :kept (.kept report)
+   :given-up (let [rows (.givenUp report)] (when (.isPresent rows) (.getAsLong rows)))
+   :findings (mapv (fn [^Report$Finding finding]
+                     {:path (.path finding)
+                      :offset (let [offset (.offset finding)] (when (.isPresent offset) (.getAsLong offset)))
+                      :message (.message finding)
+                      :damage? (.isDamage finding)})
+                   (.findings report))
+   :moved (vec (.moved report))})
+
+(defn check
+  "Checks the structure and all values of a file, table, directory or glob. Damage is counted and listed:
+  :rows, :batches, :segments, :damaged, :findings."
+  [file]
+  (report-map (Arrowwood/check (path file))))
+
+(defn repair!
+  "Checks, and keeps the rows before the first damage: as `check`, with :kept, :given-up and :moved files."
+  [file]
+  (report-map (Arrowwood/repair (path file))))
+
+(defn stat
+  "Facts about a table: :segments, :dense, :first-row, :end, :durable-end, :sequence, :disk, :apparent, :segment-rows,
+  :writer, :live?."
+  [table]
+  (let [^TableStat stat (Arrowwood/stat (path table))]
+    {:segments (.segments stat) :dense (.dense stat) :first-row (.firstRow stat) :end (.end stat)
+     :durable-end (.durableEnd stat) :sequence (.sequence stat) :disk (.disk stat) :apparent (.apparent stat)
+     :segment-rows (let [rows (.segmentRows stat)] (when (.isPresent rows) (.getAsLong rows)))
+     :writer (let [writer (.writer stat)] (when (.isPresent writer) (.getAsInt writer)))
+     :live? (.isLive stat)}))
+
+;; ---- printing ----
+
+(def ^:dynamic *print-rows* "The most rows of a dataset that are printed." 20)
+
+(defn- numeric? [^Field field]
+  (let [type (.type field)]
+    (or (instance? Type$Int type) (instance? Type$Floating type))))
+
+(defn- shown-cells [^Field field cells]
+  (if (instance? Type$Floating (.type field))
+    (c/map #(or % "") (print/floats cells))
+    (c/map print/cell cells)))
+
+(defn- table-text [^dev.arrowwood.Dataset java]
+  (let [rows (.rows java)
+        half (quot (long *print-rows*) 2)
+        long? (< (long *print-rows*) rows)
+        shown (if long? (c/concat (range half) (range (- rows (inc half)) rows)) (range rows))
+        cells (mapv #(.toArray (.row java (long %))) shown)]
+    (print/table
+     (map-indexed (fn [i ^Field field]
+                    (let [texts (shown-cells field (c/map #(values/value (aget ^objects % i)) cells))
+                          [before after] (split-at half texts)]
+                      {:name (.name field) :number? (numeric? field)
+                       :cells (if long? (c/concat before ["..."] after) texts)}))
+                  (.fields (.schema java))))))
+
+(defmethod print-method Dataset [^Dataset ds ^Writer out]
+  (let [java (java-of ds)
+        columns (c/count (.fields (.schema java)))]
+    (.write out (str (.-name ds) " [" (.rows java) " " columns "]:\n\n" (table-text java)))))
+
+(defmethod print-method Column [^Column column ^Writer out]
+  (let [java (column-of column) field (.field java) rows (.rows (.dataset java)) shown (clojure.core/min 20 rows)]
+    (.write out (str "#arrowwood.column<" (.type field) ">[" rows "]\n" (.name field) "\n"))
+    (memory/print-items (c/map #(values/value (.get java (long %))) (range shown)) (< shown rows) out)))
+
+(defmethod print-method Follower [^Follower follower ^Writer out]
+  (.write out (str "#arrowwood.follower " (.-name follower))))
+
+(prefer-method print-method Dataset Iterable)

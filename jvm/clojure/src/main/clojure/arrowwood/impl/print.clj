@@ -1,0 +1,80 @@
+(ns ^:no-doc arrowwood.impl.print
+  "Datasets as text, laid out as tech.ml.dataset's are."
+  (:refer-clojure :exclude [floats])
+  (:require [clojure.string :as str])
+  (:import [java.math BigDecimal RoundingMode]
+           [java.text DecimalFormat DecimalFormatSymbols]
+           [java.util Locale]))
+
+(set! *warn-on-reflection* true)
+
+(def ^:private most-decimals 8)
+;; Numbers of as many digits before the point, or zeros behind it, make a column scientific.
+(def ^:private most-digits 8)
+
+(defn- digits
+  "How many digits a positive number has before the point; negative for zeros behind it."
+  ^long [^double x]
+  (inc (long (Math/floor (Math/log10 x)))))
+
+(defn- decimals
+  "How many digits behind the point a number needs, at least one."
+  ^long [^double x]
+  (-> (BigDecimal/valueOf x) (.setScale (int most-decimals) RoundingMode/HALF_UP) .stripTrailingZeros .scale (max 1)))
+
+(defn- double-of ^double [x]
+  ;; A float means its shortest decimal.
+  (if (instance? Float x) (Double/parseDouble (str x)) (double x)))
+
+(defn- plain [^DecimalFormat format ^double x]
+  (cond
+    (Double/isNaN x) "NaN"
+    (Double/isInfinite x) (if (pos? x) "Inf" "-Inf")
+    :else (.format format x)))
+
+(defn- format-of ^DecimalFormat [pattern]
+  (DecimalFormat. pattern (DecimalFormatSymbols/getInstance Locale/ROOT)))
+
+(defn- scientific [xs]
+  (let [mantissa (fn [^double x] (let [x (Math/abs x)] (/ x (Math/pow 10.0 (dec (digits x))))))
+        places (apply max 1 (map (comp decimals mantissa) (remove zero? xs)))
+        format (format-of (str "0." (str/join (repeat places "0")) "E00"))]
+    (fn [^double x]
+      (let [^String text (plain format x)]
+        (if (or (not (Double/isFinite x)) (str/includes? text "E-")) text (str/replace text "E" "E+"))))))
+
+(defn floats
+  "Floats with as many digits behind the point as one of them needs."
+  [values]
+  (let [xs (map #(some-> % double-of) values)
+        finite (filter #(and % (Double/isFinite (double %))) xs)
+        large? (fn [^double x] (and (not (zero? x)) (<= (long most-digits) (abs (digits (Math/abs x))))))
+        shown (cond
+                (empty? finite) str
+                (some large? finite) (scientific finite)
+                :else (partial plain (format-of (str "0." (str/join (repeat (apply max (map decimals finite)) "0"))))))]
+    (map #(when % (if (Double/isFinite (double %)) (shown %) (plain (format-of "0") %))) xs)))
+
+(defn cell
+  "A value on one line."
+  [x]
+  (-> (cond (nil? x) "" (coll? x) (pr-str x) (bytes? x) (str "0x" (.formatHex (java.util.HexFormat/of) x)) :else (str x))
+      (str/replace "|" "\\|")
+      (str/replace "\n" "\\n")))
+
+(defn table
+  "A table of columns: maps of :name, :cells (texts) and :number?."
+  [columns]
+  (let [width (fn [{:keys [name cells]}] (apply max (count name) (map count cells)))
+        widths (map width columns)
+        right (fn [text width] (str (str/join (repeat (- (long width) (count text)) " ")) text))
+        line (fn [texts] (str "| " (str/join " | " (map right texts widths)) " |"))
+        rule (str (str/join (map (fn [{:keys [number?]} width]
+                                   (str "|-" (str/join (repeat width "-")) (if number? ":" "-")))
+                                 columns widths))
+                  "|")]
+    (if (empty? columns)
+      ""
+      (str/join "\n" (concat [(line (map :name columns)) rule]
+                             (apply map (fn [& cells] (line cells)) (map :cells columns))
+                             [""])))))
