@@ -722,6 +722,44 @@ int32_t arrowwood_writer_append_row(arrowwood_writer *writer, const arrowwood_va
  * Errors: IO: no row became visible, or the sync failed; CLOSED. */
 int32_t arrowwood_writer_commit(arrowwood_writer *writer, int32_t durable, arrowwood_error *error);
 
+/* How far a producer has read from its source. */
+typedef struct arrowwood_position {
+  const char *name; /* not empty, at most 255 bytes, no control characters */
+  int64_t value;
+} arrowwood_position;
+
+typedef struct arrowwood_commit_options {
+  uint64_t size;
+  const arrowwood_position *positions; /* positions that change with this commit; the others keep their values */
+  size_t position_count;
+  int32_t durable;  /* 1: also sync to disk; of several threads that commit durably, one syncs for all of them */
+  int32_t reserved; /* 0 */
+} arrowwood_commit_options;
+
+#define ARROWWOOD_COMMIT_OPTIONS_INIT {sizeof(arrowwood_commit_options), NULL, 0, 0, 0}
+
+/* Commits as arrowwood_writer_commit, with named positions that are part of the commit: visible with its rows, durable with
+ * them, and the same after a crash. So a producer that commits how far it has read, and continues from there, neither loses nor
+ * repeats a row. There may be no new rows.
+ * Errors: as arrowwood_writer_commit; INVALID_ARGUMENT: a name is invalid, or the table would have more than 256; then
+ * nothing is committed, and the rows remain appended. */
+int32_t arrowwood_writer_commit_with(arrowwood_writer *writer, const arrowwood_commit_options *options,
+                                     arrowwood_error *error);
+
+/* Returns the positions of the newest commit in columns name and position, a row for each.
+ * Errors: CLOSED. */
+int32_t arrowwood_writer_positions(arrowwood_writer *writer, arrowwood_dataset **positions, arrowwood_error *error);
+
+/* Returns likewise the positions of the newest commit whose rows a dataset has. No rows if the data is no table.
+ * Errors: INVALID_DATA. */
+int32_t arrowwood_dataset_positions(const arrowwood_dataset *dataset, arrowwood_dataset **positions,
+                                    arrowwood_error *error);
+
+/* Waits until all committed rows would survive a power failure. Unlike arrowwood_writer_sync, other threads can append and
+ * commit meanwhile, and one sync is for all threads that wait.
+ * Errors: as arrowwood_writer_sync. */
+int32_t arrowwood_writer_wait_durable(arrowwood_writer *writer, arrowwood_error *error);
+
 /* Syncs all committed rows to disk: they survive a power failure once it returns.
  * Errors: IO: the writer is unusable afterwards; close it and open the table again. */
 int32_t arrowwood_writer_sync(arrowwood_writer *writer, arrowwood_error *error);

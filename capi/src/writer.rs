@@ -1,15 +1,19 @@
 //! The writer of a growing table.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arrow_array::ffi::FFI_ArrowSchema;
-use arrowwood::{Error, ErrorKind, Result, Sync, Value, Writer, WriterOptions};
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_schema::Field;
+use arrowwood::{Dataset, Error, ErrorKind, Result, Sync, Value, Writer, WriterOptions};
 
 use crate::dataset::CDataset;
 use crate::error::argument;
 use crate::exchange::schema_to_c;
 use crate::ffi::*;
+use crate::maintain::table;
 use crate::open::schema_of;
 use crate::value::{from_c, kind, text, time_unit};
 
@@ -44,6 +48,20 @@ structs! {
         sorted_by: Optional<Text>,
     }
 
+    /// `arrowwood_position`.
+    struct CPosition {
+        name: Text,
+        value: i64,
+    }
+
+    /// `arrowwood_commit_options`.
+    struct CCommitOptions {
+        size: u64,
+        positions: List<CPosition>,
+        durable: i32,
+        _reserved: i32,
+    }
+
     /// `arrowwood_writer_state`.
     struct CWriterState {
         size: u64,
@@ -60,6 +78,8 @@ const _: () = {
     assert!(size_of::<CWriterOptions>() == 56 && offset_of!(CWriterOptions, sync) == 8);
     assert!(offset_of!(CWriterOptions, sync_interval_ms) == 16 && offset_of!(CWriterOptions, dictionary) == 32);
     assert!(offset_of!(CWriterOptions, sorted_by) == 48);
+    assert!(size_of::<CPosition>() == 16 && offset_of!(CPosition, value) == 8);
+    assert!(size_of::<CCommitOptions>() == 32 && offset_of!(CCommitOptions, durable) == 24);
     assert!(size_of::<CWriterState>() == 40 && offset_of!(CWriterState, durable_rows) == 24);
 };
 
@@ -121,6 +141,22 @@ fn stored(value: &CValueIn) -> Result<Value<'_>> {
     })
 }
 
+/// Named positions as data: a row for each.
+fn positions_table(positions: BTreeMap<String, i64>) -> Result<Dataset> {
+    let (names, values): (Vec<String>, Vec<i64>) = positions.into_iter().unzip();
+    let columns: [(&str, ArrayRef); 2] =
+        [("name", Arc::new(StringArray::from(names))), ("position", Arc::new(Int64Array::from(values)))];
+    table(columns.map(|(name, array)| (Field::new(name, array.data_type().clone(), false), array)).into())
+}
+
+impl CWriter {
+    /// Waits until all committed rows are durable. Without the lock: others commit meanwhile, and one sync is for all.
+    fn wait_durable(&self) -> Result<()> {
+        let durability = self.lock()?.durability();
+        durability.wait()
+    }
+}
+
 export! {
     /// Opens a table for writing, or makes one.
     fn arrowwood_writer_open(
@@ -161,9 +197,34 @@ export! {
 
     /// Makes all appended rows visible.
     fn arrowwood_writer_commit(writer: Ref<CWriter>, durable: i32) {
-        let mut writer = writer.lock()?;
-        writer.commit()?;
-        if durable != 0 { writer.sync() } else { Ok(()) }
+        writer.lock()?.commit()?;
+        if durable != 0 { writer.wait_durable() } else { Ok(()) }
+    }
+
+    /// Makes all appended rows visible, with named positions.
+    fn arrowwood_writer_commit_with(writer: Ref<CWriter>, options: Options<CCommitOptions>) {
+        let positions = options.positions.given("options.positions")?;
+        let named = positions.iter().map(|position| Ok((position.name.given("options.positions.name")?, position.value)));
+        let named = named.collect::<Result<Vec<_>>>()?;
+        writer.lock()?.commit_with(&named)?;
+        if options.durable != 0 { writer.wait_durable() } else { Ok(()) }
+    }
+
+    /// The positions of the newest commit.
+    fn arrowwood_writer_positions(writer: Ref<CWriter>, positions: HandleOut<CDataset>) {
+        positions.put(CDataset::new(positions_table(writer.lock()?.positions())?));
+        Ok(())
+    }
+
+    /// The positions that were committed with the rows.
+    fn arrowwood_dataset_positions(dataset: Ref<CDataset>, positions: HandleOut<CDataset>) {
+        positions.put(CDataset::new(positions_table(dataset.positions()?)?));
+        Ok(())
+    }
+
+    /// Waits until all committed rows are durable.
+    fn arrowwood_writer_wait_durable(writer: Ref<CWriter>) {
+        writer.wait_durable()
     }
 
     /// Brings all committed rows to the disk.

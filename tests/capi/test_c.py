@@ -216,6 +216,51 @@ class Rows(Folder):
             self.assertEqual(said.count('{"file":'), len(files))
 
 
+class Types(Folder):
+    """Types × what works with them, as docs/c.md has it: read by every way, in place, written, appended."""
+
+    FAMILIES = [
+        (r"null", "`null`"),
+        (r"u?int\d+|float\d+|bool", "numbers, `bool`"),
+        (r"decimal.*", "`decimal32` … `decimal256`"),
+        (r"date.*|time.*|duration.*|interval.*", "dates, times, timestamps, durations, intervals"),
+        (r"(large_)?(utf8|binary)(_view)?|fixed_size_binary.*", "text and binary, of each layout"),
+        (r"(large_)?list<.*|fixed_size_list.*", "`list`, `large_list`, `fixed_size_list`"),
+        (r"(large_)?list_view<.*", "`list_view`, `large_list_view`"),
+        (r"struct.*", "`struct`"),
+        (r"map<.*|(sparse|dense)_union<.*|dictionary<.*|run_end_encoded<.*", "`map`, unions, dictionaries, run-end encoded"),
+    ]
+
+    def family(self, name):
+        return next((family for pattern, family in self.FAMILIES if re.fullmatch(pattern, name)), None)
+
+    def check_rows(self, expected, paths):
+        for path in paths:
+            found = dump("cells", 0, [path])[path.name]
+            self.assertEqual(found.get("rows"), expected, path.name)
+
+    def test_the_matrix(self):
+        run(PROGRAMS / "samples", "write", self.folder)
+        samples = json.loads((self.folder / "expected.json").read_text())
+        types = {name: sample for name, sample in samples.items() if self.family(sample["sample"])}
+        plain = {name: sample for name, sample in types.items() if name.endswith("_plain.arrow")}
+        self.assertGreater(len(plain), 50)
+        out = self.folder / "out"
+        out.mkdir()
+        program = compile_c(own("matrix.c"), standard="gnu11")
+        marks = {}
+        for line in map(json.loads, run(program, out, *(self.folder / name for name in plain)).splitlines()):
+            name, sample = line["file"], plain[line["file"]]
+            written = [out / f"{name}.copy.arrow", out / f"{name}.copy.stream"]
+            tables = [out / f"{name}.{way}" for way in ("all", "each") if line[way]]
+            self.check_rows(sample["rows"], written + tables)
+            row = tuple("✓" if line[way] else "–" for way in ("in_place", "all", "each"))
+            self.assertEqual(marks.setdefault(self.family(sample["sample"]), row), row, name)
+        lines = ["| Arrow | read, in place | written | appended as data | as a row |", "|---|---|---|---|---|"]
+        lines += [f"| {family} | {marks[family][0]} | ✓ | {marks[family][1]} | {marks[family][2]} |" for _, family in self.FAMILIES]
+        self.assertIn("\n".join(lines), (ROOT / "docs/c.md").read_text())
+
+
 class Refusals(unittest.TestCase):
     """By ctypes, in a process of its own: what is no argument is refused, by each function that there is."""
 

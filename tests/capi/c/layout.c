@@ -72,6 +72,12 @@ AT(arrowwood_writer_options, dictionary, 32);
 AT(arrowwood_writer_options, dictionary_count, 40);
 AT(arrowwood_writer_options, sorted_by, 48);
 
+SIZE(arrowwood_position, 16);
+AT(arrowwood_position, value, 8);
+SIZE(arrowwood_commit_options, 32);
+AT(arrowwood_commit_options, positions, 8);
+AT(arrowwood_commit_options, position_count, 16);
+AT(arrowwood_commit_options, durable, 24);
 SIZE(arrowwood_writer_state, 40);
 AT(arrowwood_writer_state, rows, 8);
 AT(arrowwood_writer_state, committed_rows, 16);

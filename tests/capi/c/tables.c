@@ -57,6 +57,63 @@ static arrowwood_writer *made(const char *path, uint64_t segment_rows) {
   return writer;
 }
 
+/* How often a name is among the positions, and the position with it. */
+static int position(arrowwood_dataset *positions, const char *name, int64_t *value) {
+  int found = 0;
+  for (uint64_t row = 0; row < rows_of(positions); row++) {
+    arrowwood_value text = cell(positions, row, 0);
+    if (text.length == strlen(name) && memcmp(text.as.text, name, text.length) == 0) {
+      *value = cell(positions, row, 1).as.int64;
+      found++;
+    }
+  }
+  return found;
+}
+
+static void positions_are_part_of_a_commit(const char *path) {
+  arrowwood_position both[] = {{"kafka/ticks/0", 17}, {"kafka/ticks/1", -3}};
+  arrowwood_position bad[] = {{"kafka/ticks/0", 99}, {"", 1}};
+  arrowwood_commit_options options = ARROWWOOD_COMMIT_OPTIONS_INIT;
+  arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
+  arrowwood_writer *writer = made(path, 0);
+  arrowwood_dataset *positions, *table;
+  int64_t value;
+  OK(arrowwood_writer_positions(writer, &positions, &error));
+  CHECK(rows_of(positions) == 0);
+  arrowwood_dataset_free(positions);
+  OK(append(writer, 1, "AAPL", 223.02, &error));
+  options.positions = both;
+  options.position_count = 2;
+  OK(arrowwood_writer_commit_with(writer, &options, &error));
+  options.position_count = 1; /* the other one keeps its value; there are no new rows */
+  options.durable = 1;
+  both[0].value = 18;
+  OK(arrowwood_writer_commit_with(writer, &options, &error));
+  OK(arrowwood_writer_progress(writer, &state, &error));
+  CHECK(state.committed_rows == 1 && state.durable_rows == 1);
+  OK(append(writer, 2, "IBM", 1.0, &error));
+  options.positions = bad;
+  options.position_count = 2;
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "empty", arrowwood_writer_commit_with(writer, &options, &error));
+  OK(arrowwood_writer_progress(writer, &state, &error));
+  CHECK(state.rows == 2 && state.committed_rows == 1); /* still appended */
+  OK(arrowwood_writer_commit_with(writer, NULL, &error));
+  OK(arrowwood_writer_close(writer, &error));
+  table = opened(path);
+  CHECK(rows_of(table) == 2);
+  OK(arrowwood_dataset_positions(table, &positions, &error));
+  CHECK(rows_of(positions) == 2);
+  CHECK(position(positions, "kafka/ticks/0", &value) == 1 && value == 18);
+  CHECK(position(positions, "kafka/ticks/1", &value) == 1 && value == -3);
+  arrowwood_dataset_free(positions);
+  writer = made(path, 0);
+  OK(arrowwood_writer_positions(writer, &positions, &error));
+  CHECK(position(positions, "kafka/ticks/0", &value) == 1 && value == 18);
+  arrowwood_dataset_free(positions);
+  arrowwood_writer_free(writer);
+  arrowwood_dataset_free(table);
+}
+
 static void a_table_is_written_and_read(const char *path) {
   arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
   arrowwood_writer *writer = made(path, 0), *other;
@@ -85,6 +142,7 @@ static void a_table_is_written_and_read(const char *path) {
   OK(arrowwood_writer_progress(writer, &state, &error));
   CHECK(state.rows == 3 && state.committed_rows == 3 && state.durable_rows == 3);
   OK(arrowwood_writer_sync(writer, &error));
+  OK(arrowwood_writer_wait_durable(writer, &error));
   OK(arrowwood_dataset_refresh(after, &before, &error));
   arrowwood_dataset_free(after);
   OK(arrowwood_dataset_between(before, &low, &high, &between, &error));
@@ -374,6 +432,7 @@ int main(int count_, char **arguments) {
   if (count_ == 3) return touch(arguments[1], arguments[2]);
   CHECK(count_ == 2);
   a_table_is_written_and_read(in(folder, "ticks"));
+  positions_are_part_of_a_commit(in(folder, "positions"));
   tables_take_arrow_data(in(folder, "ticks"));
   a_writer_is_given_up(in(folder, "ticks"));
   tables_are_kept_in_order(in(folder, "kept"));

@@ -667,11 +667,29 @@
   "Makes all appended rows visible to readers, atomically. Returns the writer.
 
   Options:
-    :durable  true: also syncs to disk, so that the rows survive a power failure"
+    :positions  a map from names to integers, how far a producer has read from its sources: part of the commit, visible
+                with its rows, and the same after a crash; those that are not named keep their values
+    :durable    true: also syncs to disk, so that rows and positions survive a power failure"
   ([^TableWriter writer] (.commit writer) writer)
-  ([^TableWriter writer {:keys [durable]}]
-   (if durable (.commitDurably writer) (.commit writer))
+  ([^TableWriter writer {:keys [durable positions]}]
+   (if positions
+     (.commit writer (java.util.HashMap. ^java.util.Map (into {} (c/map (fn [[name at]] [(values/text name) (long at)])) positions)))
+     (.commit writer))
+   (when durable (.waitDurable writer))
    writer))
+
+(defn positions
+  "The positions of the newest commit of a writer, or of a dataset's rows, by name: see `commit!`."
+  [writer-or-dataset]
+  (into (sorted-map) (if (instance? TableWriter writer-or-dataset)
+                       (.positions ^TableWriter writer-or-dataset)
+                       (.positions (java-of writer-or-dataset)))))
+
+(defn wait-durable!
+  "Waits until all committed rows would survive a power failure; others can commit meanwhile. Returns the writer."
+  [^TableWriter writer]
+  (.waitDurable writer)
+  writer)
 
 (defn sync! "Syncs all committed rows to disk. Returns the writer." [^TableWriter writer] (.sync writer) writer)
 (defn rollback! "Discards the rows appended since the last commit. Returns the writer." [^TableWriter writer]

@@ -193,6 +193,17 @@
       (with-open [writer (aw/writer (io/file (programs/folder) "again") (aw/schema ds))]
         (is (= 10 (:rows (aw/progress (aw/append! writer ds)))))))))
 
+(deftest positions-are-part-of-a-commit
+  (let [table (io/file (programs/folder) "ticks")]
+    (with-open [writer (aw/writer table "n: int64")]
+      (is (= {} (aw/positions writer)))
+      (aw/commit! (aw/append! writer [1]) {:positions {"kafka/ticks/0" 17 :b -3} :durable true})
+      (aw/commit! writer {:positions {"kafka/ticks/0" 18N}})
+      (is (identical? writer (aw/wait-durable! writer)))
+      (is (= {"b" -3 "kafka/ticks/0" 18} (aw/positions writer)))
+      (is (thrown? IllegalArgumentException (aw/commit! writer {:positions {"" 1}}))))
+    (is (= {"b" -3 "kafka/ticks/0" 18} (aw/positions (aw/open table))))))
+
 (deftest a-table-is-followed
   (let [table (io/file (programs/folder) "ticks")]
     (with-open [writer (aw/writer table "n: int64")]

@@ -107,6 +107,18 @@ public final class Dataset implements Iterable<Row> {
     }
 
     /**
+     * Returns the positions of the newest commit whose rows the dataset has, by name: how far producers have read from
+     * their sources. See {@link TableWriter#commit(Map)}.
+     *
+     * @return a new map, empty if there are none or the data is no table
+     * @throws Failure.InvalidData if the last segment is damaged
+     */
+    public Map<String, Long> positions() {
+        return TableWriter.positions((call, out) ->
+                (int) Native.DATASET_POSITIONS.invokeExact(handle, out, call.error));
+    }
+
+    /**
      * Returns the size of the rows in their buffers, without dictionaries.
      *
      * @return bytes

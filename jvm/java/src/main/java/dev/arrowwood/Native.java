@@ -90,6 +90,10 @@ final class Native {
     static final MethodHandle WRITER_APPEND_ROW =
             function("arrowwood_writer_append_row", ADDRESS, ADDRESS, JAVA_LONG);
     static final MethodHandle WRITER_COMMIT = function("arrowwood_writer_commit", ADDRESS, JAVA_INT);
+    static final MethodHandle WRITER_COMMIT_WITH = function("arrowwood_writer_commit_with", ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_POSITIONS = function("arrowwood_writer_positions", ADDRESS, ADDRESS);
+    static final MethodHandle DATASET_POSITIONS = function("arrowwood_dataset_positions", ADDRESS, ADDRESS);
+    static final MethodHandle WRITER_WAIT_DURABLE = function("arrowwood_writer_wait_durable", ADDRESS);
     static final MethodHandle WRITER_SYNC = function("arrowwood_writer_sync", ADDRESS);
     static final MethodHandle WRITER_ROLLBACK = function("arrowwood_writer_rollback", ADDRESS);
     static final MethodHandle WRITER_PROGRESS = function("arrowwood_writer_progress", ADDRESS, ADDRESS);

@@ -4,16 +4,20 @@ import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
+import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * A handle that is used by one thread at a time and freed once: by {@link #take}, or by the collector if its owner is
- * forgotten.
+ * A handle that is used by one thread at a time, unless they {@link #share} it, and freed once: by {@link #take}, or by
+ * the collector if its owner is forgotten.
  */
 final class Owned {
     private static final Cleaner CLEANER = Cleaner.create();
 
     private final ReentrantLock lock = new ReentrantLock();
+    private final Condition unshared = lock.newCondition();
+    /** Calls that share the handle. */
+    private int shared;
     private final State state;
     private final String name;
 
@@ -69,10 +73,29 @@ final class Owned {
         Reference.reachabilityFence(owner);
     }
 
-    /** Waits for a call in another thread, and takes the handle away; null if that was done before. */
+    /** Keeps the handle from being taken while the calling thread uses it beside others, until {@link #release}. */
+    MemorySegment share() {
+        MemorySegment handle = lock();
+        shared++;
+        lock.unlock();
+        return handle;
+    }
+
+    /** Ends what {@link #share} began, with the owner, which must not be collected before. */
+    void release(Object owner) {
+        lock.lock();
+        shared--;
+        unshared.signalAll();
+        unlock(owner);
+    }
+
+    /** Waits for calls in other threads, and takes the handle away; null if that was done before. */
     MemorySegment take() {
         lock.lock();
         try {
+            while (shared > 0) {
+                unshared.awaitUninterruptibly();
+            }
             return state.take();
         } finally {
             lock.unlock();

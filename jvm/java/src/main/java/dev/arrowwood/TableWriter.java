@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
 
 /**
  * The single writer of a growing table. Appended rows become visible to readers, in any process, when they are
@@ -27,10 +28,14 @@ import java.util.Optional;
  * }
  * }</pre>
  *
- * <p>Can be used by several threads, whose calls wait for each other. A writer that is forgotten is freed by the
+ * <p>Can be used by several threads, whose calls wait for each other, except {@link #waitDurable}. A writer that is forgotten is freed by the
  * collector without a commit.
  */
 public final class TableWriter implements AutoCloseable {
+    /** The sizes of {@code arrowwood_position} and {@code arrowwood_commit_options}. */
+    private static final long POSITION_SIZE = 16;
+    private static final long COMMIT_OPTIONS_SIZE = 32;
+
     private final Owned owned;
     private final Schema schema;
     private final RowRoom room;
@@ -292,12 +297,90 @@ public final class TableWriter implements AutoCloseable {
     }
 
     /**
-     * Commits, and syncs to disk: the rows survive a power failure once it returns.
+     * Commits, and syncs to disk: the rows survive a power failure once it returns. Of several threads that commit
+     * durably at the same time, one syncs for all of them.
      *
      * @throws Failure.Io if no row became visible, or the sync failed
      */
     public void commitDurably() {
-        run((handle, call) -> (int) Native.WRITER_COMMIT.invokeExact(handle, 1, call.error));
+        commit();
+        waitDurable();
+    }
+
+    /**
+     * Commits, with named positions that are part of the commit: visible with its rows, durable with them, and the same
+     * after a crash. So a producer that commits how far it has read from its source, and continues from there, neither
+     * loses nor repeats a row. There may be no new rows.
+     *
+     * @param positions the positions that change with this commit; the others keep their values
+     * @throws IllegalArgumentException if a name is empty, longer than 255 bytes or has control characters, or the table
+     *     would have more than 256; then nothing is committed, and the rows remain appended
+     * @throws Failure.Io if no row became visible
+     */
+    public void commit(Map<String, Long> positions) {
+        run((handle, call) -> {
+            MemorySegment structs = call.arena.allocate(Math.max(1, positions.size()) * POSITION_SIZE, 8);
+            long at = 0;
+            for (Map.Entry<String, Long> position : positions.entrySet()) {
+                structs.set(ADDRESS, at, call.text(position.getKey()));
+                structs.set(JAVA_LONG, at + 8, position.getValue());
+                at += POSITION_SIZE;
+            }
+            MemorySegment options = call.arena.allocate(COMMIT_OPTIONS_SIZE, 8);
+            options.set(JAVA_LONG, 0, COMMIT_OPTIONS_SIZE);
+            options.set(ADDRESS, 8, structs);
+            options.set(JAVA_LONG, 16, positions.size());
+            return (int) Native.WRITER_COMMIT_WITH.invokeExact(handle, options, call.error);
+        });
+    }
+
+    /**
+     * Commits with named positions, and syncs to disk: rows and positions survive a power failure once it returns.
+     *
+     * @param positions the positions that change with this commit; the others keep their values
+     * @throws IllegalArgumentException as {@link #commit(Map)}
+     * @throws Failure.Io if no row became visible, or the sync failed
+     */
+    public void commitDurably(Map<String, Long> positions) {
+        commit(positions);
+        waitDurable();
+    }
+
+    /**
+     * Waits until all committed rows would survive a power failure. Other threads can append and commit meanwhile, and
+     * one sync is for all threads that wait.
+     *
+     * @throws Failure.Io if the sync failed: the writer is unusable afterwards, close it and open the table again
+     */
+    public void waitDurable() {
+        MemorySegment handle = owned.share();
+        try {
+            Native.run(call -> call.check((int) Native.WRITER_WAIT_DURABLE.invokeExact(handle, call.error)));
+        } finally {
+            owned.release(this);
+        }
+    }
+
+    /**
+     * Returns the positions of the newest commit, by name: see {@link #commit(Map)}.
+     *
+     * @return a new map
+     */
+    public Map<String, Long> positions() {
+        MemorySegment handle = owned.lock();
+        try {
+            return positions((call, out) -> (int) Native.WRITER_POSITIONS.invokeExact(handle, out, call.error));
+        } finally {
+            owned.unlock(this);
+        }
+    }
+
+    /** The positions that a function returns as a dataset of names and values. */
+    static Map<String, Long> positions(Dataset.Maker maker) {
+        Dataset rows = Native.call(call -> Dataset.make(call, null, maker));
+        Map<String, Long> positions = new TreeMap<>();
+        rows.forEach(row -> positions.put(row.getString("name"), row.getLong("position")));
+        return positions;
     }
 
     /**

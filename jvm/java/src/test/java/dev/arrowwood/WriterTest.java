@@ -1,0 +1,93 @@
+package dev.arrowwood;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Commits: with positions, and durable ones of many threads. */
+class WriterTest {
+    @TempDir
+    Path folder;
+
+    private TableWriter writer() throws Exception {
+        return TableWriter.open(folder.resolve("table"), Schema.parse("n: int64"));
+    }
+
+    @Test
+    void positionsArePartOfACommit() throws Exception {
+        try (TableWriter writer = writer()) {
+            assertEquals(Map.of(), writer.positions());
+            writer.appendRow(1);
+            writer.commit(Map.of("kafka/ticks/0", 17L, "kafka/ticks/1", -3L));
+            writer.appendRow(2);
+            Dataset before = Arrowwood.open(folder.resolve("table"));
+            writer.commitDurably(Map.of("kafka/ticks/0", 18L));
+            assertEquals(2, writer.progress().durableRows());
+            assertEquals(Map.of("kafka/ticks/0", 18L, "kafka/ticks/1", -3L), writer.positions());
+            assertEquals(17L, before.positions().get("kafka/ticks/0"));
+            assertEquals(18L, before.refresh().positions().get("kafka/ticks/0"));
+            writer.appendRow(3);
+            for (String bad : List.of("", "a\nb", "x".repeat(256), "\0")) {
+                assertThrows(IllegalArgumentException.class, () -> writer.commit(Map.of(bad, 1L)), bad);
+            }
+            assertEquals(2, writer.progress().committedRows());
+            writer.commit(Map.of());
+        }
+        Dataset table = Arrowwood.open(folder.resolve("table"));
+        assertEquals(3, table.rows());
+        assertEquals(Map.of("kafka/ticks/0", 18L, "kafka/ticks/1", -3L), table.positions());
+        try (TableWriter again = writer()) {
+            assertEquals(18L, again.positions().get("kafka/ticks/0"));
+        }
+    }
+
+    @Test
+    void whatIsNoTableHasNoPositions() throws Exception {
+        assertEquals(Map.of(), Arrowwood.open(Samples.numbers(folder, 3)).positions());
+    }
+
+    @Test
+    @Timeout(120)
+    void threadsThatCommitDurablyKeepTheirRows() throws Exception {
+        int threads = 8;
+        int commits = 50;
+        TableWriter writer = writer();
+        try (ExecutorService pool = Executors.newFixedThreadPool(threads)) {
+            List<Callable<Void>> work = IntStream.range(0, threads).mapToObj(thread -> (Callable<Void>) () -> {
+                for (int i = 0; i < commits; i++) {
+                    writer.appendRow(thread * commits + i);
+                    writer.commitDurably(Map.of("thread " + thread, (long) i));
+                    assertTrue(writer.progress().durableRows() > i);
+                }
+                return null;
+            }).toList();
+            for (Future<Void> done : pool.invokeAll(work, 100, TimeUnit.SECONDS)) {
+                done.get();
+            }
+        }
+        assertEquals(threads * commits, writer.progress().durableRows());
+        writer.close();
+        assertThrows(IllegalStateException.class, writer::waitDurable);
+        Dataset table = Arrowwood.open(folder.resolve("table"));
+        Set<Object> numbers = new HashSet<>();
+        table.forEach(row -> numbers.add(row.get(0)));
+        assertEquals(threads * commits, numbers.size());
+        assertEquals(threads, table.positions().size());
+        assertEquals(Set.of(commits - 1L), new HashSet<>(table.positions().values()));
+    }
+}
