@@ -50,6 +50,11 @@ class ClojureTest {
     }
 
     @TestFactory
+    Stream<DynamicTest> live() {
+        return tests("arrowwood.live-test");
+    }
+
+    @TestFactory
     Stream<DynamicTest> techMlDataset() {
         return TMD == null ? Stream.of() : tests("arrowwood.tmd-test");
     }
