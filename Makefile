@@ -188,8 +188,13 @@ jars: $(BIN)/python
 	strip -o $(JVM_NATIVES)-release/linux-x86_64/libarrowwood.so $(TARGET)/$(JVM_TARGET)/release/libarrowwood.so
 	$(MAVEN) -Darrowwood.natives=$(JVM_NATIVES)-release -DskipTests clean package
 	cp jvm/*/target/arrowwood-*$(VERSION)*.jar dist/
+	@# The jar alone, in an empty folder.
+	folder=$$(mktemp -d) && cd $$folder && $(JDK)/bin/jshell --class-path $(abspath dist)/arrowwood-$(VERSION).jar \
+	  -R--enable-native-access=ALL-UNNAMED $(abspath examples/java/prices.jsh) < /dev/null | grep -q '^102.99' && rmdir $$folder
 
-# What things cost in Java, beside Arrow Java (from Maven Central) and Rust. Shares its data with bench-c.
+# What things cost in Java, beside Arrow Java (from Maven Central) and Rust; in Clojure, beside tech.ml.dataset, where
+# ARROWWOOD_TMD_CP is a class path with it. Shares its data with bench-c.
+BENCH_CLOJURE = jvm/clojure/target/test-classes:jvm/clojure/target/classes:$$(cat jvm/clojure/target/classpath.txt):$(ARROWWOOD_TMD_CP)
 bench-jvm: $(VENV)/test.done
 	cargo build --release --package arrowwood-c
 	cargo build --release -p arrowwood-bench --bin calls
@@ -198,7 +203,7 @@ bench-jvm: $(VENV)/test.done
 	  dependency:build-classpath -Dmdep.outputFile=target/classpath.txt
 	PYTHONPATH=bench $(PYTHON) bench/jvm.py $(TARGET)/release/calls $(TARGET)/bench-c $(abspath $(BIN))/python \
 	  $(JDK)/bin/java --enable-native-access=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED \
-	  -cp jvm/arrow/target/test-classes:jvm/arrow/target/classes:$$(cat jvm/arrow/target/classpath.txt) \
+	  -cp jvm/arrow/target/test-classes:jvm/arrow/target/classes:$$(cat jvm/arrow/target/classpath.txt):$(BENCH_CLOJURE) \
 	  dev.arrowwood.arrow.Figures
 
 # The C library: libarrowwood.so, libarrowwood.a, arrowwood.h and arrowwood.pc, into $(DESTDIR)$(PREFIX).

@@ -1,9 +1,11 @@
 """What things cost in Java, beside Arrow Java and Rust: `jvm.py CALLS FOLDER PYTHON JAVA...`.
 
 CALLS is the Rust program that makes the data (`bench/src/bin/calls.rs`), JAVA the command that runs
-`dev.arrowwood.arrow.Figures`. Minima and medians of all turns.
+`dev.arrowwood.arrow.Figures`. tech.ml.dataset takes part where ARROWWOOD_TMD_CP is a class path with it. Minima and medians of
+all turns.
 """
 
+import os
 import statistics
 import subprocess
 import sys
@@ -19,6 +21,11 @@ ROWS = [
     ("open + first row", "Arrow Java: first row", "open + first row + free"),
     ("open + sum", "Arrow Java: sum", "open + sum of 5,600,000"),
     ("Arrow Java's vectors over ours: load", "Arrow Java: load", None),
+    ("tech.ml.dataset over ours: load", "tech.ml.dataset, mapped: load", None),
+    ("tech.ml.dataset over ours: first row", "tech.ml.dataset, mapped: first row", None),
+    ("tech.ml.dataset over ours: dfn/sum", "tech.ml.dataset, mapped: dfn/sum", None),
+    ("Clojure: open + aw/sum", "tech.ml.dataset, mapped: dfn/sum", "open + sum of 5,600,000"),
+    ("Clojure: open + map-reduce", "tech.ml.dataset, mapped: dfn/sum", None),
     ("5,600 batches: all chunks as segments", "5,600 batches: array stream", None),
     ("5,600 batches: chunks + sum by hand", "5,600 batches: array stream + sum by hand",
      "5,600 batches: open + chunks + sum by hand"),
@@ -42,7 +49,10 @@ def main(calls, folder, python, *java):
     for _ in range(TURNS):
         for table in ("java-table", "followed", "rust-table"):
             subprocess.run(["rm", "-rf", str(Path(folder) / table)], check=True)
-        turns.append({**figures(*java, folder, python), **{f"Rust: {n}": f for n, f in figures(calls, folder).items()}})
+        turn = figures(*java, folder, python)
+        if "ARROWWOOD_TMD_CP" in os.environ:
+            turn |= figures(*java[:-1], "clojure.main", "-m", "arrowwood.figures", folder)
+        turns.append({**turn, **{f"Rust: {n}": f for n, f in figures(calls, folder).items()}})
 
     def cell(name):
         if name is None or name not in turns[0]:
@@ -50,8 +60,10 @@ def main(calls, folder, python, *java):
         least = min(turn[name][0] for turn in turns)
         return f"{shown(least)} / {shown(statistics.median(turn[name][1] for turn in turns))}", least
 
+    if "ARROWWOOD_TMD_CP" not in os.environ:
+        print("tech.ml.dataset is left out: it is not on Maven Central; set ARROWWOOD_TMD_CP to a class path with it\n")
     print("| least / median | Java | rival | rival ÷ Java | Rust |\n| --- | --- | --- | --- | --- |")
-    for name, rival, rust in ROWS:
+    for name, rival, rust in (row for row in ROWS if row[0] in turns[0]):
         (own, least), (other, theirs) = cell(name), cell(rival)
         ratio = f"{theirs / least:,.1f}" if least and theirs else ""
         rival_cell = f"{other} ({rival})" if other else ""
