@@ -19,8 +19,8 @@
             [clojure.string :as str])
   (:import [clojure.lang Counted IFn IFn$DDD IFn$LLL ILookup Indexed IReduce IReduceInit Sequential Seqable]
            [dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition
-            Condition$Col DoubleColumn Field Follow LongColumn Progress ReadOption Report Report$Finding Row Schema
-            TableStat TableWriter TableWriter$State Type Type$Bool Type$Decimal Type$Dictionary Type$Floating Type$Int
+            DoubleColumn Field Follow LongColumn ReadOption Report Report$Finding Row Schema
+            TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int
             WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Sync]
            [java.io File Writer]
            [java.lang AutoCloseable Iterable]
@@ -631,7 +631,8 @@
   "Opens the table in a directory for writing, or creates it. Use it in `with-open`: closing commits and syncs.
 
   The schema is text, \"ts: timestamp[us, UTC] not null, price: float64\"; or pairs of names and types,
-  {:ts \"timestamp[us, UTC]\" :price :float64}; or as `schema` returns it. Without one, the table has to exist.
+  {:ts \"timestamp[us, UTC]\" :price :float64}, in a vector of pairs where there are more than eight, because larger maps have
+  no order; or as `schema` returns it. Without one, the table has to exist.
 
   Options:
     :sorted-by         a column whose values never decrease
@@ -821,5 +822,3 @@
 
 (defmethod print-method Follower [^Follower follower ^Writer out]
   (.write out (str "#arrowwood.follower " (.-name follower))))
-
-(prefer-method print-method Dataset Iterable)

@@ -27,17 +27,16 @@
   (resource/stack-resource-context (work (arrow/stream->dataset file {:open-type :mmap}))))
 
 (defn -main [folder]
-  (let [file (str (io/file folder "one.stream"))
-        ours (str (io/file folder "one.arrow"))]
-    (time-rounds "tech.ml.dataset over ours: load" 300 500 #(ds/row-count (tmd/->dataset ours)))
+  (let [file (str (io/file folder "one.stream"))]
+    (time-rounds "tech.ml.dataset over ours: load" 300 500 #(ds/row-count (tmd/->dataset file)))
     (time-rounds "tech.ml.dataset, mapped: load" 20 40 #(mapped file ds/row-count))
-    (time-rounds "tech.ml.dataset over ours: first row" 300 500 #(first (ds/mapseq-reader (tmd/->dataset ours))))
+    (time-rounds "tech.ml.dataset over ours: first row" 300 500 #(first (ds/mapseq-reader (tmd/->dataset file))))
     (time-rounds "tech.ml.dataset, mapped: first row" 20 40 #(mapped file (comp first ds/mapseq-reader)))
-    (time-rounds "tech.ml.dataset over ours: dfn/sum" 10 30 #(dfn/sum ((tmd/->dataset ours) "price")))
+    (time-rounds "tech.ml.dataset over ours: dfn/sum" 10 30 #(dfn/sum ((tmd/->dataset file) "price")))
     (time-rounds "tech.ml.dataset, mapped: dfn/sum" 10 30 #(mapped file (fn [d] (dfn/sum (d "price")))))
-    (time-rounds "Clojure: open + aw/sum" 20 60 #(aw/sum ((aw/open ours) :price)))
+    (time-rounds "Clojure: open + aw/sum" 20 60 #(aw/sum ((aw/open file) :price)))
     (time-rounds "Clojure: open + map-reduce" 20 60
-                 #(aw/map-reduce ((aw/open ours) :price)
+                 #(aw/map-reduce ((aw/open file) :price)
                                  (fn [part] (reduce (fn ^double [^double a ^double b] (+ a b)) 0.0 part))
                                  +)))
   (shutdown-agents))

@@ -2,9 +2,9 @@
   "Other programs, and folders for a test."
   (:require [clojure.java.io :as io]
             [clojure.java.shell :as shell])
-  (:import [com.google.gson JsonArray JsonElement JsonObject JsonParser]
+  (:import [com.google.gson JsonElement JsonParser]
            [java.io File]
-           [java.nio.file Files Path]
+           [java.nio.file Files]
            [java.nio.file.attribute FileAttribute]))
 
 (defn folder

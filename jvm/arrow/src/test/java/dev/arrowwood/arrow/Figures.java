@@ -64,16 +64,19 @@ final class Figures {
         Path folder = Path.of(arguments[0]);
         Path one = folder.resolve("one.arrow");
         Path many = folder.resolve("many.arrow");
-        // Written anew each time: Arrow Java's reader of files is the faster of its two.
-        Arrowwood.open(folder.resolve("one.stream")).write(one);
-        Arrowwood.open(folder.resolve("many.stream")).write(many);
-        opening(one);
+        // Arrow Java's reader of files is the faster of its two.
+        if (Files.notExists(many)) {
+            Arrowwood.open(folder.resolve("one.stream")).write(one);
+            Arrowwood.open(folder.resolve("many.stream")).write(many);
+        }
+        // The file that Rust is measured with: how fast pages are mapped depends on how they came into the page cache.
+        opening(folder.resolve("one.stream"), one);
         batches(many);
         appending(folder.resolve("java-table"));
         following(folder.resolve("followed"), arguments[1]);
     }
 
-    private static void opening(Path file) throws Throwable {
+    private static void opening(Path file, Path footed) throws Throwable {
         time("open + rows", 20_000, 5_000, () -> {
             try (Arena arena = Arena.ofConfined()) {
                 return Arrowwood.open(file, arena).rows();
@@ -96,10 +99,10 @@ final class Figures {
                 return reader.getVectorSchemaRoot().getRowCount();
             }
         });
-        time("Arrow Java: load", 10, 30, () -> arrowJava(file, root -> root.getRowCount()));
-        time("Arrow Java: first row", 10, 30, () -> arrowJava(file, root -> root.getVector(0).getObject(0) + " "
+        time("Arrow Java: load", 10, 30, () -> arrowJava(footed, root -> root.getRowCount()));
+        time("Arrow Java: first row", 10, 30, () -> arrowJava(footed, root -> root.getVector(0).getObject(0) + " "
                 + root.getVector(1).getObject(0) + " " + root.getVector(2).getObject(0)));
-        time("Arrow Java: sum", 10, 30, () -> arrowJava(file, root -> {
+        time("Arrow Java: sum", 10, 30, () -> arrowJava(footed, root -> {
             Float8Vector prices = (Float8Vector) root.getVector("price");
             double sum = 0;
             for (int row = 0; row < root.getRowCount(); row++) {
