@@ -88,7 +88,7 @@ impl Dataset {
     /// # Errors
     /// As `export_stream`.
     pub fn export_stream_with(&self, export: Export) -> Result<FFI_ArrowArrayStream> {
-        Ok(stream(Producer::new(self.clone(), Shape::Table, export)?))
+        Ok(stream(Producer::new(self.clone(), StreamShape::Table, export)?))
     }
 
     /// Batch number `number` as a C array: a struct of all columns, with the options `export`.
@@ -96,7 +96,7 @@ impl Dataset {
     /// # Errors
     /// `RowOutOfRange` past the last batch; `InvalidData` for damaged values.
     pub fn export_batch(&self, number: usize, export: Export) -> Result<FFI_ArrowArray> {
-        exported(&self.batch(number)?, Shape::Table, export)
+        exported(&self.batch(number)?, StreamShape::Table, export)
     }
 
     /// The schema as a C struct: a struct type of the columns.
@@ -249,7 +249,7 @@ impl Column {
     /// # Errors
     /// As `export_stream`.
     pub fn export_stream_with(&self, export: Export) -> Result<FFI_ArrowArrayStream> {
-        Ok(stream(Producer::new(self.as_dataset().clone(), Shape::Column, export)?))
+        Ok(stream(Producer::new(self.as_dataset().clone(), StreamShape::Column, export)?))
     }
 
     /// As [`Column::chunks`], with the options `export`.
@@ -323,7 +323,7 @@ fn export_field(field: &Field) -> Result<FFI_ArrowSchema> {
 
 /// Whether a stream's arrays are structs of all columns, or one column itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum StreamShape {
     Table,
     Column,
 }
@@ -332,22 +332,22 @@ enum Shape {
 struct Producer {
     batches: std::vec::IntoIter<Dataset>,
     dataset: Dataset,
-    shape: Shape,
+    shape: StreamShape,
     export: Export,
     /// Kept until the next call, as the interface requires.
     error: Option<CString>,
 }
 
 impl Producer {
-    fn new(dataset: Dataset, shape: Shape, export: Export) -> Result<Producer> {
+    fn new(dataset: Dataset, shape: StreamShape, export: Export) -> Result<Producer> {
         let batches = dataset.batches().collect::<Result<Vec<_>>>()?.into_iter();
         Ok(Producer { batches, dataset, shape, export, error: None })
     }
 
     fn schema(&self) -> Result<FFI_ArrowSchema> {
         match self.shape {
-            Shape::Table => export_schema(self.dataset.schema()),
-            Shape::Column => export_field(self.dataset.schema().field(0)),
+            StreamShape::Table => export_schema(self.dataset.schema()),
+            StreamShape::Column => export_field(self.dataset.schema().field(0)),
         }
     }
 
@@ -375,12 +375,12 @@ impl Producer {
 }
 
 /// One batch as a C array.
-fn exported(batch: &Dataset, shape: Shape, export: Export) -> Result<FFI_ArrowArray> {
+fn exported(batch: &Dataset, shape: StreamShape, export: Export) -> Result<FFI_ArrowArray> {
     let array = batch.watched(ChangeCheck::Now, || {
         let table = table_of(batch, export)?;
         match shape {
-            Shape::Table => Ok(table),
-            Shape::Column => {
+            StreamShape::Table => Ok(table),
+            StreamShape::Column => {
                 let column = table.child_data().first().cloned();
                 column.ok_or_else(|| Error::argument("a dataset without columns"))
             }

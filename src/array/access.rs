@@ -39,11 +39,11 @@ impl<'a> Bits<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Texts<'a> {
     array: &'a Unchecked,
-    layout: Layout<'a>,
+    layout: CellLayout<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Layout<'a> {
+enum CellLayout<'a> {
     Small(&'a [[u8; 4]], &'a [u8]),
     Large(&'a [[u8; 8]], &'a [u8]),
     Views(&'a [[u8; 16]]),
@@ -58,15 +58,15 @@ impl<'a> Texts<'a> {
         let array = array.as_ref();
         let buffer = |number: usize| array.buffers().get(number).map_or(&[][..], |b| b.as_slice());
         let layout = match array.data_type() {
-            Utf8 | Binary => Layout::Small(from(buffer(0).as_chunks().0, array.offset()), buffer(1)),
-            LargeUtf8 | LargeBinary => Layout::Large(from(buffer(0).as_chunks().0, array.offset()), buffer(1)),
-            Utf8View | BinaryView => Layout::Views(fixed_values(array)),
+            Utf8 | Binary => CellLayout::Small(from(buffer(0).as_chunks().0, array.offset()), buffer(1)),
+            LargeUtf8 | LargeBinary => CellLayout::Large(from(buffer(0).as_chunks().0, array.offset()), buffer(1)),
+            Utf8View | BinaryView => CellLayout::Views(fixed_values(array)),
             other => match other.primitive_width() {
-                Some(width) => Layout::Fixed(from(buffer(0), array.offset() * width), width),
+                Some(width) => CellLayout::Fixed(from(buffer(0), array.offset() * width), width),
                 None => match other {
                     FixedSizeBinary(width) => {
                         let width = usize::try_from(*width).unwrap_or(0);
-                        Layout::Fixed(from(buffer(0), array.offset().saturating_mul(width)), width)
+                        CellLayout::Fixed(from(buffer(0), array.offset().saturating_mul(width)), width)
                     }
                     _ => return Err(Error::unsupported(format!("values of type {other} are neither text nor bytes"))),
                 },
@@ -79,10 +79,10 @@ impl<'a> Texts<'a> {
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Result<&'a [u8]> {
         let found = match self.layout {
-            Layout::Small(offsets, data) => between(offsets, data, row, |raw| u32::from_le_bytes(raw) as usize),
-            Layout::Large(offsets, data) => between(offsets, data, row, |raw| u64::from_le_bytes(raw) as usize),
-            Layout::Views(views) => views.get(row).and_then(|view| self.view(view)),
-            Layout::Fixed(data, width) => data.get(row * width..(row + 1) * width),
+            CellLayout::Small(offsets, data) => between(offsets, data, row, |raw| u32::from_le_bytes(raw) as usize),
+            CellLayout::Large(offsets, data) => between(offsets, data, row, |raw| u64::from_le_bytes(raw) as usize),
+            CellLayout::Views(views) => views.get(row).and_then(|view| self.view(view)),
+            CellLayout::Fixed(data, width) => data.get(row * width..(row + 1) * width),
         };
         found.ok_or_else(outside)
     }

@@ -193,14 +193,14 @@ pub(crate) struct CheckedUpTo(Mutex<Done>);
 struct Done {
     rows: usize,
     /// The addresses and lengths of the parts of the array checked last.
-    extents: Vec<Extent>,
+    extents: Vec<CheckedExtent>,
     /// The nulls among these rows, for each array whose rows match the column's.
     nulls: Vec<usize>,
 }
 
 /// A buffer by its address, or the rows of an array: it may only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Extent {
+struct CheckedExtent {
     start: usize,
     len: usize,
 }
@@ -214,7 +214,7 @@ impl CheckedUpTo {
         let mut extents = Vec::new();
         add_extents(&array, &mut extents);
         let mut done = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let goes_on = |(old, new): (&Extent, &Extent)| old.start == new.start && old.len <= new.len;
+        let goes_on = |(old, new): (&CheckedExtent, &CheckedExtent)| old.start == new.start && old.len <= new.len;
         let is_longer = done.extents.len() == extents.len() && done.extents.iter().zip(&extents).all(goes_on);
         if !is_longer {
             *done = Done::default();
@@ -237,11 +237,16 @@ impl CheckedUpTo {
     }
 }
 
-fn add_extents(array: &Unchecked, into: &mut Vec<Extent>) {
-    into.push(Extent { start: array.offset(), len: array.len() });
+fn add_extents(array: &Unchecked, into: &mut Vec<CheckedExtent>) {
+    into.push(CheckedExtent { start: array.offset(), len: array.len() });
     // A bitmap is as long as its array; another one is another array.
-    into.push(Extent { start: array.nulls().map_or(0, |nulls| nulls.bits().values().as_ptr() as usize), len: 0 });
-    into.extend(array.buffers().iter().map(|buffer| Extent { start: buffer.as_ptr() as usize, len: buffer.len() }));
+    into.push(CheckedExtent {
+        start: array.nulls().map_or(0, |nulls| nulls.bits().values().as_ptr() as usize),
+        len: 0,
+    });
+    into.extend(
+        array.buffers().iter().map(|buffer| CheckedExtent { start: buffer.as_ptr() as usize, len: buffer.len() }),
+    );
     array.child_data().iter().for_each(|child| add_extents(child, into));
 }
 

@@ -168,7 +168,7 @@ fn fixed_of_any(width: usize, from: &[&Unchecked], picks: &[Pick]) -> Result<Buf
 fn texts<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
     let sources = from.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
     let text = |&(array, row): &Pick| sources[array as usize].get_valid(row);
-    let mut offsets = Offsets::<N>::with_rows(picks.len());
+    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len());
     let mut end = 0;
     for pick in picks {
         end += text(pick)?.len();
@@ -207,7 +207,7 @@ fn views(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
 
 /// Lists with offsets, and list views, whose sizes follow from the same offsets.
 fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], is_view: bool) -> Result<Inside> {
-    let (mut offsets, mut sizes, mut inside) = (Offsets::<N>::with_rows(picks.len()), Vec::new(), Vec::new());
+    let (mut offsets, mut sizes, mut inside) = (GrowingOffsets::<N>::with_rows(picks.len()), Vec::new(), Vec::new());
     for &(array, row) in picks {
         let items = match value(from[array as usize], row)? {
             Value::List(items) | Value::Map(items) => items.range(),
@@ -299,15 +299,15 @@ fn child(field: &FieldRef, from: &[&Unchecked], number: usize, picks: &[Pick]) -
 }
 
 /// Offsets of `N` bytes as they grow.
-struct Offsets<const N: usize> {
+struct GrowingOffsets<const N: usize> {
     bytes: Vec<u8>,
 }
 
-impl<const N: usize> Offsets<N> {
-    fn with_rows(rows: usize) -> Offsets<N> {
+impl<const N: usize> GrowingOffsets<N> {
+    fn with_rows(rows: usize) -> GrowingOffsets<N> {
         let mut bytes = Vec::with_capacity((rows + 1) * N);
         bytes.resize(N, 0);
-        Offsets { bytes }
+        GrowingOffsets { bytes }
     }
 
     #[inline]

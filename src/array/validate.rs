@@ -57,31 +57,31 @@ pub(super) fn check_declared(nulls: Validity<'_>, real: usize) -> Result<()> {
 }
 
 /// Offsets of an array from its first row on, whatever their alignment.
-struct Offsets<'a> {
+struct ArrayOffsets<'a> {
     bytes: &'a [u8],
     wide: bool,
     count: usize,
 }
 
-fn offsets32(array: &Unchecked) -> Result<Offsets<'_>> {
+fn offsets32(array: &Unchecked) -> Result<ArrayOffsets<'_>> {
     offsets(array, 4)
 }
 
-fn offsets64(array: &Unchecked) -> Result<Offsets<'_>> {
+fn offsets64(array: &Unchecked) -> Result<ArrayOffsets<'_>> {
     offsets(array, 8)
 }
 
-fn offsets(array: &Unchecked, width: usize) -> Result<Offsets<'_>> {
+fn offsets(array: &Unchecked, width: usize) -> Result<ArrayOffsets<'_>> {
     let count = if array.is_empty() { 0 } else { array.len() + 1 };
     let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let start = array.offset() * width;
     let bytes = buffer.get(start..start + count * width);
     let bytes =
         bytes.ok_or_else(|| Error::invalid(format!("{count} offsets in a buffer of {} bytes", buffer.len())))?;
-    Ok(Offsets { bytes, wide: width == 8, count })
+    Ok(ArrayOffsets { bytes, wide: width == 8, count })
 }
 
-impl Offsets<'_> {
+impl ArrayOffsets<'_> {
     fn get(&self, i: usize) -> i64 {
         if self.wide {
             self.bytes[8 * i..].first_chunk().map_or(-1, |raw| i64::from_le_bytes(*raw))
@@ -101,7 +101,7 @@ impl Offsets<'_> {
     }
 }
 
-fn check_offsets(offsets: &Offsets<'_>, end: usize) -> Result<()> {
+fn check_offsets(offsets: &ArrayOffsets<'_>, end: usize) -> Result<()> {
     if offsets.count == 0 {
         return Ok(());
     }
@@ -123,7 +123,7 @@ fn check_offsets(offsets: &Offsets<'_>, end: usize) -> Result<()> {
 }
 
 /// Checks all text at once, then that no string begins inside a character.
-fn check_strings(array: &Unchecked, offsets: &Offsets<'_>) -> Result<()> {
+fn check_strings(array: &Unchecked, offsets: &ArrayOffsets<'_>) -> Result<()> {
     let data = array.buffers().get(1).map_or(&[][..], |b| b.as_slice());
     check_offsets(offsets, data.len())?;
     if offsets.count == 0 {

@@ -86,10 +86,14 @@ pub fn repair(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Res
     guard(|| each(path, &mut |path, progress| repair_one(path, progress).map_err(|e| e.at(path)), &mut progress))
 }
 
-type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Runs `work` on the path, or on each file that it matches.
-fn each(path: &Path, work: &mut dyn FnMut(&Path, Progress) -> Result<Report>, progress: Progress) -> Result<Report> {
+fn each(
+    path: &Path,
+    work: &mut dyn FnMut(&Path, OnProgress) -> Result<Report>,
+    progress: OnProgress,
+) -> Result<Report> {
     let files = match std::fs::metadata(path) {
         Ok(data) if data.is_dir() && !is_table(path)? => arrow_files(path)?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_glob(path) => expand(path)?,
@@ -107,7 +111,7 @@ fn is_table(folder: &Path) -> Result<bool> {
     table::is_table(folder)
 }
 
-fn check_one(path: &Path, progress: Progress) -> Result<Report> {
+fn check_one(path: &Path, progress: OnProgress) -> Result<Report> {
     if path.is_dir()
         && let Some(checked) = table::check_table(path, progress)?
     {
@@ -125,14 +129,14 @@ fn of_table(checked: table::TableCheck) -> Report {
     Report { rows, batches: segments, segments, findings: checked.into_findings(), repaired: None }
 }
 
-fn check_ipc(bytes: Bytes, path: &Path, progress: Progress) -> Result<Report> {
+fn check_ipc(bytes: Bytes, path: &Path, progress: OnProgress) -> Result<Report> {
     let mut found = Findings::of(path);
     let (_, sound) = look(bytes, path, &mut found, progress)?;
     Ok(Report { rows: sound.rows, batches: sound.batches as u64, findings: found.list, ..Report::default() })
 }
 
 /// Opens and checks; `None` if it can't be opened.
-fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: Progress) -> Result<(Option<Ipc>, Sound)> {
+fn look(bytes: Bytes, path: &Path, found: &mut Findings, progress: OnProgress) -> Result<(Option<Ipc>, Sound)> {
     let options = ReadOptions { thorough: true, ..ReadOptions::default() };
     match Ipc::open(bytes, Some(path), options) {
         Ok(ipc) => {
@@ -156,7 +160,7 @@ fn own_path(path: &Path) -> Result<PathBuf> {
     }
 }
 
-fn repair_one(path: &Path, progress: Progress) -> Result<Report> {
+fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
     let path = &own_path(path)?;
     let before = if path.is_dir() {
         table::repair_table(path, progress)?.map(|(checked, repaired)| (of_table(checked), repaired))
@@ -182,7 +186,7 @@ fn repair_one(path: &Path, progress: Progress) -> Result<Report> {
 }
 
 /// Repairs an IPC file or stream.
-fn repair_file(path: &Path, progress: Progress) -> Result<(Report, Option<Repaired>)> {
+fn repair_file(path: &Path, progress: OnProgress) -> Result<(Report, Option<Repaired>)> {
     let mut found = Findings::of(path);
     let bytes = Bytes::of_mapping(Mapping::open(path, Mode::Read)?)?;
     let is_file = bytes.slice(0, 6).is_some_and(|head| head.as_slice() == b"ARROW1");

@@ -173,7 +173,7 @@ impl Header {
 
     /// The length of the header that begins with `fixed`, or an error when that is none of ours.
     pub fn len_of(fixed: &[u8]) -> Result<usize> {
-        let word = Words(fixed);
+        let word = LittleEndian(fixed);
         if fixed.len() < HEADER || fixed[..8] != MAGIC {
             return Err(Error::invalid("no growable segment: its header is missing"));
         }
@@ -191,7 +191,7 @@ impl Header {
 
     /// Reads a header of the length that `len_of` gave.
     pub fn decode(bytes: &[u8]) -> Result<Header> {
-        let word = Words(bytes);
+        let word = LittleEndian(bytes);
         let len = Header::len_of(bytes)?;
         let mut zeroed = bytes.to_vec();
         zeroed[16..20].fill(0);
@@ -255,7 +255,7 @@ pub fn record_len(counters: usize, positions: usize) -> usize {
 
 /// How many positions the record has whose fixed part `bytes` begin with; of a torn one, some number within bounds.
 pub fn positions_of(bytes: &[u8]) -> usize {
-    (Words(bytes).u32(44) as usize).min(MOST_POSITIONS)
+    (LittleEndian(bytes).u32(44) as usize).min(MOST_POSITIONS)
 }
 
 /// One commit.
@@ -333,7 +333,7 @@ impl Record {
     /// The record of so many counters that `bytes` begin with. `None` where they are no whole record: torn, or never
     /// written.
     pub fn decode(bytes: &[u8], counters: usize) -> Option<Record> {
-        let word = Words(bytes);
+        let word = LittleEndian(bytes);
         let len = record_len(counters, positions_of(bytes));
         let bytes = bytes.get(..len).filter(|_| word.u64(0) != 0 && word.u32(44) as usize <= MOST_POSITIONS)?;
         let crc = crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &[0; 4]), &bytes[16..]);
@@ -365,9 +365,9 @@ pub struct State {
 }
 
 /// Little-endian words of bytes; 0 where there are none.
-struct Words<'a>(&'a [u8]);
+struct LittleEndian<'a>(&'a [u8]);
 
-impl Words<'_> {
+impl LittleEndian<'_> {
     fn take<const N: usize>(&self, at: usize) -> [u8; N] {
         self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
     }

@@ -221,7 +221,7 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
             parsed(LargeBinaryBuilder::new(), |builder, value| append(builder, optionally(value, bytes)?.as_deref()))
         }
         Null => parsed(NullBuilder::new(), |builder, value| value.is_none().then(|| builder.append_null())),
-        Dictionary(key, value) if key.is_integer() && **value == Utf8 => Encoder::sink(Some(key.as_ref().clone())),
+        Dictionary(key, value) if key.is_integer() && **value == Utf8 => TextEncoder::sink(Some(key.as_ref().clone())),
         _ => return Err(unsupported(field)),
     })
 }
@@ -237,7 +237,7 @@ fn unsupported(field: &Field) -> Error {
 /// The sink of a field to dictionary-encode by the options; a key type in the schema takes precedence.
 fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
     match field.data_type() {
-        DataType::Utf8 => Ok(Encoder::sink(None)),
+        DataType::Utf8 => Ok(TextEncoder::sink(None)),
         DataType::Dictionary(..) => sink(field),
         other => Err(Error::argument(format!(
             "expected Utf8 for column `{}`, as the option dictionary names it, got {other} in the schema; correct either",
@@ -334,19 +334,19 @@ fn append<T: ByteArrayType>(builder: &mut GenericByteBuilder<T>, value: Option<&
 
 /// Numbers the distinct values in order of first appearance. The key width and the dictionary are only known at the
 /// end, so until it is sealed its arrays are just the numbers.
-struct Encoder {
+struct TextEncoder {
     key: Option<DataType>,
     numbers: HashMap<Box<str>, i32>,
     values: StringBuilder,
     keys: PrimitiveBuilder<Int32Type>,
 }
 
-impl Encoder {
+impl TextEncoder {
     /// With keys of the given type, or the smallest sufficient one.
     fn sink(key: Option<DataType>) -> Box<dyn Sink> {
         let values = StringBuilder::new();
         let keys = PrimitiveBuilder::new();
-        Box::new(Encoder { key, numbers: HashMap::new(), values, keys })
+        Box::new(TextEncoder { key, numbers: HashMap::new(), values, keys })
     }
 
     fn number(&mut self, value: &str) -> Option<i32> {
@@ -368,7 +368,7 @@ impl Encoder {
     }
 }
 
-impl Sink for Encoder {
+impl Sink for TextEncoder {
     fn push(&mut self, value: Option<&str>) -> Option<()> {
         let number = value.map_or(Some(None), |value| self.number(value).map(Some))?;
         self.keys.append_option(number);
@@ -376,7 +376,7 @@ impl Sink for Encoder {
     }
 }
 
-impl Finish for Encoder {
+impl Finish for TextEncoder {
     fn finish(&mut self) -> Result<ArrayRef> {
         Ok(Arc::new(self.keys.finish()))
     }

@@ -73,7 +73,7 @@ pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRe
         Some(schema) => schema.clone(),
         None => Arc::new(infer(&text, &header, options)?),
     };
-    let mut table = Table::new(&schema, &header, options)?;
+    let mut table = CsvTable::new(&schema, &header, options)?;
     let mut rows = text.rows()?;
     while rows.next()? {
         table.push(&rows, &mut Filling::cut)?;
@@ -95,7 +95,8 @@ pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRe
 pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patience: Duration) -> Result<Incoming> {
     options.check()?;
     let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
-    let rows = Rows { options: options.clone(), schema: schema.clone(), table: None, lines: 0, place: Place::Mark };
+    let rows =
+        CsvBlocks { options: options.clone(), schema: schema.clone(), table: None, lines: 0, place: ParserState::Mark };
     Incoming::new(input, schema, Box::new(rows), "reading CSV", patience)
 }
 
@@ -137,11 +138,11 @@ impl Text {
         Text { end: bytes.len() - 1, bytes, delimiter, lines }
     }
 
-    fn records(&self) -> Records<'_> {
+    fn records(&self) -> CsvRecords<'_> {
         let mut builder = ReaderBuilder::new();
         let builder = builder.has_headers(false).flexible(true).delimiter(self.delimiter);
         let reader = builder.from_reader(&self.bytes[..]);
-        Records { text: self, reader, record: StringRecord::new(), start: 0, width: None }
+        CsvRecords { text: self, reader, record: StringRecord::new(), start: 0, width: None }
     }
 
     fn header(&self) -> Result<StringRecord> {
@@ -157,7 +158,7 @@ impl Text {
     }
 
     /// The records after the header.
-    fn rows(&self) -> Result<Records<'_>> {
+    fn rows(&self) -> Result<CsvRecords<'_>> {
         let mut records = self.records();
         records.next()?;
         Ok(records)
@@ -199,7 +200,7 @@ fn check_name(number: usize, name: &str, new: bool) -> Result<()> {
     )))
 }
 
-struct Records<'a> {
+struct CsvRecords<'a> {
     text: &'a Text,
     reader: csv::Reader<&'a [u8]>,
     record: StringRecord,
@@ -207,7 +208,7 @@ struct Records<'a> {
     width: Option<usize>,
 }
 
-impl Records<'_> {
+impl CsvRecords<'_> {
     /// Reads the next record; false if there is none.
     fn next(&mut self) -> Result<bool> {
         self.reader.read_record(&mut self.record).map_err(|e| self.unreadable(&e))?;
@@ -262,7 +263,7 @@ fn infer(text: &Text, header: &StringRecord, options: &CsvOptions) -> Result<Sch
 // ---- columns ----
 
 /// A header, and the columns read from the records after it.
-struct Table {
+struct CsvTable {
     /// The number of fields.
     width: usize,
     /// The field of each column.
@@ -270,8 +271,8 @@ struct Table {
     columns: Filling<Box<dyn Sink>>,
 }
 
-impl Table {
-    fn new(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<Table> {
+impl CsvTable {
+    fn new(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<CsvTable> {
         check_dictionary(&options.dictionary, schema).map_err(reading)?;
         let source = |field: &FieldRef| {
             let found = header.iter().position(|name| name == field.name());
@@ -283,20 +284,28 @@ impl Table {
         };
         let sources = schema.fields().iter().map(source).collect::<Result<_>>()?;
         let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
-        Ok(Table { width: header.len(), sources, columns: Filling::new(schema.clone(), columns, options.batch_rows) })
+        Ok(CsvTable {
+            width: header.len(),
+            sources,
+            columns: Filling::new(schema.clone(), columns, options.batch_rows),
+        })
     }
 
     /// As `new`, for a header that must not name other columns.
-    fn for_all(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<Table> {
+    fn for_all(schema: &SchemaRef, header: &StringRecord, options: &CsvOptions) -> Result<CsvTable> {
         let names = || schema.fields().iter().map(|field| field.name().as_str());
         match header.iter().find(|&name| names().all(|known| known != name)) {
             Some(name) => Err(reading(missing(name, "the header", names()))),
-            None => Table::new(schema, header, options),
+            None => CsvTable::new(schema, header, options),
         }
     }
 
     /// Adds the next row, and passes the columns to `full` when a batch is full.
-    fn push(&mut self, rows: &Records, full: &mut impl FnMut(&mut Filling<Box<dyn Sink>>) -> Result<()>) -> Result<()> {
+    fn push(
+        &mut self,
+        rows: &CsvRecords,
+        full: &mut impl FnMut(&mut Filling<Box<dyn Sink>>) -> Result<()>,
+    ) -> Result<()> {
         for (column, &source) in self.columns.columns.iter_mut().zip(&self.sources) {
             push(column, rows.record.get(source).unwrap_or_default()).map_err(|refusal| rows.error(refusal))?;
         }
@@ -336,19 +345,19 @@ fn refusal(field: &Field, null: bool) -> (String, &'static str) {
 // ---- rows as they come ----
 
 /// The records of a text that arrives in blocks.
-struct Rows {
+struct CsvBlocks {
     options: CsvOptions,
     schema: SchemaRef,
     /// `None` before the header.
-    table: Option<Table>,
+    table: Option<CsvTable>,
     /// The number of parsed lines.
     lines: usize,
-    place: Place,
+    place: ParserState,
 }
 
 /// The parser state after the last byte of a block.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum ParserState {
     /// Before the header, in byte order marks.
     Mark,
     FieldStart,
@@ -360,10 +369,10 @@ enum Place {
     Return,
 }
 
-impl Place {
+impl ParserState {
     /// The state after `byte`.
-    fn next(self, byte: u8, delimiter: u8) -> Place {
-        use Place::*;
+    fn next(self, byte: u8, delimiter: u8) -> ParserState {
+        use ParserState::*;
         match (self, byte) {
             (Quoted, b'"') => Quote,
             (Quoted, _) | (Mark | FieldStart | Return | Quote, b'"') => Quoted,
@@ -376,15 +385,15 @@ impl Place {
     }
 }
 
-impl Parser for Rows {
+impl Parser for CsvBlocks {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
         let mut end = None;
         for (i, &byte) in fresh.iter().enumerate() {
             let place = self.place.next(byte, self.options.delimiter);
             match (self.place, byte) {
-                (Place::Quoted, _) => {}
+                (ParserState::Quoted, _) => {}
                 (_, b'\n') => end = Some(i + 1),
-                (Place::Return, _) => end = Some(i),
+                (ParserState::Return, _) => end = Some(i),
                 _ => {}
             }
             self.place = place;
@@ -396,7 +405,7 @@ impl Parser for Rows {
         let text = Text::after(self.lines, records, self.options.delimiter);
         let mut rows = text.records();
         if self.table.is_none() && rows.next()? {
-            self.table = Some(Table::for_all(&self.schema, &text.header()?, &self.options)?);
+            self.table = Some(CsvTable::for_all(&self.schema, &text.header()?, &self.options)?);
         }
         if let Some(table) = &mut self.table {
             rows.width = Some(table.width);

@@ -52,7 +52,7 @@ struct Printed {
 }
 
 /// A row to print; `None` is the gap between the first and the last rows.
-type Line<'a> = Option<Result<Row<'a>>>;
+type PreviewLine<'a> = Option<Result<Row<'a>>>;
 
 impl<'a> Preview<'a> {
     /// Shows `rows` rows, first and last, or all if there are no more.
@@ -70,7 +70,7 @@ impl<'a> Preview<'a> {
         Preview { bare: true, ..self }
     }
 
-    fn lines(&self, len: &Result<u64>) -> Vec<Line<'a>> {
+    fn lines(&self, len: &Result<u64>) -> Vec<PreviewLine<'a>> {
         let top = self.rows.div_ceil(2);
         let bottom = self.rows / 2;
         let rows = |numbers: Range<u64>| numbers.map(|number| Some(self.dataset.row(number)));
@@ -81,9 +81,9 @@ impl<'a> Preview<'a> {
         }
     }
 
-    fn printed(&self, column: usize, lines: &[Line<'_>]) -> Printed {
+    fn printed(&self, column: usize, lines: &[PreviewLine<'_>]) -> Printed {
         let field = self.dataset.schema().field(column);
-        let cell = |line: &Line<'_>| match line {
+        let cell = |line: &PreviewLine<'_>| match line {
             None => "…".into(),
             Some(Ok(row)) => cell_text(row.get(column), self.cell),
             Some(Err(e)) => cell_text(Err(e.clone()), self.cell),
@@ -97,7 +97,7 @@ impl<'a> Preview<'a> {
     }
 
     /// At most `most` columns, first and last, and the position of the gap.
-    fn columns(&self, lines: &[Line<'_>], most: usize) -> (VecDeque<Printed>, Option<usize>) {
+    fn columns(&self, lines: &[PreviewLine<'_>], most: usize) -> (VecDeque<Printed>, Option<usize>) {
         let count = self.dataset.num_columns();
         let (left, right) = if count <= most { (count, count) } else { (most.div_ceil(2), count - most / 2) };
         let columns = (0..left).chain(right..count).map(|column| self.printed(column, lines)).collect();
@@ -105,7 +105,7 @@ impl<'a> Preview<'a> {
     }
 
     /// The columns that fit, alternating first and last, with a column of `…` for omitted ones.
-    fn fitting(&self, lines: &[Line<'_>]) -> Vec<Printed> {
+    fn fitting(&self, lines: &[PreviewLine<'_>]) -> Vec<Printed> {
         let (mut columns, gap) = self.columns(lines, self.width / 3 + 2);
         let alone = columns.len() == 1 && gap.is_none();
         if alone || gap.is_none() && columns.iter().map(Printed::room).sum::<usize>() <= self.width.saturating_add(2) {

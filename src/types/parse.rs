@@ -36,7 +36,7 @@ const DEEPEST: usize = 64;
 /// # Errors
 /// `InvalidArgument`, with what was expected at which character.
 pub fn parse_type(text: &str) -> Result<DataType> {
-    let mut parser = Parser { text, at: 0, depth: 0 };
+    let mut parser = TypeParser { text, at: 0, depth: 0 };
     let data_type = parser.data_type()?;
     parser.space();
     if parser.rest().is_empty() { Ok(data_type) } else { Err(parser.expected("the end of the type")) }
@@ -55,7 +55,7 @@ pub fn parse_type(text: &str) -> Result<DataType> {
 /// # Errors
 /// `InvalidArgument`, with what was expected at which character, or the duplicate name.
 pub fn parse_schema(text: &str) -> Result<Schema> {
-    let mut parser = Parser { text, at: 0, depth: 0 };
+    let mut parser = TypeParser { text, at: 0, depth: 0 };
     let mut fields: Vec<FieldRef> = Vec::new();
     loop {
         parser.skip(char::is_whitespace);
@@ -75,13 +75,13 @@ pub fn parse_schema(text: &str) -> Result<Schema> {
 }
 
 /// A text, and how much of it has been parsed.
-struct Parser<'a> {
+struct TypeParser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> TypeParser<'a> {
     fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }

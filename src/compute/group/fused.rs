@@ -38,7 +38,7 @@ pub(super) struct Fused<'a> {
 }
 
 /// The columns of some rows.
-struct Rows<'a> {
+struct FusedRows<'a> {
     keys: &'a [[u8; 1]],
     tested: Option<&'a [Raw]>,
     values: &'a [Raw],
@@ -106,7 +106,7 @@ impl<'a> Fused<'a> {
         (groups, self.kinds.iter().map(state).collect())
     }
 
-    fn rows(&self, frame: &Frame<'a>, part: usize, rows: std::ops::Range<usize>) -> Result<Option<Rows<'a>>> {
+    fn rows(&self, frame: &Frame<'a>, part: usize, rows: std::ops::Range<usize>) -> Result<Option<FusedRows<'a>>> {
         let keys = frame.checked(part, self.key)?;
         let Keys::Bytes(bytes) = Keys::of(keys) else { return Ok(None) };
         if has_nulls(keys) || !Unchecked::of(dictionary_of(keys)?).is_same(Unchecked::of(self.dictionary)) {
@@ -118,8 +118,8 @@ impl<'a> Fused<'a> {
             Ok(if is_plain { fixed_values(array).get(rows.clone()) } else { None })
         };
         let (Some(keys), Some(values)) = (bytes.get(rows.clone()), floats(self.value)?) else { return Ok(None) };
-        let Some((column, ..)) = self.tested else { return Ok(Some(Rows { keys, tested: None, values })) };
-        Ok(floats(column)?.map(|tested| Rows { keys, tested: Some(tested), values }))
+        let Some((column, ..)) = self.tested else { return Ok(Some(FusedRows { keys, tested: None, values })) };
+        Ok(floats(column)?.map(|tested| FusedRows { keys, tested: Some(tested), values }))
     }
 }
 

@@ -68,8 +68,8 @@ impl Column {
 
     /// The number of numeric values, and their quantiles, if there are any.
     fn counted_quantiles(&self, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
-        let values = Values::of(self)?;
-        let first = values.count(&[Prefix::ALL])?;
+        let values = ColumnValues::of(self)?;
+        let first = values.count(&[BitPrefix::ALL])?;
         let count: u64 = first[0].iter().sum();
         if count == 0 {
             return Ok((0, Vec::new()));
@@ -78,9 +78,9 @@ impl Column {
         let ranks: Vec<u64> = places.iter().flat_map(|place| [place.floor() as u64, place.ceil() as u64]).collect();
         let mut at = Vec::with_capacity(ranks.len());
         if count <= FEW {
-            let sorted = values.sorted(&[Prefix::ALL])?;
-            let wanted = |&rank: &u64| Wanted { prefix: Prefix::ALL, rank, count };
-            at.extend(ranks.iter().map(|rank| wanted(rank).value(&[Prefix::ALL], &sorted)));
+            let sorted = values.sorted(&[BitPrefix::ALL])?;
+            let wanted = |&rank: &u64| Wanted { prefix: BitPrefix::ALL, rank, count };
+            at.extend(ranks.iter().map(|rank| wanted(rank).value(&[BitPrefix::ALL], &sorted)));
         } else {
             for ranks in ranks.chunks(AT_ONCE) {
                 at.extend(values.at(&first[0], ranks)?);
@@ -113,13 +113,13 @@ fn between(&[low, high]: &[f64; 2], part: f64) -> f64 {
 
 /// A prefix of values' bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Prefix {
+struct BitPrefix {
     bits: u64,
     len: u32,
 }
 
-impl Prefix {
-    const ALL: Prefix = Prefix { bits: 0, len: 0 };
+impl BitPrefix {
+    const ALL: BitPrefix = BitPrefix { bits: 0, len: 0 };
 
     fn holds(self, ordered: u64) -> bool {
         ordered.checked_shr(64 - self.len).unwrap_or(0) == self.bits
@@ -130,8 +130,8 @@ impl Prefix {
         (ordered >> (64 - DIGIT - self.len) & ((1 << DIGIT) - 1)) as usize
     }
 
-    fn with(self, digit: usize) -> Prefix {
-        Prefix { bits: self.bits << DIGIT | digit as u64, len: self.len + DIGIT }
+    fn with(self, digit: usize) -> BitPrefix {
+        BitPrefix { bits: self.bits << DIGIT | digit as u64, len: self.len + DIGIT }
     }
 }
 
@@ -139,7 +139,7 @@ impl Prefix {
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     /// Its prefix.
-    prefix: Prefix,
+    prefix: BitPrefix,
     /// Its rank among the values with that prefix.
     rank: u64,
     /// The number of those values.
@@ -150,20 +150,20 @@ struct Wanted {
 type Counts = Vec<u64>;
 
 /// The numbers of a column.
-struct Values<'a> {
+struct ColumnValues<'a> {
     frame: Frame<'a>,
 }
 
-impl<'a> Values<'a> {
-    fn of(column: &'a Column) -> Result<Values<'a>> {
-        Ok(Values { frame: Frame::of(column.as_dataset())?.in_blocks_of(BLOCK) })
+impl<'a> ColumnValues<'a> {
+    fn of(column: &'a Column) -> Result<ColumnValues<'a>> {
+        Ok(ColumnValues { frame: Frame::of(column.as_dataset())?.in_blocks_of(BLOCK) })
     }
 
     /// The values of ranks `ranks`, from 0; `counts` has the number with each first digit.
     fn at(&self, counts: &[u64], ranks: &[u64]) -> Result<Vec<f64>> {
-        let mut wanted: Vec<Wanted> = ranks.iter().map(|&rank| within(Prefix::ALL, counts, rank)).collect();
+        let mut wanted: Vec<Wanted> = ranks.iter().map(|&rank| within(BitPrefix::ALL, counts, rank)).collect();
         loop {
-            let mut prefixes: Vec<(Prefix, u64)> = Vec::new();
+            let mut prefixes: Vec<(BitPrefix, u64)> = Vec::new();
             for wanted in &wanted {
                 if !prefixes.contains(&(wanted.prefix, wanted.count)) {
                     prefixes.push((wanted.prefix, wanted.count));
@@ -171,11 +171,11 @@ impl<'a> Values<'a> {
             }
             let is_whole = prefixes.iter().all(|(prefix, _)| prefix.len == u64::BITS);
             if is_whole || prefixes.iter().map(|(_, count)| count).sum::<u64>() <= FEW {
-                let prefixes: Vec<Prefix> = prefixes.into_iter().map(|(prefix, _)| prefix).collect();
+                let prefixes: Vec<BitPrefix> = prefixes.into_iter().map(|(prefix, _)| prefix).collect();
                 let sorted = if is_whole { Vec::new() } else { self.sorted(&prefixes)? };
                 return Ok(wanted.iter().map(|wanted| wanted.value(&prefixes, &sorted)).collect());
             }
-            let prefixes: Vec<Prefix> = prefixes.into_iter().map(|(prefix, _)| prefix).collect();
+            let prefixes: Vec<BitPrefix> = prefixes.into_iter().map(|(prefix, _)| prefix).collect();
             let counts = self.count(&prefixes)?;
             for wanted in &mut wanted {
                 let at = prefixes.iter().position(|prefix| *prefix == wanted.prefix);
@@ -187,7 +187,7 @@ impl<'a> Values<'a> {
     }
 
     /// Counts the values with each prefix by their next digit.
-    fn count(&self, prefixes: &[Prefix]) -> Result<Vec<Counts>> {
+    fn count(&self, prefixes: &[BitPrefix]) -> Result<Vec<Counts>> {
         let mut total = vec![vec![0u64; 1 << DIGIT]; prefixes.len()];
         self.each_wave(
             |block| {
@@ -210,7 +210,7 @@ impl<'a> Values<'a> {
     }
 
     /// The values with each prefix, in order.
-    fn sorted(&self, prefixes: &[Prefix]) -> Result<Vec<Vec<u64>>> {
+    fn sorted(&self, prefixes: &[BitPrefix]) -> Result<Vec<Vec<u64>>> {
         let mut all = vec![Vec::new(); prefixes.len()];
         self.each_wave(
             |block| {
@@ -260,7 +260,7 @@ impl<'a> Values<'a> {
 
 impl Wanted {
     /// The value among the sorted ones; a complete prefix is the value itself.
-    fn value(&self, prefixes: &[Prefix], sorted: &[Vec<u64>]) -> f64 {
+    fn value(&self, prefixes: &[BitPrefix], sorted: &[Vec<u64>]) -> f64 {
         let at = prefixes.iter().position(|prefix| *prefix == self.prefix);
         let value = at.and_then(|at| sorted.get(at)?.get(usize::try_from(self.rank).ok()?));
         // If the file changes meanwhile, there may be fewer values.
@@ -269,7 +269,7 @@ impl Wanted {
 }
 
 /// Locates rank `rank` of the values with `prefix` by their next digit.
-fn within(prefix: Prefix, counts: &[u64], mut rank: u64) -> Wanted {
+fn within(prefix: BitPrefix, counts: &[u64], mut rank: u64) -> Wanted {
     for (digit, &count) in counts.iter().enumerate() {
         if rank < count {
             return Wanted { prefix: prefix.with(digit), rank, count };
@@ -309,7 +309,7 @@ mod tests {
             let numbers: Vec<u64> = values.iter().map(|&value| ordered(f64::from(value) * 1e-3)).collect();
             values.sort_unstable();
             let rank = rank.index(values.len());
-            let mut wanted = Wanted { prefix: Prefix::ALL, rank: rank as u64, count: values.len() as u64 };
+            let mut wanted = Wanted { prefix: BitPrefix::ALL, rank: rank as u64, count: values.len() as u64 };
             while wanted.prefix.len < 64 {
                 let mut counts = vec![0u64; 1 << DIGIT];
                 let inside = numbers.iter().filter(|&&number| wanted.prefix.holds(number));

@@ -20,13 +20,13 @@ use crate::parallel;
 /// The plain columns of some batches.
 #[derive(Debug, Default)]
 pub(in crate::compute) struct Plains<'a> {
-    columns: Vec<Column>,
+    columns: Vec<PlainColumn>,
     /// Batch by batch, each column.
     found: Vec<Option<Plain<'a>>>,
 }
 
 #[derive(Debug)]
-struct Column {
+struct PlainColumn {
     number: usize,
     width: usize,
     dictionary: Option<ArrayData>,
@@ -48,13 +48,13 @@ impl<'a> Plains<'a> {
             };
             let is_known = dictionary.is_some() || !matches!(field.data_type(), DataType::Dictionary(..));
             if let Some(width) = width.filter(|_| is_known) {
-                columns.push(Column { number, width, dictionary });
+                columns.push(PlainColumn { number, width, dictionary });
             }
         }
         if columns.is_empty() {
             return Ok(Plains::default());
         }
-        let wanted = || columns.iter().map(|column: &Column| (column.number, column.width));
+        let wanted = || columns.iter().map(|column: &PlainColumn| (column.number, column.width));
         let chunks: Vec<_> = parts.chunks(AT_ONCE).collect();
         let found = parallel::map(chunks.len(), parts.len() * columns.len() * ANYWHERE, |chunk| {
             let mut found = Vec::with_capacity(columns.len() * chunks[chunk].len());
@@ -66,7 +66,7 @@ impl<'a> Plains<'a> {
     }
 
     /// The column and its bytes in each batch; `None` if a batch has nulls, or needs the general path.
-    fn column(&self, number: usize) -> Option<(&Column, Vec<&'a [u8]>)> {
+    fn column(&self, number: usize) -> Option<(&PlainColumn, Vec<&'a [u8]>)> {
         let at = self.columns.iter().position(|column| column.number == number)?;
         let batches = self.found.iter().skip(at).step_by(self.columns.len());
         let values = batches.map(|plain| plain.filter(|plain| !plain.has_nulls).map(|plain| plain.values));
@@ -93,7 +93,7 @@ impl<'a> Plains<'a> {
     }
 }
 
-impl Column {
+impl PlainColumn {
     fn array(&self, data_type: &DataType, len: usize, values: Buffer) -> Result<ArrayData> {
         let children = self.dictionary.iter().cloned().map(Unchecked::from).collect();
         let parts = Parts { data_type: data_type.clone(), len, validity: None, buffers: vec![values], children };

@@ -72,7 +72,7 @@ fn are_within(counters: &[u64], limits: &[u64]) -> bool {
 }
 
 /// A message as it stands.
-struct Message {
+struct FooterMessage {
     at: u64,
     body: u64,
     body_len: u64,
@@ -80,7 +80,7 @@ struct Message {
 }
 
 /// The messages that a footer lists: the record batch, then the dictionaries.
-fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<Vec<Message>, Wrong> {
+fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<Vec<FooterMessage>, Wrong> {
     let said = read_footer(footer).map_err(|e| (at, format!("the footer: {}", e.message())))?;
     if !same_schema(&said.schema, &segment.plan.schema) {
         return Err((at, "the footer's schema is not the one in front of the file".into()));
@@ -95,7 +95,13 @@ fn messages_of(segment: &Segment, slot: u64, at: u64, footer: &[u8]) -> Result<V
     places.zip(ids).map(|(place, id)| message_at(segment, slot, at, *place, id)).collect()
 }
 
-fn message_at(segment: &Segment, slot: u64, footer: u64, place: [i64; 3], id: Option<i64>) -> Result<Message, Wrong> {
+fn message_at(
+    segment: &Segment,
+    slot: u64,
+    footer: u64,
+    place: [i64; 3],
+    id: Option<i64>,
+) -> Result<FooterMessage, Wrong> {
     let start = segment.header.ring + slot * segment.header.slot;
     let len = segment.header.slot;
     let [at, metadata, body_len] = place.map(|number| u64::try_from(number).unwrap_or(u64::MAX));
@@ -115,7 +121,7 @@ fn message_at(segment: &Segment, slot: u64, footer: u64, place: [i64; 3], id: Op
     let (batch, own, found) =
         read_batch(&framed[8..]).map_err(|e| (at, format!("a message for other readers: {}", e.message())))?;
     match found == id && own as u64 == body_len {
-        true => Ok(Message { at, body: at + metadata, body_len, batch }),
+        true => Ok(FooterMessage { at, body: at + metadata, body_len, batch }),
         false => Err((
             at,
             format!(
@@ -126,7 +132,7 @@ fn message_at(segment: &Segment, slot: u64, footer: u64, place: [i64; 3], id: Op
 }
 
 /// The counters that the messages were made from.
-fn counters_of(plan: &Plan, messages: &[Message]) -> Option<Vec<u64>> {
+fn counters_of(plan: &Plan, messages: &[FooterMessage]) -> Option<Vec<u64>> {
     let mut counters = vec![0; plan.counters];
     let (rows, dictionaries) = messages.split_first()?;
     counters[0] = rows.batch.rows as u64;
@@ -159,7 +165,7 @@ fn gather(node: &PlanNode, batch: &BatchHeader, at: &mut (usize, usize), counter
 }
 
 /// The first number in which a message is not what was expected.
-fn difference(expected: &BatchMetadata, got: &Message, file: u64) -> Option<String> {
+fn difference(expected: &BatchMetadata, got: &FooterMessage, file: u64) -> Option<String> {
     let batch = &got.batch;
     if batch.compression.is_some() {
         return Some("expected no compression".into());

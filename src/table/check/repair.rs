@@ -54,7 +54,7 @@ pub(crate) fn repair_table(
     let start = checked.segments[first].start;
     let all = chain::list(folder)?.unwrap_or_default();
     let moving: Vec<u64> = all.iter().copied().filter(|&other| other >= start).collect();
-    let (prefix, rows) = Prefix::of(folder, &checked, first)?;
+    let (prefix, rows) = Replacement::of(folder, &checked, first)?;
     let place = place_for(folder, &moving)?;
     for &other in moving.iter().rev().filter(|&&other| other != start) {
         let from = chain::path(folder, other);
@@ -139,7 +139,7 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
 }
 
 /// What takes the damaged segment's place.
-enum Prefix {
+enum Replacement {
     /// Rows, in a dense file that has no name yet.
     Dense(PathBuf),
     /// No rows, and none before: a segment to go on with.
@@ -147,9 +147,9 @@ enum Prefix {
     Nothing,
 }
 
-impl Prefix {
+impl Replacement {
     /// The good rows of segment number `first`, on the disk, and how many they are.
-    fn of(folder: &Path, checked: &TableCheck, first: usize) -> Result<(Prefix, u64)> {
+    fn of(folder: &Path, checked: &TableCheck, first: usize) -> Result<(Replacement, u64)> {
         let path = chain::path(folder, checked.segments[first].start);
         let segment = open_segment(&path).ok().flatten();
         let all = checked.segments.iter().map(|segment| chain::path(folder, segment.start));
@@ -163,27 +163,27 @@ impl Prefix {
             None => rows_of_dense(&path, is_known),
         };
         if let Some(dataset) = found.filter(|dataset| dataset.len().is_ok_and(|rows| rows > 0)) {
-            return Ok((Prefix::Dense(write_part(&dataset, folder, &WriteOptions::default())?), dataset.len()?));
+            return Ok((Replacement::Dense(write_part(&dataset, folder, &WriteOptions::default())?), dataset.len()?));
         }
         if first > 0 {
-            return Ok((Prefix::Nothing, 0));
+            return Ok((Replacement::Nothing, 0));
         }
         let start = checked.segments[first].start;
         let header = segment.as_ref().map(|segment| &segment.header);
         let schema = others.into_iter().next().or_else(|| schema_of(&path));
         // What is left of a damaged schema may be one that can't grow.
         let empty = schema.and_then(|schema| empty_segment(folder, start, &schema, header).transpose());
-        Ok((empty.transpose()?.map_or(Prefix::Nothing, |empty| Prefix::Empty(Box::new(empty))), 0))
+        Ok((empty.transpose()?.map_or(Replacement::Nothing, |empty| Replacement::Empty(Box::new(empty))), 0))
     }
 
     fn put(self, folder: &Path, start: u64) -> Result<()> {
         let place = chain::path(folder, start);
         let failed = |e: std::io::Error| Error::io("replacing the damaged segment", &e);
         match self {
-            Prefix::Dense(part) => fs::rename(part, place).map_err(failed),
-            Prefix::Empty(live) => live.shared.store.replace(&place).map_err(failed),
-            Prefix::Nothing if place.exists() => fs::remove_file(place).map_err(failed),
-            Prefix::Nothing => Ok(()),
+            Replacement::Dense(part) => fs::rename(part, place).map_err(failed),
+            Replacement::Empty(live) => live.shared.store.replace(&place).map_err(failed),
+            Replacement::Nothing if place.exists() => fs::remove_file(place).map_err(failed),
+            Replacement::Nothing => Ok(()),
         }
     }
 }

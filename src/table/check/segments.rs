@@ -17,7 +17,7 @@ use crate::map::{Mapping, Mode, boot_id};
 use crate::parallel;
 use crate::rows::Entries;
 use crate::table::format::{Record, SEGMENT_ROWS, SEQUENCE, record_len};
-use crate::table::protocol::log::Entry;
+use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{
     Chain, Segment, chain, checksum, count_nulls, is_locked, open_mapping, open_segment, recount, segment, setting,
     sorted_by_of,
@@ -596,7 +596,7 @@ fn check_log(segment: &Segment, record: &Record, found: &mut Findings) {
 }
 
 /// The first entry of the log that has other bytes than the columns, and where that is.
-fn against_log(segment: &Segment, record: &Record) -> Result<Option<(Entry, u64)>> {
+fn against_log(segment: &Segment, record: &Record) -> Result<Option<(LogEntry, u64)>> {
     let mut entries = segment.log_entries()?;
     entries.retain(|entry| entry.record.boot == boot_id() && is_up_to(&entry.record.counters, &record.counters));
     entries.sort_by_key(|entry| entry.record.sequence);

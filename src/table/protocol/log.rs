@@ -20,7 +20,7 @@ const MARK: usize = 8;
 
 /// Bytes of a region that one record has and another has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::table) struct Piece {
+pub(in crate::table) struct AppendedBytes {
     pub region: usize,
     /// Where they begin in the region.
     pub at: u64,
@@ -29,7 +29,7 @@ pub(in crate::table) struct Piece {
     pub bits: Option<u32>,
 }
 
-impl Piece {
+impl AppendedBytes {
     /// Clears the bits that don't count of the last of the piece's bytes.
     pub fn clear_unused(&self, bytes: &mut [u8]) {
         if let (Some(bits), Some(last)) = (self.bits, bytes.last_mut()) {
@@ -39,7 +39,7 @@ impl Piece {
 }
 
 /// What `to` has and `from` has not, region after region. Of bits that grow from `m` to `n` that is from byte ⌊m/8⌋ on.
-pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Result<Vec<Piece>> {
+pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Result<Vec<AppendedBytes>> {
     let before = plan.extents(from)?;
     let after = plan.extents(to)?;
     let piece = |(old, new): (Extent, Extent)| {
@@ -50,23 +50,23 @@ pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Resul
             None => old.bytes.min(new.bytes),
         };
         let bits = new.bits.map(|bits| (bits % 8) as u32).filter(|&bits| bits > 0);
-        Piece { region: new.region, at, len: new.bytes.saturating_sub(at), bits }
+        AppendedBytes { region: new.region, at, len: new.bytes.saturating_sub(at), bits }
     };
     Ok(before.into_iter().zip(after).map(piece).filter(|piece| piece.len > 0).collect())
 }
 
 /// A whole entry.
 #[derive(Clone, Debug)]
-pub(in crate::table) struct Entry {
+pub(in crate::table) struct LogEntry {
     pub record: Record,
     /// The counters of the durable commit before.
     pub before: Vec<u64>,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<AppendedBytes>,
     /// The bytes of the pieces, one behind the other.
     pub bytes: Vec<u8>,
 }
 
-impl Entry {
+impl LogEntry {
     /// The entry's bytes as they stand in the log, whole pages. `None` where there are too many.
     ///
     /// `record.delta` is set here; `copy` fills its last argument with the bytes of a region from an offset on.
@@ -106,7 +106,7 @@ impl Entry {
         log: &[u8],
         at: usize,
         check: impl Fn(&Record) -> Result<()>,
-    ) -> Result<Option<(Entry, usize)>> {
+    ) -> Result<Option<(LogEntry, usize)>> {
         let counters = plan.counters;
         let Some(fixed) = unpaged(log, at, record_len(0, 0)) else { return Ok(None) };
         let head = record_len(counters, positions_of(&fixed));
@@ -128,11 +128,11 @@ impl Entry {
         }
         let pages = whole.len().saturating_sub(PAGE as usize).div_ceil(PAGE as usize - MARK) + 1;
         let bytes = whole[head + 8 * counters..].to_vec();
-        Ok(Some((Entry { record, before, pieces, bytes }, pages * PAGE as usize)))
+        Ok(Some((LogEntry { record, before, pieces, bytes }, pages * PAGE as usize)))
     }
 
     /// Each piece with its bytes.
-    pub fn parts(&self) -> impl Iterator<Item = (&Piece, &[u8])> {
+    pub fn parts(&self) -> impl Iterator<Item = (&AppendedBytes, &[u8])> {
         let mut rest = &self.bytes[..];
         self.pieces.iter().map(move |piece| {
             let (part, more) = rest.split_at(piece.len as usize);
@@ -145,12 +145,16 @@ impl Entry {
 /// The whole entries of a log, in the order of their places.
 ///
 /// # Errors
-/// As [`Entry::decode`].
-pub(in crate::table) fn entries(plan: &Plan, log: &[u8], check: impl Fn(&Record) -> Result<()>) -> Result<Vec<Entry>> {
+/// As [`LogEntry::decode`].
+pub(in crate::table) fn entries(
+    plan: &Plan,
+    log: &[u8],
+    check: impl Fn(&Record) -> Result<()>,
+) -> Result<Vec<LogEntry>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < log.len() {
-        match Entry::decode(plan, log, at, &check)? {
+        match LogEntry::decode(plan, log, at, &check)? {
             Some((entry, len)) => {
                 found.push(entry);
                 at += len;
@@ -163,9 +167,9 @@ pub(in crate::table) fn entries(plan: &Plan, log: &[u8], check: impl Fn(&Record)
 
 /// Of the whole entries of a log, in the order of their commits, those that follow a durable commit of these counters: each
 /// begins at or before what is there by then and ends behind it.
-pub(in crate::table) fn following(mut entries: Vec<Entry>, boot: Option<[u8; 16]>, base: &Record) -> Vec<Entry> {
+pub(in crate::table) fn following(mut entries: Vec<LogEntry>, boot: Option<[u8; 16]>, base: &Record) -> Vec<LogEntry> {
     entries.sort_by_key(|entry| entry.record.sequence);
-    let (mut found, mut last): (Vec<Entry>, Record) = (Vec::new(), base.clone());
+    let (mut found, mut last): (Vec<LogEntry>, Record) = (Vec::new(), base.clone());
     let mut boot = boot;
     for entry in entries {
         let is_reached = entry.before.iter().zip(&last.counters).all(|(before, there)| before <= there);

@@ -50,7 +50,7 @@ impl Column {
 }
 
 /// The values of a segment's column.
-struct Place<'a> {
+struct ColumnPlace<'a> {
     segment: &'a Segment,
     offset: usize,
     len: usize,
@@ -58,7 +58,7 @@ struct Place<'a> {
 }
 
 /// Where the parts' values lie, if they can be mapped side by side.
-fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<Place<'a>>>> {
+fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<ColumnPlace<'a>>>> {
     let mut places = Vec::with_capacity(parts.len());
     for (number, part) in parts.iter().enumerate() {
         let Some(place) = place(part)? else { return Ok(None) };
@@ -66,7 +66,7 @@ fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<Place<'a>>>> {
         let starts = part.rows.start == 0 || number == 0;
         let ends = place.1 == part.rows.end as u64 || is_last;
         let rows = if is_last { part.rows.end } else { place.1 as usize };
-        let place = Place { len: rows * place.0.width, ..place.0 };
+        let place = ColumnPlace { len: rows * place.0.width, ..place.0 };
         let is_whole = place.len.is_multiple_of(PAGE) || is_last;
         if !(starts && ends && is_whole && place.len > 0) {
             return Ok(None);
@@ -80,7 +80,7 @@ fn places<'a>(parts: &[Part<'a>]) -> Result<Option<Vec<Place<'a>>>> {
 const PAGE: usize = 64 << 10;
 
 /// The values of the part's segment, and its rows; `None` where they are not fixed-width, or have nulls.
-fn place<'a>(part: &Part<'a>) -> Result<Option<(Place<'a>, u64)>> {
+fn place<'a>(part: &Part<'a>) -> Result<Option<(ColumnPlace<'a>, u64)>> {
     let Some((segment, rows)) = segment_of(part.piece.source.as_ref(), part.batch)? else { return Ok(None) };
     let number = part.piece.columns[0];
     let array = part.checked(number)?;
@@ -88,5 +88,5 @@ fn place<'a>(part: &Part<'a>) -> Result<Option<(Place<'a>, u64)>> {
     let Storage::Fixed { width } = node.kind else { return Ok(None) };
     let offset = segment.header.regions[node.region + 1].offset as usize;
     let is_plain = array.null_count() == 0 && width > 0;
-    Ok(is_plain.then_some((Place { segment, offset, len: 0, width }, rows)))
+    Ok(is_plain.then_some((ColumnPlace { segment, offset, len: 0, width }, rows)))
 }

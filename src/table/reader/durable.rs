@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, SharedWords, boot_id};
 use crate::rows::Plan;
 use crate::table::format::{FAILED_SYNC, MOST_SEQUENCE, PAGE, Record};
-use crate::table::protocol::log::{Entry, Piece, appended, entries, following};
+use crate::table::protocol::log::{AppendedBytes, LogEntry, appended, entries, following};
 use crate::table::reader::segment::{Recovered, Segment};
 
 /// The checksum of the bytes that `to` has and `from` has not, buffer after buffer.
@@ -162,12 +162,12 @@ impl Segment {
 
     /// The segment, mapped anew, with the bytes of the log where they belong.
     fn replay(self, left: Recovered) -> Result<Segment> {
-        let place = |piece: &Piece| {
+        let place = |piece: &AppendedBytes| {
             let region = self.header.regions[piece.region];
             debug_assert!(piece.at + piece.len <= region.capacity, "counters of entries are checked");
             (region.offset + piece.at) as usize
         };
-        let parts = left.entries.iter().flat_map(Entry::parts);
+        let parts = left.entries.iter().flat_map(LogEntry::parts);
         let over: Vec<(usize, &[u8])> = parts.map(|(piece, bytes)| (place(piece), bytes)).collect();
         if over.iter().any(|(at, bytes)| at + bytes.len() > self.mapping.len()) {
             return Err(Error::internal("an entry of the log goes beyond its buffer"));
@@ -183,7 +183,7 @@ impl Segment {
     ///
     /// # Errors
     /// As [`Segment::check_record`].
-    pub fn log_entries(&self) -> Result<Vec<Entry>> {
+    pub fn log_entries(&self) -> Result<Vec<LogEntry>> {
         let mut log = vec![0; PAGE.min(self.header.log) as usize];
         self.mapping.read_at(self.header.log_start() as usize, &mut log)?;
         // Entries are written from the start on: most logs were never used.
@@ -258,7 +258,7 @@ fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
 
 /// The entries of the log that go on from durable record `base`, or from nothing. A sealed segment has everything in its
 /// columns.
-fn logged_behind(segment: &Segment, base: Option<&Record>) -> Result<Vec<Entry>> {
+fn logged_behind(segment: &Segment, base: Option<&Record>) -> Result<Vec<LogEntry>> {
     let nothing = Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
     let last = base.unwrap_or(&nothing);
     if last.sealed {

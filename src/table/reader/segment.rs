@@ -12,7 +12,7 @@ use crate::map::{ChangeCheck, Mapping, SharedWords, Watch};
 use crate::rows::{Extent, Plan, PlanDictionary, Storage, arrays};
 use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, Record, SEQUENCE, WRITER, record_len};
 use crate::table::placement;
-use crate::table::protocol::log::Entry;
+use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::publish;
 
 /// What is said of a header that can't be one, and what to do about it.
@@ -28,7 +28,7 @@ pub(in crate::table) struct Recovered {
     /// The newest durable commit, with a number behind all that there are.
     pub record: Record,
     /// The entries of the log by which it is ahead of `base`.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
 }
 
 /// A segment in place.

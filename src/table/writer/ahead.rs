@@ -10,18 +10,18 @@ use crate::map::guard;
 use crate::parallel::lock;
 
 /// Makes a segment that has no name yet.
-pub(super) type Order = Box<dyn FnOnce() -> Result<Growing> + Send>;
+pub(super) type MakeSegment = Box<dyn FnOnce() -> Result<Growing> + Send>;
 
 /// What the writer orders and the background thread makes.
 #[derive(Default)]
 pub(super) struct Ahead {
-    order: Mutex<Option<Order>>,
+    order: Mutex<Option<MakeSegment>>,
     /// Held while a segment is made.
     made: Mutex<Option<Growing>>,
 }
 
 impl Ahead {
-    pub fn order(&self, order: Order) {
+    pub fn order(&self, order: MakeSegment) {
         *lock(&self.order) = Some(order);
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::ahead::{Ahead, Order};
+use super::ahead::{Ahead, MakeSegment};
 use super::growing::{Durably, Growing, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, guard};
@@ -21,7 +21,7 @@ const RESTING: usize = 128;
 
 /// How far the writer is, and how far the disk.
 #[derive(Debug, Default)]
-struct Progress {
+struct DurableProgress {
     /// How many commits there were.
     committed: AtomicU64,
     /// How many of them are durable.
@@ -46,7 +46,7 @@ struct Inner {
     ahead: Ahead,
     stop: AtomicBool,
     every: Option<Duration>,
-    progress: Arc<Progress>,
+    progress: Arc<DurableProgress>,
     /// Whether names were given that are not on the disk yet.
     names: AtomicBool,
     failure: Mutex<Option<Error>>,
@@ -80,7 +80,7 @@ impl Background {
             ahead: Ahead::default(),
             stop: AtomicBool::new(false),
             every,
-            progress: Arc::new(Progress { rows: AtomicU64::new(durable_rows), ..Progress::default() }),
+            progress: Arc::new(DurableProgress { rows: AtomicU64::new(durable_rows), ..DurableProgress::default() }),
             names: AtomicBool::new(true),
             failure: Mutex::new(None),
             has_failed: AtomicBool::new(false),
@@ -122,7 +122,7 @@ impl Background {
 
     /// Has the thread make the next segment.
     #[cold]
-    pub fn order(&self, order: Order) {
+    pub fn order(&self, order: MakeSegment) {
         self.inner.ahead.order(order);
         self.wake();
     }
@@ -352,7 +352,7 @@ pub(super) fn make_durable(cut: &[(Arc<Shared>, Record)], how: Durably) -> Resul
 #[derive(Clone, Debug)]
 pub struct Durability {
     inner: Weak<Inner>,
-    progress: Arc<Progress>,
+    progress: Arc<DurableProgress>,
 }
 
 impl Durability {

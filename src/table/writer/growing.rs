@@ -12,7 +12,7 @@ use crate::table::format::{
     FAILED_SYNC, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, State, TAIL, WRITER, record_len,
 };
 use crate::table::placement;
-use crate::table::protocol::log::Entry;
+use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, publish};
 use crate::table::reader::{Failed, Segment, check_record, damaged_record, delta, failed_sync_boot, visible};
 
@@ -146,7 +146,7 @@ impl Shared {
             let at = self.header.regions[region].offset + at;
             self.store.read(at, into).map_err(syncing_failed)
         };
-        let Some(bytes) = Entry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
+        let Some(bytes) = LogEntry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
         if last.log.next + bytes.len() as u64 > self.header.log {
             return Ok(false);
         }
@@ -262,7 +262,7 @@ pub(in crate::table) struct Growing {
 
 /// What a new segment is made of.
 #[derive(Clone, Debug)]
-pub(in crate::table) struct Shape {
+pub(in crate::table) struct SegmentShape {
     pub first_row: u64,
     pub limits: Vec<u64>,
     pub sorted_by: Option<u32>,
@@ -276,7 +276,7 @@ impl Growing {
         medium: &Medium,
         folder: &Path,
         plan: &Arc<Plan>,
-        shape: Shape,
+        shape: SegmentShape,
         provisional: bool,
     ) -> Result<Growing> {
         let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
@@ -331,7 +331,7 @@ impl Growing {
         store.reserve(header.ring, control - header.ring).map_err(failed)?;
         store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
         let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
-        for (piece, bytes) in segment.replayed.iter().flat_map(|left| &left.entries).flat_map(Entry::parts) {
+        for (piece, bytes) in segment.replayed.iter().flat_map(|left| &left.entries).flat_map(LogEntry::parts) {
             store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(failed)?;
         }
         let mut durable = last_durable(segment, record)?;
@@ -607,7 +607,7 @@ pub(in crate::table) fn front_of(plan: &Plan) -> Vec<u8> {
 }
 
 /// The front of the file up to the end of its header, and the header.
-fn lay_out(plan: &Plan, shape: Shape, sizes: &Sizes) -> Result<(Vec<u8>, Header)> {
+fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, Header)> {
     let mut front = front_of(plan);
     let chosen = Header {
         first_row: shape.first_row,
@@ -673,7 +673,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
         let plan = Arc::new(Plan::of(&schema).unwrap());
-        let shape = Shape { first_row: 0, limits: plan.limits(|_| 4), sorted_by: None, segment_rows: 4 };
+        let shape = SegmentShape { first_row: 0, limits: plan.limits(|_| 4), sorted_by: None, segment_rows: 4 };
         let mut growing = Growing::create(&Medium::default(), folder.path(), &plan, shape, false).unwrap();
         let shared = growing.shared.clone();
         let chosen = || shared.store.load32(shared.header.tail);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
-use super::growing::{Growing, OPEN, Shape, Shared};
+use super::growing::{Growing, OPEN, SegmentShape, Shared};
 use super::options::WriterOptions;
 use crate::dataset::{Dataset, order, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
@@ -124,7 +124,7 @@ pub(in crate::table) fn first_segment(
     let segment_rows = segment_rows.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
     let rows = FIRST_ROWS.min(segment_rows);
     let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
-    let shape = Shape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };
+    let shape = SegmentShape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };
     Growing::create(medium, path, plan, shape, false)
 }
 

@@ -9,7 +9,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
 use super::background::{Background, Durability};
-use super::growing::{Durably, Growing, OPEN, SEALED, Shape, Shared};
+use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
     FIRST_ROWS, dictionary_counter, difference, first_guess, first_segment, give_name, live_segment, no_table,
     not_durable, read_entries, refuse_remote, refuse_twins, sorted_column, take_lock, with_dictionaries,
@@ -335,7 +335,7 @@ impl Writer {
     }
 
     /// The shape of the segment behind the last one, by what that one holds; it has room for a row that needs `needed`.
-    fn next_shape(&self, needed: &[u64]) -> Result<Shape> {
+    fn next_shape(&self, needed: &[u64]) -> Result<SegmentShape> {
         let full = self.live();
         let rows = (2 * full.limits()[0]).min(self.segment_rows).max(1);
         let observed = |counter: usize| {
@@ -357,7 +357,7 @@ impl Writer {
         }
         let sorted_by = full.shared.header.sorted_by;
         let segment_rows = self.segment_rows;
-        Ok(Shape { first_row: full.end(), limits, sorted_by, segment_rows })
+        Ok(SegmentShape { first_row: full.end(), limits, sorted_by, segment_rows })
     }
 
     /// Has the background thread make the segment behind the live one, which is half full. What turns out not to fit is not
@@ -368,7 +368,7 @@ impl Writer {
         let live = self.live();
         let first_row = live.first_row() + live.limits()[0];
         let Ok(shape) = self.next_shape(&vec![0; self.plan.counters]) else { return };
-        let shape = Shape { first_row, ..shape };
+        let shape = SegmentShape { first_row, ..shape };
         let medium = self.medium.clone();
         let folder = self.folder.clone();
         let plan = self.plan.clone();
@@ -382,7 +382,7 @@ impl Writer {
     }
 
     /// A segment that holds nothing makes room for a larger one, which begins with the same row and so has its name.
-    fn replace_empty(&mut self, shape: Shape) -> Result<()> {
+    fn replace_empty(&mut self, shape: SegmentShape) -> Result<()> {
         let is_named = self.segments.len() == 1;
         let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
         next.begin_with(&self.names, self.live().positions.clone(), !is_named)?;

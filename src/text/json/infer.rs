@@ -9,16 +9,16 @@ use crate::error::Result;
 use crate::text::scalar::*;
 
 /// The common type of a column's values so far.
-enum Shape {
+enum CommonType {
     Scalar(Kinds),
-    List(Box<Shape>),
+    List(Box<CommonType>),
     Struct(Shapes),
 }
 
 /// Members of objects, in order of first appearance.
 #[derive(Default)]
 struct Shapes {
-    members: Vec<(String, Shape)>,
+    members: Vec<(String, CommonType)>,
     numbers: HashMap<String, usize>,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn infer(lines: Lines<'_>, dictionary: &[String]) -> Result<Schema> {
     }
     for (name, shape) in &mut shapes.members {
         if dictionary.contains(name) {
-            *shape = Shape::Scalar(TEXT);
+            *shape = CommonType::Scalar(TEXT);
         }
     }
     Ok(Schema::new(shapes.fields()))
@@ -45,7 +45,7 @@ impl Shapes {
         for (JsonText(name), value) in members {
             let number = *self.numbers.entry(name.to_string()).or_insert(self.members.len());
             if number == self.members.len() {
-                self.members.push((name.to_string(), Shape::Scalar(UNSEEN)));
+                self.members.push((name.to_string(), CommonType::Scalar(UNSEEN)));
             }
             if let Some((_, shape)) = self.members.get_mut(number) {
                 shape.see(value.get(), depth).map_err(|refusal| refusal.inside(name))?;
@@ -59,36 +59,36 @@ impl Shapes {
     }
 }
 
-impl Shape {
+impl CommonType {
     fn see(&mut self, json: &str, depth: usize) -> Result<(), Refusal> {
         let below = || depth.checked_sub(1).ok_or_else(|| Refusal::new(format!("nested more than {MAX_DEPTH} deep")));
         match (json.as_bytes().first(), &mut *self) {
             (Some(b'n'), _) => {}
-            (Some(b'['), Shape::Scalar(UNSEEN)) => {
-                *self = Shape::List(Box::new(Shape::Scalar(UNSEEN)));
+            (Some(b'['), CommonType::Scalar(UNSEEN)) => {
+                *self = CommonType::List(Box::new(CommonType::Scalar(UNSEEN)));
                 self.see(json, depth)?;
             }
-            (Some(b'{'), Shape::Scalar(UNSEEN)) => {
-                *self = Shape::Struct(Shapes::default());
+            (Some(b'{'), CommonType::Scalar(UNSEEN)) => {
+                *self = CommonType::Struct(Shapes::default());
                 self.see(json, depth)?;
             }
-            (Some(b'['), Shape::List(shape)) => {
+            (Some(b'['), CommonType::List(shape)) => {
                 let below = below()?;
                 items(json)?.iter().try_for_each(|item| shape.see(item.get(), below))?;
             }
-            (Some(b'{'), Shape::Struct(shapes)) => shapes.see(&members(json)?, below()?)?,
-            (_, Shape::Scalar(TEXT)) => {}
-            (_, Shape::Scalar(kinds)) => *kinds &= scalar_kinds(json)?,
-            _ => *self = Shape::Scalar(TEXT),
+            (Some(b'{'), CommonType::Struct(shapes)) => shapes.see(&members(json)?, below()?)?,
+            (_, CommonType::Scalar(TEXT)) => {}
+            (_, CommonType::Scalar(kinds)) => *kinds &= scalar_kinds(json)?,
+            _ => *self = CommonType::Scalar(TEXT),
         }
         Ok(())
     }
 
     fn data_type(self) -> DataType {
         match self {
-            Shape::Scalar(kinds) => candidate(kinds),
-            Shape::List(shape) => DataType::new_list(shape.data_type(), true),
-            Shape::Struct(shapes) => DataType::Struct(shapes.fields()),
+            CommonType::Scalar(kinds) => candidate(kinds),
+            CommonType::List(shape) => DataType::new_list(shape.data_type(), true),
+            CommonType::Struct(shapes) => DataType::Struct(shapes.fields()),
         }
     }
 }
