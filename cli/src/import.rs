@@ -11,12 +11,12 @@ use clap::{Args, ValueEnum};
 
 use crate::shell::{Outcome, Progress, Stdout, is_stdin, named, reader, shown};
 
-/// Convert CSV, or JSON with one object per line, to an Arrow file. Types are inferred from all values.
+/// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood import ticks.csv ticks.arrow --dictionary symbol")]
 pub(crate) struct Import {
-    /// The text: CSV with column names in its first line, or JSON lines, recognised by .jsonl, .ndjson or a leading
-    /// brace; - is standard input.
+    /// The text: CSV with column names in its first line, or JSON, recognised by .json, .jsonl, .ndjson or its first
+    /// bytes; - is standard input.
     #[arg(value_name = "TEXT")]
     text: PathBuf,
     /// The file to write; - is standard output, as a stream.
@@ -78,11 +78,15 @@ impl Import {
     }
 
     fn is_json(&self, text: &mut impl BufRead) -> Outcome<bool> {
-        if let Some("jsonl" | "ndjson") = self.text.extension().and_then(|extension| extension.to_str()) {
-            return Ok(true);
+        match self.text.extension().and_then(|extension| extension.to_str()) {
+            Some("json" | "jsonl" | "ndjson") => return Ok(true),
+            Some("csv" | "tsv") => return Ok(false),
+            _ => {}
         }
         let head = text.fill_buf().map_err(|e| Error::io("reading", &e))?;
-        Ok(head.trim_ascii_start().starts_with(b"{"))
+        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+        let inside = head.strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+        Ok(head.starts_with(b"{") || inside.is_some_and(|inside| inside.starts_with(b"{") || inside.starts_with(b"]")))
     }
 
     fn options(&self) -> WriteOptions {

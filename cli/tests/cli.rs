@@ -263,6 +263,37 @@ fn import_takes_json_lines() {
     assert!(failure.contains("bad.jsonl") && failure.contains("line 2"), "{failure}");
 }
 
+/// An array was read as CSV, whose columns were called `[{"a": 1}` and so on, and nobody said so.
+#[test]
+fn json_arrays_are_rows_as_lines_are() {
+    let data = data();
+    let lines = "{\"a\": 1, \"b\": \"x,]\"}\n{\"a\": 2, \"b\": null}\n";
+    let arrays = [
+        "[{\"a\":1,\"b\":\"x,]\"},{\"a\":2}]",
+        "\u{feff}[\n  {\n    \"a\": 1,\n    \"b\": \"x,]\"\n  },\n  {\"a\": 2}\n]\n",
+    ];
+    let expected = [json!({"a": 1, "b": "x,]"}), json!({"a": 2, "b": null})];
+    for (number, text) in [lines, arrays[0], arrays[1]].into_iter().enumerate() {
+        for name in ["in.json", "in.txt"] {
+            fs::write(data.path().join(name), text).unwrap();
+            printed(&run(&data, &["import", name, "out.arrow"]));
+            assert_eq!(json_lines(&run(&data, &["cat", "--json", "out.arrow"])), expected, "{text}");
+        }
+        let table = format!("table{number}");
+        printed(&run(&data, &["create", &table, "--schema", "a: int64, b: utf8"]));
+        printed(&run_with_input(&data, &["append", &table, "-"], text.as_bytes()));
+        assert_eq!(json_lines(&run(&data, &["cat", "--json", &table])), expected, "{text}");
+    }
+    fs::write(data.path().join("cut.json"), "[{\"a\": 1}, {\"a\"").unwrap();
+    let failure = failed(&run(&data, &["import", "cut.json", "cut.arrow"]));
+    assert!(failure.contains("cut.json") && failure.contains("ends inside of its array"), "{failure}");
+    assert!(!data.path().join("cut.arrow").exists());
+    // A name in brackets is no array.
+    fs::write(data.path().join("in.txt"), "[a],b\n1,2\n").unwrap();
+    printed(&run(&data, &["import", "in.txt", "out.arrow"]));
+    assert_eq!(json_lines(&run(&data, &["cat", "--json", "out.arrow"])), [json!({"[a]": 1, "b": 2})]);
+}
+
 #[test]
 fn csv_tells_null_from_empty_text() {
     let data = data();

@@ -115,7 +115,7 @@ impl Incoming {
         match received {
             Ok(Ok(block)) if block.is_empty() => Ok(Received::End),
             Ok(Ok(block)) => Ok(Received::Block(block)),
-            Ok(Err(e)) => Err(Error::io(self.doing, &e)),
+            Ok(Err(e)) => Err(failed(self.doing, &e)),
             Err(RecvTimeoutError::Timeout) => Ok(Received::Pause),
             Err(RecvTimeoutError::Disconnected) => Err(Error::io(self.doing, &io::Error::other("its reader panicked"))),
         }
@@ -175,6 +175,14 @@ impl Iterator for Incoming {
 impl std::fmt::Debug for Incoming {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Incoming").field("schema", &self.schema).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+/// What went wrong with `doing`: the system's error, or that of a text which is not what it must be.
+pub(crate) fn failed(doing: &str, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::InvalidData => Error::invalid(format!("{doing}: {error}")),
+        _ => Error::io(doing, error),
     }
 }
 

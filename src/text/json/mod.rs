@@ -1,4 +1,4 @@
-//! Reads JSON lines, one object per row, into record batches.
+//! Reads JSON lines, one object per row, or an array of such objects, into record batches.
 //!
 //! Types are inferred from all values of a column, so they are valid for the whole text: `true` and `false` are
 //! `Boolean`, numbers `Int64`, `UInt64` or `Float64` (as in CSV: the first that represents all exactly), strings
@@ -8,8 +8,9 @@
 //!
 //! Missing members are null. Blank lines are skipped.
 //!
-//! In reading order: `object` (lines and their objects), `infer` (types), `fill` (columns).
+//! In reading order: `array` (one as lines), `object` (lines and their objects), `infer` (types), `fill` (columns).
 
+mod array;
 mod fill;
 mod infer;
 mod object;
@@ -22,11 +23,12 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use self::array::ArrayLines;
 use self::fill::JsonColumns;
 use self::infer::infer;
 use self::object::Lines;
 use super::columns::{check_batch_rows, check_dictionary, given_schema};
-use super::lines::{Incoming, Parser};
+use super::lines::{Incoming, Parser, failed};
 use crate::error::{Error, Result};
 
 /// Options for reading JSON lines.
@@ -48,13 +50,14 @@ impl Default for JsonOptions {
     }
 }
 
-/// Reads all of `input`, one JSON object on each line, into record batches.
+/// Reads all of `input`, one JSON object on each line or an array of objects, into record batches. In errors, line 3 of an
+/// array is its third element.
 ///
 /// # Errors
 /// As [`stream_json`].
-pub fn read_json_from(mut input: impl Read, options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+pub fn read_json_from(input: impl Read, options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let mut text = Vec::new();
-    input.read_to_end(&mut text).map_err(|e| Error::io(READING, &e))?;
+    ArrayLines::new(input).read_to_end(&mut text).map_err(|e| failed(READING, &e))?;
     read(&text, options).map_err(reading)
 }
 
@@ -90,7 +93,8 @@ fn columns_of(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> 
 /// rows. A batch is returned when it is full, at the end, or when no more input is available and its first row has
 /// waited for `patience`, so that `input` may be the output of `tail -f`.
 ///
-/// Each line is an object with any of the schema's columns, and no others. Strings are read as values of any type, as
+/// Each line is an object with any of the schema's columns, and no others; the objects may also be elements of an array,
+/// of which errors count each as a line. Strings are read as values of any type, as
 /// in CSV ([`stream_csv`](crate::stream_csv)), except `Boolean`; numbers as any numeric type, and as the count of a
 /// timestamp or time in its unit.
 ///
@@ -102,7 +106,7 @@ pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, pat
     let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
     let columns = check_batch_rows(options.batch_rows).and_then(|()| columns_of(&schema, options));
     let columns = columns.map_err(reading)?;
-    Incoming::new(input, schema, Box::new(JsonLines { columns, lines: 0 }), READING, patience)
+    Incoming::new(ArrayLines::new(input), schema, Box::new(JsonLines { columns, lines: 0 }), READING, patience)
 }
 
 /// The lines of a text that arrives in blocks.

@@ -1,0 +1,160 @@
+//! A JSON array of objects as JSON lines: byte by byte, so that it may be a stream.
+
+use std::io::{self, Read};
+
+/// A text whose array, if it is one, comes with one element on each line. Every byte stands for one byte: commas between
+/// elements become line breaks, line breaks inside of elements and the brackets around all of them become spaces.
+pub(super) struct ArrayLines<R> {
+    input: R,
+    at: At,
+}
+
+/// Where a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// Before its first byte that is neither blank nor part of a byte order mark.
+    Start,
+    /// In lines, which stay as they are.
+    Lines,
+    /// In the array, inside as many brackets and braces of an element.
+    Array { depth: u32 },
+    /// In a string of an element, maybe behind a backslash.
+    String { depth: u32, is_escaped: bool },
+    /// Behind the array.
+    End,
+}
+
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+impl<R> ArrayLines<R> {
+    pub fn new(input: R) -> ArrayLines<R> {
+        ArrayLines { input, at: At::Start }
+    }
+
+    fn step(&mut self, byte: &mut u8) -> io::Result<()> {
+        self.at = match self.at {
+            At::Lines => At::Lines,
+            At::Start if byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte) => At::Start,
+            At::Start if *byte == b'[' => {
+                *byte = b' ';
+                At::Array { depth: 0 }
+            }
+            At::Start => At::Lines,
+            At::Array { depth } => array(depth, byte)?,
+            At::String { depth, is_escaped: true } => At::String { depth, is_escaped: false },
+            At::String { depth, .. } => match byte {
+                b'"' => At::Array { depth },
+                b'\\' => At::String { depth, is_escaped: true },
+                _ => At::String { depth, is_escaped: false },
+            },
+            At::End if byte.is_ascii_whitespace() => At::End,
+            At::End => {
+                return Err(wrong("there is more text behind the end of the array; expected one array, or lines"));
+            }
+        };
+        Ok(())
+    }
+}
+
+/// Where a text is behind `byte`, which stands in the array and in no string.
+fn array(depth: u32, byte: &mut u8) -> io::Result<At> {
+    let too_deep = || wrong("brackets in brackets, four billion deep");
+    Ok(match *byte {
+        b'"' => At::String { depth, is_escaped: false },
+        b'[' | b'{' => At::Array { depth: depth.checked_add(1).ok_or_else(too_deep)? },
+        b']' if depth == 0 => {
+            *byte = b' ';
+            At::End
+        }
+        b',' if depth == 0 => {
+            *byte = b'\n';
+            At::Array { depth }
+        }
+        b'\n' | b'\r' => {
+            *byte = b' ';
+            At::Array { depth }
+        }
+        // A brace too many is an error of the line.
+        b']' | b'}' => At::Array { depth: depth.saturating_sub(1) },
+        _ => At::Array { depth },
+    })
+}
+
+fn wrong(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+impl<R: Read> Read for ArrayLines<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.input.read(buffer)?;
+        if len == 0 && !buffer.is_empty() && matches!(self.at, At::Array { .. } | At::String { .. }) {
+            return Err(wrong("the text ends inside of its array; is it cut off?"));
+        }
+        buffer.iter_mut().take(len).try_for_each(|byte| self.step(byte))?;
+        Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value as Json, json};
+
+    /// A reader that gives so many bytes at once.
+    struct Pieces<'a>(&'a [u8], usize);
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let len = self.1.min(buffer.len());
+            (&mut self.0).take(len as u64).read(buffer)
+        }
+    }
+
+    fn lines(text: &str, piece: usize) -> io::Result<String> {
+        let mut found = String::new();
+        ArrayLines::new(Pieces(text.as_bytes(), piece)).read_to_string(&mut found).map(|_| found)
+    }
+
+    fn json() -> impl Strategy<Value = Json> {
+        let text = "[\\PC\\\\\"\\[\\]{},\n]{0,6}";
+        let leaf = prop_oneof![Just(Json::Null), any::<i32>().prop_map(Json::from), text.prop_map(Json::from)];
+        leaf.prop_recursive(3, 20, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+                prop::collection::hash_map(text, inner, 0..4).prop_map(|map| Json::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn an_array_has_one_element_on_each_line(
+            elements in prop::collection::vec(json(), 0..6),
+            is_pretty in any::<bool>(),
+            piece in 1usize..9,
+        ) {
+            let whole = Json::from(elements.clone());
+            let text = if is_pretty { serde_json::to_string_pretty(&whole).unwrap() } else { whole.to_string() };
+            let found = lines(&format!(" \n{text}\n "), piece).unwrap();
+            let found: Vec<Json> =
+                found.lines().filter(|line| !line.trim().is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect();
+            prop_assert_eq!(found, elements);
+        }
+
+        #[test]
+        fn lines_stay_as_they_are(text in "[ \n\u{feff}]{0,3}[^\\[\\s\u{feff}]\\PC{0,20}", piece in 1usize..9) {
+            prop_assert_eq!(lines(&text, piece).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn an_array_has_one_end() {
+        for text in ["[", "[{\"a\": 1}", "[{\"a\": \"x", "[{\"a\": [1}]"] {
+            assert!(lines(text, 3).unwrap_err().to_string().contains("cut off"), "{text}");
+        }
+        assert!(lines("[{\"a\": 1}] {\"a\": 2}", 3).unwrap_err().to_string().contains("behind the end"));
+        assert_eq!(lines("\u{feff}[{},\r\n{}]\n", 1).unwrap().trim_start_matches('\u{feff}').trim(), "{}\n  {}");
+        assert_eq!(json!([]).to_string(), "[]");
+    }
+}
