@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness};
-use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, open};
+use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, follow, open};
 
 mod dice;
 
@@ -141,6 +141,63 @@ fn a_writer_at_full_speed_is_followed() {
     // Each file through its footer, as other readers have it.
     let files = std::fs::read_dir(&path).unwrap().map(|file| open(file.unwrap().path()).unwrap().len().unwrap());
     assert_eq!(files.sum::<u64>(), 1_000_000);
+}
+
+/// A follower gets each row once, or an error about those that were dropped before it came to them: it never goes on behind
+/// a gap by itself. The writer drops as fast as it can, also between a follower's look at the directory and at a file.
+#[test]
+fn a_follower_misses_no_row_without_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let options = WriterOptions { segment_rows: Some(50), sync: Sync::Never, ..Default::default() };
+    let mut writer = Writer::open(&path, Some(schema()), &options).unwrap();
+    // One that looks when all is over.
+    let mut late = follow(&open(&path).unwrap(), Some(0), None).unwrap();
+    const ROWS: i64 = 4_000;
+    std::thread::scope(|scope| {
+        let read = |patience: u64| {
+            let path = path.clone();
+            move || {
+                let mut next = 0;
+                while next < ROWS as u64 {
+                    let table = open(&path).unwrap();
+                    let start = next.max(table.first_row());
+                    let mut follower = match follow(&table, Some(start), None) {
+                        Err(e) if e.kind() == ErrorKind::RowOutOfRange => continue,
+                        follower => follower.unwrap(),
+                    };
+                    next = start;
+                    while next < ROWS as u64 {
+                        let rows = match follower.poll(std::time::Duration::from_secs(30)) {
+                            Err(e) => {
+                                assert_eq!(e.kind(), ErrorKind::RowOutOfRange, "{e}");
+                                assert!(e.message().contains(&format!("following from row {next}:")), "{e}");
+                                assert_eq!(follower.next_row(), next);
+                                break;
+                            }
+                            rows => rows.unwrap().expect("rows within half a minute"),
+                        };
+                        // They can be read when they are dropped meanwhile.
+                        std::thread::sleep(std::time::Duration::from_micros(patience));
+                        for value in rows.column("ts").unwrap().values() {
+                            assert!(matches!(value.unwrap(), Value::Int(ts) if ts as u64 == next));
+                            next += 1;
+                        }
+                    }
+                }
+            }
+        };
+        let readers = [0, 300, 10_000].map(|patience| scope.spawn(read(patience)));
+        for start in (0..ROWS).step_by(20) {
+            writer.append(&batch(start..start + 20)).unwrap();
+            writer.commit().unwrap();
+            writer.drop_before((start as u64).saturating_sub(100)).unwrap();
+        }
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    let error = late.poll(std::time::Duration::ZERO).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::RowOutOfRange);
+    assert!(error.message().contains("following from row 0: 3,850 rows were dropped"), "{error}");
 }
 
 /// Holds the first write to the log until all threads have committed.

@@ -193,11 +193,19 @@ impl Table {
         let mut watched = Instant::now();
         let mut patience = DURABLE.0;
         let rows = self.rows()?;
-        let mut coming = follow(&rows, Some(self.progress.borrow().end), None)?;
+        let end = self.progress.borrow().end;
+        let mut coming = follow(&rows, Some(end.max(rows.first_row())), None)?;
         loop {
             let known = *self.progress.borrow();
             let is_behind = known.durable_end < known.end;
-            let came = coming.poll(if is_behind { patience } else { LINGER / 4 })?.is_some();
+            let came = match coming.poll(if is_behind { patience } else { LINGER / 4 }) {
+                // Rows were dropped faster than they were counted; what matters here is how far the table is.
+                Err(e) if e.kind() == ErrorKind::RowOutOfRange => {
+                    coming = follow(&self.rows()?, None, None)?;
+                    true
+                }
+                found => found?.is_some(),
+            };
             if came {
                 patience = DURABLE.0;
                 // Rows first: what is durable is asked for when it is a little later, or they would wait for the answer.

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::table::{can_grow, still_there, watched};
+use super::table::{can_grow, held, reopened, still_there, watched};
 use crate::dataset::Dataset;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Mapping, Mode, guard};
 use crate::table::protocol::publish;
+use crate::text::plural;
 
 /// The longest sleep without a look: a folder that was removed wakes nobody.
 const LOOK: Duration = Duration::from_millis(500);
@@ -16,7 +17,11 @@ const POLL: Duration = Duration::from_millis(1);
 /// How often a follower looks before it sleeps: sleeping and being woken takes longer than this.
 const SPINS: usize = 100;
 
-/// New rows of a table, dataset after dataset.
+/// How often a table is looked at anew while its rows are being dropped.
+const TRIES: usize = 3;
+
+/// New rows of a table, dataset after dataset. Segments of rows that were handed out are open, so that they can be read
+/// when they are dropped.
 #[derive(Debug)]
 pub struct Follow {
     dataset: Dataset,
@@ -32,31 +37,30 @@ pub struct Follow {
 /// was committed since the one before. It ends when nothing came for `timeout`, or never.
 ///
 /// # Errors
-/// `InvalidArgument` for a dataset that can't grow.
+/// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped.
 pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) -> Result<Follow> {
     if !can_grow(dataset) {
         return Err(Error::argument("only a whole table can be followed"));
     }
     let dataset = dataset.refresh()?;
     let next = start.unwrap_or(dataset.first_row() + dataset.len()?);
-    Ok(Follow { dataset, next, timeout, bed: None, looked: Instant::now() })
+    let follow = Follow { dataset, next, timeout, bed: None, looked: Instant::now() };
+    follow.check_gap()?;
+    Ok(follow)
 }
 
 impl Follow {
     /// The next rows; `None` when none came for `timeout`.
     ///
     /// # Errors
+    /// `RowOutOfRange` when rows were dropped before they were read: then [`follow`] the table anew from its first row.
     /// `FileChanged` when the live segment was truncated, or when the table was removed, at the latest after half a second;
     /// else as [`Dataset::refresh`].
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<Dataset>> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
-            self.dataset = self.dataset.refresh()?;
-            let (first, rows) = (self.dataset.first_row(), self.dataset.len()?);
-            let from = self.next.max(first);
-            if from < first + rows {
-                self.next = first + rows;
-                return self.dataset.slice(from - first, first + rows - from).map(Some);
+            if let Some(rows) = self.newest()? {
+                return Ok(Some(rows));
             }
             let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -68,6 +72,50 @@ impl Follow {
             }
             guard(|| self.sleep(left.min(LOOK)))?;
         }
+    }
+
+    /// The rows that are there and were not handed out.
+    fn newest(&mut self) -> Result<Option<Dataset>> {
+        let mut found = self.dataset.refresh().and_then(|newest| self.take(newest));
+        for _ in 0..TRIES {
+            // What was known of a table may have been dropped before it was looked at, which is no commit.
+            if !matches!(&found, Err(e) if e.kind() == ErrorKind::NotFound) {
+                break;
+            }
+            found = reopened(&self.dataset).and_then(|newest| self.take(newest));
+        }
+        found
+    }
+
+    /// Goes on with `newest`: the rows from the next one on.
+    fn take(&mut self, newest: Dataset) -> Result<Option<Dataset>> {
+        self.dataset = newest;
+        self.check_gap()?;
+        let first = self.dataset.first_row();
+        let (from, end) = (self.next, first + self.dataset.len()?);
+        if from >= end {
+            return Ok(None);
+        }
+        let rows = held(&self.dataset.slice(from - first, end - from)?)?;
+        self.next = from + rows.len()?;
+        Ok(Some(rows))
+    }
+
+    /// Refuses to go on behind rows that were dropped: whoever follows believes that no row is missed.
+    fn check_gap(&self) -> Result<()> {
+        let first = self.dataset.first_row();
+        let Some(missed) = first.checked_sub(self.next).filter(|&missed| missed > 0) else { return Ok(()) };
+        let message = format!(
+            "following from row {}: {} dropped before being read, as by drop_before; the first row there is now is \
+             {first}: follow the table from there to go on without them",
+            self.next,
+            plural(missed, "row was", "rows were")
+        );
+        let error = Error::new(ErrorKind::RowOutOfRange, message);
+        Err(match self.dataset.pieces().first().and_then(|piece| piece.source.path()) {
+            Some(path) => error.at(path),
+            None => error,
+        })
     }
 
     /// The number of the row behind the last that was handed out.

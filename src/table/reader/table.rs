@@ -436,6 +436,41 @@ pub(super) fn still_there(dataset: &Dataset) -> Result<Dataset> {
     Err(removed(path))
 }
 
+/// The first of `rows`, with their segments opened: then they can be read whatever becomes of the files. All of them, or those
+/// of as many segments as may well be open at once.
+///
+/// # Errors
+/// `NotFound` if the rows were dropped before.
+pub(super) fn held(rows: &Dataset) -> Result<Dataset> {
+    const MOST: usize = 1024;
+    let mut count = 0;
+    for piece in rows.pieces() {
+        let Some(history) = piece.source.as_any().downcast_ref::<History>() else { break };
+        let start = history.start() + piece.start;
+        let end = start.saturating_add(piece.rows()?);
+        let inside = |entry: &&Arc<Entry>| entry.first_row < end && entry.first_row + entry.rows > start;
+        for entry in history.entries().filter(inside) {
+            if count == MOST {
+                return rows.slice(0, entry.first_row - start);
+            }
+            entry.open(&history.table)?;
+            count += 1;
+        }
+    }
+    Ok(rows.clone())
+}
+
+/// The table of `dataset` as its directory has it now, whatever is known of it.
+pub(super) fn reopened(dataset: &Dataset) -> Result<Dataset> {
+    let last = dataset.pieces().last();
+    let table = last.and_then(|last| match growing(last) {
+        Some(live) => Some(&live.table),
+        None => whole_history(last).map(|history| &history.table),
+    });
+    let table = table.ok_or_else(|| Error::internal("a follower of something that is no table"))?;
+    open(&table.folder, table.options)?.ok_or_else(|| removed(&table.folder))
+}
+
 fn removed(path: &Path) -> Error {
     let message = "the live segment was removed, or replaced by another table's, while it was followed";
     Error::new(ErrorKind::FileChanged, message).at(path)
