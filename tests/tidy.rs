@@ -27,7 +27,7 @@ const TOWER: &[&[&str]] = &[
 /// The same inside of the rooms that have rooms of their own.
 const INSIDE: &[(&str, &[&[&str]])] = &[
     ("ipc", &[&["framing"], &["read", "write"]]),
-    ("compute", &[&["kernels", "frame"], &["blocks"], &["select"], &["reduce"], &["group"], &["statistics"]]),
+    ("compute", &[&["kernels", "frame"], &["blocks"], &["select"], &["reduce"], &["group"], &["sort", "statistics"]]),
     ("table", &[&["format"], &["placement"], &["protocol"], &["reader"], &["writer"], &["check"]]),
 ];
 

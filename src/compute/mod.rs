@@ -2,7 +2,7 @@
 //!
 //! In reading order: `frame` (the columns of a dataset), `blocks` (a column in units of equal work), `kernels` (loops
 //! over values), `select` (rows by number or condition), `reduce` (columns to one value), `group` (groups and
-//! aggregates), `statistics` (of columns). Results never depend on the number of threads or on the boundaries of
+//! aggregates), `sort` (rows by columns), `statistics` (of columns). Results never depend on the number of threads or on the boundaries of
 //! batches. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know each other.
 
 mod blocks;
@@ -11,6 +11,7 @@ mod group;
 mod kernels;
 mod reduce;
 mod select;
+mod sort;
 mod statistics;
 
 pub use group::{Aggregation, Function};

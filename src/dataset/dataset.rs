@@ -251,6 +251,38 @@ impl Dataset {
         Ok(Dataset { schema: Arc::new(schema), pieces, ..self.clone() })
     }
 
+    /// The same columns called `names`, in their order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there are more or fewer names than columns, or two that are the same.
+    pub fn with_names<N: AsRef<str>>(&self, names: &[N]) -> Result<Dataset> {
+        if names.len() != self.num_columns() {
+            let message = format!("{} names for {} columns", names.len(), self.num_columns());
+            return Err(Error::argument(message));
+        }
+        let mut seen: HashSet<&str> = HashSet::new();
+        for name in names {
+            if !seen.insert(name.as_ref()) {
+                return Err(Error::argument(format!("two columns would be called '{}'", name.as_ref())));
+            }
+        }
+        let renamed = |(field, name): (&FieldRef, &N)| Arc::new(field.as_ref().clone().with_name(name.as_ref()));
+        let fields = self.schema.fields().iter().zip(names).map(renamed).collect::<Fields>();
+        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        Ok(Dataset { schema, ..self.clone() })
+    }
+
+    /// Whether columns have other names than in the files that they come from.
+    #[doc(hidden)]
+    pub fn is_renamed(&self) -> bool {
+        let own = |piece: &Piece| {
+            let fields = piece.source.schema().fields();
+            let mut pairs = piece.columns.iter().zip(self.schema.fields());
+            pairs.all(|(&column, field)| fields.get(column).is_some_and(|known| known.name() == field.name()))
+        };
+        !self.pieces.iter().all(own)
+    }
+
     /// The same rows with `column` appended to the columns; `None` if it has other rows, or if another column has its
     /// name. For conditions made of a column.
     #[doc(hidden)]

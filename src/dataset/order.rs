@@ -69,7 +69,8 @@ pub(crate) fn follow(name: &str, array: &ArrayData, last: Option<&Key>) -> Resul
         })?;
         if before.as_ref().is_some_and(|before| key < *before) {
             let message = format!(
-                "column '{name}', row {row}: {found} is less than the row before, and the table is sorted by it"
+                "column '{name}', row {row}: {found} is less than the row before, and the table is sorted by it; leave the \
+                 row out, or keep late rows in a table of their own"
             );
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
@@ -95,10 +96,26 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
 }
 
 impl Dataset {
-    /// The column that the rows are sorted by, if the dataset is a table created with one, or part of it.
+    /// The column that the rows are sorted by, if the dataset is a table created with one, or part of it; under the name
+    /// that it has here. `None` if only another column has its name.
     pub fn sorted_by(&self) -> Option<FieldRef> {
         let column = self.sorted_column().ok()?;
-        column.schema().fields().first().cloned()
+        let number = column.pieces().first()?.columns.first()?;
+        let own = self.pieces().first()?.columns.iter().position(|own| own == number);
+        let field = match own {
+            Some(own) => self.schema().fields().get(own),
+            None => column.schema().fields().first(),
+        };
+        let is_taken =
+            own.is_none() && field.is_some_and(|field| self.schema().column_with_name(field.name()).is_some());
+        field.filter(|_| !is_taken).cloned()
+    }
+
+    /// The rows of each path, where they lie in several, one after the other.
+    #[doc(hidden)]
+    pub fn tables(&self) -> Vec<Dataset> {
+        let runs = self.pieces().chunk_by(|a, b| a.source.path() == b.source.path());
+        runs.map(|pieces| Dataset::of_pieces(self.schema().clone(), pieces.to_vec())).collect()
     }
 
     /// Whether no part of the rows begins before the previous one ends, each being in the order of

@@ -189,7 +189,8 @@ impl Span {
 // ---- a value as text ----
 
 impl Display for Value<'_> {
-    /// The value as shown in a table cell. Times are ISO 8601; a timestamp in a zone other than UTC shows UTC, marked
+    /// The value as text; the alternate form, `{:#}`, is that of a table's cell, which has floats with at most six digits
+    /// behind the point. Times are ISO 8601; a timestamp in a zone other than UTC shows UTC, marked
     /// `Z`, and the zone's name; values beyond the calendar show as a number and its unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match guard(|| Ok::<_, Error>(self.write(f))) {
@@ -207,8 +208,8 @@ impl Value<'_> {
             Value::Int(value) => write!(f, "{value}"),
             Value::UInt(value) => write!(f, "{value}"),
             Value::Int128(value) => write!(f, "{value}"),
-            Value::Float32(value) => write!(f, "{value:?}"),
-            Value::Float64(value) => write!(f, "{value:?}"),
+            Value::Float32(value) => write_float(f, (*value).into(), format!("{value:?}")),
+            Value::Float64(value) => write_float(f, *value, format!("{value:?}")),
             Value::Decimal { digits, scale } => f.write_str(&decimal_text(*digits, *scale)),
             Value::Str(text) => f.write_str(text),
             Value::Bytes(bytes) => bytes_short(f, bytes),
@@ -222,7 +223,11 @@ impl Value<'_> {
             }
             Value::List(items) => sequence(f, ['[', ']'], items.iter(), item),
             Value::Map(items) => sequence(f, ['{', '}'], entries(*items), |f, entry| match entry {
-                Ok((key, value)) => write!(f, "{key}: {value}"),
+                Ok((key, value)) => {
+                    key.fmt(f)?;
+                    f.write_str(": ")?;
+                    value.fmt(f)
+                }
                 Err(e) => write!(f, "<error: {e}>"),
             }),
             Value::Struct(members) => sequence(f, ['{', '}'], members.iter(), |f, (field, value)| {
@@ -232,6 +237,29 @@ impl Value<'_> {
             Value::Union(_, value) => value.fmt(f),
         }
     }
+}
+
+/// A float whose every digit `whole` has.
+fn write_float(f: &mut fmt::Formatter<'_>, value: f64, whole: String) -> fmt::Result {
+    if !f.alternate() || !value.is_finite() {
+        return f.write_str(&whole);
+    }
+    f.write_str(&short_float(value, whole))
+}
+
+/// At most six digits behind the point, of the number or, if it is very small or large, of its first digits.
+fn short_float(value: f64, whole: String) -> String {
+    let size = value.abs();
+    let rounded = if size == 0.0 || (1e-4..1e16).contains(&size) {
+        let text = format!("{value:.6}");
+        let text = text.trim_end_matches('0');
+        if text.ends_with('.') { format!("{text}0") } else { text.to_string() }
+    } else {
+        let text = format!("{value:.6e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        format!("{}e{exponent}", digits.trim_end_matches('0').trim_end_matches('.'))
+    };
+    if rounded.len() < whole.len() { rounded } else { whole }
 }
 
 fn item(f: &mut fmt::Formatter<'_>, value: Result<Value<'_>>) -> fmt::Result {
@@ -287,7 +315,7 @@ pub(super) fn entries<'a>(items: Items<'a>) -> impl Iterator<Item = Result<(Valu
 #[doc(hidden)]
 pub fn cut(item: impl Display, room: usize) -> String {
     let mut cut = Cut { text: String::new(), room: room + 1 };
-    if write!(cut, "{item}").is_ok() && cut.room > 0 {
+    if write!(cut, "{item:#}").is_ok() && cut.room > 0 {
         return cut.text;
     }
     cut.text.chars().take(room.saturating_sub(1)).chain(once('…')).collect()
@@ -319,6 +347,29 @@ impl Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_have_floats_that_people_read() {
+        let shown = |value: f64| format!("{:#}", Value::Float64(value));
+        for (value, text) in [
+            (6.548_509_988_835_309, "6.54851"),
+            (0.1 + 0.2, "0.3"),
+            (100.0, "100.0"),
+            (-2.5, "-2.5"),
+            (1e-9, "1e-9"),
+            (1.234_567_890_12e-9, "1.234568e-9"),
+            (123_456_789.123_456_789, "123456789.123457"),
+            (1e300, "1e300"),
+            (1.0 / 3.0 * 1e20, "3.333333e19"),
+            (0.999_999_999, "1.0"),
+            (f64::NAN, "NaN"),
+            (-0.0, "-0.0"),
+        ] {
+            assert_eq!(shown(value), text);
+            assert_eq!(Value::Float64(value).to_string(), format!("{value:?}"));
+        }
+        assert_eq!(format!("{:#}", Value::Float32(0.1)), "0.1");
+    }
 
     #[test]
     fn counts_and_bytes_are_readable() {

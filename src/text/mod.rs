@@ -34,3 +34,6 @@ pub use preview::Preview;
 #[doc(hidden)]
 #[cfg(feature = "text")]
 pub use rows::{JsonLines, csv_names, push_csv};
+#[doc(hidden)]
+#[cfg(feature = "text")]
+pub use scalar::time_of_text;

@@ -5,6 +5,8 @@ use std::str::FromStr;
 use arrow_schema::{DataType, TimeUnit};
 use chrono::NaiveDate;
 
+use crate::array::Value;
+
 // ---- kinds ----
 
 /// The types still possible for a column, a bit for each of [`candidate`]'s.
@@ -215,6 +217,27 @@ pub(crate) fn time(value: &str, per_second: i64) -> Option<i64> {
     let (clock, fraction) = value.split_once('.').map_or((value, None), |(clock, rest)| (clock, Some(rest)));
     let nanos = fraction.map_or(Some(0), nanoseconds)?;
     Moment { seconds: clock_seconds(clock)?, nanos, offset: false }.count(per_second)
+}
+
+/// The date or time that a text is for a column of `data_type`: as in CSV, ISO 8601 and dates in English. A timestamp has a
+/// zone where the text has an offset. `None` for other texts and types.
+#[doc(hidden)]
+pub fn time_of_text(data_type: &DataType, text: &str) -> Option<Value<'static>> {
+    match data_type {
+        DataType::Date32 | DataType::Date64 => date(text).map(|days| Value::Date(days.into())),
+        DataType::Time32(_) | DataType::Time64(_) => {
+            time(text, 1_000_000_000).map(|nanos| Value::Time(nanos, TimeUnit::Nanosecond))
+        }
+        DataType::Timestamp(..) => {
+            let moment = Moment::parse_or_midnight(text)?;
+            // The coarsest unit that is exact reaches furthest.
+            let units = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
+            let exact = |unit: TimeUnit| Some((moment.count(crate::types::per_second(unit))?, unit));
+            let (count, unit) = units.into_iter().find_map(exact)?;
+            Some(Value::Timestamp(count, unit, moment.offset.then_some("UTC")))
+        }
+        _ => None,
+    }
 }
 
 /// The digits of a number of `precision` digits, `scale` of them after the decimal point; `None` if not exact.

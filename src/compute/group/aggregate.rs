@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use arrow_array::{Array, Int64Array};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -16,7 +17,7 @@ use super::groups::{Groups, group, is_key};
 use super::intern::{Cell, Interner};
 use super::outcome::{self, Function};
 use super::state::{End, Kind, State, Values, is_integer};
-use crate::array::slice;
+use crate::array::{Value, slice};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::is_number;
 use crate::compute::select::{Condition, Mask, Predicate, gather_rows};
@@ -75,6 +76,30 @@ impl Dataset {
     }
 }
 
+impl Dataset {
+    /// The first row of each group of rows that have the same values in the columns `names`, or in all columns if there are
+    /// none of them; in their order.
+    ///
+    /// # Errors
+    /// `ColumnNotFound`; `Unsupported` for columns of nested types.
+    pub fn unique<N: AsRef<str>>(&self, names: &[N]) -> Result<Dataset> {
+        let mut keys = names.iter().map(|name| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
+        if keys.is_empty() {
+            keys = (0..self.num_columns()).collect();
+        }
+        let schema = self.schema();
+        check_keys(&keys, schema)?;
+        if keys.is_empty() {
+            return self.head(0);
+        }
+        let plan = Plan { keys, condition: None, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
+        self.watched(ChangeCheck::Now, || {
+            let (frame, table) = plan.table(self)?;
+            gather_rows(self, &frame, table.firsts.len(), |group| table.firsts[group])
+        })
+    }
+}
+
 impl<'a> Aggregation<'a> {
     /// Includes only rows for which `predicate` is true.
     pub fn filter(mut self, predicate: Predicate) -> Aggregation<'a> {
@@ -108,11 +133,37 @@ impl<'a> Aggregation<'a> {
     /// `ColumnNotFound`; `Unsupported` for keys or functions that a type does not support; `InvalidArgument` for two
     /// columns of one name, or a sum that overflows its type.
     pub fn finish(&self) -> Result<Dataset> {
-        let plan = Plan::of(self)?;
+        let mut plan = Plan::of(self)?;
+        for (number, output) in self.outputs.iter().enumerate() {
+            if let Some((column, Function::NUnique)) = &output.of {
+                plan.distinct.push((number, self.distinct(column)?));
+            }
+        }
         self.dataset.watched(ChangeCheck::Now, || match &self.predicate {
             Some(predicate) => plan.run(&self.dataset.bounded(predicate)?),
             None => plan.run(self.dataset),
         })
+    }
+
+    /// The number of distinct values of `column` in each group: groups of that column as well, and then groups of those.
+    fn distinct(&self, column: &str) -> Result<ArrayData> {
+        let mut by = self.by.clone();
+        if !by.iter().any(|name| name == column) {
+            by.push(column.to_string());
+        }
+        let inner = Aggregation { dataset: self.dataset, by, predicate: self.predicate.clone(), outputs: Vec::new() };
+        let pairs = inner.finish()?;
+        let keys: Vec<usize> = (0..self.by.len()).collect();
+        // Names that no key has.
+        let names: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
+        let counted = pairs.select_at(&keys)?.with_names(&names)?.aggregate(&names).rows("count").finish()?;
+        let counts = counted.column_at(keys.len())?;
+        let count = |value: Result<Value<'_>>| match value? {
+            Value::Int(count) => Ok(count),
+            other => Err(Error::internal(format!("a number of values is {other}"))),
+        };
+        let counts = counts.values().map(count).collect::<Result<Vec<i64>>>()?;
+        Ok(Int64Array::from(counts).into_data())
     }
 
     fn check_names(&self) -> Result<()> {
@@ -131,6 +182,8 @@ struct Plan {
     /// The states, each once.
     kinds: Vec<Kind>,
     outputs: Vec<Column>,
+    /// Numbers of distinct values, by the number of their output.
+    distinct: Vec<(usize, ArrayData)>,
 }
 
 /// A column of the result.
@@ -149,15 +202,11 @@ impl Plan {
         asked.check_names()?;
         let (dataset, schema) = (asked.dataset, asked.dataset.schema());
         let keys = asked.by.iter().map(|name| dataset.index_of(name)).collect::<Result<Vec<_>>>()?;
-        if let Some(&key) = keys.iter().find(|&&key| !is_key(schema.field(key).data_type())) {
-            let (name, data_type) = (schema.field(key).name(), type_name(schema.field(key).data_type()));
-            return Err(Error::unsupported(format!(
-                "grouping by column '{name}' of type {data_type} is not supported"
-            )));
-        }
+        check_keys(&keys, schema)?;
         let condition = asked.predicate.as_ref();
         let condition = condition.map(|predicate| Condition::of(predicate, schema, &|name| dataset.index_of(name)));
-        let mut plan = Plan { keys, condition: condition.transpose()?, kinds: Vec::new(), outputs: Vec::new() };
+        let condition = condition.transpose()?;
+        let mut plan = Plan { keys, condition, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
         for output in &asked.outputs {
             plan.add(dataset, output)?;
         }
@@ -186,12 +235,19 @@ impl Plan {
         if number == self.kinds.len() {
             self.kinds.push(kind);
         }
-        let field = Arc::new(Field::new(&output.name, outcome::type_of(function, &of), function != Function::Count));
+        let is_nullable = !matches!(function, Function::Count | Function::NUnique);
+        let field = Arc::new(Field::new(&output.name, outcome::type_of(function, &of), is_nullable));
         self.outputs.push(Column { field, of, function, kind: number, column });
         Ok(())
     }
 
     fn run(&self, dataset: &Dataset) -> Result<Dataset> {
+        let (frame, table) = self.table(dataset)?;
+        self.finish(dataset, &frame, table)
+    }
+
+    /// The groups of all rows, and their states.
+    fn table<'a>(&'a self, dataset: &'a Dataset) -> Result<(Frame<'a>, Table<'a>)> {
         let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
         let fused = Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?;
         let is_large = fused.is_none() && self.has_many_groups(&frame)?;
@@ -212,7 +268,7 @@ impl Plan {
                 table.add(frame.block_start(block), &done.groups, &done.states)?;
             }
         }
-        self.finish(dataset, &frame, table)
+        Ok((frame, table))
     }
 
     /// Whether the first block has so many groups that a block rarely sees a group twice.
@@ -245,7 +301,11 @@ impl Plan {
         let keys = dataset.select_at(&self.keys)?;
         let rows = if self.keys.is_empty() { 1 } else { table.firsts.len() };
         let mut columns = Vec::with_capacity(self.outputs.len());
-        for output in &self.outputs {
+        for (number, output) in self.outputs.iter().enumerate() {
+            if let Some((_, counts)) = self.distinct.iter().find(|(of, _)| *of == number) {
+                columns.push(counts.clone());
+                continue;
+            }
             let array = match (&table.states[output.kind], output.column) {
                 (State::Text(found), Some(column)) => outcome::texts(dataset, frame, column, rows, &found.best)?,
                 (state, _) => outcome::array(state, output.function, &output.of, output.field.data_type(), rows)
@@ -290,6 +350,13 @@ fn beside(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<
     Ok(Dataset::of_arrays(schema, batches))
 }
 
+fn check_keys(keys: &[usize], schema: &Schema) -> Result<()> {
+    let is_other = |&&key: &&usize| !is_key(schema.field(key).data_type());
+    let Some(&key) = keys.iter().find(is_other) else { return Ok(()) };
+    let (name, data_type) = (schema.field(key).name(), type_name(schema.field(key).data_type()));
+    Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")))
+}
+
 fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<Kind> {
     use DataType::*;
     let is_float = data_type.is_floating();
@@ -318,6 +385,9 @@ fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<Ki
         Function::Sum | Function::Mean if is_number => Kind::Integers(column),
         Function::Sum if matches!(data_type, Duration(_)) => Kind::Integers(column),
         Function::Var | Function::Std if is_number => Kind::Moments(column),
+        Function::Median if is_number => Kind::Values(column),
+        // Counted apart.
+        Function::NUnique if is_key(data_type) => Kind::Rows,
         Function::Min => return extreme(End::Least),
         Function::Max => return extreme(End::Most),
         _ => return None,

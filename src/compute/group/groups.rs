@@ -40,7 +40,7 @@ impl<'a> Groups<'a> {
 }
 
 /// Whether rows can be grouped by a column of the type.
-pub(super) fn is_key(data_type: &DataType) -> bool {
+pub(in crate::compute) fn is_key(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
         Dictionary(_, values) => is_key(values) && !matches!(**values, Dictionary(..)),
@@ -347,7 +347,7 @@ fn float_word(number: f64) -> u64 {
 }
 
 /// The key that row `row` of `array` has.
-pub(super) fn cell(array: &ArrayData, row: usize) -> Result<Cell<'_>> {
+pub(in crate::compute) fn cell(array: &ArrayData, row: usize) -> Result<Cell<'_>> {
     if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
         return Ok(Cell::Null);
     }

@@ -6,7 +6,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 /// A key, comparable across dictionaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Cell<'a> {
+pub(in crate::compute) enum Cell<'a> {
     Null,
     /// A number of up to 64 bits; floats as f64, with one zero and one NaN.
     Word(u64),

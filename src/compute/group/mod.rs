@@ -11,4 +11,7 @@ mod outcome;
 mod state;
 
 pub use aggregate::Aggregation;
+pub(super) use groups::{cell, is_key};
+pub(super) use intern::Cell;
 pub use outcome::Function;
+pub(super) use state::is_integer;

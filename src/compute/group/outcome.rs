@@ -8,7 +8,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
 
-use super::state::{FoundText, State};
+use super::state::{FoundText, State, Values64};
 use crate::array::{Parts, Unchecked};
 use crate::compute::frame::Frame;
 use crate::compute::kernels::decimal_to_f64;
@@ -35,6 +35,11 @@ pub enum Function {
     Var,
     /// The square root of the variance.
     Std,
+    /// The value in the middle, or the mean of the two there, as `float64`; null for no values. NaN is left out. Takes 8
+    /// bytes of memory a row.
+    Median,
+    /// The number of distinct values; null counts as one, and so do all NaN.
+    NUnique,
 }
 
 impl FromStr for Function {
@@ -49,8 +54,10 @@ impl FromStr for Function {
             "count" => Function::Count,
             "var" => Function::Var,
             "std" => Function::Std,
+            "median" => Function::Median,
+            "n_unique" => Function::NUnique,
             other => {
-                let known = "'sum', 'mean', 'min', 'max', 'count', 'var' or 'std'";
+                let known = "'sum', 'mean', 'median', 'min', 'max', 'count', 'n_unique', 'var' or 'std'";
                 return Err(Error::argument(format!("expected {known}, got '{other}'")));
             }
         })
@@ -67,6 +74,8 @@ impl fmt::Display for Function {
             Function::Count => "count",
             Function::Var => "var",
             Function::Std => "std",
+            Function::Median => "median",
+            Function::NUnique => "n_unique",
         })
     }
 }
@@ -75,8 +84,8 @@ impl fmt::Display for Function {
 pub(super) fn type_of(function: Function, of: &DataType) -> DataType {
     use DataType::*;
     match function {
-        Function::Count => Int64,
-        Function::Mean | Function::Var | Function::Std => Float64,
+        Function::Count | Function::NUnique => Int64,
+        Function::Mean | Function::Var | Function::Std | Function::Median => Float64,
         Function::Min | Function::Max => of.clone(),
         Function::Sum => match of {
             Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) => Decimal128(38, *scale),
@@ -129,6 +138,7 @@ pub(super) fn array(
             floats(data_type, rows, all.iter().map(|moments| moments.variance().map(f64::sqrt)))
         }
         (State::Moments(all), _) => floats(data_type, rows, all.iter().map(|moments| moments.variance())),
+        (State::Values(all), _) => floats(data_type, rows, all.iter().map(Values64::median)),
         (State::Integer(found), _) => integers(data_type, rows, found.best.iter().copied()),
         (State::Float(found), _) => floats(data_type, rows, found.best.iter().copied()),
         (State::Text(_), _) => Err(Error::unsupported("text is gathered")),

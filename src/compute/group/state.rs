@@ -23,7 +23,13 @@ pub(in crate::compute) enum Kind {
     Integers(usize),
     Decimals(usize),
     Moments(usize),
-    Extreme { end: End, values: Values, column: usize },
+    /// All values, for what has no state that is smaller.
+    Values(usize),
+    Extreme {
+        end: End,
+        values: Values,
+        column: usize,
+    },
 }
 
 /// Which extreme.
@@ -152,7 +158,10 @@ impl Kept for Moments {
     /// Variances*).
     fn add(&mut self, other: &Moments) {
         let count = self.count + other.count;
-        if other.count > 0 {
+        if self.count == 0 {
+            // The distance from the mean of nothing may be too large for its square.
+            *self = *other;
+        } else if other.count > 0 {
             let distance = other.mean - self.mean;
             let share = other.count as f64 / count as f64;
             self.squares += other.squares + distance * distance * self.count as f64 * share;
@@ -169,6 +178,34 @@ impl Moments {
     }
 }
 
+/// The values of a group as floats, without nulls and NaN.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values64(Vec<f64>);
+
+impl Kept for Values64 {
+    const NONE: Values64 = Values64(Vec::new());
+
+    fn add(&mut self, other: &Values64) {
+        self.0.extend_from_slice(&other.0);
+    }
+}
+
+impl Values64 {
+    /// The value in the middle, or the mean of the two there; `None` of no values.
+    pub(super) fn median(&self) -> Option<f64> {
+        let mut values = self.0.clone();
+        let middle = values.len() / 2;
+        let is_even = values.len().is_multiple_of(2);
+        if values.is_empty() {
+            return None;
+        }
+        let (below, &mut high, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+        let low = if is_even { below.iter().copied().max_by(f64::total_cmp).unwrap_or(high) } else { high };
+        // Halves first: the sum of two large ones may be too large.
+        Some(if low == high { low } else { low / 2.0 + high / 2.0 })
+    }
+}
+
 /// The state of each group, beginning with group 1.
 #[derive(Debug)]
 pub(super) enum State<'a> {
@@ -177,6 +214,7 @@ pub(super) enum State<'a> {
     Integers(Vec<IntegerSum>),
     Decimals(Vec<DecimalSum>),
     Moments(Vec<Moments>),
+    Values(Vec<Values64>),
     Integer(Extreme<i256>),
     Float(Extreme<f64>),
     Text(Extreme<FoundText<'a>>),
@@ -233,6 +271,7 @@ impl<'a> State<'a> {
             Kind::Integers(_) => State::Integers(vec![Kept::NONE; groups]),
             Kind::Decimals(_) => State::Decimals(vec![Kept::NONE; groups]),
             Kind::Moments(_) => State::Moments(vec![Kept::NONE; groups]),
+            Kind::Values(_) => State::Values(vec![Kept::NONE; groups]),
             Kind::Extreme { end, values: Values::Integers, .. } => State::Integer(integers(end, groups)),
             Kind::Extreme { end, values: Values::Floats, .. } => State::Float(floats(end, groups)),
             Kind::Extreme { end, values: Values::Texts, .. } => State::Text(texts(end, groups)),
@@ -249,6 +288,7 @@ impl<'a> State<'a> {
             Kind::Integers(column) => columns.integers(column).map(State::Integers),
             Kind::Decimals(column) => columns.decimals(column).map(State::Decimals),
             Kind::Moments(column) => columns.moments(column).map(State::Moments),
+            Kind::Values(column) => columns.values(column).map(State::Values),
             Kind::Extreme { end, values, column } => match values {
                 Values::Integers => columns.extreme_integers(end, column).map(State::Integer),
                 Values::Floats => columns.extreme_floats(end, column).map(State::Float),
@@ -265,6 +305,7 @@ impl<'a> State<'a> {
             (State::Integers(all), State::Integers(more)) => merge(all, to, count, more),
             (State::Decimals(all), State::Decimals(more)) => merge(all, to, count, more),
             (State::Moments(all), State::Moments(more)) => merge(all, to, count, more),
+            (State::Values(all), State::Values(more)) => merge(all, to, count, more),
             (State::Integer(all), State::Integer(more)) => all.merge(to, count, &more.best),
             (State::Float(all), State::Float(more)) => all.merge(to, count, &more.best),
             (State::Text(all), State::Text(more)) => all.merge(to, count, &more.best),
@@ -403,9 +444,19 @@ impl<'a> Columns<'_, 'a> {
         pieces.iter().for_each(|piece| add_f64(&mut sum, piece));
         let count = self.groups.ids.len() as u64;
         let mean = sum.total() / count as f64;
-        let mut squares = FloatSum::default();
-        pieces.iter().for_each(|piece| add_squares_f64(&mut squares, mean, piece));
-        Ok(Some(Moments { count, mean, squares: squares.total() }))
+        let squares_from = |mean: f64| {
+            let mut squares = FloatSum::default();
+            pieces.iter().for_each(|piece| add_squares_f64(&mut squares, mean, piece));
+            squares.total()
+        };
+        let squares = squares_from(mean);
+        if squares.is_finite() || !mean.is_finite() {
+            return Ok(Some(Moments { count, mean, squares }));
+        }
+        // The rounding error of a mean of large values may be too large to be squared, where all distances are small.
+        let rest = pieces.iter().flat_map(|piece| piece.iter()).map(|raw| f64::from_le_bytes(*raw) - mean).sum::<f64>();
+        let mean = mean + rest / count as f64;
+        Ok(Some(Moments { count, mean, squares: squares_from(mean) }))
     }
 
     /// Computes the means of the block's groups, then the distances from them.
@@ -415,12 +466,44 @@ impl<'a> Columns<'_, 'a> {
         }
         let sums = self.floats(column)?;
         let mean = |sum: &Sum| if sum.count == 0 { 0.0 } else { sum.total() / sum.count as f64 };
-        let means: Vec<f64> = std::iter::once(0.0).chain(sums.iter().map(mean)).collect();
-        let mut squares = self.lanes(0.0);
-        self.each_number(column, |rows| add_squares(rows, &means, &mut squares))?;
-        let squares = joined(&squares, |lanes| (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
+        let mut means: Vec<f64> = std::iter::once(0.0).chain(sums.iter().map(mean)).collect();
+        let mut squares = self.squares(column, &means)?;
+        let is_off = |number: usize, squares: &[f64]| !squares[number].is_finite() && means[number + 1].is_finite();
+        let off: Vec<usize> = (0..squares.len()).filter(|&number| is_off(number, &squares)).collect();
+        if !off.is_empty() {
+            // As for all rows: the rounding error of a mean may be too large to be squared.
+            let mut rests = vec![0.0; means.len()];
+            self.each_number(column, |rows| {
+                each_float(rows, |id, _, number| {
+                    if let (Some(rest), Some(mean)) = (rests.get_mut(id as usize), means.get(id as usize)) {
+                        *rest += number - mean;
+                    }
+                })
+            })?;
+            off.iter().for_each(|&number| means[number + 1] += rests[number + 1] / sums[number].count as f64);
+            squares = self.squares(column, &means)?;
+        }
         let moments = sums.iter().zip(&means[1..]).zip(squares);
         Ok(moments.map(|((sum, &mean), squares)| Moments { count: sum.count, mean, squares }).collect())
+    }
+
+    /// The sum of the squares of the distances from the means, of each group.
+    fn squares(&self, column: usize, means: &[f64]) -> Result<Vec<f64>> {
+        let mut squares = self.lanes(0.0);
+        self.each_number(column, |rows| add_squares(rows, means, &mut squares))?;
+        Ok(joined(&squares, |lanes| (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])))
+    }
+
+    fn values(&self, column: usize) -> Result<Vec<Values64>> {
+        let mut values = vec![Values64::NONE; self.groups.count() + 1];
+        self.each_number(column, |rows| {
+            each_float(rows, |id, _, number| {
+                if let Some(values) = values.get_mut(id as usize).filter(|_| id != OUT && !number.is_nan()) {
+                    values.0.push(number);
+                }
+            })
+        })?;
+        Ok(values.split_off(1))
     }
 
     fn extreme_integers(&self, end: End, column: usize) -> Result<Extreme<i256>> {
@@ -459,7 +542,7 @@ fn joined<T, U>(lanes: &[T], join: impl Fn(&[T]) -> U) -> Vec<U> {
 }
 
 /// Whether the type's values are integers of at most 64 bits, or stored as such.
-pub(super) fn is_integer(data_type: &DataType) -> bool {
+pub(in crate::compute) fn is_integer(data_type: &DataType) -> bool {
     use DataType::*;
     let is_time = matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_));
     data_type.is_integer() || is_time || matches!(data_type, Boolean | Decimal32(..) | Decimal64(..))

@@ -98,17 +98,33 @@ impl Column {
         })
     }
 
+    /// The sum of decimals as floats, one after the other.
+    fn sum_rounded(&self) -> Result<f64> {
+        self.watched(|| {
+            let mut sum = Pairs::default();
+            for value in self.values() {
+                if let Value::Decimal { digits, scale } = value? {
+                    sum.add(decimal_to_f64(digits, scale));
+                }
+            }
+            Ok(sum.total())
+        })
+    }
+
     /// The mean as f64; `None` if there are no values.
     ///
     /// # Errors
     /// `Unsupported` for types other than numbers.
     pub fn mean(&self) -> Result<Option<f64>> {
+        let is_number = is_number(self.data_type());
         let sum = match self.sum() {
             Ok(Value::Float64(sum)) => sum,
             Ok(Value::Int128(sum)) => sum as f64,
             Ok(Value::Decimal { digits, scale }) => decimal_to_f64(digits, scale),
             Ok(_) => return Err(self.not_possible("the mean")),
             Err(e) if e.kind() == ErrorKind::Unsupported => return Err(self.not_possible("the mean")),
+            // The sum of wide decimals may be too large for them where their mean is not.
+            Err(e) if e.kind() == ErrorKind::InvalidArgument && is_number => self.sum_rounded()?,
             Err(e) => return Err(e),
         };
         let count = self.count()?;

@@ -89,11 +89,17 @@ impl Dataset {
 
 impl Dataset {
     /// The rows whose value in the sorted column lies between `low` and `high`, both included, found by binary search.
-    /// Values are compared as by [`Dataset::filter`]; integers are accepted as times in the column's unit.
+    /// Values are compared as by [`Dataset::filter`]; integers are accepted as times in the column's unit. Of several
+    /// tables, the rows of each, one table after the other.
     ///
     /// # Errors
-    /// `InvalidArgument` if the dataset is not of one table with `sorted_by`, or for values of another type.
+    /// `InvalidArgument` if the dataset is not of tables with `sorted_by`, or for values of another type.
     pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
+        let tables = self.tables();
+        if tables.len() > 1 {
+            let found = tables.iter().map(|table| table.between(low, high));
+            return Dataset::concat(&found.collect::<Result<Vec<_>>>()?);
+        }
         let column = self.sorted_column()?;
         if !column.ascends()? {
             return Err(Error::argument("between needs rows of one table, got parts of several"));

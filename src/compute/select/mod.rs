@@ -2,7 +2,7 @@
 //!
 //! In reading order: `random`, `predicate` (conditions), `compare` (values against a literal), `mask` (rows that
 //! satisfy a condition), `compress` (copying selected rows), `plain` (rows of bytes in place), `take`, `filter`,
-//! `shuffle`.
+//! `view` (rows by number, in place), `shuffle`.
 
 mod compare;
 mod compress;
@@ -13,6 +13,7 @@ mod predicate;
 mod random;
 mod shuffle;
 mod take;
+mod view;
 
 pub(super) use compare::{Test, limits};
 pub(super) use mask::{Condition, Mask, nulls};
@@ -20,3 +21,4 @@ pub(super) use plain::Plains;
 pub use predicate::{Col, Literal, Operator, Predicate, col};
 pub(super) use random::Random;
 pub(super) use take::{Picked, gather_rows};
+pub(super) use view::{Order, view};

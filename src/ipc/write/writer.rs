@@ -39,14 +39,32 @@ pub struct WriteOptions {
 /// Writes `dataset` to the file at `path`, which is replaced atomically.
 ///
 /// # Errors
-/// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged, `Io`.
+/// `InvalidData` for a damaged value, `InvalidArgument` if dictionaries can't be merged or the name is that of another format,
+/// such as `.parquet`, `Io`.
 pub fn write(dataset: &Dataset, path: impl AsRef<Path>, options: &WriteOptions) -> Result<()> {
     let path = path.as_ref();
+    refuse_other_format(path).map_err(|e| e.at(path))?;
     let done = match std::fs::metadata(path) {
         Ok(there) if !there.is_file() => write_through(dataset, path, options),
         _ => write_beside(dataset, path, options),
     };
     done.map_err(|e| e.at(path))
+}
+
+/// Readers go by the name of a file, and so would find Arrow where it promises something else.
+fn refuse_other_format(path: &Path) -> Result<()> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let format = match extension.as_str() {
+        "parquet" | "pq" => "Parquet",
+        "csv" | "tsv" => "CSV",
+        "json" | "jsonl" | "ndjson" => "JSON",
+        _ => return Ok(()),
+    };
+    let name = path.file_name().unwrap_or_default().display();
+    Err(Error::argument(format!(
+        "write makes Arrow files, and the name is that of a {format} file; call it *.arrow, or write {format} by SQL, as with \
+         ds.sql(\"copy self to '{name}'\")"
+    )))
 }
 
 /// Pipes and devices can't be replaced.

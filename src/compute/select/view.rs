@@ -1,0 +1,180 @@
+//! A view of another dataset's rows by their numbers. Nothing is copied until a column is used: single rows are read in
+//! place, and a batch of a column is gathered on first use, and cached.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, SchemaRef};
+
+use super::take::Picked;
+use crate::array::{Unchecked, merge};
+use crate::compute::frame::{BLOCK, Frame};
+use crate::dataset::{Dataset, Footprint, Location, Source};
+use crate::error::{Error, Result};
+use crate::map::ChangeCheck;
+
+/// The rows of `dataset` whose numbers `order` has, in that order; each number must be one of a row.
+pub(in crate::compute) fn view(dataset: &Dataset, order: Order) -> Result<Dataset> {
+    let batch_rows = dataset.watched(ChangeCheck::Seldom, || batch_rows(dataset))?;
+    Ok(Dataset::of_source(Arc::new(View::new(dataset.clone(), order, batch_rows))))
+}
+
+impl Dataset {
+    /// Every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view as of
+    /// [`Dataset::sort`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a step of 0; as [`Dataset::len`].
+    #[doc(hidden)]
+    pub fn every(&self, rows: Range<u64>, step: i64) -> Result<Dataset> {
+        let rows = rows.start..rows.end.min(self.len()?);
+        let Ok(size) = usize::try_from(step.unsigned_abs()) else { return self.slice(rows.start, 1) };
+        match step {
+            0 => Err(Error::argument("the step of a slice must not be 0")),
+            1.. => view(self, Order::of(self.len()?, rows.step_by(size))),
+            _ => view(self, Order::of(self.len()?, rows.rev().step_by(size))),
+        }
+    }
+}
+
+/// The rows of a batch: fewer if the merged values of several dictionaries might exceed narrow keys.
+fn batch_rows(dataset: &Dataset) -> Result<usize> {
+    let mut rows = BLOCK;
+    for (column, field) in dataset.schema().fields().iter().enumerate() {
+        let most = merge::narrowest(field.data_type());
+        if most < rows && !shares(&Frame::of(dataset)?, column, most)? {
+            rows = most;
+        }
+    }
+    Ok(rows)
+}
+
+/// Whether a column's dictionaries have at most `most` distinct values together.
+fn shares(frame: &Frame<'_>, column: usize, most: usize) -> Result<bool> {
+    let arrays = (0..frame.num_parts()).map(|part| frame.unchecked(part, column)).collect::<Result<Vec<_>>>()?;
+    if arrays.iter().any(|array| !matches!(array.data_type(), DataType::Dictionary(..))) {
+        return Ok(false);
+    }
+    let dictionaries = arrays.iter().map(|array| merge::dictionary_of(array)).collect::<Result<Vec<_>>>()?;
+    merge::has_at_most(&dictionaries, most)
+}
+
+/// Row numbers, in the bytes they need.
+#[derive(Debug)]
+pub(in crate::compute) enum Order {
+    Short(Vec<u32>),
+    Long(Vec<u64>),
+}
+
+impl Order {
+    /// Of `rows`, each of which is less than `end`.
+    pub(in crate::compute) fn of(end: u64, rows: impl Iterator<Item = u64>) -> Order {
+        match u32::try_from(end) {
+            Ok(_) => Order::Short(rows.map(|row| row as u32).collect()),
+            Err(_) => Order::Long(rows.collect()),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Order::Short(rows) => rows.len() as u64,
+            Order::Long(rows) => rows.len() as u64,
+        }
+    }
+
+    fn get(&self, row: u64) -> Option<u64> {
+        let row = usize::try_from(row).ok()?;
+        match self {
+            Order::Short(rows) => rows.get(row).map(|&row| row.into()),
+            Order::Long(rows) => rows.get(row).copied(),
+        }
+    }
+}
+
+/// Rows of a dataset in another order.
+#[derive(Debug)]
+struct View {
+    dataset: Dataset,
+    order: Order,
+    batch_rows: usize,
+    /// The gathered columns of each batch.
+    gathered: Vec<OnceLock<ArrayData>>,
+}
+
+impl View {
+    fn new(dataset: Dataset, order: Order, batch_rows: usize) -> View {
+        let batches = order.len().div_ceil(batch_rows as u64) as usize;
+        let gathered = (0..batches * dataset.num_columns()).map(|_| OnceLock::new()).collect();
+        View { dataset, order, batch_rows, gathered }
+    }
+
+    fn gather(&self, batch: usize, column: usize) -> Result<ArrayData> {
+        let frame = Frame::of(&self.dataset)?;
+        let span = self.span(batch)?.unwrap_or(0..0);
+        let picked = Picked::of(&frame, span.filter_map(|row| self.order.get(row)));
+        let plains = picked.plains(&frame, self.dataset.schema(), Some(column))?;
+        picked.column(&frame, &plains, self.dataset.schema(), column)
+    }
+}
+
+impl Source for View {
+    fn schema(&self) -> &SchemaRef {
+        self.dataset.schema()
+    }
+
+    fn walk(&self, _until: u64) -> Result<u64> {
+        Ok(self.order.len())
+    }
+
+    fn num_batches(&self) -> Result<usize> {
+        Ok(self.order.len().div_ceil(self.batch_rows as u64) as usize)
+    }
+
+    fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
+        let start = batch as u64 * self.batch_rows as u64;
+        Ok((start < self.order.len()).then(|| start..self.order.len().min(start + self.batch_rows as u64)))
+    }
+
+    fn locate(&self, row: u64) -> Result<Option<usize>> {
+        Ok((row < self.order.len()).then_some(row as usize / self.batch_rows))
+    }
+
+    fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
+        self.checked(batch, column).map(Unchecked::of)
+    }
+
+    fn checked(&self, batch: usize, column: usize) -> Result<&ArrayData> {
+        let missing = || Error::argument(format!("batch {batch}, column {column}"));
+        let kept = self.gathered.get(batch * self.dataset.num_columns() + column).ok_or_else(missing)?;
+        match kept.get() {
+            Some(array) => Ok(array),
+            None => {
+                let array = self.gather(batch, column)?;
+                Ok(kept.get_or_init(|| array))
+            }
+        }
+    }
+
+    fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {
+        let Some(row) = self.order.get(row) else { return Ok(None) };
+        self.dataset.location(row)
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.dataset.footprint()
+    }
+
+    fn look(&self, _batches: Range<usize>, when: ChangeCheck) -> Result<()> {
+        self.dataset.watched(when, || Ok(()))
+    }
+
+    fn resident(&self) -> Result<u64> {
+        self.dataset.resident()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
