@@ -1,8 +1,9 @@
 """The compiled part of arrowwood, typed and documented."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from collections.abc import Mapping as AbstractMapping
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from socket import socket
 from types import TracebackType
@@ -46,6 +47,7 @@ __all__ = [
     "map",
     "open",
     "read_csv",
+    "read_json",
     "read_stream",
     "repair",
     "stream_writer",
@@ -78,7 +80,9 @@ class _ArrowSchema(Protocol):
     def __arrow_c_schema__(self) -> object: ...
 
 _Indices: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | Column
-_Function: TypeAlias = Literal["sum", "mean", "min", "max", "count", "var", "std"]
+_Schema: TypeAlias = str | AbstractMapping[str, str] | _ArrowSchema
+_Function: TypeAlias = Literal["sum", "mean", "median", "min", "max", "count", "n_unique", "var", "std"]
+_Rows: TypeAlias = Predicate | Sequence[bool] | npt.NDArray[np.integer[Any] | np.bool_] | Column | _HasBuffer | _ArrowArray | _ArrowStream
 _ArrowData: TypeAlias = Dataset | _ArrowStream | _ArrowArray
 _ColumnData: TypeAlias = Iterable[Any] | _HasBuffer | _ArrowStream | _ArrowArray
 _Table: TypeAlias = _ArrowData | AbstractMapping[str, _ColumnData] | Iterable[AbstractMapping[str, Any]]
@@ -163,7 +167,7 @@ def write(
     data: _Table,
     target: _Path | IO[bytes] | Buffer,
     *,
-    schema: _ArrowSchema | None = None,
+    schema: _Schema | None = None,
     format: Literal["file", "stream"] = "file",
     compression: Literal["lz4", "zstd"] | None = None,
     max_rows: int | None = None,
@@ -192,7 +196,7 @@ def write(
 def read_csv(
     source: _Path | IO[bytes] | IO[str],
     *,
-    schema: _ArrowSchema | None = None,
+    schema: _Schema | None = None,
     dictionary: Sequence[str] | None = None,
     delimiter: str = ",",
 ) -> Dataset:
@@ -206,6 +210,20 @@ def read_csv(
 
     Raises:
         InvalidData: a line has too few or too many fields, or a value is not of its type; the message says where.
+    """
+
+def read_json(
+    source: _Path | IO[bytes] | IO[str], *, schema: _Schema | None = None, dictionary: Sequence[str] | None = None
+) -> Dataset:
+    """Read JSON, one object on each line or an array of objects, into memory.
+
+    Args:
+        source: a path, or an object with ``read()``.
+        schema: the columns to read and their types, as for :func:`writer`; by default all, with types that fit all values.
+        dictionary: the names of text columns to dictionary-encode.
+
+    Raises:
+        InvalidData: a line is no object, or a value is not of its type; the message says where.
     """
 
 @final
@@ -323,6 +341,12 @@ class Dataset:
     def column_names(self) -> list[str]:
         """The columns' names, in order."""
     @property
+    def columns(self) -> list[str]:
+        """The columns' names, in order, as pandas and Polars call them."""
+    @property
+    def dtypes(self) -> list[str]:
+        """The columns' types in words, in order."""
+    @property
     def num_columns(self) -> int:
         """The number of columns."""
     @property
@@ -351,10 +375,11 @@ class Dataset:
     def between(self, low: Any, high: Any) -> Dataset:
         """The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included.
 
-        Found by binary search. Integers stand for times in the column's unit as well.
+        Found by binary search. Integers stand for times in the column's unit as well, and text such as ``"2026-01-31"`` for
+        what it says. Of several tables, opened as one, the rows of each come one table after the other.
 
         Raises:
-            InvalidArgument: the dataset is not of one table with ``sorted_by``, or a value is of another type.
+            InvalidArgument: the dataset is not of tables with ``sorted_by``, or a value is of another type.
         """
     @property
     def mapped(self) -> Footprint:
@@ -375,7 +400,7 @@ class Dataset:
     @overload
     def __getitem__(self, key: int, /) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, key: Sequence[int] | npt.NDArray[np.integer[Any]] | Predicate, /) -> Dataset: ...
+    def __getitem__(self, key: Sequence[int] | Sequence[str] | _Rows, /) -> Dataset: ...
     def __getitems__(self, indices: _Indices) -> list[dict[str, Any]]:
         """The rows `indices` as dicts, as PyTorch's loaders fetch them."""
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
@@ -412,7 +437,8 @@ class Dataset:
             InvalidArgument: there are fewer rows.
         """
     def shuffle(self, seed: int | None = None) -> Dataset:
-        """All rows in a random order: a view, which copies nothing until columns are used as a whole.
+        """All rows in a random order: a view. Single rows are read in place; of a column that is used, also by a slice, the rows
+        are gathered in batches of 65,536.
 
         One `seed` gives one order, on every machine; without one it is another each time.
         """
@@ -421,6 +447,42 @@ class Dataset:
 
         Raises:
             InvalidArgument: several columns have one name, which a dict cannot hold; see :meth:`row`.
+        """
+    def sort(self, *by: str | Sequence[str], descending: bool | Sequence[bool] | None = None) -> Dataset:
+        """All rows in the order of one column or several: ``ds.sort("price")``, ``ds.sort("symbol", "price")``. A view of row
+        numbers: single rows are read in place; of a column that is used, the rows are gathered in batches of 65,536.
+
+        Rows that are equal in all of them stay in their order. Nulls are last, behind NaN, either way. Text is in the order
+        of its bytes.
+
+        Args:
+            by: names of columns.
+            descending: from the largest to the smallest; a list has one boolean for each column.
+
+        Raises:
+            ColumnNotFound: there is no such column.
+            Unsupported: the type of a column has no order.
+        """
+    def unique(self, *names: str | Sequence[str]) -> Dataset:
+        """The first row of each group of rows that have the same values in the columns called `names`, or in all; in their
+        order, in memory of their own.
+
+        Raises:
+            ColumnNotFound: there is no such column.
+            Unsupported: a column is nested.
+        """
+    def drop_nulls(self, *names: str | Sequence[str]) -> Dataset:
+        """The rows without a null in the columns called `names`, or in all; in memory of their own. NaN is no null.
+
+        Raises:
+            ColumnNotFound: there is no such column.
+        """
+    def rename(self, names: AbstractMapping[str, str]) -> Dataset:
+        """The same rows with other names of columns: ``ds.rename({"price": "close"})``. Nothing is copied.
+
+        Raises:
+            ColumnNotFound: there is no such column.
+            InvalidArgument: two columns would have one name.
         """
     def aggregate(
         self,
@@ -441,8 +503,8 @@ class Dataset:
             where: only rows of which this is true.
             columns: a function for the column of that name, or a column's name and a function for a column to be called
                 so, as in ``total=("price", "sum")``: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of values
-                that are not null), ``"var"`` or ``"std"``. ``n="count"`` is the number of rows, where no column is called
-                ``n``.
+                that are not null), ``"n_unique"`` (where null counts as one), ``"median"`` (which keeps 8 bytes a row),
+                ``"var"`` or ``"std"``. ``n="count"`` is the number of rows, where no column is called ``n``.
 
         Raises:
             ColumnNotFound: there is no such column.
@@ -459,8 +521,10 @@ class Dataset:
         """A row as a tuple, in the order of the columns. Raises :class:`RowOutOfRange`."""
     def column(self, column: int | str) -> Column:
         """A column by number or name. Raises :class:`ColumnNotFound`."""
-    def select(self, names: Sequence[str]) -> Dataset:
-        """The columns called `names`, in that order. Raises :class:`ColumnNotFound`."""
+    def select(self, *names: str | Sequence[str]) -> Dataset:
+        """The columns called `names`, in that order: ``ds.select("a", "b")``, ``ds.select(["a", "b"])`` and ``ds[["a", "b"]]`` say
+        the same. Raises :class:`ColumnNotFound`.
+        """
     def head(self, n: int = 5) -> Dataset:
         """The first `n` rows."""
     def tail(self, n: int = 5) -> Dataset:
@@ -531,12 +595,21 @@ class Dataset:
         """
     def to_polars(self) -> pl.DataFrame:
         """The dataset as a Polars data frame; columns of numbers are not copied, text is. Many small batches are gathered
-        first, as Polars takes its time for each."""
+        first, as Polars takes its time for each.
+
+        Decimals of 32 and 64 bits become those of 128, as Polars has no others.
+
+        Raises:
+            Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative scale.
+        """
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The batches for another Arrow library, values checked, nothing copied. The request is not followed."""
     def __arrow_c_schema__(self) -> object:
         """The schema for another Arrow library."""
     def _repr_html_(self) -> str: ...
+    def _ipython_key_completions_(self) -> list[str]: ...
+    def _widened(self) -> Dataset: ...
+    def _with_names(self, names: Sequence[str]) -> Dataset: ...
     def _places(self) -> list[tuple[Path, int, int, list[int]]] | None: ...
     def _dtypes(self) -> list[str | None]: ...
     def _gathered(self, small: int) -> Dataset: ...
@@ -563,7 +636,7 @@ class Column:
     def __len__(self) -> int:
         """The number of rows."""
     @overload
-    def __getitem__(self, key: slice | Predicate, /) -> Column: ...
+    def __getitem__(self, key: slice | Sequence[int] | _Rows, /) -> Column: ...
     @overload
     def __getitem__(self, key: int, /) -> Any: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -575,6 +648,8 @@ class Column:
     def __ge__(self, value: Any, /) -> Predicate: ...
     def is_in(self, values: Iterable[Any]) -> Predicate:
         """The rows whose value is one of `values`, to filter the dataset by: ``ds[ds["symbol"].is_in(["A", "B"])]``."""
+    def is_between(self, low: Any, high: Any) -> Predicate:
+        """The rows whose value lies between `low` and `high`, both included, to filter the dataset by."""
     def is_null(self) -> Predicate:
         """The rows whose value is null, to filter the dataset by: ``ds[ds["price"].is_null()]``."""
     def is_not_null(self) -> Predicate:
@@ -583,6 +658,10 @@ class Column:
         """NumPy's functions take the values as :meth:`to_numpy` gives them; a comparison with a scalar of NumPy's is a
         :class:`Predicate`, on whichever side it stands.
         """
+    def __array_function__(
+        self, function: Callable[..., Any], types: Iterable[type], inputs: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        """NumPy's other functions, such as ``np.mean(column, axis=0)``, take the values as :meth:`to_numpy` gives them."""
     def sum(self) -> Any:
         """The sum of all values that are not null, 0 of none; exact for integers and decimals.
 
@@ -631,6 +710,14 @@ class Column:
             InvalidArgument: `q` does not lie between 0 and 1.
             Unsupported: the type is no number.
         """
+    def median(self) -> float | None:
+        """The value in the middle: ``quantile(0.5)``."""
+    def unique(self) -> Column:
+        """The different values, in the order in which they appear; ``None`` is one, and all NaN are one."""
+    def sort(self, *, descending: bool = False) -> Column:
+        """The values in their order, as :meth:`Dataset.sort` has it."""
+    def drop_nulls(self) -> Column:
+        """The values that are not null."""
     def n_unique(self) -> int:
         """How many different values there are; ``None`` is one, and all NaN are one."""
     def value_counts(self) -> Dataset:
@@ -705,6 +792,8 @@ class Col:
     def __ge__(self, value: Any, /) -> Predicate: ...
     def is_in(self, values: Iterable[Any]) -> Predicate:
         """Equal to one of `values`. For nulls there is :meth:`is_null`."""
+    def is_between(self, low: Any, high: Any) -> Predicate:
+        """Between `low` and `high`, both included."""
     def is_null(self) -> Predicate:
         """Null."""
     def is_not_null(self) -> Predicate:
@@ -818,10 +907,18 @@ class Writer:
         """Commit, sync, and let others write; does nothing when it was closed before."""
     def compact(self) -> int:
         """Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten."""
-    def drop_before(self, row: int) -> int:
+    def drop_before(self, row: int | str | date | datetime | np.datetime64) -> int:
         """Remove the segments that hold no row from number `row` on; how many rows were removed.
 
-        Readers that have looked at one of their rows keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
+        Whole segments are removed, so up to :func:`writer`'s `segment_rows` rows more may stay. Readers that have looked at
+        one of their rows keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
+
+        Args:
+            row: a row's number, or a time, a date or a text that stands for one: then the first committed row that is not
+                before it, in the column that the table is sorted by.
+
+        Raises:
+            InvalidArgument: the table is sorted by no column of such values.
         """
     @property
     def schema(self) -> Schema:
@@ -862,7 +959,7 @@ class Builder:
         Unsupported: a column's type cannot grow; the message names the column.
     """
 
-    def __new__(cls, schema: _ArrowSchema) -> Self: ...
+    def __new__(cls, schema: _Schema) -> Self: ...
     def append(self, data: Any) -> None:
         """Append rows: whatever :meth:`Writer.append` takes.
 
@@ -922,39 +1019,72 @@ class Buffer:
 
 @final
 class Follow:
-    """New rows of a table, dataset after dataset, made by :func:`follow`."""
+    """New rows of a table or of several, dataset after dataset, made by :func:`follow`.
+
+    It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows that have
+    come when a task is cancelled are there for the next one.
+    """
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> Dataset: ...
+    def __aiter__(self) -> Self: ...
+    def __anext__(self) -> Coroutine[Any, Any, Dataset]: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None: ...
+    def close(self) -> None:
+        """End the iteration, also one that waits in another thread or task; does nothing when it was closed before."""
     @property
     def next_row(self) -> int:
-        """The number of the row behind the last that was handed out."""
+        """The number of the row behind the last that was handed out.
+
+        Raises:
+            InvalidArgument: several tables are followed; see :attr:`next_rows`.
+        """
+    @property
+    def next_rows(self) -> list[int]:
+        """The same for each table, to go on with later: ``follow(tables, start=next_rows)``."""
+    @property
+    def lag(self) -> int:
+        """How many rows are committed and not handed out yet, of all tables."""
+    @property
+    def _is_closed(self) -> bool: ...
+    def _wait(self, seconds: float) -> None: ...
+    def _take(self) -> Dataset | None: ...
 
 def writer(
     path: _Path,
-    schema: Any = None,
+    schema: _Schema | None = None,
     *,
     sync: Literal["never", "commit"] | float | None = None,
     segment_rows: int | None = None,
     dictionary: Sequence[str] | None = None,
     sorted_by: str | None = None,
+    wait: float | None = None,
+    keep: str | timedelta | None = None,
     force: bool = False,
 ) -> Writer:
     """Open a growing table for writing, or make one.
 
     Args:
         path: the table's folder.
-        schema: names and types of the columns, anything with ``__arrow_c_schema__``; needed where there is no table
-            yet, compared where there is one.
+        schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict of such
+            types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet, compared where there
+            is one.
         sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
             seconds.
         segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
         dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
         sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
+        wait: how many seconds to wait for another writer to close the table; by default none.
+        keep: what of the table is kept, after each commit: rows of so much time before the newest in the column that the
+            table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
+            segments, as ``"10 GB"``. Segments that hold nothing else are removed, looked for once a second.
         force: write on file systems on which mappings of several machines do not agree, such as NFS.
 
     Raises:
-        Busy: another process writes the table; the message names it.
+        Busy: another process writes the table, still after `wait` seconds; the message names it.
         SchemaMismatch: the table has another schema; the message says which column differs.
         NotFound: there is neither a table nor a schema.
         Unsupported: a column's type cannot grow, or the file system is a network's.
@@ -1009,7 +1139,7 @@ class StreamReader:
 
 def stream_writer(
     sink: _Path | IO[bytes] | int | socket | Buffer,
-    schema: _ArrowSchema | None = None,
+    schema: _Schema | None = None,
     *,
     compression: Literal["lz4", "zstd"] | None = None,
 ) -> StreamWriter:
@@ -1068,15 +1198,25 @@ def compact(path: _Path) -> int:
         Busy: the table is being written; use :meth:`Writer.compact`.
         NotFound: there is no table.
     """
-def follow(table: _Path | Dataset, start: int | None = None, timeout: float | None = None) -> Follow:
+def follow(
+    table: _Path | Dataset | Sequence[_Path | Dataset],
+    start: int | Sequence[int | None] | None = None,
+    timeout: float | None = None,
+) -> Follow:
     """Iterate over the new rows of a table as they come: each dataset holds what was committed since the one before.
 
+    Of several tables, each dataset holds rows of one of them. Rows that were dropped before they were read are an error: to go
+    on without them, follow the table anew from its :attr:`Dataset.first_row`.
+
     Args:
-        table: a table's folder, or a dataset of one.
-        start: the number of the first row wanted; by default those that come from now on.
+        table: a table's folder, or a dataset of one; or a list of those.
+        start: the number of the first row wanted, or a list of those for several tables; by default those that come from
+            now on.
         timeout: the seconds without new rows after which the iteration ends; by default it never does.
 
     Raises:
         InvalidArgument: the dataset is not a whole table.
         NotFound: there is no table.
+        RowOutOfRange: rows from `start` on were dropped; also while iterating, when the writer drops rows that were not read
+            yet. The message says how many.
     """

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from arrowwood._errors import RowOutOfRange
+from arrowwood._errors import InvalidArgument, RowOutOfRange
 
 _EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__")
 _COARSE = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
@@ -58,13 +58,31 @@ def plain(given):
     return None if given.dtype.kind == "V" else given.tolist()
 
 
+def is_mask(given):
+    """Whether it is booleans, one for each row, and no row numbers."""
+    if isinstance(given, list):
+        return bool(given) and all(isinstance(flag, bool | np.bool_) for flag in given)
+    kind = getattr(given, "dtype", None) if hasattr(given, "dtype") else getattr(given, "type", None)
+    return str(kind).lower() in ("bool", "boolean", "bool[pyarrow]")
+
+
+def mask(given, rows):
+    """The numbers of the rows that booleans choose, a null choosing none."""
+    array = np.asarray(given)
+    if array.shape != (rows,):
+        raise InvalidArgument(f"a mask has one boolean for each of {rows} rows, got an array of shape {array.shape}")
+    if array.dtype == object:
+        array = np.fromiter((flag is True or flag is np.True_ for flag in array), bool, rows)
+    return np.flatnonzero(array).astype("<i8")
+
+
 def indices(given):
     """Row numbers as a contiguous array of int64."""
     array = np.asarray(given)
     if array.size == 0:
         return np.empty(0, "<i8")
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        way_out = '; rows are picked by a condition, such as ds[ds["x"] > 1], or by np.flatnonzero(mask)' if array.dtype == bool else ""
+        way_out = '; rows are picked by a condition or a mask in brackets: ds[ds["x"] > 1], ds[mask]' if array.dtype == bool else ""
         raise TypeError(f"expected row numbers, integers in one dimension, got {array.dtype} in {array.ndim}{way_out}")
     if array.dtype == "uint64" and (array > np.iinfo("i8").max).any():
         raise RowOutOfRange(f"row {array.max()} is beyond 63 bits")

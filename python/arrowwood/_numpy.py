@@ -81,6 +81,20 @@ def ufunc(function, method, inputs, keywords):
     return getattr(function, method)(*arrays, **(keywords or {}))
 
 
+def function(function, inputs, keywords):
+    """Any other function of NumPy's on columns; see ``Column.__array_function__``."""
+    return function(*_arrays(inputs), **{name: _arrays(value) for name, value in keywords.items()})
+
+
+def _arrays(value):
+    """`value` with arrays in place of columns, which may be in lists, as for ``np.stack``."""
+    if isinstance(value, _arrowwood.Column):
+        return to_numpy(value)
+    if type(value) in (list, tuple):
+        return type(value)([_arrays(item) for item in value])
+    return value
+
+
 def _is_plain(value):
     """Whether it is a scalar that Python has a class for, and nothing is lost by that."""
     return isinstance(value, np.generic) and value.dtype.kind not in "mM"

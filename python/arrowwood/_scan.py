@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +10,13 @@ import numpy as np
 from arrowwood import _arrowwood
 from arrowwood._errors import Unsupported
 from arrowwood._extras import engine
+from arrowwood._polars import refuse_unknown
 
 if TYPE_CHECKING:
     import polars as pl
 
 # Rows that are handed to Polars at once: enough for all threads, and few beside the memory of any machine.
 _PIECE = 4 << 20
-
-# As types are written, also inside others: after the name of a field.
-_NOT_IN_POLARS = re.compile(r"(^|[<: ])(interval\[|(sparse|dense)_union<)")
 
 _OPERATORS = {"Eq": "__eq__", "NotEq": "__ne__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}
 _OPPOSITE = {"Gt": "__le__", "GtEq": "__lt__"}
@@ -40,9 +37,10 @@ def scan(source: Any) -> "pl.LazyFrame":
     Raises:
         ImportError: Polars is not installed: ``pip install 'arrowwood[polars]'``.
         NotFound, PermissionDenied, InvalidData: the data cannot be opened.
-        Unsupported: Polars has no such columns: intervals, unions, two of one name.
+        Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative scale, two of
+            one name.
     """
-    pl = engine("polars", "scan()", "polars")
+    engine("polars", "scan()", "polars")
     plugins = engine("polars.io.plugins", "scan()", "polars")
     dataset = source if isinstance(source, _arrowwood.Dataset) else _arrowwood.open(source)
     _refuse_unknown(dataset)
@@ -50,16 +48,13 @@ def scan(source: Any) -> "pl.LazyFrame":
     def read(columns: list[str] | None, predicate: Any, rows: int | None, _size: int | None) -> Iterator[Any]:
         return _read(dataset, columns, predicate, rows)
 
-    return plugins.register_io_source(read, schema=pl.DataFrame(dataset.head(0)).schema)
+    return plugins.register_io_source(read, schema=dataset.head(0).to_polars().schema)
 
 
 def _refuse_unknown(dataset: Any) -> None:
-    """Polars panics over these, which is no ``Exception``."""
+    refuse_unknown(dataset, "scan()")
     seen = set()
     for field in dataset.schema:
-        kind = str(field.type)
-        if _NOT_IN_POLARS.search(kind):
-            raise Unsupported(f"scan(): Polars has no type for column {field.name!r}, {kind}; leave it out: aw.scan(ds.select([…]))")
         if field.name in seen:
             raise Unsupported(f"scan(): two columns are called {field.name!r}, and Polars knows columns by name")
         seen.add(field.name)

@@ -10,10 +10,11 @@ use arrowwood::{Error, ErrorKind, guard, type_name, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
+use crate::dataset::Dataset;
 use crate::errors::{Failure, Result, argument, import};
 use crate::exchange;
 use crate::export::Values;
-use crate::index::{Index, index, stop_on_signal};
+use crate::index::{Index, index, is_indices, steps, stop_on_signal};
 use crate::predicate::Predicate;
 use crate::schema::Field;
 use crate::value::{letters, object};
@@ -76,6 +77,14 @@ impl Column {
             let rows = py.detach(|| predicate.filter(self.inner.as_dataset()))?;
             return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
         }
+        if is_indices(key) {
+            let rows = Dataset::new(self.inner.as_dataset().clone()).picked(py, key)?;
+            return Ok(Bound::new(py, Column::new(rows.inner().column_at(0)?))?.into_any());
+        }
+        if let Some((rows, step)) = steps(key, || self.len(py))? {
+            let rows = py.detach(|| self.inner.as_dataset().every(rows, step))?;
+            return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
+        }
         match index(key, "row", || self.len(py))? {
             Index::At(at) => object(py, self.inner.get(at)?),
             Index::Span(start, count) => {
@@ -83,6 +92,11 @@ impl Column {
                 Ok(Bound::new(py, rows)?.into_any())
             }
         }
+    }
+
+    /// Says what to write instead of what other libraries have.
+    fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
+        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_column", (name,))?)
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> ValueIterator {

@@ -55,10 +55,23 @@ impl Column {
         let given = (ufunc, method, inputs, keywords);
         guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("ufunc", given)?))
     }
+
+    /// NumPy's other functions, such as ``np.mean(column, axis=0)``, take the values as :meth:`to_numpy` gives them.
+    fn __array_function__<'py>(
+        slf: &Bound<'py, Self>,
+        function: &Bound<'py, PyAny>,
+        types: &Bound<'py, PyAny>,
+        inputs: &Bound<'py, PyTuple>,
+        keywords: &Bound<'py, PyDict>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let _ = types;
+        let given = (function, inputs, keywords);
+        guard(|| Ok(slf.py().import("arrowwood._numpy")?.call_method1("function", given)?))
+    }
 }
 
 /// What to do with booleans for rows.
-const BY_CONDITION: &str = "rows are picked by a condition, such as ds[ds[\"x\"] > 1], or by np.flatnonzero(mask)";
+const BY_CONDITION: &str = "rows are picked by a condition or a mask in brackets: ds[ds[\"x\"] > 1], ds[mask]";
 
 /// Row numbers: a list, or anything that NumPy makes an array of integers of.
 fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
@@ -82,6 +95,16 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
     Ok(bytes.as_chunks().0.iter().map(|raw| i64::from_le_bytes(*raw)).collect())
 }
 
+/// The rows that booleans choose, one for each of `len` rows; `None` for what is no such mask.
+fn mask(given: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<Vec<i64>>> {
+    let helper = given.py().import("arrowwood._incoming")?;
+    if !helper.getattr("is_mask")?.call1((given,))?.is_truthy()? {
+        return Ok(None);
+    }
+    let rows = helper.getattr("mask")?.call1((given, len()?))?;
+    indices(&rows).map(Some)
+}
+
 fn seed_or_any(seed: Option<u64>) -> u64 {
     seed.unwrap_or_else(|| RandomState::new().build_hasher().finish())
 }
@@ -99,6 +122,14 @@ impl Dataset {
     pub fn take(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> Result<Dataset> {
         let rows = guard(|| self::indices(indices))?;
         Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?))
+    }
+
+    /// What stands in brackets: row numbers, or a mask.
+    pub fn picked(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> Result<Dataset> {
+        match guard(|| mask(key, || self.len(py)))? {
+            Some(rows) => Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?)),
+            None => self.take(py, key),
+        }
     }
 
     /// The rows of which `predicate` is true, in their order, in memory of their own; ``ds[ds["price"] > 100]`` says the
@@ -134,7 +165,8 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().sample(n, seed))?))
     }
 
-    /// All rows in a random order: a view, which copies nothing until columns are used as a whole.
+    /// All rows in a random order: a view. Single rows are read in place; of a column that is used, also by a slice, the rows
+    /// are gathered in batches of 65,536.
     ///
     /// One `seed` gives one order, on every machine; without one it is another each time.
     #[pyo3(signature = (seed = None))]
@@ -148,6 +180,10 @@ impl Dataset {
         let (py, this) = (slf.py(), slf.get());
         let helper = py.import("arrowwood._pickling")?;
         match py.detach(|| recipe(this.inner(), this.how()))? {
+            Some((places, how)) if this.inner().is_renamed() => {
+                let names: Vec<&String> = this.inner().schema().fields().iter().map(|field| field.name()).collect();
+                Ok((helper.getattr("open_places")?, (places, how, names).into_pyobject(py)?))
+            }
             Some((places, how)) => Ok((helper.getattr("open_places")?, (places, how).into_pyobject(py)?)),
             None => {
                 let mut bytes = Vec::new();
@@ -206,8 +242,8 @@ impl Dataset {
     ///     where: only rows of which this is true.
     ///     columns: a function for the column of that name, or a column's name and a function for a column to be called
     ///         so, as in ``total=("price", "sum")``: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of values
-    ///         that are not null), ``"var"`` or ``"std"``. ``n="count"`` is the number of rows, where no column is called
-    ///         ``n``.
+    ///         that are not null), ``"n_unique"`` (where null counts as one), ``"median"`` (which keeps 8 bytes a row),
+    ///         ``"var"`` or ``"std"``. ``n="count"`` is the number of rows, where no column is called ``n``.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
@@ -304,6 +340,11 @@ impl Column {
     ///     Unsupported: the type is no number.
     fn approx_quantile(&self, py: Python<'_>, q: f64) -> Result<Option<f64>> {
         Ok(py.detach(|| self.inner().approx_quantile(q))?)
+    }
+
+    /// The value in the middle: ``quantile(0.5)``.
+    fn median(&self, py: Python<'_>) -> Result<Option<f64>> {
+        Ok(py.detach(|| self.inner().quantile(0.5))?)
     }
 
     /// How many different values there are; ``None`` is one, and all NaN are one.

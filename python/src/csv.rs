@@ -1,10 +1,10 @@
-//! `read_csv`: CSV text as a dataset in memory.
+//! `read_csv`, `read_json`: text as a dataset in memory.
 
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrowwood::{CsvOptions, Error, read_csv_from};
+use arrowwood::{CsvOptions, Error, JsonOptions, read_csv_from, read_json_from};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -55,6 +55,47 @@ pub fn read_csv(
     }
     let text = whole(source)?;
     Ok(Dataset::new(py.detach(|| read(&text[..], &options))?))
+}
+
+/// Read JSON, one object on each line or an array of objects, into memory.
+///
+/// Args:
+///     source: a path, or an object with ``read()``.
+///     schema: the columns to read and their types, as for :func:`writer`; by default all, with types that fit all values.
+///     dictionary: the names of text columns to dictionary-encode.
+///
+/// Raises:
+///     InvalidData: a line is no object, or a value is not of its type; the message says where.
+#[pyfunction]
+#[pyo3(signature = (source, *, schema = None, dictionary = None))]
+pub fn read_json(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    schema: Option<&Bound<'_, PyAny>>,
+    dictionary: Option<Vec<String>>,
+) -> Result<Dataset> {
+    let mut options = JsonOptions::default();
+    options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
+    options.dictionary = dictionary.unwrap_or_default();
+    let read = |input: Box<dyn std::io::Read + Send>| {
+        let (schema, batches) = read_json_from(input, &options)?;
+        arrowwood::Dataset::from_batches(schema, batches)
+    };
+    if !source.hasattr("read")?
+        && let Some(path) = path_of(source)?
+    {
+        if let Some(pipe) = open_pipe(py, &path, "O_RDONLY")? {
+            let problem = Problem::default();
+            let text = Source::File(pipe, problem.clone());
+            let found = py.detach(|| read(Box::new(text))).map_err(|e| e.at(&path));
+            return Ok(Dataset::new(problem.or(found)?));
+        }
+        let opened = || File::open(&path).map_err(|e| Error::io("opening the JSON file", &e));
+        let found = py.detach(|| opened().and_then(|file| read(Box::new(file)))).map_err(|e| e.at(&path));
+        return Ok(Dataset::new(found?));
+    }
+    let text = std::io::Cursor::new(whole(source)?);
+    Ok(Dataset::new(py.detach(|| read(Box::new(text)))?))
 }
 
 fn read_file(path: &Path, options: &CsvOptions, progress: Progress) -> Result<arrowwood::Dataset, Error> {

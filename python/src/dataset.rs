@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, FieldRef};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal32Type, Decimal64Type};
+use arrow_array::{Array, ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema};
 use arrowwood::{ErrorKind, Value, guard};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -14,10 +17,10 @@ use crate::errors::{Failure, Result, argument, import, wrong_type};
 use crate::exchange;
 use crate::export::Block;
 use crate::incoming::read;
-use crate::index::{Index, bounds, count, from_end, index, is_indices, position, stop_on_signal};
+use crate::index::{Index, bounds, count, from_end, index, is_indices, position, steps, stop_on_signal};
 use crate::predicate::Predicate;
 use crate::recipe::How;
-use crate::schema::Schema;
+use crate::schema;
 use crate::value::object;
 
 /// An immutable, zero-copy table of rows over one or many record batches.
@@ -62,6 +65,11 @@ impl Dataset {
     /// Other rows of the same columns.
     pub fn with_rows(&self, inner: arrowwood::Dataset) -> Dataset {
         Dataset { inner, names: self.names.clone(), how: self.how }
+    }
+
+    /// The columns called `names`, in that order.
+    pub fn select_names(&self, names: Vec<String>) -> Result<Dataset> {
+        Ok(Dataset::opened(self.inner.select(&names)?, self.how))
     }
 
     /// The number of rows. A stream is walked for it the first time, so others may run meanwhile.
@@ -112,6 +120,38 @@ fn are_many(dataset: &arrowwood::Dataset, small: u64) -> arrowwood::Result<bool>
     Ok(first * (rows as f64) < small as f64 * batches as f64)
 }
 
+/// `dataset` with columns of decimals of 32 and 64 bits as those of 128.
+fn widened(dataset: &arrowwood::Dataset) -> arrowwood::Result<arrowwood::Dataset> {
+    use DataType::{Decimal32, Decimal64, Decimal128};
+    let wide = |data_type: &DataType| match data_type {
+        Decimal32(precision, scale) | Decimal64(precision, scale) => Some(Decimal128(*precision, *scale)),
+        _ => None,
+    };
+    let fields = dataset.schema().fields().iter();
+    let fields = fields.map(|field| match wide(field.data_type()) {
+        Some(data_type) => Arc::new(field.as_ref().clone().with_data_type(data_type)),
+        None => field.clone(),
+    });
+    let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Fields>(), dataset.schema().metadata().clone()));
+    let broken = |e: ArrowError| arrowwood::Error::new(ErrorKind::InvalidData, format!("widening decimals: {e}"));
+    let column = |array: &ArrayRef| -> arrowwood::Result<ArrayRef> {
+        let Some(data_type) = wide(array.data_type()) else { return Ok(array.clone()) };
+        let digits: Decimal128Array = match array.data_type() {
+            Decimal32(..) => array.as_primitive::<Decimal32Type>().unary(i128::from),
+            _ => array.as_primitive::<Decimal64Type>().unary(i128::from),
+        };
+        Ok(Arc::new(digits.with_data_type(data_type)))
+    };
+    let batch = |batch: arrowwood::Result<RecordBatch>| {
+        let batch = batch?;
+        let columns = batch.columns().iter().map(column).collect::<arrowwood::Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(broken)
+    };
+    let batches = dataset.to_record_batches().map(batch).collect::<arrowwood::Result<Vec<_>>>()?;
+    arrowwood::Dataset::from_batches(schema.clone(), batches)
+}
+
 /// How NumPy sees a type whose values it takes as they are.
 fn plain(data_type: &DataType) -> Option<Plain> {
     match data_type {
@@ -120,18 +160,18 @@ fn plain(data_type: &DataType) -> Option<Plain> {
     }
 }
 
-/// A bound of `between`, of the column `field`.
-fn bound<'a>(field: &FieldRef, given: &'a Bound<'_, PyAny>) -> Result<Value<'a>> {
+/// A bound of `what`, such as `between`, of the column `field`.
+pub fn bound<'a>(what: &str, field: &FieldRef, given: &'a Bound<'_, PyAny>) -> Result<Value<'a>> {
     let found = read(field.data_type(), given).map_err(|problem| problem.at(field.name(), 0))?;
-    found.ok_or_else(|| argument(format!("between: {given} is no value of column '{}'", field.name())))
+    found.ok_or_else(|| argument(format!("{what}: {given} is no value of column '{}'", field.name())))
 }
 
 #[pymethods]
 impl Dataset {
     /// Names, types and metadata of the columns.
     #[getter]
-    fn schema(&self) -> Schema {
-        Schema(self.inner.schema().clone())
+    fn schema(&self) -> schema::Schema {
+        schema::Schema(self.inner.schema().clone())
     }
 
     fn __len__(&self, py: Python<'_>) -> Result<usize> {
@@ -148,6 +188,29 @@ impl Dataset {
     #[getter]
     fn column_names(&self) -> Vec<&str> {
         self.inner.schema().fields().iter().map(|field| field.name().as_str()).collect()
+    }
+
+    /// The columns' names, in order, as pandas and Polars call them.
+    #[getter]
+    fn columns(&self) -> Vec<&str> {
+        self.column_names()
+    }
+
+    /// The columns' types in words, in order.
+    #[getter]
+    fn dtypes(&self) -> Vec<String> {
+        self.inner.schema().fields().iter().map(|field| arrowwood::field_type_name(field)).collect()
+    }
+
+    /// What may stand in ``ds["`` for an editor that completes it.
+    fn _ipython_key_completions_(&self) -> Vec<&str> {
+        self.column_names()
+    }
+
+    /// Says what to write instead of what other libraries have.
+    fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
+        let hints = slf.py().import("arrowwood._hints")?;
+        Ok(hints.call_method1("of_dataset", (name, slf.get().column_names()))?)
     }
 
     /// The number of columns.
@@ -205,14 +268,16 @@ impl Dataset {
 
     /// The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included.
     ///
-    /// Found by binary search. Integers stand for times in the column's unit as well.
+    /// Found by binary search. Integers stand for times in the column's unit as well, and text such as ``"2026-01-31"`` for
+    /// what it says. Of several tables, opened as one, the rows of each come one table after the other.
     ///
     /// Raises:
-    ///     InvalidArgument: the dataset is not of one table with ``sorted_by``, or a value is of another type.
+    ///     InvalidArgument: the dataset is not of tables with ``sorted_by``, or a value is of another type.
     fn between(&self, py: Python<'_>, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Dataset> {
         let missing = || argument("between needs a table created with sorted_by, or a part of one");
-        let field = self.inner.sorted_by().ok_or_else(missing)?;
-        let (low, high) = (bound(&field, low)?, bound(&field, high)?);
+        let field = self.inner.tables().first().and_then(arrowwood::Dataset::sorted_by).ok_or_else(missing)?;
+        let low = bound("between", &field, low)?;
+        let high = bound("between", &field, high)?;
         Ok(self.with_rows(py.detach(|| self.inner.between(&low, &high))?))
     }
 
@@ -233,13 +298,20 @@ impl Dataset {
         if let Ok(predicate) = key.cast::<Predicate>() {
             return Ok(Bound::new(py, self.filter(py, predicate)?)?.into_any());
         }
+        if key.is_instance_of::<PyTuple>() {
+            let message = "a dataset has columns, rows and slices; several columns are ds[[\"a\", \"b\"]], and a value is \
+                           ds[\"a\"][7]";
+            return Err(wrong_type(message));
+        }
         if is_indices(key) {
             if guard(|| Ok::<_, Failure>(key.get_item(0).is_ok_and(|first| first.is_instance_of::<PyString>())))? {
-                return Err(wrong_type(
-                    "a dataset has rows, slices and columns; use select([...]) for several columns",
-                ));
+                return Ok(Bound::new(py, self.select_names(key.extract()?)?)?.into_any());
             }
-            return Ok(Bound::new(py, self.take(py, key)?)?.into_any());
+            return Ok(Bound::new(py, self.picked(py, key)?)?.into_any());
+        }
+        if let Some((rows, step)) = steps(key, || self.len(py))? {
+            let rows = self.with_rows(py.detach(|| self.inner.every(rows, step))?);
+            return Ok(Bound::new(py, rows)?.into_any());
         }
         // Of a file, the last rows are found without counting all; a number before the first row is left to `index`.
         if let Some(row) = from_end(key).and_then(|back| self.inner.row_from_end(back).ok()) {
@@ -287,9 +359,11 @@ impl Dataset {
         Ok(Column::new(self.inner.column_at(usize::try_from(at).unwrap_or(usize::MAX))?))
     }
 
-    /// The columns called `names`, in that order. Raises :class:`ColumnNotFound`.
-    fn select(&self, names: Vec<String>) -> Result<Dataset> {
-        Ok(Dataset::opened(self.inner.select(&names)?, self.how))
+    /// The columns called `names`, in that order: ``ds.select("a", "b")``, ``ds.select(["a", "b"])`` and ``ds[["a", "b"]]`` say
+    /// the same. Raises :class:`ColumnNotFound`.
+    #[pyo3(signature = (*names))]
+    fn select(&self, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
+        self.select_names(crate::arrange::names("select", names)?)
     }
 
     /// The first `n` rows.
@@ -389,10 +463,14 @@ impl Dataset {
 
     /// The dataset as a Polars data frame; columns of numbers are not copied, text is. Many small batches are gathered
     /// first, as Polars takes its time for each.
+    ///
+    /// Decimals of 32 and 64 bits become those of 128, as Polars has no others.
+    ///
+    /// Raises:
+    ///     Unsupported: Polars has no such columns: intervals, unions, decimals of 256 bits or with a negative scale.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
-        const SMALL: u64 = 128 << 10;
-        let frame = import(slf.py(), "polars", "to_polars()")?.getattr("DataFrame")?;
-        Ok(frame.call1((slf.get()._gathered(slf.py(), SMALL)?,))?)
+        import(slf.py(), "polars", "to_polars()")?;
+        guard(|| Ok(slf.py().import("arrowwood._polars")?.call_method1("frame", (slf,))?))
     }
 
     /// One batch where there are many, of fewer than so many bytes each; as it is where that cannot be.
@@ -405,6 +483,11 @@ impl Dataset {
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(self.with_rows(self.inner.clone())),
             gathered => Ok(self.with_rows(gathered?)),
         }
+    }
+
+    /// The same with decimals of 32 and 64 bits as those of 128.
+    fn _widened(&self, py: Python<'_>) -> Result<Dataset> {
+        Ok(Dataset::new(py.detach(|| widened(&self.inner))?))
     }
 
     /// NumPy's names of the columns' types, where it has them in Arrow's layout.

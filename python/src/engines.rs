@@ -49,6 +49,11 @@ impl Dataset {
 
     /// Where the rows lie: paths, first rows, numbers of rows and columns; ``None`` where they are in memory.
     fn _places(&self, py: Python<'_>) -> Result<Option<Vec<Place>>> {
+        if self.inner().is_renamed() {
+            return Err(argument(
+                "the columns were renamed, and others that open the files know them by the names there; rename afterwards",
+            ));
+        }
         Ok(py.detach(|| recipe(self.inner(), self.how()))?.map(|(places, _)| places))
     }
 }

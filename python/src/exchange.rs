@@ -9,12 +9,12 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{ArrowError, Field, Schema};
-use arrowwood::{Error, ErrorKind, import_arrays, import_one, import_schema};
+use arrowwood::{Error, ErrorKind, import_arrays, import_one, import_schema, parse_schema};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict, PyString};
 
-use crate::errors::{Failure, Result};
+use crate::errors::{Failure, Result, wrong_type};
 
 const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";
@@ -68,10 +68,41 @@ where
     Ok(PyCapsule::new_with_value(py, schema, SCHEMA)?)
 }
 
-/// The schema that `data` exports.
+/// The schema that `data` is as text, as a dict of types by name, or exports.
 pub fn schema_of(data: &Bound<'_, PyAny>) -> Result<Schema> {
+    if let Ok(text) = data.cast::<PyString>() {
+        return Ok(parse_schema(text.to_str()?)?);
+    }
+    if let Ok(types) = data.cast::<PyDict>() {
+        return schema_of_dict(types);
+    }
+    if !data.hasattr(intern!(data.py(), "__arrow_c_schema__"))? {
+        let got = data.get_type().name()?;
+        return Err(wrong_type(format!(
+            "schema: expected text such as \"ts: timestamp[us] not null, price: float64\", a dict of types by name, or an \
+             object with __arrow_c_schema__, got {got}"
+        )));
+    }
     let capsule = data.call_method0(intern!(data.py(), "__arrow_c_schema__"))?;
     Ok(import_schema(&take_schema(&capsule)?)?)
+}
+
+fn schema_of_dict(types: &Bound<'_, PyDict>) -> Result<Schema> {
+    let mut fields = Vec::with_capacity(types.len());
+    for (name, kind) in types {
+        let wrong = || {
+            wrong_type(format!("schema: expected the type of column {name} as text such as \"float64\", got {kind}"))
+        };
+        let (column, text): (String, String) =
+            name.extract().and_then(|name| Ok((name, kind.extract()?))).map_err(|_| wrong())?;
+        // Types of more than one column are no type.
+        let parsed = parse_schema(&format!("x: {text}")).map_err(|e| e.context(format!("column '{column}'")))?;
+        match &parsed.fields()[..] {
+            [field] => fields.push(field.as_ref().clone().with_name(column)),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(Schema::new(fields))
 }
 
 fn take_stream(capsule: &Bound<'_, PyAny>) -> Result<FFI_ArrowArrayStream> {

@@ -1,48 +1,148 @@
-//! `follow`: new rows of a table, as they come.
+//! `follow`: new rows of tables, as they come.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
 
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
 use crate::open::path_of;
 
-/// How long a wait goes on without a look at Python's signals.
+/// How long a wait goes on without a look at Python's signals, and at whether the follower was closed.
 const LOOK: Duration = Duration::from_millis(100);
+/// The same where there are several tables, as only one of them can wake a thread that waits.
+const TURN: Duration = Duration::from_millis(5);
 
-/// New rows of a table, dataset after dataset, made by :func:`follow`.
-#[pyclass(frozen, module = "arrowwood")]
+/// New rows of a table or of several, dataset after dataset, made by :func:`follow`.
+///
+/// It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows that have
+/// come when a task is cancelled are there for the next one.
+#[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Follow {
-    inner: Mutex<arrowwood::Follow>,
+    state: Mutex<State>,
+    /// The tables as they were at first, to ask how far they are now.
+    tables: Vec<arrowwood::Dataset>,
+    /// The number behind the last row that was handed out, of each table.
+    next_rows: Mutex<Vec<u64>>,
     timeout: Option<Duration>,
+    is_closed: AtomicBool,
+}
+
+struct State {
+    tables: Vec<arrowwood::Follow>,
+    /// The table that is asked first.
+    turn: usize,
+    /// Rows that have come, and were not handed out yet, and their table.
+    ready: Option<(usize, arrowwood::Dataset)>,
 }
 
 /// Iterate over the new rows of a table as they come: each dataset holds what was committed since the one before.
 ///
+/// Of several tables, each dataset holds rows of one of them. Rows that were dropped before they were read are an error: to go
+/// on without them, follow the table anew from its :attr:`Dataset.first_row`.
+///
 /// Args:
-///     table: a table's folder, or a dataset of one.
-///     start: the number of the first row wanted; by default those that come from now on.
+///     table: a table's folder, or a dataset of one; or a list of those.
+///     start: the number of the first row wanted, or a list of those for several tables; by default those that come from
+///         now on.
 ///     timeout: the seconds without new rows after which the iteration ends; by default it never does.
 ///
 /// Raises:
 ///     InvalidArgument: the dataset is not a whole table.
 ///     NotFound: there is no table.
+///     RowOutOfRange: rows from `start` on were dropped; also while iterating, when the writer drops rows that were not read
+///         yet. The message says how many.
 #[pyfunction]
 #[pyo3(signature = (table, start = None, timeout = None))]
-pub fn follow(py: Python<'_>, table: &Bound<'_, PyAny>, start: Option<u64>, timeout: Option<f64>) -> Result<Follow> {
+pub fn follow(
+    py: Python<'_>,
+    table: &Bound<'_, PyAny>,
+    start: Option<&Bound<'_, PyAny>>,
+    timeout: Option<f64>,
+) -> Result<Follow> {
     let wrong = |_| argument("timeout must be a number of seconds that is not negative");
     let timeout = timeout.map(Duration::try_from_secs_f64).transpose().map_err(wrong)?;
-    let dataset = match table.cast::<Dataset>() {
-        Ok(dataset) => dataset.get().inner().clone(),
-        Err(_) => {
-            let path = path_of(table)?.ok_or_else(|| argument("follow takes a table's folder, or a dataset of one"))?;
-            py.detach(|| arrowwood::open(path))?
-        }
+    let is_list = table.is_instance_of::<PyList>() || table.is_instance_of::<PyTuple>();
+    let tables: Vec<arrowwood::Dataset> = if is_list {
+        table.try_iter()?.map(|one| of_table(py, &one?)).collect::<Result<_>>()?
+    } else {
+        vec![of_table(py, table)?]
     };
-    let inner = arrowwood::follow(&dataset, start, timeout)?;
-    Ok(Follow { inner: Mutex::new(inner), timeout })
+    if tables.is_empty() {
+        return Err(argument("follow needs a table"));
+    }
+    let starts: Vec<Option<u64>> = match start {
+        None => vec![None; tables.len()],
+        Some(start) if is_list => start.extract()?,
+        Some(start) => vec![Some(start.extract()?)],
+    };
+    if starts.len() != tables.len() {
+        return Err(argument(format!("follow: {} first rows for {} tables", starts.len(), tables.len())));
+    }
+    let followed = tables.iter().zip(starts).map(|(table, start)| arrowwood::follow(table, start, timeout));
+    let followed = followed.collect::<arrowwood::Result<Vec<_>>>()?;
+    let next_rows = Mutex::new(followed.iter().map(arrowwood::Follow::next_row).collect());
+    let state = Mutex::new(State { tables: followed, turn: 0, ready: None });
+    Ok(Follow { state, tables, next_rows, timeout, is_closed: AtomicBool::new(false) })
+}
+
+fn of_table(py: Python<'_>, table: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
+    if let Ok(dataset) = table.cast::<Dataset>() {
+        return Ok(dataset.get().inner().clone());
+    }
+    let path = path_of(table)?.ok_or_else(|| argument("follow takes a table's folder, or a dataset of one"))?;
+    Ok(py.detach(|| arrowwood::open(path))?)
+}
+
+impl State {
+    /// Whether rows are ready, for which it waits no longer than `timeout`.
+    fn wait(&mut self, timeout: Duration) -> arrowwood::Result<bool> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let count = self.tables.len();
+            for number in (0..count).map(|ahead| (self.turn + ahead) % count) {
+                if self.ready.is_some() {
+                    return Ok(true);
+                }
+                let found = self.tables[number].poll(Duration::ZERO)?;
+                self.ready = found.map(|rows| (number, rows));
+            }
+            // Tables take turns, so that a busy one doesn't keep others waiting.
+            self.turn = (self.turn + 1) % count;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.ready.is_some() || left.is_zero() {
+                return Ok(self.ready.is_some());
+            }
+            let turn = if count == 1 { left } else { left.min(TURN) };
+            self.ready = self.tables[self.turn].poll(turn)?.map(|rows| (self.turn, rows));
+        }
+    }
+}
+
+impl Follow {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_rows(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.next_rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// The rows of a table, which are counted as handed out.
+    fn handed_out(&self, (number, rows): (usize, arrowwood::Dataset)) -> Result<Dataset> {
+        let end = rows.first_row() + rows.len()?;
+        if let Some(next) = self.next_rows().get_mut(number) {
+            *next = end;
+        }
+        Ok(Dataset::new(rows))
+    }
 }
 
 #[pymethods]
@@ -55,20 +155,96 @@ impl Follow {
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let left = deadline.map_or(LOOK, |deadline| deadline.saturating_duration_since(Instant::now()));
-            let poll = || self.inner.lock().unwrap_or_else(PoisonError::into_inner).poll(left.min(LOOK));
-            if let Some(found) = py.detach(poll)? {
-                return Ok(Some(Dataset::new(found)));
+            let found = py.detach(|| {
+                let mut state = self.lock();
+                state.wait(left.min(LOOK)).map(|_| state.ready.take())
+            })?;
+            if !self.is_closed()
+                && let Some(found) = found
+            {
+                return self.handed_out(found).map(Some);
             }
             py.check_signals()?;
-            if left <= LOOK && deadline.is_some() {
+            if self.is_closed() || left <= LOOK && deadline.is_some() {
                 return Ok(None);
             }
         }
     }
 
-    /// The number of the row behind the last that was handed out.
+    fn __aiter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {
+        let timeout = slf.get().timeout.map(|timeout| timeout.as_secs_f64());
+        Ok(slf.py().import("arrowwood._follow")?.call_method1("advance", (slf, timeout))?)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __exit__(&self, _kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close();
+    }
+
+    /// End the iteration, also one that waits in another thread or task; does nothing when it was closed before.
+    fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Whether it was closed.
     #[getter]
-    fn next_row(&self) -> u64 {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).next_row()
+    fn _is_closed(&self) -> bool {
+        self.is_closed()
+    }
+
+    /// Wait for rows, no longer than so many seconds. They stay until they are taken.
+    fn _wait(&self, py: Python<'_>, seconds: f64) -> Result<()> {
+        let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(LOOK);
+        py.detach(|| if self.is_closed() { Ok(true) } else { self.lock().wait(timeout) })?;
+        Ok(())
+    }
+
+    /// The rows that have come, if any have and no other thread is waiting for them.
+    fn _take(&self, py: Python<'_>) -> Result<Option<Dataset>> {
+        let take = || match self.state.try_lock() {
+            Ok(mut state) if !self.is_closed() => state.wait(Duration::ZERO).map(|_| state.ready.take()),
+            _ => Ok(None),
+        };
+        py.detach(take)?.map(|found| self.handed_out(found)).transpose()
+    }
+
+    /// The number of the row behind the last that was handed out.
+    ///
+    /// Raises:
+    ///     InvalidArgument: several tables are followed; see :attr:`next_rows`.
+    #[getter]
+    fn next_row(&self) -> Result<u64> {
+        match self.next_rows()[..] {
+            [next] => Ok(next),
+            _ => Err(argument("several tables are followed, each with a next row of its own: see next_rows")),
+        }
+    }
+
+    /// The same for each table, to go on with later: ``follow(tables, start=next_rows)``.
+    #[getter(next_rows)]
+    fn all_next_rows(&self) -> Vec<u64> {
+        self.next_rows().clone()
+    }
+
+    /// How many rows are committed and not handed out yet, of all tables.
+    #[getter]
+    fn lag(&self, py: Python<'_>) -> Result<u64> {
+        let next_rows = self.next_rows().clone();
+        let behind = || {
+            let mut all = 0;
+            for (table, next) in self.tables.iter().zip(next_rows) {
+                let now = table.refresh()?;
+                all += (now.first_row() + now.len()?).saturating_sub(next);
+            }
+            Ok(all)
+        };
+        Ok(py.detach(behind).map_err(|e: arrowwood::Error| e)?)
     }
 }

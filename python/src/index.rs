@@ -1,6 +1,8 @@
 //! Python's indices and slices as row numbers. The length is asked for only where it matters, since a stream must be
 //! walked to know it.
 
+use std::ops::Range;
+
 use arrowwood::{Error, ErrorKind};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
@@ -30,6 +32,28 @@ pub fn is_indices(key: &Bound<'_, PyAny>) -> bool {
 /// How far before the end a negative number means, 1 being the last.
 pub fn from_end(key: &Bound<'_, PyAny>) -> Option<u64> {
     key.extract().ok().filter(|&at: &i64| at < 0).map(i64::unsigned_abs)
+}
+
+/// The rows `start .. end` of which a slice takes every `step`th, backwards where it is negative; `None` for what is no such
+/// slice: a row, or a slice that goes forward one by one.
+pub fn steps(key: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<Option<(Range<u64>, i64)>> {
+    let Ok(slice) = key.cast::<PySlice>() else { return Ok(None) };
+    let step = slice.getattr("step")?.extract::<Option<i64>>()?.unwrap_or(1);
+    if step == 1 {
+        return Ok(None);
+    }
+    if step == 0 {
+        return Err(argument("the step of a slice must not be 0"));
+    }
+    let found = slice.indices(len()?.try_into().unwrap_or(isize::MAX))?;
+    let (first, count, size) = (found.start.max(0) as u64, found.slicelength as u64, step.unsigned_abs());
+    let reach = count.saturating_sub(1).saturating_mul(size);
+    if count == 0 {
+        return Ok(Some((0..0, step)));
+    }
+    // Backwards it begins with the last row of the range.
+    let rows = if step > 0 { first..first + reach + 1 } else { first - reach..first + 1 };
+    Ok(Some((rows, step)))
 }
 
 fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {

@@ -4,10 +4,11 @@
 //! In reading order: `errors`, `index` (what stands between brackets), `dtype`, `memory` (that of others, by the buffer
 //! protocol), `mapping`, `buffer` (memory that grows), `export` (ours, by the buffer protocol), `value` (one cell),
 //! `exchange` (Arrow capsules), `schema`, `recipe` (how a dataset was opened), `column`, `dataset`, `open`, `arrow`
-//! (datasets out of other libraries' tables), `incoming` (Python's own tables), `compute`, `engines` (SQL and splits),
-//! `sink` (what bytes go to and come from), `write`, `stream`, `csv`, `rows` (what is appended), `builder`, `writer`
-//! (growing tables), `follow`, `check`.
+//! (datasets out of other libraries' tables), `incoming` (Python's own tables), `compute`, `arrange` (rows in order), `engines` (SQL and splits),
+//! `sink` (what bytes go to and come from), `write`, `stream`, `csv`, `rows` (what is appended), `builder`, `retention`
+//! (what is kept of a table), `writer` (growing tables), `follow`, `check`.
 
+mod arrange;
 mod arrow;
 mod buffer;
 mod builder;
@@ -30,6 +31,7 @@ mod open;
 mod predicate;
 mod progress;
 mod recipe;
+mod retention;
 mod rows;
 mod schema;
 mod sink;
@@ -58,7 +60,7 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::column::Column;
     #[pymodule_export]
-    use crate::csv::read_csv;
+    use crate::csv::{read_csv, read_json};
     #[pymodule_export]
     use crate::dataset::Dataset;
     #[pymodule_export]

@@ -68,6 +68,12 @@ impl<'a> Compared<'a> {
         Ok(self.predicate(|column| column.compare(operator, literal)))
     }
 
+    pub fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Predicate> {
+        let least = self.compare(low, CompareOp::Ge)?;
+        let most = self.compare(high, CompareOp::Le)?;
+        Ok(least.with(&most, least.inner.clone() & most.inner.clone()))
+    }
+
     pub fn is_in(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
         if values.is_instance_of::<PyString>() {
             return Err(wrong_type(format!("is_in of column '{}' expects several values, got a text", self.name)));
@@ -93,6 +99,11 @@ impl Col {
     /// Equal to one of `values`. For nulls there is :meth:`is_null`.
     fn is_in(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
         self.compared().is_in(values)
+    }
+
+    /// Between `low` and `high`, both included.
+    fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Predicate> {
+        self.compared().is_between(low, high)
     }
 
     /// Null.

@@ -1,18 +1,21 @@
 //! `writer`: a table that grows.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use arrow_schema::{DataType, SchemaRef};
 use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions, guard, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
+use crate::dataset::bound;
 use crate::errors::{Failure, Result, argument};
 use crate::exchange::schema_of;
 use crate::index::count;
 use crate::progress::watched;
+use crate::retention::{Keep, Retention, first_row};
 use crate::rows::Columns;
 use crate::schema::Schema;
 
@@ -25,28 +28,34 @@ pub struct Writer {
     inner: Mutex<Option<arrowwood::Writer>>,
     columns: Columns,
     path: PathBuf,
+    retention: Option<Retention>,
 }
 
 /// Open a growing table for writing, or make one.
 ///
 /// Args:
 ///     path: the table's folder.
-///     schema: names and types of the columns, anything with ``__arrow_c_schema__``; needed where there is no table
-///         yet, compared where there is one.
+///     schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict of such
+///         types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet, compared where there
+///         is one.
 ///     sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
 ///         seconds.
 ///     segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
 ///     dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
 ///     sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
+///     wait: how many seconds to wait for another writer to close the table; by default none.
+///     keep: what of the table is kept, after each commit: rows of so much time before the newest in the column that the
+///         table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
+///         segments, as ``"10 GB"``. Segments that hold nothing else are removed, looked for once a second.
 ///     force: write on file systems on which mappings of several machines do not agree, such as NFS.
 ///
 /// Raises:
-///     Busy: another process writes the table; the message names it.
+///     Busy: another process writes the table, still after `wait` seconds; the message names it.
 ///     SchemaMismatch: the table has another schema; the message says which column differs.
 ///     NotFound: there is neither a table nor a schema.
 ///     Unsupported: a column's type cannot grow, or the file system is a network's.
 #[pyfunction]
-#[pyo3(signature = (path, schema = None, *, sync = None, segment_rows = None, dictionary = None, sorted_by = None, force = false))]
+#[pyo3(signature = (path, schema = None, *, sync = None, segment_rows = None, dictionary = None, sorted_by = None, wait = None, keep = None, force = false))]
 #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
 pub fn writer(
     py: Python<'_>,
@@ -56,6 +65,8 @@ pub fn writer(
     segment_rows: Option<i64>,
     dictionary: Option<Vec<String>>,
     sorted_by: Option<String>,
+    wait: Option<f64>,
+    keep: Option<&Bound<'_, PyAny>>,
     force: bool,
 ) -> Result<Writer> {
     let mut options = WriterOptions::default();
@@ -67,9 +78,53 @@ pub fn writer(
     options.sorted_by = sorted_by;
     options.force = force;
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
-    let inner = py.detach(|| arrowwood::Writer::open(&path, schema, &options))?;
+    let keep = keep.map(|keep| Keep::of(py, keep)).transpose()?;
+    let wrong = |_| argument("wait must be a number of seconds that is not negative");
+    let wait = wait.map(Duration::try_from_secs_f64).transpose().map_err(wrong)?.unwrap_or_default();
+    let inner = opened(py, &path, schema, options, wait)?;
+    let retention = keep.map(|keep| Retention::new(keep, &path)).transpose()?;
     let columns = Columns::new(py, inner.schema().clone());
-    Ok(Writer { inner: Mutex::new(Some(inner)), columns, path })
+    Ok(Writer { inner: Mutex::new(Some(inner)), columns, path, retention })
+}
+
+/// The writer, as soon as no other one has the table.
+fn opened(
+    py: Python<'_>,
+    path: &Path,
+    schema: Option<SchemaRef>,
+    mut options: WriterOptions,
+    wait: Duration,
+) -> Result<arrowwood::Writer> {
+    const PAUSE: Duration = Duration::from_millis(10);
+    let deadline = Instant::now().checked_add(wait);
+    loop {
+        if let Some(schema) = &schema
+            && options.dictionary.is_empty()
+        {
+            options.dictionary = encoded(py, path, schema);
+        }
+        match py.detach(|| arrowwood::Writer::open(path, schema.clone(), &options)) {
+            Err(e) if e.kind() == ErrorKind::Busy && deadline.is_none_or(|deadline| Instant::now() < deadline) => {
+                py.check_signals()?;
+                py.detach(|| std::thread::sleep(PAUSE));
+            }
+            done => return Ok(done?),
+        }
+    }
+}
+
+/// The columns of text in `schema` that the table has as dictionaries: whoever made it has said so, and nobody need say it
+/// again.
+fn encoded(py: Python<'_>, path: &Path, schema: &SchemaRef) -> Vec<String> {
+    // Whatever is wrong with the table is found when it is opened for writing.
+    let Ok(table) = py.detach(|| arrowwood::open(path)) else { return Vec::new() };
+    let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let is_encoded = |name: &str| {
+        let known = table.schema().field_with_name(name);
+        known.is_ok_and(|known| matches!(known.data_type(), DataType::Dictionary(_, values) if is_text(values)))
+    };
+    let fields = schema.fields().iter().filter(|field| is_text(field.data_type()) && is_encoded(field.name()));
+    fields.map(|field| field.name().clone()).collect()
 }
 
 fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
@@ -126,6 +181,15 @@ impl Writer {
         });
         Ok(done.ok_or_else(|| self.closed())??)
     }
+
+    /// Removes what need not be kept, if it is time to look for that.
+    fn retain(&self, py: Python<'_>) -> Result<()> {
+        let Some(retention) = self.retention.as_ref().filter(|retention| retention.is_due()) else { return Ok(()) };
+        match py.detach(|| retention.first_row(&self.path))? {
+            Some(row) => self.with(py, |writer| writer.drop_before(row)).map(drop),
+            None => Ok(()),
+        }
+    }
 }
 
 #[pymethods]
@@ -177,17 +241,21 @@ impl Writer {
                 writer.commit_with(&named).map(|()| writer.durability())
             })?;
             // Without the lock: others commit meanwhile, and one sync is for all of them.
-            return if durable { Ok(py.detach(|| durability.wait())?) } else { Ok(()) };
+            if durable {
+                py.detach(|| durability.wait())?;
+            }
+            return self.retain(py);
         }
         let mut inner = self.lock(py);
         let writer = inner.as_mut().ok_or_else(|| self.closed())?;
-        match writer.is_quick() {
-            true => Ok(writer.commit()?),
-            false => {
-                drop(inner);
-                self.with(py, arrowwood::Writer::commit)
-            }
+        if writer.is_quick() {
+            writer.commit()?;
+            drop(inner);
+        } else {
+            drop(inner);
+            self.with(py, arrowwood::Writer::commit)?;
         }
+        self.retain(py)
     }
 
     /// Bring all committed rows to the disk: they survive a power cut when this returns.
@@ -240,8 +308,31 @@ impl Writer {
 
     /// Remove the segments that hold no row from number `row` on; how many rows were removed.
     ///
-    /// Readers that have looked at one of their rows keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
-    fn drop_before(&self, py: Python<'_>, row: u64) -> Result<u64> {
+    /// Whole segments are removed, so up to :func:`writer`'s `segment_rows` rows more may stay. Readers that have looked at
+    /// one of their rows keep them. Rows keep their numbers: see :attr:`Dataset.first_row`.
+    ///
+    /// Args:
+    ///     row: a row's number, or a time, a date or a text that stands for one: then the first committed row that is not
+    ///         before it, in the column that the table is sorted by.
+    ///
+    /// Raises:
+    ///     InvalidArgument: the table is sorted by no column of such values.
+    fn drop_before(&self, py: Python<'_>, row: &Bound<'_, PyAny>) -> Result<u64> {
+        if let Ok(row) = row.extract::<i64>() {
+            let row = count("row", row)?;
+            return self.with(py, |writer| writer.drop_before(row));
+        }
+        let table = py.detach(|| arrowwood::open(&self.path))?;
+        let field = table.sorted_by().ok_or_else(|| {
+            argument(
+                "drop_before a value needs a table created with sorted_by; without one, rows are dropped by number",
+            )
+        })?;
+        let value = match bound("drop_before", &field, row)? {
+            Value::Null => return Err(argument("drop_before: expected a row's number or a time, got None")),
+            value => value.into(),
+        };
+        let row = py.detach(|| first_row(&table, field.name(), value))?;
         self.with(py, |writer| writer.drop_before(row))
     }
 

@@ -175,7 +175,8 @@ def test_compact_and_drop_while_readers_go_on(path):
     with aw.writer(path, SCHEMA, segment_rows=50, dictionary=["symbol"], sorted_by="ts") as writer:
         writer.append(table(0, 230))
         writer.commit()
-        before, follower = aw.open(path), aw.follow(path, start=0, timeout=0.05)
+        before, follower = aw.open(path), aw.follow(path, start=100, timeout=0.05)
+        late = aw.follow(path, start=0)
         assert writer.compact() == 4
         assert aw.open(path).to_pylist() == before.to_pylist() == rows(0, 230)
         assert writer.drop_before(120) == 100
@@ -187,6 +188,8 @@ def test_compact_and_drop_while_readers_go_on(path):
         writer.commit()
         assert before.refresh().first_row == 100
         assert next(follower).first_row == 100
+        with pytest.raises(aw.RowOutOfRange, match="100 rows were dropped"):
+            next(late)
     with pytest.raises(StopIteration):
         next(follower)
     assert aw.compact(path) > 0 and aw.compact(path) == 0

@@ -2,7 +2,7 @@
 
 use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::{Value, type_name, zone_advice, zones_agree};
+use arrowwood::{Value, time_of_text, type_name, zone_advice, zones_agree};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -164,7 +164,8 @@ pub fn read<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Opt
     } else if let Ok(number) = given.cast_exact::<PyInt>() {
         integer(number)?
     } else if let Ok(text) = given.cast::<PyString>() {
-        Value::Str(text.to_str()?)
+        let text = text.to_str()?;
+        time_of_text(data_type, text).unwrap_or(Value::Str(text))
     } else if given.is_none() {
         Value::Null
     } else if let Ok(flag) = given.cast_exact::<PyBool>() {

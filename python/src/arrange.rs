@@ -1,0 +1,136 @@
+//! Rows in another order, unique rows, rows without nulls, and columns under other names.
+
+use std::collections::HashMap;
+
+use arrowwood::{Predicate, col};
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+use crate::column::Column;
+use crate::dataset::Dataset;
+use crate::errors::{Result, argument, wrong_type};
+use crate::exchange::no_column;
+use crate::predicate;
+
+/// Names of columns, each an argument, or all of them one list.
+pub fn names(what: &str, given: &Bound<'_, PyTuple>) -> Result<Vec<String>> {
+    let mut found = Vec::with_capacity(given.len());
+    for each in given {
+        if each.is_instance_of::<PyString>() {
+            found.push(each.extract()?);
+            continue;
+        }
+        let wrong = |_| wrong_type(format!("{what}: expected names of columns, got {each}"));
+        found.extend(each.extract::<Vec<String>>().map_err(wrong)?);
+    }
+    Ok(found)
+}
+
+/// One boolean for each of `count` columns, which may be given as one for all.
+fn flags(given: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {
+    if let Ok(all) = given.extract::<bool>() {
+        return Ok(vec![all; count]);
+    }
+    let flags: Vec<bool> = given.extract()?;
+    if flags.len() != count {
+        return Err(argument(format!("sort: {} values of descending for {count} columns", flags.len())));
+    }
+    Ok(flags)
+}
+
+#[pymethods]
+impl Dataset {
+    /// All rows in the order of one column or several: ``ds.sort("price")``, ``ds.sort("symbol", "price")``. A view of row
+    /// numbers: single rows are read in place; of a column that is used, the rows are gathered in batches of 65,536.
+    ///
+    /// Rows that are equal in all of them stay in their order. Nulls are last, behind NaN, either way. Text is in the order
+    /// of its bytes.
+    ///
+    /// Args:
+    ///     by: names of columns.
+    ///     descending: from the largest to the smallest; a list has one boolean for each column.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    ///     Unsupported: the type of a column has no order.
+    #[pyo3(signature = (*by, descending = None))]
+    fn sort(&self, py: Python<'_>, by: &Bound<'_, PyTuple>, descending: Option<&Bound<'_, PyAny>>) -> Result<Dataset> {
+        let names = names("sort", by)?;
+        let flags = descending.map_or_else(|| Ok(vec![false; names.len()]), |given| flags(given, names.len()))?;
+        let by: Vec<(String, bool)> = names.into_iter().zip(flags).collect();
+        Ok(self.with_rows(py.detach(|| self.inner().sort(&by))?))
+    }
+
+    /// The first row of each group of rows that have the same values in the columns called `names`, or in all; in their
+    /// order, in memory of their own.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    ///     Unsupported: a column is nested.
+    #[pyo3(signature = (*names))]
+    fn unique(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
+        let names = self::names("unique", names)?;
+        Ok(self.with_rows(py.detach(|| self.inner().unique(&names))?))
+    }
+
+    /// The rows without a null in the columns called `names`, or in all; in memory of their own. NaN is no null.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    #[pyo3(signature = (*names))]
+    fn drop_nulls(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
+        let mut names = self::names("drop_nulls", names)?;
+        if names.is_empty() {
+            names = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
+        }
+        let all = names.iter().map(|name| col(name).is_not_null()).reduce(|all, one: Predicate| all & one);
+        let Some(all) = all else { return Ok(self.with_rows(self.inner().clone())) };
+        Ok(self.with_rows(py.detach(|| self.inner().filter(&all))?))
+    }
+
+    /// The same rows with other names of columns: ``ds.rename({"price": "close"})``. Nothing is copied.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    ///     InvalidArgument: two columns would have one name.
+    fn rename(&self, names: HashMap<String, String>) -> Result<Dataset> {
+        let own: Vec<String> = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
+        if let Some(unknown) = names.keys().find(|name| !own.contains(name)) {
+            return Err(no_column(unknown, &own));
+        }
+        self._with_names(own.into_iter().map(|name| names.get(&name).cloned().unwrap_or(name)).collect())
+    }
+
+    /// The columns under these names.
+    fn _with_names(&self, names: Vec<String>) -> Result<Dataset> {
+        Ok(Dataset::opened(self.inner().with_names(&names)?, self.how()))
+    }
+}
+
+#[pymethods]
+impl Column {
+    /// The different values, in the order in which they appear; ``None`` is one, and all NaN are one.
+    fn unique(&self, py: Python<'_>) -> Result<Column> {
+        let found = py.detach(|| self.inner().as_dataset().unique(&[self.inner().name()]))?;
+        Ok(Column::new(found.column_at(0)?))
+    }
+
+    /// The values in their order, as :meth:`Dataset.sort` has it.
+    #[pyo3(signature = (*, descending = false))]
+    fn sort(&self, py: Python<'_>, descending: bool) -> Result<Column> {
+        let found = py.detach(|| self.inner().as_dataset().sort(&[(self.inner().name(), descending)]))?;
+        Ok(Column::new(found.column_at(0)?))
+    }
+
+    /// The values that are not null.
+    fn drop_nulls(&self, py: Python<'_>) -> Result<Column> {
+        let is_there = col(self.inner().name()).is_not_null();
+        let found = py.detach(|| self.inner().as_dataset().filter(&is_there))?;
+        Ok(Column::new(found.column_at(0)?))
+    }
+
+    /// The rows whose value lies between `low` and `high`, both included, to filter the dataset by.
+    fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<predicate::Predicate> {
+        predicate::Compared::column(self.inner()).is_between(low, high)
+    }
+}
