@@ -9,7 +9,7 @@ import weakref
 _LOOK = 0.1
 
 # A thread for each follower that is waited for: they would fill those that asyncio shares among all.
-_threads = weakref.WeakKeyDictionary()
+_threads: "weakref.WeakKeyDictionary[object, concurrent.futures.ThreadPoolExecutor]" = weakref.WeakKeyDictionary()
 
 
 async def advance(follow, timeout):

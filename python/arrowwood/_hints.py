@@ -36,7 +36,9 @@ _OF_DATASET = {
     **dict.fromkeys(["width"], "ds.num_columns"),
     **dict.fromkeys(["info", "collect_schema"], "ds.schema"),
     **dict.fromkeys(["mean", "sum", "min", "max", "median", "std", "var"], 'ds["x"].{name}(), or ds.describe()'),
-    **dict.fromkeys(["value_counts", "n_unique", "nunique", "is_null", "isna"], 'ds["x"].{name}()'),
+    **dict.fromkeys(["value_counts", "n_unique", "is_null"], 'ds["x"].{name}()'),
+    "nunique": 'ds["x"].n_unique()',
+    **dict.fromkeys(["isna", "isnull"], 'ds["x"].is_null()'),
     "quantile": 'ds["x"].quantile(0.5)',
     "plot": 'plt.plot(ds["x"], ds["y"])',
 }

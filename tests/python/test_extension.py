@@ -37,6 +37,17 @@ def test_values_and_types(table, tmp_path, format):
     assert "extension<arrow.uuid>" in repr(ds)
 
 
+def test_any_byte_but_zero_is_one_truth():
+    """Others store 1 for true, and any other byte but 0 is true as well."""
+    flags = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None, 2, -1, 3, 0], pa.int8()))
+    ds = aw.from_arrow(pa.table({"flag": flags, "n": range(7)}))
+    assert ds["flag"].n_unique() == 3 and ds["flag"].unique().to_pylist() == [True, False, None]
+    counts = [(True, 4), (False, 2), (None, 1)]
+    assert [tuple(row.values()) for row in ds["flag"].value_counts()] == counts
+    assert [tuple(row.values()) for row in ds.aggregate("flag", m="count")] == counts
+    assert ds.aggregate(m=("flag", "n_unique"))[0] == {"m": 3} and ds.unique("flag")["n"].to_pylist() == [0, 1, 2]
+
+
 def test_inside_lists_and_structs(tmp_path):
     id = uuid.UUID(int=7)
     ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([id.bytes], pa.binary(16)))

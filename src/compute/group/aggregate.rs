@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, Int64Array};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int8Type;
+use arrow_array::{Array, Int8Array, Int64Array, RecordBatch};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -92,10 +94,12 @@ impl Dataset {
         if keys.is_empty() {
             return self.head(0);
         }
+        let names: Vec<String> = keys.iter().map(|&key| schema.field(key).name().clone()).collect();
         let plan = Plan { keys, condition: None, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
+        let plain = with_plain_booleans(self, &names)?;
         self.watched(ChangeCheck::Now, || {
-            let (frame, table) = plan.table(self)?;
-            gather_rows(self, &frame, table.firsts.len(), |group| table.firsts[group])
+            let (_, table) = plan.table(plain.as_ref().unwrap_or(self))?;
+            gather_rows(self, &Frame::of(self)?, table.firsts.len(), |group| table.firsts[group])
         })
     }
 }
@@ -133,6 +137,13 @@ impl<'a> Aggregation<'a> {
     /// `ColumnNotFound`; `Unsupported` for keys or functions that a type does not support; `InvalidArgument` for two
     /// columns of one name, or a sum that overflows its type.
     pub fn finish(&self) -> Result<Dataset> {
+        match with_plain_booleans(self.dataset, &self.by)? {
+            Some(plain) => Aggregation { dataset: &plain, ..self.clone() }.finish_plain(),
+            None => self.finish_plain(),
+        }
+    }
+
+    fn finish_plain(&self) -> Result<Dataset> {
         let mut plan = Plan::of(self)?;
         for (number, output) in self.outputs.iter().enumerate() {
             if let Some((column, Function::NUnique)) = &output.of {
@@ -348,6 +359,32 @@ fn beside(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<
         start += len;
     }
     Ok(Dataset::of_arrays(schema, batches))
+}
+
+/// `dataset` with 1 for each true value of the columns of `arrow.bool8` among `names`, of which any byte but 0 is true; `None`
+/// if there is no such column.
+fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dataset>> {
+    let schema = dataset.schema();
+    let is_bool8 = |field: &Field| {
+        *field.data_type() == DataType::Int8
+            && field.extension_type_name() == Some("arrow.bool8")
+            && names.contains(field.name())
+    };
+    let columns: Vec<usize> = (0..dataset.num_columns()).filter(|&column| is_bool8(schema.field(column))).collect();
+    if columns.is_empty() {
+        return Ok(None);
+    }
+    let plain = |batch: Result<RecordBatch>| {
+        let batch = batch?;
+        let mut arrays = batch.columns().to_vec();
+        for &column in &columns {
+            let flags: Int8Array = arrays[column].as_primitive::<Int8Type>().unary(|byte| i8::from(byte != 0));
+            arrays[column] = Arc::new(flags);
+        }
+        RecordBatch::try_new(batch.schema(), arrays).map_err(|e| Error::invalid(e.to_string()))
+    };
+    let batches = dataset.to_record_batches().map(plain).collect::<Result<Vec<_>>>()?;
+    Dataset::from_batches(schema.clone(), batches).map(Some)
 }
 
 fn check_keys(keys: &[usize], schema: &Schema) -> Result<()> {
