@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use arrowwood::{Dataset, Error, ErrorKind, Result, follow, open, table_stat};
+use arrowwood::{Dataset, Error, ErrorKind, Follow, Result, follow, open, table_stat};
 use tokio::sync::watch;
 
 use crate::producers::{InMemory, Positions};
@@ -194,14 +194,14 @@ impl Table {
         let mut patience = DURABLE.0;
         let rows = self.rows()?;
         let end = self.progress.borrow().end;
-        let mut coming = follow(&rows, Some(end.max(rows.first_row())), None)?;
+        let mut coming = followed(&rows, Some(end))?;
         loop {
             let known = *self.progress.borrow();
             let is_behind = known.durable_end < known.end;
             let came = match coming.poll(if is_behind { patience } else { LINGER / 4 }) {
-                // Rows were dropped faster than they were counted; what matters here is how far the table is.
+                // Rows were dropped faster than they were counted.
                 Err(e) if e.kind() == ErrorKind::RowOutOfRange => {
-                    coming = follow(&self.rows()?, None, None)?;
+                    coming = followed(&self.rows()?, None)?;
                     true
                 }
                 found => found?.is_some(),
@@ -236,5 +236,13 @@ impl Table {
                 }
             }
         }
+    }
+}
+
+/// What comes from row `start` on, or from now on if it was dropped: what matters here is how far the table is.
+fn followed(rows: &Dataset, start: Option<u64>) -> Result<Follow> {
+    match follow(rows, start, None) {
+        Err(e) if e.kind() == ErrorKind::RowOutOfRange => follow(rows, None, None),
+        found => found,
     }
 }
