@@ -105,6 +105,16 @@ fn mask(given: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Result<O
     indices(&rows).map(Some)
 }
 
+impl Dataset {
+    /// What stands in brackets: row numbers, or a mask.
+    pub fn picked(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> Result<Dataset> {
+        match guard(|| mask(key, || self.len(py)))? {
+            Some(rows) => Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?)),
+            None => self.take(py, key),
+        }
+    }
+}
+
 fn seed_or_any(seed: Option<u64>) -> u64 {
     seed.unwrap_or_else(|| RandomState::new().build_hasher().finish())
 }
@@ -122,14 +132,6 @@ impl Dataset {
     pub fn take(&self, py: Python<'_>, indices: &Bound<'_, PyAny>) -> Result<Dataset> {
         let rows = guard(|| self::indices(indices))?;
         Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?))
-    }
-
-    /// What stands in brackets: row numbers, or a mask.
-    pub fn picked(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> Result<Dataset> {
-        match guard(|| mask(key, || self.len(py)))? {
-            Some(rows) => Ok(self.with_rows(py.detach(|| self.inner().take(&rows))?)),
-            None => self.take(py, key),
-        }
     }
 
     /// The rows of which `predicate` is true, in their order, in memory of their own; ``ds[ds["price"] > 100]`` says the
