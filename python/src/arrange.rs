@@ -4,27 +4,14 @@ use std::collections::HashMap;
 
 use arrowwood::{Predicate, col};
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::PyTuple;
 
 use crate::column::Column;
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument, wrong_type};
+use crate::errors::{Result, argument};
 use crate::exchange::no_column;
+use crate::index::names;
 use crate::predicate;
-
-/// Names of columns, each an argument, or all of them one list.
-pub fn names(what: &str, given: &Bound<'_, PyTuple>) -> Result<Vec<String>> {
-    let mut found = Vec::with_capacity(given.len());
-    for each in given {
-        if each.is_instance_of::<PyString>() {
-            found.push(each.extract()?);
-            continue;
-        }
-        let wrong = |_| wrong_type(format!("{what}: expected names of columns, got {each}"));
-        found.extend(each.extract::<Vec<String>>().map_err(wrong)?);
-    }
-    Ok(found)
-}
 
 /// One boolean for each of `count` columns, which may be given as one for all.
 fn flags(given: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {
@@ -69,7 +56,7 @@ impl Dataset {
     ///     Unsupported: a column is nested.
     #[pyo3(signature = (*names))]
     fn unique(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
-        let names = self::names("unique", names)?;
+        let names = crate::index::names("unique", names)?;
         Ok(self.with_rows(py.detach(|| self.inner().unique(&names))?))
     }
 
@@ -79,7 +66,7 @@ impl Dataset {
     ///     ColumnNotFound: there is no such column.
     #[pyo3(signature = (*names))]
     fn drop_nulls(&self, py: Python<'_>, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
-        let mut names = self::names("drop_nulls", names)?;
+        let mut names = crate::index::names("drop_nulls", names)?;
         if names.is_empty() {
             names = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
         }

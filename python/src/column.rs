@@ -10,12 +10,10 @@ use arrowwood::{Error, ErrorKind, guard, type_name, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
 
-use crate::dataset::Dataset;
 use crate::errors::{Failure, Result, argument, import};
 use crate::exchange;
 use crate::export::Values;
-use crate::index::{Index, index, is_indices, steps, stop_on_signal};
-use crate::predicate::Predicate;
+use crate::index::stop_on_signal;
 use crate::schema::Field;
 use crate::value::{letters, object};
 
@@ -36,7 +34,8 @@ impl Column {
         &self.inner
     }
 
-    fn len(&self, py: Python<'_>) -> Result<u64> {
+    /// The number of rows.
+    pub fn len(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.len())?)
     }
 }
@@ -69,29 +68,6 @@ impl Column {
     #[getter]
     fn null_count(&self, py: Python<'_>) -> Result<u64> {
         Ok(py.detach(|| self.inner.null_count())?)
-    }
-
-    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
-        if let Ok(predicate) = key.cast::<Predicate>() {
-            let predicate = predicate.get();
-            let rows = py.detach(|| predicate.filter(self.inner.as_dataset()))?;
-            return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
-        }
-        if is_indices(key) {
-            let rows = Dataset::new(self.inner.as_dataset().clone()).picked(py, key)?;
-            return Ok(Bound::new(py, Column::new(rows.inner().column_at(0)?))?.into_any());
-        }
-        if let Some((rows, step)) = steps(key, || self.len(py))? {
-            let rows = py.detach(|| self.inner.as_dataset().every(rows, step))?;
-            return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
-        }
-        match index(key, "row", || self.len(py))? {
-            Index::At(at) => object(py, self.inner.get(at)?),
-            Index::Span(start, count) => {
-                let rows = Column::new(py.detach(|| self.inner.slice(start, count))?);
-                Ok(Bound::new(py, rows)?.into_any())
-            }
-        }
     }
 
     /// Says what to write instead of what other libraries have.

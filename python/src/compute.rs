@@ -10,10 +10,11 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple};
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
-use crate::index::{count, out_of_range};
+use crate::index::{Index, count, index, is_indices, out_of_range, steps};
 use crate::memory::bytes_of;
 use crate::predicate::{Compared, Predicate};
 use crate::recipe::recipe;
+use crate::value::object;
 
 impl Column {
     fn compared(&self) -> Compared<'_> {
@@ -23,6 +24,29 @@ impl Column {
 
 #[pymethods]
 impl Column {
+    fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        if let Ok(predicate) = key.cast::<Predicate>() {
+            let predicate = predicate.get();
+            let rows = py.detach(|| predicate.filter(self.inner().as_dataset()))?;
+            return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
+        }
+        if is_indices(key) {
+            let rows = Dataset::new(self.inner().as_dataset().clone()).picked(py, key)?;
+            return Ok(Bound::new(py, Column::new(rows.inner().column_at(0)?))?.into_any());
+        }
+        if let Some((rows, step)) = steps(key, || self.len(py))? {
+            let rows = py.detach(|| self.inner().as_dataset().every(rows, step))?;
+            return Ok(Bound::new(py, Column::new(rows.column_at(0)?))?.into_any());
+        }
+        match index(key, "row", || self.len(py))? {
+            Index::At(at) => object(py, self.inner().get(at)?),
+            Index::Span(start, count) => {
+                let rows = Column::new(py.detach(|| self.inner().slice(start, count))?);
+                Ok(Bound::new(py, rows)?.into_any())
+            }
+        }
+    }
+
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
         self.compared().compare(other, operator)
     }

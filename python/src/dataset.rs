@@ -17,7 +17,9 @@ use crate::errors::{Failure, Result, argument, import, wrong_type};
 use crate::exchange;
 use crate::export::Block;
 use crate::incoming::read;
-use crate::index::{Index, bounds, count, from_end, index, is_indices, position, steps, stop_on_signal};
+use crate::index::{
+    Index, bounds, count, from_end, index, is_indices, names as names_of, position, steps, stop_on_signal,
+};
 use crate::predicate::Predicate;
 use crate::recipe::How;
 use crate::schema;
@@ -363,7 +365,7 @@ impl Dataset {
     /// the same. Raises :class:`ColumnNotFound`.
     #[pyo3(signature = (*names))]
     fn select(&self, names: &Bound<'_, PyTuple>) -> Result<Dataset> {
-        self.select_names(crate::arrange::names("select", names)?)
+        self.select_names(names_of("select", names)?)
     }
 
     /// The first `n` rows.

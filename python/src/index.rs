@@ -6,7 +6,7 @@ use std::ops::Range;
 use arrowwood::{Error, ErrorKind};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyList, PySlice, PyTuple};
+use pyo3::types::{PyBool, PyList, PySlice, PyString, PyTuple};
 
 use crate::errors::{Failure, Result, argument, wrong_type};
 
@@ -54,6 +54,20 @@ pub fn steps(key: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Resul
     // Backwards it begins with the last row of the range.
     let rows = if step > 0 { first..first + reach + 1 } else { first - reach..first + 1 };
     Ok(Some((rows, step)))
+}
+
+/// Names of columns, each an argument, or all of them one list.
+pub fn names(what: &str, given: &Bound<'_, PyTuple>) -> Result<Vec<String>> {
+    let mut found = Vec::with_capacity(given.len());
+    for each in given {
+        if each.is_instance_of::<PyString>() {
+            found.push(each.extract()?);
+            continue;
+        }
+        let wrong = |_| wrong_type(format!("{what}: expected names of columns, got {each}"));
+        found.extend(each.extract::<Vec<String>>().map_err(wrong)?);
+    }
+    Ok(found)
 }
 
 fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
