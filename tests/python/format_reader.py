@@ -256,6 +256,11 @@ class Segment:
             if self.word[0] == self.sequence:       # no writer was at work meanwhile: it is not there
                 return None
 
+    def other_visible(self):
+        """Where the newest visible record is torn: the other one, if it is whole and of this boot."""
+        found = [record for record in map(self.record_at, (0, 1)) if record and record.boot == boot_id()]
+        return max(found, key=lambda record: record.sequence, default=None)
+
     def entry_at(self, log, at):
         """The entry that begins at byte `at` of the log, and how many pages it takes; None if there is no whole one."""
         def stream(length):
@@ -343,6 +348,9 @@ class Segment:
         for node in flat(columns):
             if node.nulls > node.n:
                 raise Malformed("more nulls than rows")
+            if not node.n and (any(parts[i].kind == "values" and parts[i].n for i in node.parts)
+                               or any(child.n for child in node.children)):
+                raise Malformed("a field without rows has items or bytes")
         for part, (_, capacity) in zip(parts, self.buffers, strict=True):
             if size(part) > capacity:
                 raise Malformed("a buffer is longer than its capacity")
@@ -369,7 +377,7 @@ class Segment:
     def refresh(self):
         """Take the newest record, if `sequence` changed."""
         if self.dense is None and (self.sequence == 0 or self.sequence != self.word[0]):
-            record = self.visible()
+            record = self.visible() or self.other_visible()
             if record:
                 self.check(record)
             self.record = record if record and record.boot == boot_id() else self.replay(self.durable())
@@ -377,6 +385,9 @@ class Segment:
     @property
     def positions(self):
         """How far producers are, by name."""
+        if self.dense is not None:
+            lines = (self.dense.schema.metadata or {}).get(b"arrowwood.positions", b"").decode().splitlines()
+            return {name: int(value) for value, name in (line.split(" ", 1) for line in lines)}
         if not self.record or not self.record.positions:
             return {}
         (at, _), names = self.buffers[-1], []
@@ -464,9 +475,19 @@ class Table:
         return sorted(int(name) for name in names if len(name) == 20 and name.isdecimal())
 
     @property
+    def first_row(self):
+        """The number of the first row that was not dropped."""
+        return self.segments[0].name if self.segments else 0
+
+    @property
     def end(self):
         """The number of the row behind the last one."""
         return self.segments[-1].end if self.segments else 0
+
+    @property
+    def positions(self):
+        """How far producers are, by name."""
+        return self.segments[-1].positions if self.segments else {}
 
     def rows(self, start=0):
         """The rows from number `start` on, as dicts."""

@@ -3,12 +3,15 @@
 import contextlib
 import datetime
 import decimal
+import gzip
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
 
+import format_reader
 import pyarrow as pa
 import pytest
 from format_reader import Malformed, Segment, crc32c, open_table
@@ -178,6 +181,65 @@ def test_rows_one_by_one_sorted_and_with_a_dictionary(tmp_path):
     assert {segment.header.sorted_by for segment in table.segments} == {0}
     assert table.segments[0].schema.field("name").type == pa.dictionary(pa.int32(), pa.string())
     assert len(table.segments) == 3
+
+
+VECTORS = os.path.join(os.path.dirname(__file__), "..", "vectors")
+
+
+def as_json(value, t):
+    """A value as `expected.json` has it."""
+    if value is None:
+        return None
+    if pa.types.is_struct(t):
+        return {field.name: as_json(value[field.name], field.type) for field in t}
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+        return [as_json(item, t.value_type) for item in value]
+    if pa.types.is_interval(t):
+        return list(value)
+    if pa.types.is_decimal(t):
+        return f"{value:f}"
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def stored(array):
+    """The array with the numbers that stand in its buffers in the place of times."""
+    t = array.type
+    if pa.types.is_struct(t):
+        fields = [stored(array.field(i)) for i in range(t.num_fields)]
+        return pa.StructArray.from_arrays(fields, fields=[pa.field(t[i].name, f.type) for i, f in enumerate(fields)],
+                                          mask=array.is_null())
+    if pa.types.is_list(t):
+        return pa.ListArray.from_arrays(array.offsets, stored(array.values), mask=array.is_null())
+    return array.view(pa.int64() if t.bit_width == 64 else pa.int32()) if pa.types.is_temporal(t) \
+        and not pa.types.is_interval(t) else array
+
+
+def vector_rows(table):
+    rows = []
+    for segment in table.segments:
+        for batch in segment.table().to_batches():
+            batch = pa.RecordBatch.from_arrays([stored(array) for array in batch.columns], names=batch.schema.names)
+            rows += [{f.name: as_json(row[f.name], f.type) for f in batch.schema} for row in batch.to_pylist()]
+    return rows
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(VECTORS)))
+def test_golden_vectors(tmp_path, monkeypatch, name):
+    folder = os.path.join(VECTORS, name)
+    for file in os.listdir(folder):
+        if file.endswith(".gz"):
+            with gzip.open(os.path.join(folder, file)) as packed:
+                (tmp_path / file.removesuffix(".gz")).write_bytes(packed.read())
+    with open(os.path.join(folder, "expected.json"), encoding="utf-8") as file:
+        expected = json.load(file)
+    monkeypatch.setattr(format_reader, "boot_id", lambda: bytes.fromhex(expected["boot"]))
+    if "refused" in expected:
+        with pytest.raises(Malformed):
+            open_table(tmp_path)
+        return
+    table = open_table(tmp_path)
+    assert (table.first_row, table.positions) == (expected["first_row"], expected["positions"])
+    assert vector_rows(table) == expected["rows"]
 
 
 def test_an_empty_table(tmp_path):
