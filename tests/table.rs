@@ -496,3 +496,126 @@ fn the_next_segment_is_made_by_the_background_thread() {
     assert_eq!(std::fs::read_dir(&table).unwrap().count(), 2);
     assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good());
 }
+
+/// The eight bytes at `at` in the header of the segment in `bytes`.
+fn of_header(bytes: &[u8], at: usize) -> usize {
+    let start = (0..bytes.len()).step_by(4096).find(|&at| bytes[at..].starts_with(b"ArrwWood")).unwrap();
+    u64::from_le_bytes(bytes[start + at..start + at + 8].try_into().unwrap()) as usize
+}
+
+/// The names of positions have no checksum. Where they are damaged nobody is told wrong positions; the rows are there.
+#[test]
+fn damaged_names_of_positions_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
+    writer.append_row(&[Value::Int(1)]).unwrap();
+    writer.close().unwrap();
+    let mut writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
+    writer.commit_with(&[("abc", 5), ("abd", 6)]).unwrap();
+    writer.close().unwrap();
+    let path = table.join(format!("{:020}.arrow", 0));
+    let good = std::fs::read(&path).unwrap();
+    // The last buffer: of column n there are two.
+    let names = of_header(&good, 128 + 2 * 16);
+    assert_eq!(&good[names..names + 8], b"\x03abc\x03abd");
+    // A length of 0, too large and too small; no UTF-8; a control character; the same name twice.
+    for (at, byte) in [(0, 0), (0, 255), (4, 2), (1, 0xff), (2, b'\n'), (7, b'c')] {
+        let mut bytes = good.clone();
+        bytes[names + at] = byte;
+        std::fs::write(&path, bytes).unwrap();
+        let dataset = open(&table).unwrap();
+        assert_eq!(dataset.len().unwrap(), 1);
+        let refused = dataset.positions().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidData);
+        assert!(refused.message().contains("the names of positions: expected 2"), "{refused}");
+        let refused = Writer::open(&table, None, &WriterOptions::default()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidData, "byte {at}");
+        let report = arrowwood::check(&table, |_, _| ()).unwrap();
+        assert!(report.damage().any(|found| found.message.contains("names of positions")), "byte {at}: {report:?}");
+        arrowwood::repair(&table, |_, _| ()).unwrap();
+        assert_eq!(our_rows(&table), [1]);
+        assert!(open(&table).unwrap().positions().unwrap().is_empty());
+        std::fs::remove_dir_all(&table).unwrap();
+        std::fs::create_dir(&table).unwrap();
+    }
+}
+
+/// A footer says when it was published, so that its place is not used again too soon. Where the clock was set back since,
+/// each of them seems to be of a time to come: the next writer goes on all the same.
+#[test]
+fn a_clock_that_goes_backwards_costs_nothing() {
+    for time in [u64::MAX, 4_000_000_000_000_000, 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("ticks");
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        let mut writer = Writer::open(&table, Some(schema), &WriterOptions::default()).unwrap();
+        writer.append_row(&[Value::Int(0)]).unwrap();
+        writer.close().unwrap();
+        let path = table.join(format!("{:020}.arrow", 0));
+        let mut bytes = std::fs::read(&path).unwrap();
+        let tail = of_header(&bytes, 72);
+        let footer = of_header(&bytes, 80);
+        let slots = of_header(&bytes, 16) >> 32;
+        for end in (0..slots).map(|slot| tail - slot * footer) {
+            bytes[end - 8..end].copy_from_slice(&time.to_le_bytes());
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let mut writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
+        for n in 1..200 {
+            writer.append_row(&[Value::Int(n)]).unwrap();
+            writer.commit().unwrap();
+        }
+        writer.close().unwrap();
+        assert_eq!(our_rows(&table), (0..200).collect::<Vec<_>>());
+        assert_eq!(footer_rows(&table), our_rows(&table));
+        let report = arrowwood::check(&table, |_, _| ()).unwrap();
+        assert!(report.is_good(), "{time}: {report:?}");
+    }
+}
+
+/// Refuses one name beside the table.
+#[derive(Debug, Default)]
+struct NoName(AtomicU64);
+
+impl Witness for NoName {
+    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+        let is_waiting = matches!(act, Act::Name { path, .. } | Act::Rename { to: path, .. }
+            if path.extension().is_some_and(|end| end == "next"));
+        match is_waiting && self.0.fetch_add(1, Ordering::SeqCst) == 0 {
+            true => Err(std::io::Error::other("a full disk")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A commit that fails sets no positions: neither a rollback nor the next commit finds names without values.
+#[test]
+fn positions_of_a_failed_commit_are_forgotten() {
+    for is_rolled_back in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("ticks");
+        let medium = Medium::watched(Arc::new(NoName::default()));
+        let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), medium, ..WriterOptions::default() };
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        let mut writer = Writer::open(&table, Some(schema), &options).unwrap();
+        writer.commit_with(&[("old", 1)]).unwrap();
+        (0..12).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+        assert_eq!(writer.commit_with(&[("old", 2), ("new", 3)]).unwrap_err().kind(), ErrorKind::Io);
+        let kept = if is_rolled_back { 0 } else { 12 };
+        if is_rolled_back {
+            writer.rollback();
+        }
+        writer.append_row(&[Value::Int(kept)]).unwrap();
+        writer.commit().unwrap();
+        let there = open(&table).unwrap().positions().unwrap();
+        assert_eq!((there.len(), there["old"]), (1, 1));
+        writer.commit_with(&[("later", 4)]).unwrap();
+        writer.close().unwrap();
+        assert_eq!(our_rows(&table), (0..=kept).collect::<Vec<_>>());
+        let there = open(&table).unwrap().positions().unwrap();
+        assert_eq!((there.len(), there["old"], there["later"]), (2, 1, 4));
+        assert!(arrowwood::check(&table, |_, _| ()).unwrap().is_good());
+    }
+}

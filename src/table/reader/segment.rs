@@ -231,7 +231,7 @@ impl Segment {
     /// The names of the positions that the record has.
     ///
     /// # Errors
-    /// `InvalidData` where they are not as many as the values.
+    /// `InvalidData` where they are not as many as the values, or are no names.
     pub fn position_names(&self, record: &Record) -> Result<Vec<String>> {
         let place = self.plan.names;
         let mut bytes = vec![0; record.counters[place.bytes] as usize];
@@ -241,6 +241,10 @@ impl Segment {
         while let Some((&len, more)) = rest.split_first() {
             let Some((name, more)) = more.split_at_checked(len.into()) else { break };
             let Ok(name) = std::str::from_utf8(name) else { break };
+            let is_name = !name.is_empty() && !name.chars().any(char::is_control);
+            if !is_name || names.iter().any(|known| known == name) {
+                break;
+            }
             names.push(name.to_string());
             rest = more;
         }
@@ -249,7 +253,12 @@ impl Segment {
         }
         let got = names.len();
         let expected = record.positions.len();
-        let message = format!("the names of positions: expected {expected} in {} bytes, got {got}", bytes.len());
+        let message = format!(
+            "the names of positions: expected {expected} different ones in {} bytes, got {got} and {} bytes that are none; \
+             restore the file, or let `arrowwood check --repair` keep what is good",
+            bytes.len(),
+            rest.len()
+        );
         Err(Error::invalid(message).at(self.path()))
     }
 

@@ -40,8 +40,12 @@ impl Writer {
     pub fn commit_with(&mut self, positions: &[(&str, i64)]) -> Result<()> {
         self.check()?;
         let committed = guard(|| {
-            self.set_positions(positions)?;
-            self.commit_rows(!positions.is_empty())
+            let before = self.set_positions(positions)?;
+            let committed = self.commit_rows(!positions.is_empty());
+            if committed.is_err() {
+                self.take_back(before);
+            }
+            committed
         });
         match committed {
             Ok(()) => Ok(()),
@@ -49,7 +53,8 @@ impl Writer {
         }
     }
 
-    fn set_positions(&mut self, positions: &[(&str, i64)]) -> Result<()> {
+    /// Sets positions of the next commit; what they were before.
+    fn set_positions(&mut self, positions: &[(&str, i64)]) -> Result<PositionsBefore> {
         let mut names = self.names.clone();
         let mut values = self.live().positions.clone();
         for &(name, value) in positions {
@@ -67,13 +72,33 @@ impl Writer {
             let most = MOST_POSITIONS;
             return Err(Error::argument(format!("{all} positions, a table has {most} at most; '{}'", names[most])));
         }
+        let bytes = self.plan.names.bytes;
         let known = self.names.len();
         let live = self.live_mut()?;
-        live.put_names(&names[known..])?;
-        live.positions = values;
+        let before = live.now.counters[bytes];
+        live.put_names(&names[known..]).inspect_err(|_| live.now.counters[bytes] = before)?;
+        let values = std::mem::replace(&mut live.positions, values);
         self.names = names;
-        Ok(())
+        Ok(PositionsBefore { names: known, bytes: before, values })
     }
+
+    /// Forgets the positions of a commit that failed: they are not those of a later one.
+    fn take_back(&mut self, before: PositionsBefore) {
+        self.names.truncate(before.names);
+        let bytes = self.plan.names.bytes;
+        if let Ok(live) = self.live_mut() {
+            live.now.counters[bytes] = before.bytes;
+            live.positions = before.values;
+        }
+    }
+}
+
+/// What the positions were before a commit.
+struct PositionsBefore {
+    names: usize,
+    /// The bytes of their names.
+    bytes: u64,
+    values: Vec<i64>,
 }
 
 fn check_name(name: &str) -> Result<()> {
