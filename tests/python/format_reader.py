@@ -386,8 +386,8 @@ class Segment:
     def positions(self):
         """How far producers are, by name."""
         if self.dense is not None:
-            lines = (self.dense.schema.metadata or {}).get(b"arrowwood.positions", b"").decode().splitlines()
-            return {name: int(value) for value, name in (line.split(" ", 1) for line in lines)}
+            lines = (self.dense.schema.metadata or {}).get(b"arrowwood.positions", b"").decode().split("\n")
+            return {name: int(value) for value, name in (line.split(" ", 1) for line in lines if line)}
         if not self.record or not self.record.positions:
             return {}
         (at, _), names = self.buffers[-1], []
