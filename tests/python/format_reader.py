@@ -266,7 +266,7 @@ class Segment:
         def stream(length):
             """So many bytes of the entry, without what its pages begin with."""
             pages = [log[at:at + 4096]]
-            while (have := sum(map(len, pages))) < length:
+            while sum(map(len, pages)) < length:
                 page = log[at + 4096 * len(pages):][:4096]
                 if len(page) < 4096 or any(page[:8]):
                     return None
