@@ -335,11 +335,17 @@ def test_segments_that_are_provisional(tmp_path):
     assert table.refresh()
     assert table.rows() == agree(path) == rows_of(0, 400)
     undo(path, old)
+    prepared = shutil.copytree(path, f"{path} prepared")
+    h = old.header                                          # as a writer does whose commit failed
+    write(path, old, h.live + 4096 + (old.word[0] + 1) % 2 * h.record, bytes(8))
     os.remove(os.path.join(path, f"{new[-1].name:020}.arrow"))
     assert agree(path) == rows_of(0, 50)
     aw.writer(path).close()
     assert len(os.listdir(path)) == 1
     assert agree(path) == rows_of(0, 50)
+    assert agree(prepared) == rows_of(0, 50)                # a whole record of the next number: the next writer goes forward
+    aw.writer(prepared).close()
+    assert agree(prepared) == rows_of(0, 400)
 
 
 def test_another_boot_of_a_closed_table(tmp_path):
