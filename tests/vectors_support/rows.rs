@@ -95,7 +95,7 @@ fn plain(rows: &Range<u64>, add: Add<'_>) {
     add("decimal128", true, Arc::new(large.with_precision_and_scale(30, 4).unwrap()));
     let huge = numbers::<Decimal256Type>(rows, 2, |n| arrow_buffer::i256::from_i128(-(n as i128) * 10i128.pow(35)));
     add("decimal256", true, Arc::new(huge.with_precision_and_scale(60, 7).unwrap()));
-    let bytes = rows.clone().map(|n| (n % 3 != 0).then(|| [n as u8, 0, 255]));
+    let bytes = rows.clone().map(|n| (n % 3 != 0).then_some([n as u8, 0, 255]));
     add("fixed_3", true, Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes, 3).unwrap()));
 }
 
