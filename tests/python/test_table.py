@@ -369,7 +369,9 @@ def test_a_killed_writer_loses_nothing_that_was_committed(path):
         assert acknowledged <= len(found) and len(found) % 7 == 0
         assert found["n"].to_pylist() == list(range(len(found)))
         with aw.writer(path) as writer:
-            assert writer.rows == len(found)
+            # The next writer finishes a commit that was prepared.
+            assert writer.rows - len(found) in (0, 7)
+            assert len(aw.open(path)) == writer.rows
 
 
 def test_a_fork_is_refused(path):

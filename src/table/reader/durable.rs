@@ -47,8 +47,8 @@ pub(in crate::table) enum Failed {
     InLog,
 }
 
-/// What stands in a segment of which a sync has failed: a number of this boot. What is there after another one is on the
-/// disk.
+/// Returns the mark of a failed sync in a segment: a number derived from this boot. After a reboot it no longer
+/// matches, and the contents of the file are those of the disk.
 pub(in crate::table) fn failed_sync_boot(failed: Failed) -> u32 {
     let boot = crc32c::crc32c(&boot_id()) & !3;
     boot | if failed == Failed::InLog { 3 } else { 1 }
@@ -64,7 +64,7 @@ pub enum OnDisk {
 }
 
 impl Failed {
-    /// What the word of a segment says of this boot.
+    /// Returns the failed sync of this boot recorded in `word`, if any.
     pub fn of(word: u32) -> Option<Failed> {
         [Failed::Record, Failed::InLog].into_iter().find(|&failed| failed_sync_boot(failed) == word)
     }
@@ -104,10 +104,10 @@ impl Segment {
     /// The newest commit that counts: after a crash of the machine, the newest durable one.
     ///
     /// # Errors
-    /// `InvalidData` where a record is whole and can't be one of the segment: then nothing is known of what was committed.
+    /// `InvalidData` if a whole record can't belong to the segment; the newest commit is unknown then.
     pub fn newest(&self) -> Result<Record> {
         let seen = match self.visible_within(1)? {
-            // Nobody has committed since the machine was started: nobody is in the middle of it.
+            // No whole record is of this boot, so no writer is in the middle of a commit.
             None if !self.whole_records().any(|record| record.boot == boot_id()) => None,
             None => self.visible()?,
             seen => seen,
@@ -160,7 +160,7 @@ impl Segment {
         recover(self, visible).map(Some)
     }
 
-    /// The segment, mapped anew, with the bytes of the log where they belong.
+    /// Maps the segment again, with the bytes of the log in their places.
     fn replay(self, left: Recovered) -> Result<Segment> {
         let place = |piece: &AppendedBytes| {
             let region = self.header.regions[piece.region];
@@ -233,8 +233,8 @@ impl Segment {
     }
 }
 
-/// The newest commit that can be relied on when the newest visible one, of number `visible`, was made before the machine
-/// last started.
+/// Finds the newest reliable commit after a restart of the machine. `visible` is the number of the newest visible
+/// commit, made before it.
 fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
     let found = segment.durable_records()?;
     let mut base = None;
@@ -273,8 +273,8 @@ fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> Result<bool
         0 => vec![0; record.counters.len()],
         previous => match all.iter().find(|other| other.sequence == previous) {
             Some(before) => before.counters.clone(),
-            // The other area may hold a newer record that was torn; then nothing says where the delta began, but a newer
-            // one is only begun when this one is on the disk.
+            // The previous record may be overwritten by a newer, torn one. The start of the delta is unknown then, but
+            // this record is on the disk: a newer one is begun only after that.
             None => return Ok(true),
         },
     };
@@ -295,8 +295,8 @@ pub(in crate::table) fn dropped(segment: &Segment, kept: &Record) -> Result<u64>
     Ok(visible.saturating_sub(kept.rows()))
 }
 
-/// Opens the segment at `path`. After a crash of the machine the bytes of its log are put where they belong, in memory
-/// alone: a reader writes to no file.
+/// Opens the segment at `path`. After a crash of the machine, puts the bytes of its log in their places in memory only:
+/// a reader writes to no file.
 pub(in crate::table) fn open_segment(path: &Path) -> Result<Option<Segment>> {
     let mapping = Mapping::open(path, Mode::Read)?;
     open_mapping(mapping).map_err(|e| e.at(path))
@@ -307,7 +307,7 @@ pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>
     let Some(segment) = Segment::open(mapping)? else { return Ok(None) };
     match segment.left_by_a_crash() {
         Ok(Some(left)) if !left.entries.is_empty() => segment.replay(left).map(Some),
-        // What is damaged is said where somebody asks for the newest commit.
+        // Damage is reported when the newest commit is requested.
         _ => Ok(Some(segment)),
     }
 }

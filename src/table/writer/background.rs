@@ -1,4 +1,4 @@
-//! The writer's companion thread: publishes published footers that came faster than the ring has room for, and syncs now and then.
+//! The writer's background thread: publishes footers delayed by a full ring, and syncs periodically.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,12 +12,16 @@ use crate::map::{Lock, guard};
 use crate::table::format::{Record, SEQUENCE};
 use crate::table::protocol::REST;
 
-/// Sealed segments that are not on the disk yet: when there are more, they are brought there, whatever the writer's policy,
-/// since each takes a descriptor. The thread does it, and the writer when the thread does not keep up.
+/// Limits of sealed segments waiting for a sync, each of which holds a descriptor. Above the first the thread syncs
+/// them, whatever the writer's policy; above the second the writer does.
 const PENDING: (usize, usize) = (16, 64);
 
 /// The most sealed segments whose published footers wait for their second to pass, since each takes a descriptor too.
 const RESTING: usize = 128;
+
+/// How often the writer looks whether its live segment is still there. Asking the system for a file's times makes the next
+/// write to it note them exactly, which takes as long as half a sync.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How far the writer is, and how far the disk.
 #[derive(Debug, Default)]
@@ -51,7 +55,7 @@ struct Inner {
     names: AtomicBool,
     failure: Mutex<Option<Error>>,
     has_failed: AtomicBool,
-    /// Segments whose published footers readers may still be looking at, and since when nobody begins to.
+    /// Sealed segments with published footers possibly still in use by readers, and the times of sealing.
     sealed: Mutex<Vec<(Instant, Arc<Shared>)>>,
 }
 
@@ -114,7 +118,7 @@ impl Background {
         }
     }
 
-    /// Whether some time has passed since the writer looked whether its live segment is still there; once.
+    /// Returns whether a check of the live segment's existence is due, and clears the request.
     #[inline]
     pub fn is_look_due(&self) -> bool {
         self.inner.look.load(Ordering::Relaxed) && self.inner.look.swap(false, Ordering::Relaxed)
@@ -127,7 +131,7 @@ impl Background {
         self.wake();
     }
 
-    /// The segment that was ordered, if it was begun.
+    /// Takes the requested segment, waiting for it if its creation has begun. `None` if it has not, or failed.
     pub fn ordered(&self) -> Option<Growing> {
         self.inner.ahead.take()
     }
@@ -154,8 +158,8 @@ impl Background {
         self.inner.names.store(true, Ordering::Release);
     }
 
-    /// The commit that seals the live segment goes on in these, which have their names. To be called before it does: what
-    /// brings a sealed segment to the disk must know of those behind it.
+    /// Adds the segments, already named, in which the commit continues that seals the live segment. Must be called
+    /// before sealing, so that a sync of the sealed segment includes them.
     pub fn goes_on(&self, mut fresh: Vec<Arc<Shared>>) {
         locked(&self.inner.segments).append(&mut fresh);
         self.inner.names.store(true, Ordering::Release);
@@ -220,8 +224,12 @@ impl Drop for Background {
 impl Inner {
     fn run(&self) {
         let mut synced = Instant::now();
+        let mut looked = Instant::now();
         while !self.stop.load(Ordering::SeqCst) && !self.has_failed.load(Ordering::Acquire) {
-            self.look.store(true, Ordering::Relaxed);
+            if looked.elapsed() >= LOOK {
+                self.look.store(true, Ordering::Relaxed);
+                looked = Instant::now();
+            }
             self.ahead.make();
             let (live, pending) = {
                 let segments = locked(&self.segments);
@@ -237,6 +245,9 @@ impl Inner {
             }
             let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(synced.elapsed()));
             let rest = rest.min(self.trim());
+            // A writer that pauses is to look before its next commit.
+            let is_set = self.look.load(Ordering::Relaxed);
+            let rest = if is_set { rest } else { rest.min(LOOK.saturating_sub(looked.elapsed())) };
             let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
             let newest = || newest().unwrap_or_else(|e| self.fail(e));
             let shown = || live.footer().published >= newest();
@@ -256,7 +267,7 @@ impl Inner {
             }
             self.may_publish.store(true, Ordering::Relaxed);
             self.idle.store(true, Ordering::SeqCst);
-            // A commit between the look and the flag would go unnoticed.
+            // Check again: a commit before the flag was set did not wake this thread.
             let is_live = locked(&self.segments).last().is_some_and(|last| Arc::ptr_eq(last, &live));
             if shown() && is_live && !self.stop.load(Ordering::SeqCst) {
                 std::thread::park_timeout(rest.min(Duration::from_secs(3600)));
@@ -265,7 +276,7 @@ impl Inner {
         }
     }
 
-    /// Notes that the writer can't go on. No commit comes any more: 0 is as good a number as any for the newest.
+    /// Records that the writer can't continue. Returns 0 in place of the newest commit's number, as no commit follows.
     fn fail(&self, e: Error) -> u64 {
         locked(&self.failure).get_or_insert(e);
         self.has_failed.store(true, Ordering::Release);
@@ -333,8 +344,8 @@ impl Inner {
     }
 }
 
-/// Makes segments durable that follow one another up to the end of a commit: of several the last one first, to count only
-/// when the first is durable too, so that a power cut leaves all of a commit or nothing.
+/// Makes consecutive segments durable up to the end of a commit, the last one first. The later ones count only once the
+/// first is durable, so a power cut leaves all of a commit or nothing.
 pub(super) fn make_durable(cut: &[(Arc<Shared>, Record)], how: Durably) -> Result<()> {
     let Some(((first, record), behind)) = cut.split_first() else { return Ok(()) };
     for (segment, record) in behind.iter().rev() {
@@ -347,8 +358,8 @@ pub(super) fn make_durable(cut: &[(Arc<Shared>, Record)], how: Durably) -> Resul
 
 /// Waits for commits to become durable, on any thread, while the writer goes on.
 ///
-/// Whoever waits for a commit that nobody brings to the disk yet does so, with all commits there are by then: of many
-/// threads that commit and wait, one syncs for all that have come meanwhile.
+/// A waiting thread syncs all commits so far, unless another thread is syncing them already. Of many threads that
+/// commit and wait, one syncs for all.
 #[derive(Clone, Debug)]
 pub struct Durability {
     inner: Weak<Inner>,

@@ -20,8 +20,8 @@ use crate::table::reader::{Failed, Segment, check_record, damaged_record, delta,
 const LARGE: usize = 1 << 10;
 /// How much is made ready for stores at once: at first, and at most.
 const STEPS: (u64, u64) = (64 << 10, 1 << 20);
-/// How much is reserved at once for large pieces: at first, and at most. The kernel writes twice as fast into blocks that
-/// it need not look for one by one.
+/// Bytes reserved at a time for large pieces: initial and maximum. The kernel writes twice as fast into blocks that are
+/// already reserved.
 const RESERVES: (u64, u64) = (1 << 20, 16 << 20);
 
 /// The bytes of the log: some hundred small commits.
@@ -41,7 +41,7 @@ pub(in crate::table) struct Shared {
     durable: Mutex<Durable>,
 }
 
-/// What of a segment is durable.
+/// The durable state of a segment.
 #[derive(Debug, Default)]
 struct Durable {
     /// In which of the two places the newest durable record stands.
@@ -58,9 +58,9 @@ struct Durable {
 /// The log as its writer holds it.
 #[derive(Debug, Default)]
 struct Log {
-    /// Whether commits may go here: what an earlier process has left here is in a durable record by then.
+    /// Whether commits may be logged: not before a durable record covers the entries of an earlier process.
     is_open: bool,
-    /// How many bytes were written before and are on the disk, so that writing over them changes no metadata.
+    /// The number of bytes written and synced before: overwriting them changes no metadata of the file.
     ready: u64,
     /// Where the next entry goes. Those before it are not in a durable record yet.
     next: u64,
@@ -104,7 +104,7 @@ impl Shared {
         self.durable().newest.rows()
     }
 
-    /// Brings the commit of `record` to the disk. Nothing to do costs nothing.
+    /// Makes the commit of `record` durable. Returns at once if it already is.
     pub fn make_durable(&self, record: &Record, how: Durably) -> Result<()> {
         let mut last = self.durable();
         let is_same = |there: &Record| {
@@ -125,7 +125,7 @@ impl Shared {
         last.newest.provisional = false;
     }
 
-    /// Says that all up to the newest durable record is on the disk, so that nobody has to look after a crash.
+    /// Writes another durable record after a sync. Its delta is empty, so recovery has no data to verify.
     pub fn settle(&self) -> Result<()> {
         let mut last = self.durable();
         let record = self.visible()?;
@@ -137,7 +137,8 @@ impl Shared {
         if !last.log.is_open || self.header.log == 0 {
             return Ok(false);
         }
-        self.store.look(ChangeCheck::Now)?;
+        // Not each time: see `LOOK` of the background thread.
+        self.store.look(ChangeCheck::Seldom)?;
         let zeros = vec![0; record.counters.len()];
         let before = if last.newest.counters.is_empty() { &zeros } else { &last.newest.counters };
         let sequence = record.sequence.max(last.sequence + 1);
@@ -270,8 +271,8 @@ pub(in crate::table) struct SegmentShape {
 }
 
 impl Growing {
-    /// A new segment of no rows, complete but for its name, and on the disk: a name without what makes the file a segment
-    /// would be worse than neither.
+    /// Creates a segment without rows, and syncs it. Only its name is missing: a name on an incomplete file would be
+    /// worse than none.
     pub fn create(
         medium: &Medium,
         folder: &Path,
@@ -324,7 +325,7 @@ impl Growing {
         if header.slots < 2 || header.slot < sizes.slot || header.footer < sizes.footer {
             return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
         }
-        // A copy may have holes where this one had none, and a store into a hole fails by a signal when the disk is full.
+        // A copied file may have new holes, and a store into a hole raises a signal if the disk is full.
         let (control, footers) =
             (header.ring + header.slot * u64::from(header.slots), u64::from(header.slots) * header.footer);
         store.reserve(0, header.log_start()).map_err(failed)?;
@@ -479,8 +480,8 @@ impl Growing {
         Ok(())
     }
 
-    /// Begins a segment without rows with positions, and has it say so. Of one that is to be named they are on the disk:
-    /// those of the segment before would count no more.
+    /// Commits positions to a segment without rows. Unless `provisional`, makes them durable too: the segment is about
+    /// to be named, and those of the previous segment would no longer count.
     pub fn begin_with(&mut self, names: &[String], positions: Vec<i64>, provisional: bool) -> Result<()> {
         if positions.is_empty() {
             return Ok(());
@@ -560,8 +561,8 @@ fn watch(store: &Store, header: &Header) -> Result<()> {
     Ok(())
 }
 
-/// What of the segment is durable, where `record` is its newest commit. Nothing goes to the log before a durable record
-/// has all that stands there.
+/// Returns the durable state of a segment whose newest commit is `record`. Its log stays closed until a durable record
+/// covers all entries.
 fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     let base = match &segment.replayed {
         // The other one was torn, though the log may go on behind it.

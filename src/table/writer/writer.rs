@@ -23,7 +23,7 @@ use crate::rows::{Entries, IncomingRows, Mark, Plan, RowSink, arrays_of};
 use crate::table::format::State;
 use crate::table::reader::{Chain, chain, table, without_settings};
 
-/// After how many commits in a row the writer looks whether its live segment is still there, at the latest.
+/// The maximum number of commits between checks that the live segment still exists.
 const LOOK_EVERY: u32 = 64;
 
 /// The single writer of a growing table.
@@ -51,7 +51,7 @@ pub struct Writer {
     /// Why nothing can be written any more.
     broken: Option<String>,
     dropped: u64,
-    /// How many commits there were since the last look whether the live segment is still there.
+    /// The number of commits since the last check that the live segment still exists.
     unlooked: u32,
     /// The rows of the live segment at which the one behind it is ordered.
     order_at: u64,
@@ -84,7 +84,7 @@ impl Writer {
         if !path.is_dir() {
             return Err(Error::argument("a table is a folder, and this is a file; choose another path"));
         }
-        // The process may go to another folder, and the path may be a link.
+        // The process may change its working directory, and the path may be a symbolic link.
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
         refuse_remote(path, options.force)?;
         let lock = take_lock(&options.medium, path)?;
@@ -103,7 +103,7 @@ impl Writer {
         let sorted_by = options.sorted_by.as_deref().map(|name| sorted_column(&schema, name)).transpose()?;
         let live = first_segment(&options.medium, path, &plan, 0, sorted_by, options.segment_rows)?;
         give_name(&live, path)?;
-        // Whoever has made a table has one after a power cut.
+        // A table that was created survives a power cut.
         lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
         let entries = plan.dictionaries.iter().map(|_| Entries::default()).collect();
         Writer::start(path, plan, (Vec::new(), live), entries, options, lock)
@@ -222,7 +222,7 @@ impl Writer {
         self.background.durability()
     }
 
-    /// How many rows, committed but never synced, a crash of the machine has cost before this writer was opened.
+    /// The number of committed but unsynced rows lost in a crash of the machine before this writer was opened.
     pub fn dropped_rows(&self) -> u64 {
         self.dropped
     }
@@ -360,8 +360,8 @@ impl Writer {
         Ok(SegmentShape { first_row: full.end(), limits, sorted_by, segment_rows })
     }
 
-    /// Has the background thread make the segment behind the live one, which is half full. What turns out not to fit is not
-    /// used.
+    /// Asks the background thread to create the next segment, when the live one is half full. A segment that turns out
+    /// not to fit is discarded.
     #[cold]
     fn order_next(&mut self) {
         self.order_at = u64::MAX;
@@ -375,7 +375,7 @@ impl Writer {
         self.background.order(Box::new(move || Growing::create(&medium, &folder, &plan, shape, true)));
     }
 
-    /// Notes when the segment behind the live one is to be made. Small ones are made quickly.
+    /// Sets the row at which to request the next segment. After a small segment it is created when it is needed.
     fn expect_next(&mut self) {
         let rows = self.segments.first().map_or(0, |live| live.limits()[0]);
         self.order_at = if rows >= FIRST_ROWS { rows / 2 } else { u64::MAX };
@@ -449,12 +449,12 @@ impl Writer {
         if self.sync == Sync::Commit { self.sync() } else { Ok(()) }
     }
 
-    /// Whether the live segment is still there: what is committed to one that was removed nobody sees.
+    /// Checks that the live segment still exists: nobody sees commits to a removed file.
     #[cold]
     fn look_for_file(&mut self) -> Result<()> {
         self.unlooked = 0;
         if self.segments.first().is_some_and(|live| live.shared.store.is_removed()) {
-            let message = "the live segment was removed, so nobody would see what is committed; make the table anew";
+            let message = "the live segment was removed, so no reader would see new commits; create the table again";
             return Err(Error::new(ErrorKind::FileChanged, message));
         }
         Ok(())
@@ -465,8 +465,8 @@ impl Writer {
         self.segments.len() == 1 && self.sync != Sync::Commit
     }
 
-    /// Commits rows that go over the end of a segment. What makes them visible is the sealing of the first segment: those
-    /// behind it are marked as counting only then.
+    /// Commits rows that cross the end of a segment. Sealing the first segment makes them all visible; until then, the
+    /// later segments are marked provisional.
     fn commit_all(&mut self) -> Result<()> {
         let last = self.segments.len() - 1;
         for (number, segment) in self.segments.iter_mut().enumerate().skip(1) {
@@ -582,7 +582,7 @@ impl Writer {
             (None, Some(e)) => e.message().into(),
         };
         let message = format!("the writer can't go on: {why}; open the table anew");
-        // What the thread has found nobody was told yet.
+        // An error of the background thread has not been reported yet.
         let found = self.background.failure().filter(|_| self.broken.is_none()).map(|e| e.kind());
         let kind = found.filter(|kind| *kind == ErrorKind::FileChanged).unwrap_or(ErrorKind::Closed);
         Err(Error::new(kind, message).at(&self.folder))
