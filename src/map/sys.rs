@@ -312,6 +312,17 @@ impl MemoryRegion {
     #[inline]
     pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
         assert!(self.is_writable, "storing into a mapping that is only read");
+        // A number, which is what most cells are.
+        if let Ok(word) = from.try_into()
+            && offset.is_multiple_of(8)
+        {
+            return self.word64(offset).store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+        if let Ok(word) = from.try_into()
+            && offset.is_multiple_of(4)
+        {
+            return self.word32(offset).store(u32::from_ne_bytes(word), Ordering::Relaxed);
+        }
         let (first, words, last) = self.atoms(offset, from.len());
         let (head, rest) = from.split_at(first.len());
         let (middle, tail) = rest.as_chunks::<8>();

@@ -188,8 +188,14 @@ impl Background {
         Durability { inner: Arc::downgrade(&self.inner), progress: self.inner.progress.clone() }
     }
 
-    /// What went wrong in the thread, if anything did.
+    /// Whether something went wrong in the thread.
     #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.inner.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// What went wrong in the thread, if anything did.
+    #[cold]
     pub fn failure(&self) -> Option<Error> {
         if self.inner.has_failed.load(Ordering::Relaxed) { locked(&self.inner.failure).clone() } else { None }
     }

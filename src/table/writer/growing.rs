@@ -144,8 +144,8 @@ impl Shared {
         let sequence = record.sequence.max(last.sequence + 1);
         let entry = Record { sequence, previous: 0, provisional: false, ..record.clone() };
         let copy = |region: usize, at: u64, into: &mut [u8]| {
-            let at = self.header.regions[region].offset + at;
-            self.store.read(at, into).map_err(syncing_failed)
+            self.store.copy_out(self.header.regions[region].offset + at, into);
+            Ok(())
         };
         let Some(bytes) = LogEntry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
         if last.log.next + bytes.len() as u64 > self.header.log {

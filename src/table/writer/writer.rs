@@ -572,6 +572,13 @@ impl Writer {
 
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
+        let can_write = self.background.is_ours() && self.broken.is_none() && !self.background.has_failed();
+        if can_write { Ok(()) } else { self.refuse() }
+    }
+
+    /// Says why nothing more can be written.
+    #[cold]
+    fn refuse(&self) -> Result<()> {
         if !self.background.is_ours() {
             let message = "the writer belongs to the process that opened it, and this is a fork; open another table";
             return Err(Error::new(ErrorKind::Busy, message).at(&self.folder));
