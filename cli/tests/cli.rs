@@ -281,7 +281,8 @@ fn json_arrays_are_rows_as_lines_are() {
         }
         let table = format!("table{number}");
         printed(&run(&data, &["create", &table, "--schema", "a: int64, b: utf8"]));
-        printed(&run_with_input(&data, &["append", &table, "-"], text.as_bytes()));
+        let appended = run_with_input(&data, &["append", &table, "-"], text.as_bytes());
+        assert!(appended.status.success(), "{}", String::from_utf8_lossy(&appended.stderr));
         assert_eq!(json_lines(&run(&data, &["cat", "--json", &table])), expected, "{text}");
     }
     fs::write(data.path().join("cut.json"), "[{\"a\": 1}, {\"a\"").unwrap();
