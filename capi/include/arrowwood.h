@@ -803,13 +803,14 @@ void arrowwood_writer_free(arrowwood_writer *writer);
 typedef struct arrowwood_follower arrowwood_follower;
 
 /* Follows a table from row number start on; -1 starts with the next row committed.
- * Errors: INVALID_ARGUMENT: the dataset is not a whole table. */
+ * Errors: INVALID_ARGUMENT: the dataset is not a whole table; ROW_OUT_OF_RANGE: rows from start on were dropped. */
 int32_t arrowwood_follow(const arrowwood_dataset *dataset, int64_t start, arrowwood_follower **follower,
                          arrowwood_error *error);
 
 /* Returns the rows committed since the last call, as soon as there are any; sets *dataset to NULL if there are none
  * within timeout_ms milliseconds. 0 doesn't wait, -1 waits indefinitely. The thread sleeps while it waits.
- * Errors: FILE_CHANGED: the table was removed, or its last segment truncated. */
+ * Errors: FILE_CHANGED: the table was removed, or its last segment truncated; ROW_OUT_OF_RANGE: rows were dropped before
+ * they were read, and the message says how many: follow the table anew from its first row. */
 int32_t arrowwood_follower_next(arrowwood_follower *follower, int64_t timeout_ms, arrowwood_dataset **dataset,
                                 arrowwood_error *error);
 

@@ -20,14 +20,14 @@ const MANY: usize = 64;
 #[derive(Debug)]
 pub(super) struct Blocks<'a, C = &'a ArrayData> {
     /// One per batch with rows.
-    chunks: Vec<Piece<'a, C>>,
+    chunks: Vec<CheckedRows<'a, C>>,
     rows: u64,
     bytes_per_row: usize,
 }
 
 /// Rows of one array, with checked values.
 #[derive(Clone, Debug)]
-pub(super) struct Piece<'a, C = &'a ArrayData> {
+pub(super) struct CheckedRows<'a, C = &'a ArrayData> {
     pub array: C,
     pub rows: Range<usize>,
     /// The first one's row in the column.
@@ -84,7 +84,7 @@ impl<'a> Blocks<'a, &'a [u8]> {
         let found = found.into_iter().collect::<Result<Vec<_>>>()?;
         let chunk = |(part, plain): (usize, Option<Plain<'a>>)| {
             let array = plain.filter(|plain| !plain.has_nulls)?.values;
-            Some(Piece { array, rows: frame.rows_of(part), first: frame.start(part), life: PhantomData })
+            Some(CheckedRows { array, rows: frame.rows_of(part), first: frame.start(part), life: PhantomData })
         };
         let chunks = found.into_iter().flatten().enumerate().map(chunk).collect::<Option<Vec<_>>>();
         Ok(chunks.map(|chunks| Blocks { chunks, rows: frame.rows(), bytes_per_row: width }))
@@ -93,7 +93,7 @@ impl<'a> Blocks<'a, &'a [u8]> {
 
 impl<'a> Blocks<'a> {
     pub(super) fn of(column: &'a Column) -> Result<Blocks<'a>> {
-        let mut chunks = column.each_chunk(|array, rows| Ok(Piece { array, rows, first: 0, life: PhantomData }))?;
+        let mut chunks = column.each_chunk(|array, rows| Ok(CheckedRows { array, rows, first: 0, life: PhantomData }))?;
         chunks.retain(|chunk| !chunk.rows.is_empty());
         let mut rows = 0u64;
         for chunk in &mut chunks {
@@ -104,16 +104,16 @@ impl<'a> Blocks<'a> {
     }
 
     /// The column's rows batch by batch.
-    pub(super) fn chunks(&self) -> &[Piece<'a>] {
+    pub(super) fn chunks(&self) -> &[CheckedRows<'a>] {
         &self.chunks
     }
 
     /// The same chunks, with other arrays for the same rows.
     pub(super) fn with_arrays<'b>(&self, arrays: &'b [ArrayData]) -> Blocks<'b> {
-        let swap = |(chunk, array): (&Piece<'a>, &'b ArrayData)| {
+        let swap = |(chunk, array): (&CheckedRows<'a>, &'b ArrayData)| {
             let rows = chunk.rows.clone();
             let first = chunk.first;
-            Piece { array, rows, first, life: PhantomData }
+            CheckedRows { array, rows, first, life: PhantomData }
         };
         Blocks { chunks: self.chunks.iter().zip(arrays).map(swap).collect(), ..*self }
     }
@@ -131,7 +131,7 @@ impl<'a, C: Cells<'a>> Blocks<'a, C> {
     }
 
     /// Block `block`, in pieces of one batch each.
-    pub(super) fn pieces(&self, block: usize) -> impl Iterator<Item = Piece<'a, C>> + use<'a, '_, C> {
+    pub(super) fn pieces(&self, block: usize) -> impl Iterator<Item = CheckedRows<'a, C>> + use<'a, '_, C> {
         let start = block as u64 * BLOCK as u64;
         let end = start.saturating_add(BLOCK as u64);
         let chunk = self.chunks.partition_point(|chunk| chunk.first <= start).saturating_sub(1);
@@ -139,7 +139,7 @@ impl<'a, C: Cells<'a>> Blocks<'a, C> {
     }
 
     /// Runs `work` on each block in parallel; results in order.
-    pub(super) fn each<T: Send>(&self, work: impl Fn(&mut dyn Iterator<Item = Piece<'a, C>>) -> T + Sync) -> Vec<T> {
+    pub(super) fn each<T: Send>(&self, work: impl Fn(&mut dyn Iterator<Item = CheckedRows<'a, C>>) -> T + Sync) -> Vec<T> {
         self.each_of(0..self.count(), work)
     }
 
@@ -147,22 +147,22 @@ impl<'a, C: Cells<'a>> Blocks<'a, C> {
     pub(super) fn each_of<T: Send>(
         &self,
         blocks: Range<usize>,
-        work: impl Fn(&mut dyn Iterator<Item = Piece<'a, C>>) -> T + Sync,
+        work: impl Fn(&mut dyn Iterator<Item = CheckedRows<'a, C>>) -> T + Sync,
     ) -> Vec<T> {
         let bytes = (blocks.len() * BLOCK).saturating_mul(self.bytes_per_row);
         parallel::map(blocks.len(), bytes, |job| work(&mut self.pieces(blocks.start + job)))
     }
 }
 
-impl<'a, C: Cells<'a>> Piece<'a, C> {
+impl<'a, C: Cells<'a>> CheckedRows<'a, C> {
     /// The piece's rows among rows `rows` of the column.
-    fn cut(&self, rows: Range<u64>) -> Piece<'a, C> {
+    fn cut(&self, rows: Range<u64>) -> CheckedRows<'a, C> {
         let inside = |row: u64| self.rows.len().min(row.saturating_sub(self.first) as usize);
         let from = inside(rows.start);
         let to = inside(rows.end);
         let first = self.first + from as u64;
         let rows = self.rows.start + from..self.rows.start + to;
-        Piece { array: self.array, rows, first, life: PhantomData }
+        CheckedRows { array: self.array, rows, first, life: PhantomData }
     }
 
     /// The values, nulls included, whatever their alignment; as many as there are bytes for.

@@ -31,7 +31,7 @@ impl Dataset {
         let columns = by.iter().map(|(name, _)| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
         let order = self.watched(ChangeCheck::Now, || {
             let frame = Frame::of(self)?;
-            let keys = columns.iter().zip(by).map(|(&column, (_, descends))| Key::of(self, &frame, column, *descends));
+            let keys = columns.iter().zip(by).map(|(&column, (_, descends))| SortKey::of(self, &frame, column, *descends));
             sorted(&keys.collect::<Result<Vec<_>>>()?, frame.rows())
         })?;
         view(self, order)
@@ -39,21 +39,21 @@ impl Dataset {
 }
 
 /// The values of a column, one for each row.
-struct Key<'a> {
-    values: Values<'a>,
+struct SortKey<'a> {
+    values: SortValues<'a>,
     is_null: Vec<bool>,
     descends: bool,
 }
 
-enum Values<'a> {
+enum SortValues<'a> {
     /// Numbers of up to 64 bits, in an order-preserving form; NaN is the largest of either order.
     Words(Vec<u64>),
     Wide(Vec<i256>),
     Texts(Vec<&'a [u8]>),
 }
 
-impl<'a> Key<'a> {
-    fn of(dataset: &Dataset, frame: &Frame<'a>, column: usize, descends: bool) -> Result<Key<'a>> {
+impl<'a> SortKey<'a> {
+    fn of(dataset: &Dataset, frame: &Frame<'a>, column: usize, descends: bool) -> Result<SortKey<'a>> {
         let field = dataset.schema().field(column);
         let data_type = match field.data_type() {
             DataType::Dictionary(_, values) => values.as_ref(),
@@ -72,22 +72,22 @@ impl<'a> Key<'a> {
             let mut found = Vec::new();
             let add = |rows: &Rows<'_>| each_decimal(rows, |_, digits| found.push(digits));
             numbers(frame, column, &mut is_null, add)?;
-            Values::Wide(found)
+            SortValues::Wide(found)
         } else if data_type.is_floating() {
             let mut found = Vec::new();
             let add = |rows: &Rows<'_>| each_float(rows, |_, _, number| found.push(float_word(number, descends)));
             numbers(frame, column, &mut is_null, add)?;
-            Values::Words(found)
+            SortValues::Words(found)
         } else if is_integer(data_type) || is_number(data_type) {
             let mut found = Vec::new();
             let least = if data_type.is_unsigned_integer() { 0 } else { i128::from(i64::MIN) };
             let add = |rows: &Rows<'_>| each_integer(rows, |_, _, number| found.push((number - least) as u64));
             numbers(frame, column, &mut is_null, add)?;
-            Values::Words(found)
+            SortValues::Words(found)
         } else {
-            Values::Texts(texts(frame, column, &mut is_null)?)
+            SortValues::Texts(texts(frame, column, &mut is_null)?)
         };
-        Ok(Key { values, is_null, descends })
+        Ok(SortKey { values, is_null, descends })
     }
 
     fn compare(&self, a: usize, b: usize) -> Ordering {
@@ -96,9 +96,9 @@ impl<'a> Key<'a> {
             return nulls;
         }
         let order = match &self.values {
-            Values::Words(words) => words[a].cmp(&words[b]),
-            Values::Wide(digits) => digits[a].cmp(&digits[b]),
-            Values::Texts(texts) => texts[a].cmp(texts[b]),
+            SortValues::Words(words) => words[a].cmp(&words[b]),
+            SortValues::Wide(digits) => digits[a].cmp(&digits[b]),
+            SortValues::Texts(texts) => texts[a].cmp(texts[b]),
         };
         if self.descends { order.reverse() } else { order }
     }
@@ -151,10 +151,10 @@ fn float_word(number: f64, descends: bool) -> u64 {
 }
 
 /// The numbers of the rows in the order of the keys.
-fn sorted(keys: &[Key<'_>], rows: u64) -> Result<Order> {
+fn sorted(keys: &[SortKey<'_>], rows: u64) -> Result<Order> {
     let rows = usize::try_from(rows).map_err(|_| Error::unsupported("sorting more rows than there is memory for"))?;
     debug_assert!(keys.iter().all(|key| key.is_null.len() == rows));
-    if let [Key { values: Values::Words(words), is_null, descends }] = keys
+    if let [SortKey { values: SortValues::Words(words), is_null, descends }] = keys
         && !is_null.contains(&true)
     {
         let word = |row: usize| if *descends { !words[row] } else { words[row] };

@@ -129,25 +129,25 @@ pub(super) fn timestamp_iso(count: i64, unit: TimeUnit, tz: Option<&str>) -> Str
 }
 
 /// A length of time; every part has its own sign, as in an Arrow interval.
-pub(super) struct Span {
+pub(super) struct TimeSpan {
     months: i64,
     days: i64,
     seconds: i64,
     nanos: i64,
 }
 
-impl Span {
-    pub(super) fn of_duration(count: i64, unit: TimeUnit) -> Span {
+impl TimeSpan {
+    pub(super) fn of_duration(count: i64, unit: TimeUnit) -> TimeSpan {
         let (mut seconds, mut nanos) = split(count, unit);
         if seconds < 0 && nanos > 0 {
             (seconds, nanos) = (seconds + 1, nanos - 1_000_000_000);
         }
-        Span { months: 0, days: seconds / DAY, seconds: seconds % DAY, nanos }
+        TimeSpan { months: 0, days: seconds / DAY, seconds: seconds % DAY, nanos }
     }
 
-    pub(super) fn of_interval(months: i32, days: i32, nanos: i64) -> Span {
+    pub(super) fn of_interval(months: i32, days: i32, nanos: i64) -> TimeSpan {
         let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-        Span { months: months.into(), days: days.into(), seconds, nanos }
+        TimeSpan { months: months.into(), days: days.into(), seconds, nanos }
     }
 
     fn seconds(&self) -> String {
@@ -217,9 +217,9 @@ impl Value<'_> {
             Value::Date(days) => f.write_str(&date_text(*days)),
             Value::Time(count, unit) => f.write_str(&time_text(*count, *unit)),
             Value::Timestamp(count, unit, tz) => f.write_str(&timestamp_text(*count, *unit, *tz)),
-            Value::Duration(count, unit) => f.write_str(&Span::of_duration(*count, *unit).text()),
+            Value::Duration(count, unit) => f.write_str(&TimeSpan::of_duration(*count, *unit).text()),
             Value::Interval { months, days, nanoseconds, .. } => {
-                f.write_str(&Span::of_interval(*months, *days, *nanoseconds).text())
+                f.write_str(&TimeSpan::of_interval(*months, *days, *nanoseconds).text())
             }
             Value::List(items) => sequence(f, ['[', ']'], items.iter(), item),
             Value::Map(items) => sequence(f, ['{', '}'], entries(*items), |f, entry| match entry {

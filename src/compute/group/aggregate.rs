@@ -18,7 +18,7 @@ use super::fused::Fused;
 use super::groups::{Groups, group, is_key};
 use super::intern::{Cell, Interner};
 use super::outcome::{self, Function};
-use super::state::{End, Kind, State, Values, is_integer};
+use super::state::{End, StateKind, GroupState, ValueKind, is_integer};
 use crate::array::{Value, slice};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::is_number;
@@ -95,7 +95,7 @@ impl Dataset {
             return self.head(0);
         }
         let names: Vec<String> = keys.iter().map(|&key| schema.field(key).name().clone()).collect();
-        let plan = Plan { keys, condition: None, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
+        let plan = GroupPlan { keys, condition: None, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
         let plain = with_plain_booleans(self, &names)?;
         self.watched(ChangeCheck::Now, || {
             let (_, table) = plan.table(plain.as_ref().unwrap_or(self))?;
@@ -144,7 +144,7 @@ impl<'a> Aggregation<'a> {
     }
 
     fn finish_plain(&self) -> Result<Dataset> {
-        let mut plan = Plan::of(self)?;
+        let mut plan = GroupPlan::of(self)?;
         for (number, output) in self.outputs.iter().enumerate() {
             if let Some((column, Function::NUnique)) = &output.of {
                 plan.distinct.push((number, self.distinct(column)?));
@@ -187,18 +187,18 @@ impl<'a> Aggregation<'a> {
 }
 
 /// An aggregation by numbers of columns.
-struct Plan {
+struct GroupPlan {
     keys: Vec<usize>,
     condition: Option<Condition>,
     /// The states, each once.
-    kinds: Vec<Kind>,
-    outputs: Vec<Column>,
+    kinds: Vec<StateKind>,
+    outputs: Vec<OutputColumn>,
     /// Numbers of distinct values, by the number of their output.
     distinct: Vec<(usize, ArrayData)>,
 }
 
 /// A column of the result.
-struct Column {
+struct OutputColumn {
     field: FieldRef,
     /// The type of its source column.
     of: DataType,
@@ -208,8 +208,8 @@ struct Column {
     column: Option<usize>,
 }
 
-impl Plan {
-    fn of(asked: &Aggregation<'_>) -> Result<Plan> {
+impl GroupPlan {
+    fn of(asked: &Aggregation<'_>) -> Result<GroupPlan> {
         asked.check_names()?;
         let (dataset, schema) = (asked.dataset, asked.dataset.schema());
         let keys = asked.by.iter().map(|name| dataset.index_of(name)).collect::<Result<Vec<_>>>()?;
@@ -217,7 +217,7 @@ impl Plan {
         let condition = asked.predicate.as_ref();
         let condition = condition.map(|predicate| Condition::of(predicate, schema, &|name| dataset.index_of(name)));
         let condition = condition.transpose()?;
-        let mut plan = Plan { keys, condition, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
+        let mut plan = GroupPlan { keys, condition, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
         for output in &asked.outputs {
             plan.add(dataset, output)?;
         }
@@ -226,7 +226,7 @@ impl Plan {
 
     fn add(&mut self, dataset: &Dataset, output: &Output) -> Result<()> {
         let (kind, of, function, column) = match &output.of {
-            None => (Kind::Rows, DataType::Null, Function::Count, None),
+            None => (StateKind::Rows, DataType::Null, Function::Count, None),
             Some((name, function)) => {
                 let column = dataset.index_of(name)?;
                 let of = match dataset.schema().field(column).data_type() {
@@ -248,7 +248,7 @@ impl Plan {
         }
         let is_nullable = !matches!(function, Function::Count | Function::NUnique);
         let field = Arc::new(Field::new(&output.name, outcome::type_of(function, &of), is_nullable));
-        self.outputs.push(Column { field, of, function, kind: number, column });
+        self.outputs.push(OutputColumn { field, of, function, kind: number, column });
         Ok(())
     }
 
@@ -258,12 +258,12 @@ impl Plan {
     }
 
     /// The groups of all rows, and their states.
-    fn table<'a>(&'a self, dataset: &'a Dataset) -> Result<(Frame<'a>, Table<'a>)> {
+    fn table<'a>(&'a self, dataset: &'a Dataset) -> Result<(Frame<'a>, GroupTable<'a>)> {
         let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
         let fused = Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?;
         let is_large = fused.is_none() && self.has_many_groups(&frame)?;
         let frame = if is_large { frame.in_blocks_of(LARGE) } else { frame };
-        let mut table = Table::new(self);
+        let mut table = GroupTable::new(self);
         let columns = self.keys.len() + self.kinds.len() + 1;
         let wave = WAVE * BLOCK / frame.block_rows();
         for start in (0..frame.blocks()).step_by(wave) {
@@ -301,14 +301,14 @@ impl Plan {
             return Ok(Block { groups, states, in_order: false });
         }
         let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?)?;
-        let states = self.kinds.iter().map(|&kind| State::of_block(kind, frame, block, &groups));
+        let states = self.kinds.iter().map(|&kind| GroupState::of_block(kind, frame, block, &groups));
         let states = states.collect::<Result<_>>()?;
         // The thread reuses the memory for its next block.
         groups.ids = Vec::new();
         Ok(Block { groups, states, in_order: true })
     }
 
-    fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, table: Table<'_>) -> Result<Dataset> {
+    fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, table: GroupTable<'_>) -> Result<Dataset> {
         let keys = dataset.select_at(&self.keys)?;
         let rows = if self.keys.is_empty() { 1 } else { table.firsts.len() };
         let mut columns = Vec::with_capacity(self.outputs.len());
@@ -318,7 +318,7 @@ impl Plan {
                 continue;
             }
             let array = match (&table.states[output.kind], output.column) {
-                (State::Text(found), Some(column)) => outcome::texts(dataset, frame, column, rows, &found.best)?,
+                (GroupState::Text(found), Some(column)) => outcome::texts(dataset, frame, column, rows, &found.best)?,
                 (state, _) => outcome::array(state, output.function, &output.of, output.field.data_type(), rows)
                     .map_err(|e| e.context(format_args!("column '{}'", output.field.name())))?,
             };
@@ -341,7 +341,7 @@ impl Plan {
 /// The result of one block.
 struct Block<'a> {
     groups: Groups<'a>,
-    states: Vec<State<'a>>,
+    states: Vec<GroupState<'a>>,
     /// Whether the groups are numbered in order of appearance, with known first rows.
     in_order: bool,
 }
@@ -394,7 +394,7 @@ fn check_keys(keys: &[usize], schema: &Schema) -> Result<()> {
     Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")))
 }
 
-fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<Kind> {
+fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<StateKind> {
     use DataType::*;
     let is_float = data_type.is_floating();
     let is_wide = matches!(data_type, Decimal128(..) | Decimal256(..));
@@ -405,26 +405,26 @@ fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<Ki
     };
     let extreme = |end| {
         let values = if is_float {
-            Values::Floats
+            ValueKind::Floats
         } else if is_wide || is_integer(data_type) {
-            Values::Integers
+            ValueKind::Integers
         } else if is_text {
-            Values::Texts
+            ValueKind::Texts
         } else {
             return None;
         };
-        Some(Kind::Extreme { end, values, column })
+        Some(StateKind::Extreme { end, values, column })
     };
     Some(match function {
-        Function::Count => Kind::Count(column),
-        Function::Sum | Function::Mean if is_float => Kind::Floats(column),
-        Function::Sum | Function::Mean if is_wide => Kind::Decimals(column),
-        Function::Sum | Function::Mean if is_number => Kind::Integers(column),
-        Function::Sum if matches!(data_type, Duration(_)) => Kind::Integers(column),
-        Function::Var | Function::Std if is_number => Kind::Moments(column),
-        Function::Median if is_number => Kind::Values(column),
+        Function::Count => StateKind::Count(column),
+        Function::Sum | Function::Mean if is_float => StateKind::Floats(column),
+        Function::Sum | Function::Mean if is_wide => StateKind::Decimals(column),
+        Function::Sum | Function::Mean if is_number => StateKind::Integers(column),
+        Function::Sum if matches!(data_type, Duration(_)) => StateKind::Integers(column),
+        Function::Var | Function::Std if is_number => StateKind::Moments(column),
+        Function::Median if is_number => StateKind::Values(column),
         // Counted apart.
-        Function::NUnique if is_key(data_type) => Kind::Rows,
+        Function::NUnique if is_key(data_type) => StateKind::Rows,
         Function::Min => return extreme(End::Least),
         Function::Max => return extreme(End::Most),
         _ => return None,
@@ -437,12 +437,12 @@ fn is_text(data_type: &DataType) -> bool {
 }
 
 /// All groups so far.
-struct Table<'a> {
+struct GroupTable<'a> {
     cells: Vec<Cell<'a>>,
     width: usize,
     /// The first row of each.
     firsts: Vec<u64>,
-    states: Vec<State<'a>>,
+    states: Vec<GroupState<'a>>,
     /// Keys of one column.
     single: Interner<'a>,
     /// Keys of several columns.
@@ -450,15 +450,15 @@ struct Table<'a> {
     hasher: DefaultHashBuilder,
 }
 
-impl<'a> Table<'a> {
-    fn new(plan: &Plan) -> Table<'a> {
+impl<'a> GroupTable<'a> {
+    fn new(plan: &GroupPlan) -> GroupTable<'a> {
         // Without keys there is one group, even for no rows.
         let groups = usize::from(plan.keys.is_empty());
-        Table {
+        GroupTable {
             cells: Vec::new(),
             width: plan.keys.len(),
             firsts: Vec::new(),
-            states: plan.kinds.iter().map(|&kind| State::empty(kind, groups)).collect(),
+            states: plan.kinds.iter().map(|&kind| GroupState::empty(kind, groups)).collect(),
             single: Interner::default(),
             by_cells: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
@@ -466,7 +466,7 @@ impl<'a> Table<'a> {
     }
 
     /// Adds a block that begins at row `start`.
-    fn add(&mut self, start: u64, groups: &Groups<'a>, states: &[State<'a>]) -> Result<()> {
+    fn add(&mut self, start: u64, groups: &Groups<'a>, states: &[GroupState<'a>]) -> Result<()> {
         if self.firsts.len() + groups.count() >= u32::MAX as usize {
             return Err(Error::unsupported("more than 2^32 groups"));
         }
@@ -497,7 +497,7 @@ impl<'a> Table<'a> {
             }
             return group;
         }
-        let Table { cells, width, firsts, by_cells, hasher, .. } = self;
+        let GroupTable { cells, width, firsts, by_cells, hasher, .. } = self;
         let of = |group: usize, cells: &[Cell<'a>]| -> u64 { hasher.hash_one(&cells[group * *width..][..*width]) };
         let hash = hasher.hash_one(wanted);
         if let Some(&group) = by_cells.find(hash, |&group| &cells[group * *width..][..*width] == wanted) {

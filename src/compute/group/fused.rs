@@ -1,5 +1,5 @@
 //! Sums of floats by the keys of one small dictionary, including the filter, in one loop over the rows: no masks, no
-//! group numbers; only the sums are written. They equal those of [`State`] bit for bit, so that any block may use
+//! group numbers; only the sums are written. They equal those of [`GroupState`] bit for bit, so that any block may use
 //! either.
 
 use arrow_data::ArrayData;
@@ -8,7 +8,7 @@ use multiversion::multiversion;
 
 use super::groups::{Groups, cell};
 use super::intern::Cell;
-use super::state::{Kind, State, Sum};
+use super::state::{StateKind, GroupState, Sum};
 use crate::array::Unchecked;
 use crate::array::access::{Keys, dictionary_of, fixed_values};
 use crate::compute::frame::Frame;
@@ -34,7 +34,7 @@ pub(super) struct Fused<'a> {
     tested: Option<(usize, f64, f64)>,
     /// The column that is summed.
     value: usize,
-    kinds: &'a [Kind],
+    kinds: &'a [StateKind],
 }
 
 /// The columns of some rows.
@@ -49,7 +49,7 @@ impl<'a> Fused<'a> {
         frame: &Frame<'a>,
         keys: &[usize],
         condition: Option<&Condition>,
-        kinds: &'a [Kind],
+        kinds: &'a [StateKind],
     ) -> Result<Option<Fused<'a>>> {
         let (&[key], Some((part, _))) = (keys, frame.spans(0).next()) else { return Ok(None) };
         let tested = match condition {
@@ -57,10 +57,10 @@ impl<'a> Fused<'a> {
             Some(Condition::Test(column, Test::Floats(low, high))) => Some((*column, *low, *high)),
             Some(_) => return Ok(None),
         };
-        let value = kinds.iter().find_map(|kind| if let Kind::Floats(column) = kind { Some(*column) } else { None });
+        let value = kinds.iter().find_map(|kind| if let StateKind::Floats(column) = kind { Some(*column) } else { None });
         let Some(value) = value else { return Ok(None) };
         let is_known =
-            |kind: &Kind| matches!(kind, Kind::Rows) || [Kind::Count(value), Kind::Floats(value)].contains(kind);
+            |kind: &StateKind| matches!(kind, StateKind::Rows) || [StateKind::Count(value), StateKind::Floats(value)].contains(kind);
         let array = frame.checked(part, key)?;
         if !kinds.iter().all(is_known) || !matches!(array.data_type(), DataType::Dictionary(..)) {
             return Ok(None);
@@ -76,7 +76,7 @@ impl<'a> Fused<'a> {
 
     /// The groups of a block, in order of their keys, and their states; `None` if a row needs the general path. The
     /// rows' groups and the groups' first rows are not determined.
-    pub(super) fn block(&self, frame: &Frame<'a>, block: usize) -> Result<Option<(Groups<'a>, Vec<State<'a>>)>> {
+    pub(super) fn block(&self, frame: &Frame<'a>, block: usize) -> Result<Option<(Groups<'a>, Vec<GroupState<'a>>)>> {
         let mut sums: Sums = [[[0.0; 2]; LANES]; KEYS];
         let mut at = 0;
         for (part, rows) in frame.spans(block) {
@@ -95,11 +95,11 @@ impl<'a> Fused<'a> {
         Ok(used.iter().all(|&key| key < self.cells.len()).then(|| self.outcome(&sums, &used)))
     }
 
-    fn outcome(&self, sums: &Sums, used: &[usize]) -> (Groups<'a>, Vec<State<'a>>) {
+    fn outcome(&self, sums: &Sums, used: &[usize]) -> (Groups<'a>, Vec<GroupState<'a>>) {
         let sums: Vec<Sum> = used.iter().map(|&key| Sum::of_lanes(&sums[key])).collect();
-        let state = |kind: &Kind| match kind {
-            Kind::Floats(_) => State::Floats(sums.clone()),
-            _ => State::Counts(sums.iter().map(|sum| sum.count).collect()),
+        let state = |kind: &StateKind| match kind {
+            StateKind::Floats(_) => GroupState::Floats(sums.clone()),
+            _ => GroupState::Counts(sums.iter().map(|sum| sum.count).collect()),
         };
         let cells = used.iter().map(|&key| self.cells[key]).collect();
         let groups = Groups { ids: Vec::new(), cells, width: 1, firsts: vec![0; used.len()] };

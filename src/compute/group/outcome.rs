@@ -8,7 +8,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
 
-use super::state::{FoundText, State, Values64};
+use super::state::{FoundText, GroupState, Values64};
 use crate::array::{Parts, Unchecked};
 use crate::compute::frame::Frame;
 use crate::compute::kernels::decimal_to_f64;
@@ -100,7 +100,7 @@ pub(super) fn type_of(function: Function, of: &DataType) -> DataType {
 
 /// A column of `rows` values of `data_type`.
 pub(super) fn array(
-    state: &State<'_>,
+    state: &GroupState<'_>,
     function: Function,
     of: &DataType,
     data_type: &DataType,
@@ -113,19 +113,19 @@ pub(super) fn array(
     };
     let mean = |sum: f64, count: u64| (count > 0).then(|| sum / count as f64);
     match (state, function) {
-        (State::Counts(counts), _) => {
+        (GroupState::Counts(counts), _) => {
             integers(data_type, rows, counts.iter().map(|&n| Some(i256::from_i128(n.into()))))
         }
-        (State::Floats(sums), Function::Sum) => floats(data_type, rows, sums.iter().map(|sum| Some(sum.total()))),
-        (State::Floats(sums), _) => floats(data_type, rows, sums.iter().map(|sum| mean(sum.total(), sum.count))),
-        (State::Integers(sums), Function::Sum) => {
+        (GroupState::Floats(sums), Function::Sum) => floats(data_type, rows, sums.iter().map(|sum| Some(sum.total()))),
+        (GroupState::Floats(sums), _) => floats(data_type, rows, sums.iter().map(|sum| mean(sum.total(), sum.count))),
+        (GroupState::Integers(sums), Function::Sum) => {
             integers(data_type, rows, sums.iter().map(|sum| Some(i256::from_i128(sum.sum))))
         }
-        (State::Integers(sums), _) => {
+        (GroupState::Integers(sums), _) => {
             let total = |sum: i128| if scale == 0 { sum as f64 } else { decimal_to_f64(i256::from_i128(sum), scale) };
             floats(data_type, rows, sums.iter().map(|sum| mean(total(sum.sum), sum.count)))
         }
-        (State::Decimals(sums), _) => {
+        (GroupState::Decimals(sums), _) => {
             let totals: Option<Vec<i256>> = sums.iter().map(|sum| sum.sum).collect();
             let totals = totals.ok_or_else(|| too_large(data_type))?.into_iter();
             if function == Function::Sum {
@@ -134,14 +134,14 @@ pub(super) fn array(
             let means = totals.zip(sums).map(|(total, sum)| mean(decimal_to_f64(total, scale), sum.count));
             floats(data_type, rows, means)
         }
-        (State::Moments(all), Function::Std) => {
+        (GroupState::Moments(all), Function::Std) => {
             floats(data_type, rows, all.iter().map(|moments| moments.variance().map(f64::sqrt)))
         }
-        (State::Moments(all), _) => floats(data_type, rows, all.iter().map(|moments| moments.variance())),
-        (State::Values(all), _) => floats(data_type, rows, all.iter().map(Values64::median)),
-        (State::Integer(found), _) => integers(data_type, rows, found.best.iter().copied()),
-        (State::Float(found), _) => floats(data_type, rows, found.best.iter().copied()),
-        (State::Text(_), _) => Err(Error::unsupported("text is gathered")),
+        (GroupState::Moments(all), _) => floats(data_type, rows, all.iter().map(|moments| moments.variance())),
+        (GroupState::Values(all), _) => floats(data_type, rows, all.iter().map(Values64::median)),
+        (GroupState::Integer(found), _) => integers(data_type, rows, found.best.iter().copied()),
+        (GroupState::Float(found), _) => floats(data_type, rows, found.best.iter().copied()),
+        (GroupState::Text(_), _) => Err(Error::unsupported("text is gathered")),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::error::Result;
 
 /// A kind of state, and its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::compute) enum Kind {
+pub(in crate::compute) enum StateKind {
     Rows,
     Count(usize),
     Floats(usize),
@@ -27,7 +27,7 @@ pub(in crate::compute) enum Kind {
     Values(usize),
     Extreme {
         end: End,
-        values: Values,
+        values: ValueKind,
         column: usize,
     },
 }
@@ -41,7 +41,7 @@ pub(in crate::compute) enum End {
 
 /// The values compared for an extreme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::compute) enum Values {
+pub(in crate::compute) enum ValueKind {
     Integers,
     Floats,
     Texts,
@@ -208,7 +208,7 @@ impl Values64 {
 
 /// The state of each group, beginning with group 1.
 #[derive(Debug)]
-pub(super) enum State<'a> {
+pub(super) enum GroupState<'a> {
     Counts(Vec<u64>),
     Floats(Vec<Sum>),
     Integers(Vec<IntegerSum>),
@@ -262,53 +262,53 @@ impl<T: Copy> Extreme<T> {
     }
 }
 
-impl<'a> State<'a> {
+impl<'a> GroupState<'a> {
     /// Empty states for `groups` groups.
-    pub(super) fn empty(kind: Kind, groups: usize) -> State<'a> {
+    pub(super) fn empty(kind: StateKind, groups: usize) -> GroupState<'a> {
         match kind {
-            Kind::Rows | Kind::Count(_) => State::Counts(vec![Kept::NONE; groups]),
-            Kind::Floats(_) => State::Floats(vec![Kept::NONE; groups]),
-            Kind::Integers(_) => State::Integers(vec![Kept::NONE; groups]),
-            Kind::Decimals(_) => State::Decimals(vec![Kept::NONE; groups]),
-            Kind::Moments(_) => State::Moments(vec![Kept::NONE; groups]),
-            Kind::Values(_) => State::Values(vec![Kept::NONE; groups]),
-            Kind::Extreme { end, values: Values::Integers, .. } => State::Integer(integers(end, groups)),
-            Kind::Extreme { end, values: Values::Floats, .. } => State::Float(floats(end, groups)),
-            Kind::Extreme { end, values: Values::Texts, .. } => State::Text(texts(end, groups)),
+            StateKind::Rows | StateKind::Count(_) => GroupState::Counts(vec![Kept::NONE; groups]),
+            StateKind::Floats(_) => GroupState::Floats(vec![Kept::NONE; groups]),
+            StateKind::Integers(_) => GroupState::Integers(vec![Kept::NONE; groups]),
+            StateKind::Decimals(_) => GroupState::Decimals(vec![Kept::NONE; groups]),
+            StateKind::Moments(_) => GroupState::Moments(vec![Kept::NONE; groups]),
+            StateKind::Values(_) => GroupState::Values(vec![Kept::NONE; groups]),
+            StateKind::Extreme { end, values: ValueKind::Integers, .. } => GroupState::Integer(integers(end, groups)),
+            StateKind::Extreme { end, values: ValueKind::Floats, .. } => GroupState::Float(floats(end, groups)),
+            StateKind::Extreme { end, values: ValueKind::Texts, .. } => GroupState::Text(texts(end, groups)),
         }
     }
 
     /// The states for the rows of block `block`, by group.
-    pub(super) fn of_block(kind: Kind, frame: &Frame<'a>, block: usize, groups: &Groups<'a>) -> Result<State<'a>> {
+    pub(super) fn of_block(kind: StateKind, frame: &Frame<'a>, block: usize, groups: &Groups<'a>) -> Result<GroupState<'a>> {
         let columns = Columns { frame, block, groups };
         match kind {
-            Kind::Rows => Ok(State::Counts(columns.count_rows())),
-            Kind::Count(column) => columns.count(column).map(State::Counts),
-            Kind::Floats(column) => columns.floats(column).map(State::Floats),
-            Kind::Integers(column) => columns.integers(column).map(State::Integers),
-            Kind::Decimals(column) => columns.decimals(column).map(State::Decimals),
-            Kind::Moments(column) => columns.moments(column).map(State::Moments),
-            Kind::Values(column) => columns.values(column).map(State::Values),
-            Kind::Extreme { end, values, column } => match values {
-                Values::Integers => columns.extreme_integers(end, column).map(State::Integer),
-                Values::Floats => columns.extreme_floats(end, column).map(State::Float),
-                Values::Texts => columns.extreme_texts(end, column).map(State::Text),
+            StateKind::Rows => Ok(GroupState::Counts(columns.count_rows())),
+            StateKind::Count(column) => columns.count(column).map(GroupState::Counts),
+            StateKind::Floats(column) => columns.floats(column).map(GroupState::Floats),
+            StateKind::Integers(column) => columns.integers(column).map(GroupState::Integers),
+            StateKind::Decimals(column) => columns.decimals(column).map(GroupState::Decimals),
+            StateKind::Moments(column) => columns.moments(column).map(GroupState::Moments),
+            StateKind::Values(column) => columns.values(column).map(GroupState::Values),
+            StateKind::Extreme { end, values, column } => match values {
+                ValueKind::Integers => columns.extreme_integers(end, column).map(GroupState::Integer),
+                ValueKind::Floats => columns.extreme_floats(end, column).map(GroupState::Float),
+                ValueKind::Texts => columns.extreme_texts(end, column).map(GroupState::Text),
             },
         }
     }
 
     /// Merges each group of `other`, of the same kind, into group `to` here, of `count` groups.
-    pub(super) fn merge(&mut self, to: &[usize], count: usize, other: &State<'a>) {
+    pub(super) fn merge(&mut self, to: &[usize], count: usize, other: &GroupState<'a>) {
         match (self, other) {
-            (State::Counts(all), State::Counts(more)) => merge(all, to, count, more),
-            (State::Floats(all), State::Floats(more)) => merge(all, to, count, more),
-            (State::Integers(all), State::Integers(more)) => merge(all, to, count, more),
-            (State::Decimals(all), State::Decimals(more)) => merge(all, to, count, more),
-            (State::Moments(all), State::Moments(more)) => merge(all, to, count, more),
-            (State::Values(all), State::Values(more)) => merge(all, to, count, more),
-            (State::Integer(all), State::Integer(more)) => all.merge(to, count, &more.best),
-            (State::Float(all), State::Float(more)) => all.merge(to, count, &more.best),
-            (State::Text(all), State::Text(more)) => all.merge(to, count, &more.best),
+            (GroupState::Counts(all), GroupState::Counts(more)) => merge(all, to, count, more),
+            (GroupState::Floats(all), GroupState::Floats(more)) => merge(all, to, count, more),
+            (GroupState::Integers(all), GroupState::Integers(more)) => merge(all, to, count, more),
+            (GroupState::Decimals(all), GroupState::Decimals(more)) => merge(all, to, count, more),
+            (GroupState::Moments(all), GroupState::Moments(more)) => merge(all, to, count, more),
+            (GroupState::Values(all), GroupState::Values(more)) => merge(all, to, count, more),
+            (GroupState::Integer(all), GroupState::Integer(more)) => all.merge(to, count, &more.best),
+            (GroupState::Float(all), GroupState::Float(more)) => all.merge(to, count, &more.best),
+            (GroupState::Text(all), GroupState::Text(more)) => all.merge(to, count, &more.best),
             (this, other) => debug_assert!(false, "{this:?} and {other:?} are of different kinds"),
         }
     }

@@ -9,7 +9,7 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use crate::array::{Value, key, value};
-use crate::compute::blocks::{Blocks, Cells, Piece};
+use crate::compute::blocks::{Blocks, Cells, CheckedRows};
 use crate::compute::kernels;
 use crate::compute::kernels::Number;
 use crate::dataset::Column;
@@ -110,12 +110,12 @@ fn extreme<'a, C: Cells<'a>, T: Number<N>, const N: usize>(blocks: &Blocks<'a, C
 
 /// For values without bytes, the first: all are equal, and may be too many to visit.
 fn of_nothing<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
-    let first = |chunk: &Piece<'a>| Some((chunk.array, chunk.rows.clone().find(|&row| chunk.is_valid(row))?));
+    let first = |chunk: &CheckedRows<'a>| Some((chunk.array, chunk.rows.clone().find(|&row| chunk.is_valid(row))?));
     blocks.chunks().iter().find_map(first).map_or(Ok(Value::Null), |(array, row)| value(array, row))
 }
 
 pub(in crate::compute) fn of_cells<'a>(blocks: &Blocks<'a>, wanted: Ordering) -> Result<Value<'a>> {
-    let of_block = |pieces: &mut dyn Iterator<Item = Piece<'a>>| {
+    let of_block = |pieces: &mut dyn Iterator<Item = CheckedRows<'a>>| {
         let mut best = Best { wanted, value: Value::Null };
         for piece in pieces {
             best.among(&piece)?;
@@ -136,19 +136,19 @@ struct Best<'a> {
 }
 
 impl<'a> Best<'a> {
-    fn among(&mut self, piece: &Piece<'a>) -> Result<()> {
+    fn among(&mut self, piece: &CheckedRows<'a>) -> Result<()> {
         match piece.array.child_data() {
             [values] if values.len() <= piece.rows.len() => self.among_keys(piece, values.len()),
             _ => self.among_rows(piece, piece.rows.clone()),
         }
     }
 
-    fn among_rows(&mut self, piece: &Piece<'a>, mut rows: impl Iterator<Item = usize>) -> Result<()> {
+    fn among_rows(&mut self, piece: &CheckedRows<'a>, mut rows: impl Iterator<Item = usize>) -> Result<()> {
         rows.try_for_each(|row| value(piece.array, row).map(|value| self.offer(value)))
     }
 
     /// Compares each of `count` dictionary values once, however many rows have it.
-    fn among_keys(&mut self, piece: &Piece<'a>, count: usize) -> Result<()> {
+    fn among_keys(&mut self, piece: &CheckedRows<'a>, count: usize) -> Result<()> {
         let mut rows = vec![None; count];
         for row in piece.rows.clone().filter(|&row| piece.is_valid(row)) {
             rows[key(piece.array, piece.array.offset() + row)?] = Some(row);

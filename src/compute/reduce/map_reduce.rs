@@ -3,7 +3,7 @@
 use arrow_data::ArrayData;
 
 use crate::array::{buffer, slice};
-use crate::compute::blocks::{Blocks, Piece};
+use crate::compute::blocks::{Blocks, CheckedRows};
 use crate::dataset::Column;
 use crate::error::Result;
 use crate::parallel;
@@ -43,7 +43,7 @@ impl Column {
             buffer::aligned(blocks.chunks()[chunk].array.clone())
         });
         let blocks = blocks.with_arrays(&arrays);
-        let map = |Piece { array, rows, .. }: Piece<'_>| map(&slice(array, rows.start, rows.len()));
+        let map = |CheckedRows { array, rows, .. }: CheckedRows<'_>| map(&slice(array, rows.start, rows.len()));
         let mut result = None;
         for start in (0..blocks.count()).step_by(WAVE) {
             let wave = start..blocks.count().min(start + WAVE);

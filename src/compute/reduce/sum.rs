@@ -7,7 +7,7 @@ use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::DataType;
 
 use crate::array::Value;
-use crate::compute::blocks::{Blocks, Cells, Piece};
+use crate::compute::blocks::{Blocks, Cells, CheckedRows};
 use crate::compute::kernels;
 use crate::compute::kernels::{FloatSum, Pairs, decimal_to_f64};
 use crate::dataset::Column;
@@ -163,7 +163,7 @@ fn sum_floats<'a, C: Cells<'a>, const N: usize>(
 }
 
 fn sum_integers<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> i128 {
-    let sum = |piece: Piece<'a, C>| match data_type {
+    let sum = |piece: CheckedRows<'a, C>| match data_type {
         DataType::Int8 => piece.with_values([0], |values| small(values, |raw| i8::from_le_bytes(raw).into())),
         DataType::UInt8 => piece.with_values([0], |values| small(values, |raw| u8::from_le_bytes(raw).into())),
         DataType::Int16 => piece.with_values([0; 2], |values| small(values, |raw| i16::from_le_bytes(raw).into())),
@@ -184,7 +184,7 @@ fn small<const N: usize>(values: &[[u8; N]], number: impl Fn([u8; N]) -> i64) ->
 
 /// `None` if 256 bits overflow.
 fn sum_decimals<'a, C: Cells<'a>>(blocks: &Blocks<'a, C>, data_type: &DataType) -> Option<i256> {
-    let sum = |piece: Piece<'a, C>| match data_type {
+    let sum = |piece: CheckedRows<'a, C>| match data_type {
         DataType::Decimal128(..) => piece.with_values([0; 16], |values: &[[u8; 16]]| {
             checked_sum(values.iter().map(|&raw| Some(i256::from_i128(i128::from_le_bytes(raw)))))
         }),
@@ -200,7 +200,7 @@ fn checked_sum(mut terms: impl Iterator<Item = Option<i256>>) -> Option<i256> {
 }
 
 fn count_true(blocks: &Blocks<'_>) -> i128 {
-    let count = |Piece { array, rows, .. }: Piece<'_>| {
+    let count = |CheckedRows { array, rows, .. }: CheckedRows<'_>| {
         let bits = array.buffers().first().map(|bits| BooleanBuffer::new(bits.clone(), array.offset(), array.len()));
         let Some(bits) = bits.map(|bits| bits.slice(rows.start, rows.len())) else { return 0 };
         match array.nulls() {

@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// The `count` values of `width` bytes selected by the spans; `None` for uncommon widths, and if there are fewer values
 /// than bits.
-pub(super) fn values(width: usize, from: &[&[u8]], spans: &[Span], count: usize) -> Result<Option<Buffer>> {
+pub(super) fn values(width: usize, from: &[&[u8]], spans: &[SelectedRows], count: usize) -> Result<Option<Buffer>> {
     match width {
         1 => values_of::<1>(from, spans, count),
         2 => values_of::<2>(from, spans, count),
@@ -20,7 +20,7 @@ pub(super) fn values(width: usize, from: &[&[u8]], spans: &[Span], count: usize)
     }
 }
 
-fn values_of<const N: usize>(from: &[&[u8]], spans: &[Span], count: usize) -> Result<Option<Buffer>> {
+fn values_of<const N: usize>(from: &[&[u8]], spans: &[SelectedRows], count: usize) -> Result<Option<Buffer>> {
     let mut at = 0;
     let mut is_whole = true;
     let buffer = filled(count * N, |out| {

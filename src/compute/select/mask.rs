@@ -9,7 +9,7 @@ use half::f16;
 use multiversion::multiversion;
 
 use super::compare::Test;
-use super::predicate::{Node, Operator, Predicate};
+use super::predicate::{PredicateNode, Operator, Predicate};
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::value;
 use crate::compute::frame::Frame;
@@ -88,7 +88,7 @@ impl Mask {
 
 /// Selected rows of a batch: the batch number, the range of rows, and their bits.
 #[derive(Clone, Debug)]
-pub(super) struct Span {
+pub(super) struct SelectedRows {
     pub part: u32,
     pub rows: Range<usize>,
     pub mask: Mask,
@@ -115,22 +115,22 @@ impl Condition {
         Condition::of_node(&predicate.0, schema, index_of)
     }
 
-    fn of_node(node: &Node, schema: &Schema, index_of: &dyn Fn(&str) -> Result<usize>) -> Result<Condition> {
-        let inner = |node: &Node| Condition::of_node(node, schema, index_of).map(Box::new);
+    fn of_node(node: &PredicateNode, schema: &Schema, index_of: &dyn Fn(&str) -> Result<usize>) -> Result<Condition> {
+        let inner = |node: &PredicateNode| Condition::of_node(node, schema, index_of).map(Box::new);
         let column = |name: &str| index_of(name).map(|column| (column, schema.field(column).data_type()));
         Ok(match node {
-            Node::Compare(name, operator, literal) => {
+            PredicateNode::Compare(name, operator, literal) => {
                 let (column, data_type) = column(name)?;
                 Condition::Test(column, Test::of(name, data_type, *operator, literal)?)
             }
-            Node::IsIn(name, literals) => {
+            PredicateNode::IsIn(name, literals) => {
                 let (column, data_type) = column(name)?;
                 Condition::Test(column, Test::any(name, data_type, literals)?)
             }
-            Node::IsNull(name) => Condition::IsNull(column(name)?.0),
-            Node::And(a, b) => Condition::And(inner(a)?, inner(b)?),
-            Node::Or(a, b) => Condition::Or(inner(a)?, inner(b)?),
-            Node::Not(a) => Condition::Not(inner(a)?),
+            PredicateNode::IsNull(name) => Condition::IsNull(column(name)?.0),
+            PredicateNode::And(a, b) => Condition::And(inner(a)?, inner(b)?),
+            PredicateNode::Or(a, b) => Condition::Or(inner(a)?, inner(b)?),
+            PredicateNode::Not(a) => Condition::Not(inner(a)?),
         })
     }
 

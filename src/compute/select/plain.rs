@@ -84,7 +84,7 @@ impl<'a> Plains<'a> {
         &self,
         data_type: &DataType,
         column: usize,
-        spans: &[Span],
+        spans: &[SelectedRows],
         count: usize,
     ) -> Result<Option<ArrayData>> {
         let Some((column, from)) = self.column(column) else { return Ok(None) };

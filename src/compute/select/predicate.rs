@@ -56,12 +56,12 @@ impl Col {
 
     /// Equal to one of `values`.
     pub fn is_in<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Predicate {
-        Predicate(Node::IsIn(self.0, values.into_iter().map(Into::into).collect()))
+        Predicate(PredicateNode::IsIn(self.0, values.into_iter().map(Into::into).collect()))
     }
 
     /// Null.
     pub fn is_null(self) -> Predicate {
-        Predicate(Node::IsNull(self.0))
+        Predicate(PredicateNode::IsNull(self.0))
     }
 
     /// Not null.
@@ -71,7 +71,7 @@ impl Col {
 
     /// The comparison by `operator` with `value`.
     pub fn compare(self, operator: Operator, value: impl Into<Literal>) -> Predicate {
-        Predicate(Node::Compare(self.0, operator, value.into()))
+        Predicate(PredicateNode::Compare(self.0, operator, value.into()))
     }
 }
 
@@ -99,24 +99,24 @@ pub enum Operator {
 /// times of another unit. Nothing is rounded: no `f32` equals 0.1. For comparison with decimals a float with a fraction
 /// is converted to the decimal that it prints as.
 #[derive(Clone, Debug)]
-pub struct Predicate(pub(super) Node);
+pub struct Predicate(pub(super) PredicateNode);
 
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(super) enum PredicateNode {
     Compare(String, Operator, Literal),
     IsIn(String, Vec<Literal>),
     IsNull(String),
-    And(Box<Node>, Box<Node>),
-    Or(Box<Node>, Box<Node>),
-    Not(Box<Node>),
+    And(Box<PredicateNode>, Box<PredicateNode>),
+    Or(Box<PredicateNode>, Box<PredicateNode>),
+    Not(Box<PredicateNode>),
 }
 
-impl Node {
+impl PredicateNode {
     /// Necessary conditions on column `name`: its comparisons combined by `and`.
     pub(super) fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {
         match self {
-            Node::Compare(column, operator, literal) if column == name => vec![(*operator, literal.clone())],
-            Node::And(a, b) => [a, b].into_iter().flat_map(|side| side.comparisons_with(name)).collect(),
+            PredicateNode::Compare(column, operator, literal) if column == name => vec![(*operator, literal.clone())],
+            PredicateNode::And(a, b) => [a, b].into_iter().flat_map(|side| side.comparisons_with(name)).collect(),
             _ => Vec::new(),
         }
     }
@@ -126,7 +126,7 @@ impl BitAnd for Predicate {
     type Output = Predicate;
 
     fn bitand(self, other: Predicate) -> Predicate {
-        Predicate(Node::And(self.0.into(), other.0.into()))
+        Predicate(PredicateNode::And(self.0.into(), other.0.into()))
     }
 }
 
@@ -134,7 +134,7 @@ impl BitOr for Predicate {
     type Output = Predicate;
 
     fn bitor(self, other: Predicate) -> Predicate {
-        Predicate(Node::Or(self.0.into(), other.0.into()))
+        Predicate(PredicateNode::Or(self.0.into(), other.0.into()))
     }
 }
 
@@ -142,7 +142,7 @@ impl Not for Predicate {
     type Output = Predicate;
 
     fn not(self) -> Predicate {
-        Predicate(Node::Not(self.0.into()))
+        Predicate(PredicateNode::Not(self.0.into()))
     }
 }
 
@@ -165,19 +165,19 @@ impl fmt::Display for Predicate {
     }
 }
 
-impl fmt::Display for Node {
+impl fmt::Display for PredicateNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Node::Compare(name, operator, literal) => write!(f, "{} {operator} {literal}", visible(name)),
-            Node::IsIn(name, literals) => {
+            PredicateNode::Compare(name, operator, literal) => write!(f, "{} {operator} {literal}", visible(name)),
+            PredicateNode::IsIn(name, literals) => {
                 let shown: Vec<_> = literals.iter().take(5).map(Literal::to_string).collect();
                 let more = if literals.len() > shown.len() { ", …" } else { "" };
                 write!(f, "{} is in [{}{more}]", visible(name), shown.join(", "))
             }
-            Node::IsNull(name) => write!(f, "{} is null", visible(name)),
-            Node::And(a, b) => write!(f, "({a}) & ({b})"),
-            Node::Or(a, b) => write!(f, "({a}) | ({b})"),
-            Node::Not(a) => write!(f, "~({a})"),
+            PredicateNode::IsNull(name) => write!(f, "{} is null", visible(name)),
+            PredicateNode::And(a, b) => write!(f, "({a}) & ({b})"),
+            PredicateNode::Or(a, b) => write!(f, "({a}) | ({b})"),
+            PredicateNode::Not(a) => write!(f, "~({a})"),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
-use super::mask::{Mask, Span};
+use super::mask::{Mask, SelectedRows};
 use super::plain::Plains;
 use super::random::Random;
 use crate::array::Unchecked;
@@ -112,7 +112,7 @@ pub(in crate::compute) struct Picked {
     /// Rows one by one; if selected by bits, only made if a column needs them.
     picks: OnceLock<Vec<Pick>>,
     /// Rows in order, as bits.
-    spans: Vec<Span>,
+    spans: Vec<SelectedRows>,
     len: usize,
 }
 
@@ -145,7 +145,7 @@ impl Picked {
             self.parts.push(part);
         }
         self.len += count;
-        self.spans.push(Span { part: self.parts.len() as u32 - 1, rows, mask });
+        self.spans.push(SelectedRows { part: self.parts.len() as u32 - 1, rows, mask });
     }
 
     /// The number of rows.
@@ -154,7 +154,7 @@ impl Picked {
     }
 
     fn picks(&self) -> &[Pick] {
-        let rows = |span: &Span| {
+        let rows = |span: &SelectedRows| {
             let part = span.part;
             let start = span.rows.start;
             span.mask.rows().map(move |row| (part, start + row)).collect::<Vec<_>>()

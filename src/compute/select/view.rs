@@ -18,7 +18,7 @@ use crate::map::ChangeCheck;
 /// The rows of `dataset` whose numbers `order` has, in that order; each number must be one of a row.
 pub(in crate::compute) fn view(dataset: &Dataset, order: Order) -> Result<Dataset> {
     let batch_rows = dataset.watched(ChangeCheck::Seldom, || batch_rows(dataset))?;
-    Ok(Dataset::of_source(Arc::new(View::new(dataset.clone(), order, batch_rows))))
+    Ok(Dataset::of_source(Arc::new(ReorderedView::new(dataset.clone(), order, batch_rows))))
 }
 
 impl Dataset {
@@ -95,7 +95,7 @@ impl Order {
 
 /// Rows of a dataset in another order.
 #[derive(Debug)]
-struct View {
+struct ReorderedView {
     dataset: Dataset,
     order: Order,
     batch_rows: usize,
@@ -103,11 +103,11 @@ struct View {
     gathered: Vec<OnceLock<ArrayData>>,
 }
 
-impl View {
-    fn new(dataset: Dataset, order: Order, batch_rows: usize) -> View {
+impl ReorderedView {
+    fn new(dataset: Dataset, order: Order, batch_rows: usize) -> ReorderedView {
         let batches = order.len().div_ceil(batch_rows as u64) as usize;
         let gathered = (0..batches * dataset.num_columns()).map(|_| OnceLock::new()).collect();
-        View { dataset, order, batch_rows, gathered }
+        ReorderedView { dataset, order, batch_rows, gathered }
     }
 
     fn gather(&self, batch: usize, column: usize) -> Result<ArrayData> {
@@ -119,7 +119,7 @@ impl View {
     }
 }
 
-impl Source for View {
+impl Source for ReorderedView {
     fn schema(&self) -> &SchemaRef {
         self.dataset.schema()
     }
