@@ -380,6 +380,38 @@ fn rows_that_other_arrow_readers_saw_outlive_a_kill() {
     assert!(ahead > 0 && finished > 0 && taken_back > 0, "{ahead} ahead, {finished} finished, {taken_back} taken back");
 }
 
+/// Somebody has removed a segment of a prepared commit: none of it is shown.
+#[test]
+fn a_prepared_commit_of_which_a_part_is_missing_is_not_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let (live, shots) = (folder.path().join("live"), folder.path().join("shots"));
+    std::fs::create_dir(&live).unwrap();
+    let camera = Arc::new(Camera::default());
+    let medium = Medium::watched(camera.clone());
+    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), medium, ..WriterOptions::default() };
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+    let mut writer = Writer::open(live.join("ticks"), Some(schema), &options).unwrap();
+    (0..5).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+    writer.commit().unwrap();
+    (5..30).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+    *camera.folders.lock().unwrap() = Some((live, shots.clone()));
+    writer.commit().unwrap();
+    *camera.folders.lock().unwrap() = None;
+    let mut tried = 0;
+    for shot in 0..camera.shots.load(Ordering::SeqCst) {
+        let parent = shots.join(shot.to_string());
+        let table = parent.join("ticks");
+        let missing = [8u64, 16, 24].map(|row| parent.join(format!(".ticks.{row:020}.next")));
+        if our_rows(&table).len() == 5 && missing.iter().all(|path| path.exists()) {
+            std::fs::remove_file(&missing[1 + tried % 2]).unwrap();
+            let writer = Writer::open(&table, None, &WriterOptions::default()).unwrap();
+            assert_eq!((writer.committed_rows(), our_rows(&table).len()), (5, 5), "step {shot}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 1, "{tried} steps");
+}
+
 /// A prepared commit that fails is forgotten: no later writer brings it back.
 #[test]
 fn a_commit_that_failed_is_not_finished_by_the_next_writer() {

@@ -896,6 +896,7 @@ class Writer:
         Of many threads that wait at the same time, one syncs for all of them.
 
         Raises:
+            InvalidArgument: rows before number `row` are not committed.
             IoError: after that nothing more can be written; open the table anew.
         """
     @property

@@ -271,10 +271,15 @@ impl Writer {
     /// Of many threads that wait at the same time, one syncs for all of them.
     ///
     /// Raises:
+    ///     InvalidArgument: rows before number `row` are not committed.
     ///     IoError: after that nothing more can be written; open the table anew.
     #[pyo3(signature = (row = None))]
     fn wait_durable(&self, py: Python<'_>, row: Option<u64>) -> Result<()> {
-        let durability = self.with(py, |writer| Ok(writer.durability()))?;
+        let (durability, committed) = self.with(py, |writer| Ok((writer.durability(), writer.committed_rows())))?;
+        if let Some(row) = row.filter(|&row| row > committed) {
+            let message = format!("waiting for {row} durable rows, and {committed} are committed; commit them first");
+            return Err(argument(message));
+        }
         if row.is_some_and(|row| durability.rows() >= row) {
             return Ok(());
         }
@@ -297,6 +302,12 @@ impl Writer {
 
     /// Commit, sync, and let others write; does nothing when it was closed before.
     fn close(&self, py: Python<'_>) -> Result<()> {
+        if let Some(retention) = self.retention.as_ref().filter(|_| self.lock(py).is_some()) {
+            self.with(py, arrowwood::Writer::commit)?;
+            if let Some(row) = py.detach(|| retention.first_row(&self.path))? {
+                self.with(py, |writer| writer.drop_before(row))?;
+            }
+        }
         let close = || self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().map(arrowwood::Writer::close);
         Ok(py.detach(close).unwrap_or(Ok(()))?)
     }

@@ -93,7 +93,8 @@ impl<'a> Blocks<'a, &'a [u8]> {
 
 impl<'a> Blocks<'a> {
     pub(super) fn of(column: &'a Column) -> Result<Blocks<'a>> {
-        let mut chunks = column.each_chunk(|array, rows| Ok(CheckedRows { array, rows, first: 0, life: PhantomData }))?;
+        let mut chunks =
+            column.each_chunk(|array, rows| Ok(CheckedRows { array, rows, first: 0, life: PhantomData }))?;
         chunks.retain(|chunk| !chunk.rows.is_empty());
         let mut rows = 0u64;
         for chunk in &mut chunks {
@@ -139,7 +140,10 @@ impl<'a, C: Cells<'a>> Blocks<'a, C> {
     }
 
     /// Runs `work` on each block in parallel; results in order.
-    pub(super) fn each<T: Send>(&self, work: impl Fn(&mut dyn Iterator<Item = CheckedRows<'a, C>>) -> T + Sync) -> Vec<T> {
+    pub(super) fn each<T: Send>(
+        &self,
+        work: impl Fn(&mut dyn Iterator<Item = CheckedRows<'a, C>>) -> T + Sync,
+    ) -> Vec<T> {
         self.each_of(0..self.count(), work)
     }
 

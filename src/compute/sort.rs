@@ -31,7 +31,8 @@ impl Dataset {
         let columns = by.iter().map(|(name, _)| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
         let order = self.watched(ChangeCheck::Now, || {
             let frame = Frame::of(self)?;
-            let keys = columns.iter().zip(by).map(|(&column, (_, descends))| SortKey::of(self, &frame, column, *descends));
+            let keys =
+                columns.iter().zip(by).map(|(&column, (_, descends))| SortKey::of(self, &frame, column, *descends));
             sorted(&keys.collect::<Result<Vec<_>>>()?, frame.rows())
         })?;
         view(self, order)

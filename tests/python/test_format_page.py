@@ -82,7 +82,8 @@ def killed(path, steps, **options):
     A step is a number of rows to commit, "sync", which goes to the log where it is small, or "record", which waits for a
     durable record.
     """
-    sync = 0.002 if "record" in steps else "never"
+    # Long enough for the first commit to come before the first record.
+    sync = 0.1 if "record" in steps else "never"
     with aw.writer(f"{path} being written", SIMPLE, **{"sync": sync, **options}) as writer:
         for step in steps:
             if step == "sync":

@@ -408,3 +408,40 @@ def test_only_tables_in_the_order_of_time_keep_rows_by_time(path):
         aw.writer(path, SCHEMA, keep="1h")
     with pytest.raises(aw.InvalidArgument, match="created with sorted_by"):
         aw.writer(path, SCHEMA, keep="1h")
+
+
+RACE = """
+import sys
+import arrowwood as aw
+with aw.writer(sys.argv[1], "n: int64", wait=60) as writer:
+    writer.append({"n": [1, 2]})
+"""
+
+
+def test_processes_that_make_a_table_at_the_same_time_take_turns(tmp_path):
+    """One of them found that the folder was there a moment after it was not, and failed."""
+    for number in range(5):
+        path = tmp_path / f"t{number}"
+        makers = [subprocess.Popen([sys.executable, "-c", RACE, str(path)]) for _ in range(4)]
+        assert [maker.wait(120) for maker in makers] == [0] * 4
+        assert len(aw.open(path)) == 8
+
+
+def test_closing_drops_what_is_not_kept(tmp_path):
+    """Writers that commit once, as they are closed, never dropped anything."""
+    path = tmp_path / "t"
+    for _ in range(2):
+        with aw.writer(path, "ts: timestamp[us]", sorted_by="ts", segment_rows=10, keep="60 s") as writer:
+            first = writer.rows
+            writer.append({"ts": [i * 10_000_000 for i in range(first, first + 1000)]})
+    assert len(aw.open(path)) <= 20
+
+
+def test_waiting_for_rows_that_are_not_committed_is_refused(tmp_path):
+    with aw.writer(tmp_path / "t", "n: int64") as writer:
+        writer.append({"n": [1, 2]})
+        with pytest.raises(aw.InvalidArgument, match="2 durable rows, and 0 are committed"):
+            writer.wait_durable(2)
+        writer.commit()
+        writer.wait_durable(2)
+        assert writer.durable_rows == 2

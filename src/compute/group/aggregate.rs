@@ -18,7 +18,7 @@ use super::fused::Fused;
 use super::groups::{Groups, group, is_key};
 use super::intern::{Cell, Interner};
 use super::outcome::{self, Function};
-use super::state::{End, StateKind, GroupState, ValueKind, is_integer};
+use super::state::{End, GroupState, StateKind, ValueKind, is_integer};
 use crate::array::{Value, slice};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::is_number;

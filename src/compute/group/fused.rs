@@ -8,7 +8,7 @@ use multiversion::multiversion;
 
 use super::groups::{Groups, cell};
 use super::intern::Cell;
-use super::state::{StateKind, GroupState, Sum};
+use super::state::{GroupState, StateKind, Sum};
 use crate::array::Unchecked;
 use crate::array::access::{Keys, dictionary_of, fixed_values};
 use crate::compute::frame::Frame;
@@ -57,10 +57,12 @@ impl<'a> Fused<'a> {
             Some(Condition::Test(column, Test::Floats(low, high))) => Some((*column, *low, *high)),
             Some(_) => return Ok(None),
         };
-        let value = kinds.iter().find_map(|kind| if let StateKind::Floats(column) = kind { Some(*column) } else { None });
+        let value =
+            kinds.iter().find_map(|kind| if let StateKind::Floats(column) = kind { Some(*column) } else { None });
         let Some(value) = value else { return Ok(None) };
-        let is_known =
-            |kind: &StateKind| matches!(kind, StateKind::Rows) || [StateKind::Count(value), StateKind::Floats(value)].contains(kind);
+        let is_known = |kind: &StateKind| {
+            matches!(kind, StateKind::Rows) || [StateKind::Count(value), StateKind::Floats(value)].contains(kind)
+        };
         let array = frame.checked(part, key)?;
         if !kinds.iter().all(is_known) || !matches!(array.data_type(), DataType::Dictionary(..)) {
             return Ok(None);

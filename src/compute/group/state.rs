@@ -279,7 +279,12 @@ impl<'a> GroupState<'a> {
     }
 
     /// The states for the rows of block `block`, by group.
-    pub(super) fn of_block(kind: StateKind, frame: &Frame<'a>, block: usize, groups: &Groups<'a>) -> Result<GroupState<'a>> {
+    pub(super) fn of_block(
+        kind: StateKind,
+        frame: &Frame<'a>,
+        block: usize,
+        groups: &Groups<'a>,
+    ) -> Result<GroupState<'a>> {
         let columns = Columns { frame, block, groups };
         match kind {
             StateKind::Rows => Ok(GroupState::Counts(columns.count_rows())),

@@ -3,7 +3,7 @@
 use arrow_buffer::Buffer;
 use multiversion::multiversion;
 
-use super::mask::Span;
+use super::mask::SelectedRows;
 use crate::array::filled;
 use crate::error::Result;
 

@@ -9,7 +9,7 @@ use half::f16;
 use multiversion::multiversion;
 
 use super::compare::Test;
-use super::predicate::{PredicateNode, Operator, Predicate};
+use super::predicate::{Operator, Predicate, PredicateNode};
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::value;
 use crate::compute::frame::Frame;

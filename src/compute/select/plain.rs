@@ -8,7 +8,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, SchemaRef};
 
 use super::compress;
-use super::mask::Span;
+use super::mask::SelectedRows;
 use crate::array::access::fixed_width;
 use crate::array::gather::{Pick, fixed_from};
 use crate::array::{Parts, Unchecked};

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::map::Medium;
 use crate::rows::Plan;
 use crate::table::format::Record;
-use crate::table::reader::{Chain, Segment, chain, without_settings};
+use crate::table::reader::{Chain, Segment, chain, open_newest, without_settings};
 
 /// Finishes the commit that a killed writer has prepared, or removes what it has left of one. Only for the holder of the
 /// table's lock.
@@ -22,12 +22,30 @@ pub(super) fn finish(medium: &Medium, folder: &Path) -> Result<()> {
         && let Some(next) = segment.prepared(newest)?
     {
         let end = segment.header.first_row + next.rows();
-        if waiting.contains(&end) || found.orphans.contains(&end) {
+        if are_all_there(folder, end, &waiting, &found.orphans)? {
             return go_forward(medium, folder, &waiting, (segment, newest, &next)).map_err(|e| e.at(folder));
         }
     }
     let remove = |row: &u64| medium.remove(&chain::waiting_path(folder, *row));
     waiting.iter().try_for_each(remove).map_err(|e| Error::io("removing a segment of a commit that was not made", &e))
+}
+
+/// Whether all segments of the commit are there, from the one that begins with row `start` up to one that is not sealed.
+fn are_all_there(folder: &Path, mut start: u64, waiting: &[u64], named: &[u64]) -> Result<bool> {
+    loop {
+        let path = match (waiting.contains(&start), named.contains(&start)) {
+            (true, _) => chain::waiting_path(folder, start),
+            (false, true) => chain::path(folder, start),
+            (false, false) => return Ok(false),
+        };
+        match open_newest(&path)? {
+            Some((segment, record)) if segment.header.first_row == start && record.sealed && record.rows() > 0 => {
+                start += record.rows();
+            }
+            Some((segment, _)) => return Ok(segment.header.first_row == start),
+            None => return Ok(false),
+        }
+    }
 }
 
 /// Does what the killed writer had still to do, in its order.

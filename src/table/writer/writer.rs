@@ -79,7 +79,11 @@ impl Writer {
             if schema.is_none() {
                 return Err(no_table());
             }
-            options.medium.make_folder(path).map_err(|e| Error::io("making the table's folder", &e))?;
+            match options.medium.make_folder(path) {
+                // Another process was faster, and makes the table.
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => (),
+                made => made.map_err(|e| Error::io("making the table's folder", &e))?,
+            }
         }
         if !path.is_dir() {
             return Err(Error::argument("a table is a folder, and this is a file; choose another path"));
