@@ -23,9 +23,9 @@ pub trait SharedWords {
     fn load64(&self, offset: u64) -> u64;
     /// Stores a word (release): a process that loads it sees everything stored before.
     fn publish64(&self, offset: u64, value: u64);
-    /// As [`load64`](Words::load64).
+    /// As [`load64`](SharedWords::load64).
     fn load32(&self, offset: u64) -> u32;
-    /// As [`publish64`](Words::publish64).
+    /// As [`publish64`](SharedWords::publish64).
     fn publish32(&self, offset: u64, value: u32);
     /// Waits while the word at `offset` is `expected`, until woken; may return early.
     fn wait(&self, offset: u64, expected: u32, timeout: Duration);
