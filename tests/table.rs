@@ -330,33 +330,38 @@ fn footer_rows(table: &Path) -> Vec<i64> {
     paths.iter().flat_map(|path| read(path).flat_map(|batch| numbers(&batch.unwrap()))).collect()
 }
 
-/// A writer is killed at each step of a commit over the ends of three segments. Other Arrow readers see its first rows before
-/// ours see any: these rows stay, and with them the whole commit, which the next writer finishes.
-#[test]
-fn rows_that_other_arrow_readers_saw_outlive_a_kill() {
-    let folder = tempfile::tempdir().unwrap();
-    let (live, shots) = (folder.path().join("live"), folder.path().join("shots"));
+fn append_numbers(writer: &mut Writer, rows: std::ops::Range<i64>) {
+    rows.for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+}
+
+/// Folders that each hold the table `ticks` as a writer leaves it that is killed at a step of a commit: rows 0 .. 5 were
+/// committed before, and this one goes to row 30, over the ends of three segments.
+fn killed_at_each_step(folder: &Path) -> Vec<PathBuf> {
+    let (live, shots) = (folder.join("live"), folder.join("shots"));
     std::fs::create_dir(&live).unwrap();
     let camera = Arc::new(Camera::default());
     let medium = Medium::watched(camera.clone());
     let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), medium, ..WriterOptions::default() };
     let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
     let mut writer = Writer::open(live.join("ticks"), Some(schema), &options).unwrap();
-    let append = |writer: &mut Writer, rows: std::ops::Range<i64>| {
-        rows.for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
-    };
-    append(&mut writer, 0..5);
+    append_numbers(&mut writer, 0..5);
     writer.commit_with(&[("source", 5)]).unwrap();
-    append(&mut writer, 5..30);
+    append_numbers(&mut writer, 5..30);
     *camera.folders.lock().unwrap() = Some((live, shots.clone()));
     writer.commit_with(&[("source", 30)]).unwrap();
     *camera.folders.lock().unwrap() = None;
-    drop(writer);
+    (0..camera.shots.load(Ordering::SeqCst)).map(|shot| shots.join(shot.to_string())).collect()
+}
 
+/// A writer is killed at each step of a commit over the ends of three segments. Other Arrow readers see its first rows before
+/// ours see any: these rows stay, and with them the whole commit, which the next writer finishes.
+#[test]
+fn rows_that_other_arrow_readers_saw_outlive_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let shots = killed_at_each_step(folder.path());
     let (before, after): (Vec<i64>, Vec<i64>) = ((0..5).collect(), (0..30).collect());
     let (mut ahead, mut finished, mut taken_back) = (0, 0, 0);
-    for shot in 0..camera.shots.load(Ordering::SeqCst) {
-        let parent = shots.join(shot.to_string());
+    for (shot, parent) in shots.iter().enumerate() {
         let table = parent.join("ticks");
         let (ours, others) = (our_rows(&table), footer_rows(&table));
         assert!(ours == before || ours == after, "step {shot}: {ours:?}");
@@ -369,9 +374,9 @@ fn rows_that_other_arrow_readers_saw_outlive_a_kill() {
         assert_eq!(writer.positions()["source"], there.len() as i64);
         finished += u64::from(ours.len() < there.len());
         taken_back += u64::from(there == before);
-        let left = std::fs::read_dir(&parent).unwrap().count();
+        let left = std::fs::read_dir(parent).unwrap().count();
         assert_eq!(left, 1, "step {shot}: nothing is left beside the table");
-        append(&mut writer, there.len() as i64..there.len() as i64 + 10);
+        append_numbers(&mut writer, there.len() as i64..there.len() as i64 + 10);
         writer.close().unwrap();
         assert_eq!(our_rows(&table).len(), there.len() + 10);
         let report = arrowwood::check(&table, |_, _| ()).unwrap();
@@ -384,22 +389,9 @@ fn rows_that_other_arrow_readers_saw_outlive_a_kill() {
 #[test]
 fn a_prepared_commit_of_which_a_part_is_missing_is_not_finished() {
     let folder = tempfile::tempdir().unwrap();
-    let (live, shots) = (folder.path().join("live"), folder.path().join("shots"));
-    std::fs::create_dir(&live).unwrap();
-    let camera = Arc::new(Camera::default());
-    let medium = Medium::watched(camera.clone());
-    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(8), medium, ..WriterOptions::default() };
-    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
-    let mut writer = Writer::open(live.join("ticks"), Some(schema), &options).unwrap();
-    (0..5).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
-    writer.commit().unwrap();
-    (5..30).for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
-    *camera.folders.lock().unwrap() = Some((live, shots.clone()));
-    writer.commit().unwrap();
-    *camera.folders.lock().unwrap() = None;
+    let shots = killed_at_each_step(folder.path());
     let mut tried = 0;
-    for shot in 0..camera.shots.load(Ordering::SeqCst) {
-        let parent = shots.join(shot.to_string());
+    for (shot, parent) in shots.iter().enumerate() {
         let table = parent.join("ticks");
         let missing = [8u64, 16, 24].map(|row| parent.join(format!(".ticks.{row:020}.next")));
         if our_rows(&table).len() == 5 && missing.iter().all(|path| path.exists()) {

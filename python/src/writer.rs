@@ -302,14 +302,16 @@ impl Writer {
 
     /// Commit, sync, and let others write; does nothing when it was closed before.
     fn close(&self, py: Python<'_>) -> Result<()> {
-        if let Some(retention) = self.retention.as_ref().filter(|_| self.lock(py).is_some()) {
-            self.with(py, arrowwood::Writer::commit)?;
-            if let Some(row) = py.detach(|| retention.first_row(&self.path))? {
-                self.with(py, |writer| writer.drop_before(row))?;
+        let close = || {
+            let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(mut writer) = taken else { return Ok(()) };
+            if let Some(retention) = &self.retention {
+                writer.commit()?;
+                retention.first_row(&self.path)?.map(|row| writer.drop_before(row)).transpose()?;
             }
-        }
-        let close = || self.inner.lock().unwrap_or_else(PoisonError::into_inner).take().map(arrowwood::Writer::close);
-        Ok(py.detach(close).unwrap_or(Ok(()))?)
+            writer.close()
+        };
+        Ok(py.detach(close)?)
     }
 
     /// Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten.

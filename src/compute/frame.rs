@@ -26,7 +26,7 @@ pub(super) struct Frame<'a> {
 }
 
 /// Rows of one batch: its number, and the rows inside it.
-pub(super) type BatchRows = (usize, Range<usize>);
+pub(super) type FrameRows = (usize, Range<usize>);
 
 impl<'a> Frame<'a> {
     pub(super) fn of(dataset: &'a Dataset) -> Result<Frame<'a>> {
@@ -80,7 +80,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Block `block`, batch by batch.
-    pub(super) fn spans(&self, block: usize) -> impl Iterator<Item = BatchRows> {
+    pub(super) fn spans(&self, block: usize) -> impl Iterator<Item = FrameRows> {
         let start = self.block_start(block);
         let end = start.saturating_add(self.block as u64);
         let first = self.index.locate(start, 0).unwrap_or(self.num_parts());

@@ -65,7 +65,7 @@ const LISTINGS: usize = 1000;
 
 /// Where a segment that begins with row `first_row` waits for its name: beside the directory, where no listing of the
 /// directory finds it.
-pub(in crate::table) fn waiting_path(folder: &Path, first_row: u64) -> PathBuf {
+pub(in crate::table) fn prepared_path(folder: &Path, first_row: u64) -> PathBuf {
     let folder_name = folder.file_name().unwrap_or_default().to_string_lossy();
     beside(folder).join(format!(".{folder_name}.{first_row:020}.next"))
 }
@@ -75,13 +75,13 @@ fn beside(folder: &Path) -> &Path {
 }
 
 /// First rows of the segments that wait for their names, in order.
-pub(in crate::table) fn waiting(folder: &Path) -> Vec<u64> {
+pub(in crate::table) fn prepared(folder: &Path) -> Vec<u64> {
     let mut rows = Vec::new();
     for entry in std::fs::read_dir(beside(folder)).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let row = name.strip_suffix(".next").and_then(|name| name.rsplit('.').next()?.parse().ok());
-        rows.extend(row.filter(|&row| waiting_path(folder, row) == path));
+        rows.extend(row.filter(|&row| prepared_path(folder, row) == path));
     }
     rows.sort_unstable();
     rows

@@ -17,7 +17,7 @@ use crate::ipc::{WriteOptions, write_to};
 use crate::map::{Medium, PartFile, boot_id, guard, remove_parts};
 use crate::rows::Plan;
 use crate::table::format::{Header, POSITIONS, SEGMENT_ROWS, SORTED_BY};
-use crate::table::reader::{Chain, chain, one_segment, open_segment, open_table};
+use crate::table::reader::{chain, one_segment, open_segment, open_table};
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
@@ -72,10 +72,9 @@ pub fn compact_on(medium: &Medium, path: impl AsRef<Path>, progress: impl FnMut(
 fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> Result<u64> {
     let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
     let _lock = take_lock(medium, path).map_err(|e| e.at(path))?;
-    prepared::finish(medium, path)?;
     remove_parts(path);
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
-    let chain = Chain::open(path)?.ok_or_else(missing)?;
+    let chain = prepared::open(medium, path)?.ok_or_else(missing)?;
     chain.remove_orphans(medium, path)?;
     let Some((segment, record)) = &chain.last else { return compact_before(medium, path, u64::MAX, progress) };
     let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);

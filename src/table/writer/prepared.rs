@@ -12,29 +12,32 @@ use crate::rows::Plan;
 use crate::table::format::Record;
 use crate::table::reader::{Chain, Segment, chain, open_newest, without_settings};
 
-/// Finishes the commit that a killed writer has prepared, or removes what it has left of one. Only for the holder of the
-/// table's lock.
-pub(super) fn finish(medium: &Medium, folder: &Path) -> Result<()> {
-    let waiting = chain::waiting(folder);
+/// Opens the chain of segments, as [`Chain::open`], after it has finished the commit that a killed writer has prepared, or
+/// removed what is left of one. Only for the holder of the table's lock.
+pub(super) fn open(medium: &Medium, folder: &Path) -> Result<Option<Chain>> {
+    let prepared = chain::prepared(folder);
     let found = Chain::open(folder)?;
     if let Some(found) = &found
         && let Some((segment, newest)) = &found.last
         && let Some(next) = segment.prepared(newest)?
     {
         let end = segment.header.first_row + next.rows();
-        if are_all_there(folder, end, &waiting, &found.orphans)? {
-            return go_forward(medium, folder, &waiting, (segment, newest, &next)).map_err(|e| e.at(folder));
+        if are_all_there(folder, end, &prepared, &found.orphans)? {
+            go_forward(medium, folder, &prepared, (segment, newest, &next)).map_err(|e| e.at(folder))?;
+            return Chain::open(folder);
         }
     }
-    let remove = |row: &u64| medium.remove(&chain::waiting_path(folder, *row));
-    waiting.iter().try_for_each(remove).map_err(|e| Error::io("removing a segment of a commit that was not made", &e))
+    let remove = |row: &u64| medium.remove(&chain::prepared_path(folder, *row));
+    let removed = prepared.iter().try_for_each(remove);
+    removed.map_err(|e| Error::io("removing a segment of a commit that was not made", &e))?;
+    Ok(found)
 }
 
 /// Whether all segments of the commit are there, from the one that begins with row `start` up to one that is not sealed.
-fn are_all_there(folder: &Path, mut start: u64, waiting: &[u64], named: &[u64]) -> Result<bool> {
+fn are_all_there(folder: &Path, mut start: u64, prepared: &[u64], named: &[u64]) -> Result<bool> {
     loop {
-        let path = match (waiting.contains(&start), named.contains(&start)) {
-            (true, _) => chain::waiting_path(folder, start),
+        let path = match (prepared.contains(&start), named.contains(&start)) {
+            (true, _) => chain::prepared_path(folder, start),
             (false, true) => chain::path(folder, start),
             (false, false) => return Ok(false),
         };
@@ -52,14 +55,14 @@ fn are_all_there(folder: &Path, mut start: u64, waiting: &[u64], named: &[u64]) 
 fn go_forward(
     medium: &Medium,
     folder: &Path,
-    waiting: &[u64],
+    prepared: &[u64],
     (segment, newest, next): (&Segment, &Record, &Record),
 ) -> Result<()> {
     let plan = Arc::new(Plan::of(&without_settings(&segment.plan.schema.schema))?);
     let shared = Growing::open(medium, &plan, segment, newest)?.shared;
     shared.publish_ahead(&next.counters, next.sequence)?;
-    for &row in waiting {
-        let named = medium.rename(&chain::waiting_path(folder, row), &chain::path(folder, row));
+    for &row in prepared {
+        let named = medium.rename(&chain::prepared_path(folder, row), &chain::path(folder, row));
         named.map_err(|e| Error::io("naming a segment of a prepared commit", &e))?;
     }
     let number = segment.header.page().sequence();

@@ -92,9 +92,8 @@ impl Writer {
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
         refuse_remote(path, options.force)?;
         let lock = take_lock(&options.medium, path)?;
-        prepared::finish(&options.medium, path)?;
         remove_parts(path);
-        match Chain::open(path)? {
+        match prepared::open(&options.medium, path)? {
             Some(chain) => Writer::reopen(path, chain, schema, options, lock),
             None if std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()) => Err(chain::foreign(path)),
             None => Writer::create(path, schema, options, lock),
@@ -509,9 +508,9 @@ impl Writer {
     /// Has the next writer finish the commit if this one is killed from now on.
     fn prepare(&mut self) -> Result<()> {
         for segment in &self.segments[1..] {
-            let waiting = chain::waiting_path(&self.folder, segment.first_row());
-            let named = segment.shared.store.name_for_now(&waiting);
-            named.map_err(|e| Error::io("naming a segment for now", &e).at(&waiting))?;
+            let path = chain::prepared_path(&self.folder, segment.first_row());
+            let named = segment.shared.store.name_for_now(&path);
+            named.map_err(|e| Error::io("naming a segment for now", &e).at(&path))?;
         }
         self.segments[0].prepare();
         Ok(())
