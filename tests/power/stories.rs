@@ -312,6 +312,40 @@ fn a_segment_that_was_given_up_does_not_come_back() {
     story.judge();
 }
 
+/// A sync was cut: its durable record reached the disk, and some of its rows did not. The next writer appended rows that were
+/// equal to them, and a power cut before their commit brought the old record back: rows that had been given up, and a part
+/// of a commit. Now such a record is taken away before anything else is written.
+#[test]
+fn rows_that_were_given_up_do_not_come_back_with_equal_ones() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    another_boot();
+    let home = place();
+    let table = home.path().join("ticks");
+    let options = WriterOptions { sync: Sync::Never, segment_rows: Some(4), ..WriterOptions::default() };
+    let rows = || open(&table).unwrap().len().unwrap();
+    for ids in [&[1, 2][..], &[1_000_001, 1_000_002, 5]] {
+        let mut writer = Writer::open(&table, Some(schema(Width::Number)), &options).unwrap();
+        writer.append(&batch(Width::Number, ids)).unwrap();
+        writer.close().unwrap();
+    }
+    assert_eq!(rows(), 5);
+    // A cut before the sync was done: of the second commit the record is there, a row is not, and the next segment is not.
+    let first = table.join(format!("{:020}.arrow", 0));
+    std::fs::remove_file(table.join(format!("{:020}.arrow", 4))).unwrap();
+    let mut bytes = std::fs::read(&first).unwrap();
+    let at = bytes.windows(8).position(|window| window == 1_000_001u64.to_le_bytes()).unwrap();
+    bytes[at..at + 8].fill(0);
+    std::fs::write(&first, &bytes).unwrap();
+    another_boot();
+    assert_eq!(rows(), 2);
+    let mut writer = Writer::open(&table, None, &options).unwrap();
+    writer.append(&batch(Width::Number, &[1_000_001, 1_000_002])).unwrap();
+    drop(writer);
+    another_boot();
+    assert_eq!(rows(), 2);
+    pretend_boot(None);
+}
+
 /// Found by reading: of the ways to make a segment, one did not sync it before it was to get its name. A power cut then
 /// leaves a file of zeros, and where an empty segment makes room for a larger one, that is all of the table. Now every
 /// segment is synced where it is made. A row that is too long for a first segment shows it.

@@ -221,6 +221,16 @@ impl Segment {
         Ok(Some(Record { sequence, ..record }))
     }
 
+    /// The place of a durable record of which some bytes did not reach the disk, so that `kept`, an earlier commit, counts
+    /// after a crash of the machine.
+    pub fn given_up(&self, kept: &Record) -> Option<u64> {
+        let says_more = |durable: Record| {
+            let has_more = durable.counters.iter().zip(&kept.counters).any(|(durable, kept)| durable > kept);
+            has_more || durable.sealed && !kept.sealed
+        };
+        (0..2).find(|&number| kept.boot != boot_id() && self.durable(number).is_some_and(says_more))
+    }
+
     /// The durable records that are whole, the newest first.
     ///
     /// # Errors

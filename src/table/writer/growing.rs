@@ -332,6 +332,11 @@ impl Growing {
         store.reserve(header.ring, control - header.ring).map_err(failed)?;
         store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
         let footer = Mutex::new(PublishedFooter::reopen(sizes, &header, &store).map_err(failed)?);
+        if let Some(number) = segment.given_up(record) {
+            // Rows that are equal to those it has lost would make it count again.
+            store.write(header.durable(number), &vec![0; header.record as usize]).map_err(failed)?;
+            store.sync().map_err(failed)?;
+        }
         for (piece, bytes) in segment.replayed.iter().flat_map(|left| &left.entries).flat_map(LogEntry::parts) {
             store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(failed)?;
         }
