@@ -34,7 +34,7 @@ fn main() {
 fn run(folder: &Path, millions: u64, only: &str) {
     let folder = folder.join(format!("growing-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the folder");
-    let all: [(&str, &dyn Fn()); 9] = [
+    let all: [(&str, &dyn Fn()); 10] = [
         ("bulk", &|| bulk(&folder)),
         ("batches", &|| batches(&folder)),
         ("rows", &|| rows(&folder)),
@@ -44,6 +44,7 @@ fn run(folder: &Path, millions: u64, only: &str) {
         ("sleep", &|| latency(&folder, false)),
         ("scan", &|| scan(&folder, millions)),
         ("thousand", &|| thousand(&folder)),
+        ("over", &|| over(&folder)),
     ];
     for (_, measure) in all.iter().filter(|(name, _)| only.is_empty() || *name == only) {
         measure();
@@ -341,15 +342,43 @@ fn scan(folder: &Path, millions: u64) {
     std::fs::remove_file(dense).expect("removed");
 }
 
-/// A table of 1,000 segments, opened, to its first row.
-fn thousand(folder: &Path) {
+/// The writer of a table of `count` segments.
+fn segments(path: &Path, count: usize) -> Writer {
     let options = WriterOptions { segment_rows: Some(10), ..never() };
-    let path = fresh(folder);
-    let mut writer = Writer::open(&path, Some(schema()), &options).expect("a writer");
-    for _ in 0..1000 {
+    let mut writer = Writer::open(path, Some(schema()), &options).expect("a writer");
+    for _ in 0..count {
         writer.append(&batch(10)).expect("appended");
         writer.commit().expect("committed");
     }
+    writer
+}
+
+/// `refresh` with a new row that begins another segment, behind few segments and behind many.
+fn over(folder: &Path) {
+    for count in [10, 1000, 5000] {
+        let path = fresh(folder);
+        let mut writer = segments(&path, count);
+        let mut dataset = open(&path).expect("a table");
+        let mut times = Vec::new();
+        for _ in 0..100 {
+            writer.append(&batch(1)).expect("appended");
+            writer.commit().expect("committed");
+            let start = Instant::now();
+            dataset = dataset.refresh().expect("refreshed");
+            times.push(start.elapsed().as_nanos() as f64 / 1e3);
+            assert_eq!(dataset.len().expect("rows"), writer.committed_rows());
+            writer.append(&batch(9)).expect("appended");
+            writer.commit().expect("committed");
+            dataset = dataset.refresh().expect("refreshed");
+        }
+        println!("refresh over the end of {count} segments       {:6.1} µs", median(&mut times));
+    }
+}
+
+/// A table of 1,000 segments, opened, to its first row.
+fn thousand(folder: &Path) {
+    let path = fresh(folder);
+    let _writer = segments(&path, 1000);
     let segments = std::fs::read_dir(&path).expect("segments").count();
     let mut times = Vec::new();
     for _ in 0..200 {

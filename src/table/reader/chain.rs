@@ -1,6 +1,7 @@
 //! The folder of a table: its segments by name, and which of them count.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use super::durable::open_newest;
 use super::segment::Segment;
@@ -42,13 +43,20 @@ pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
 }
 
 /// As [`list`], of one moment: a listing that goes on while names are given may show a later one and not an earlier one.
-/// Names are given, and taken, in the order of their rows. If the first of two listings shows a name, those before it
-/// were given when the second one began, which therefore shows them or, if they were taken, none before them.
+/// Nothing was given or taken while a folder is listed whose times are the same before and behind it, and are so old that a
+/// change would have left others. Else it is listed again: names are given, and taken, in the order of their rows. If the
+/// first of two listings shows a name, those before it were given when the second one began, which therefore shows them or,
+/// if they were taken, none before them.
 ///
 /// # Errors
 /// `Busy` where names change with each listing.
-fn list_twice(folder: &Path) -> Result<Option<Vec<u64>>> {
+fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
+    let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
+    let before = quiet_since(folder).map_err(failed)?;
     let mut found = list(folder)?;
+    if before.is_some() && quiet_since(folder).map_err(failed)? == before {
+        return Ok(found);
+    }
     for _ in 0..LISTINGS {
         let again = list(folder)?;
         if again == found {
@@ -59,6 +67,17 @@ fn list_twice(folder: &Path) -> Result<Option<Vec<u64>>> {
     let message = format!("segments were added or removed during each of {LISTINGS} listings of the folder; try again");
     Err(Error::new(ErrorKind::Busy, message).at(folder))
 }
+
+/// When the names in `folder` last changed; `None` if that is so recent, or in the future, that the next change may get the
+/// same time: the system's clock for files goes on in steps of some milliseconds.
+fn quiet_since(folder: &Path) -> std::io::Result<Option<SystemTime>> {
+    let changed = std::fs::metadata(folder)?.modified()?;
+    let age = SystemTime::now().duration_since(changed);
+    Ok(age.is_ok_and(|age| age > STEP_OF_CLOCK).then_some(changed))
+}
+
+/// More than a step of the clock that files get their times from: 10 ms at most, on systems in use.
+const STEP_OF_CLOCK: Duration = Duration::from_millis(100);
 
 /// How often a folder is listed until two listings are the same.
 const LISTINGS: usize = 1000;
@@ -128,7 +147,7 @@ impl Chain {
     }
 
     fn look(folder: &Path) -> Result<Option<Chain>> {
-        let Some(starts) = list_twice(folder)? else { return Ok(None) };
+        let Some(starts) = list_at_one_moment(folder)? else { return Ok(None) };
         let mut kept = starts.len();
         let mut lost_end = 0;
         let last = loop {
