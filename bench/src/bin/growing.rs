@@ -20,6 +20,7 @@ use arrowwood::{Dataset, Sync, Value, WriteOptions, Writer, WriterOptions, compa
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--watch", path, "over", count] => watch_over(Path::new(path), count.parse().expect("a number")),
         ["--watch", path, how, count] => watch(Path::new(path), how == "spin", count.parse().expect("a number")),
         [folder] => run(Path::new(folder), 56, ""),
         [folder, millions] => run(Path::new(folder), millions.parse().expect("a number"), ""),
@@ -353,26 +354,43 @@ fn segments(path: &Path, count: usize) -> Writer {
     writer
 }
 
-/// `refresh` with a new row that begins another segment, behind few segments and behind many.
+/// `refresh` in another process with rows that begin another segment, behind few segments and behind many.
 fn over(folder: &Path) {
+    const COUNT: usize = 300;
     for count in [10, 1000, 5000] {
         let path = fresh(folder);
         let mut writer = segments(&path, count);
-        let mut dataset = open(&path).expect("a table");
-        let mut times = Vec::new();
-        for _ in 0..100 {
-            writer.append(&batch(1)).expect("appended");
+        let program = std::env::current_exe().expect("this program");
+        let mut child = Command::new(program);
+        let child = child.args(["--watch", &path.to_string_lossy(), "over", &(10 * (count + COUNT)).to_string()]);
+        let child = child.stdout(Stdio::piped()).spawn().expect("a reader");
+        std::thread::sleep(Duration::from_millis(300));
+        for _ in 0..COUNT {
+            writer.append(&batch(10)).expect("appended");
             writer.commit().expect("committed");
-            let start = Instant::now();
-            dataset = dataset.refresh().expect("refreshed");
-            times.push(start.elapsed().as_nanos() as f64 / 1e3);
-            assert_eq!(dataset.len().expect("rows"), writer.committed_rows());
-            writer.append(&batch(9)).expect("appended");
-            writer.commit().expect("committed");
-            dataset = dataset.refresh().expect("refreshed");
+            std::thread::sleep(Duration::from_millis(2));
         }
-        println!("refresh over the end of {count} segments       {:6.1} µs", median(&mut times));
+        let output = child.wait_with_output().expect("its answer");
+        print!("refresh over the end of {count:5} segments     {}", String::from_utf8_lossy(&output.stdout));
     }
+}
+
+/// What the other process of [`over`] does.
+fn watch_over(path: &Path, until: u64) {
+    let mut dataset = open(path).expect("a table");
+    let mut rows = dataset.len().expect("rows");
+    let mut times = Vec::new();
+    while rows < until {
+        let start = Instant::now();
+        dataset = dataset.refresh().expect("refreshed");
+        let taken = start.elapsed().as_nanos() as f64 / 1e3;
+        let now = dataset.len().expect("rows");
+        if now > rows {
+            times.push(taken);
+            rows = now;
+        }
+    }
+    println!("{:6.1} µs", median(&mut times));
 }
 
 /// A table of 1,000 segments, opened, to its first row.
