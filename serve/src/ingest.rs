@@ -17,7 +17,7 @@ use crate::facts::facts_of;
 use crate::limits::Limits;
 use crate::line::{Precision, Rows, rows_of};
 use crate::outgoing::Outgoing;
-use crate::producers::Numbered;
+use crate::producers::{LARGEST, Numbered, position_in};
 use crate::query::{Query, header, header_number};
 use crate::queue::{Ack, Batch, Receipt};
 use crate::receive::{Received, SMALL, receive};
@@ -95,7 +95,11 @@ fn numbered_of(parts: &Parts) -> Result<Option<Numbered>> {
         return Err(Refusal::bad_request(format!("Producer: 1 to {PRODUCER} visible ASCII characters are expected")));
     }
     let sequence = sequence.ok_or_else(|| Refusal::bad_request("a Producer needs a Producer-Sequence"))?;
-    Ok(Some(Numbered { producer: producer.to_owned(), epoch: epoch.unwrap_or(0), sequence }))
+    let epoch = epoch.unwrap_or(0);
+    if sequence.max(epoch) > LARGEST {
+        return Err(Refusal::bad_request("Producer-Epoch and Producer-Sequence are less than 2^63"));
+    }
+    Ok(Some(Numbered { producer: producer.to_owned(), epoch, sequence }))
 }
 
 /// The rows of a body, and the share of the memory that they hold from then on.
@@ -168,13 +172,18 @@ pub(crate) async fn producer(
         session.check_read(name)?;
     }
     let table = growing(&session, name).await?;
-    let unknown = || Refusal::not_found("the producer is not known");
-    let position = table.positions.get(producer).ok_or_else(unknown)?;
-    let answer = json!({
-        "producer": producer, "epoch": position.epoch, "sequence": position.sequence, "rows": position.end,
-        "persistent": table.positions.are_persistent(),
+    let producer = producer.to_owned();
+    let answer = session.work(move |_| {
+        let positions = table.rows().and_then(|rows| rows.positions()).map_err(|e| Refusal::of_table(&e))?;
+        let unknown = || Refusal::not_found("the producer is not known");
+        let position = position_in(&positions, &producer).ok_or_else(unknown)?;
+        let known = table.producers.get(&producer).filter(|known| known.sequence == position.sequence);
+        let end = known.and_then(|known| known.rows).map(|rows| rows.end);
+        Ok(json!({
+            "producer": producer, "epoch": position.epoch, "sequence": position.sequence, "rows": end, "persistent": true,
+        }))
     });
-    Ok(json_response(StatusCode::OK, &answer))
+    Ok(json_response(StatusCode::OK, &answer.await?))
 }
 
 /// Makes a table, or finds that it is there already: whether it is new, and what is told of it. Blocks.

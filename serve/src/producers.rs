@@ -1,10 +1,19 @@
-//! Which batch of which producer was the last: what makes a repeat harmless.
+//! Which batch of which producer was the last: what makes a repeat harmless. It is part of each commit, as positions of the
+//! table, and so survives the server.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most producers of one table; of more the one that was silent for longest is forgotten.
-const MOST: usize = 100_000;
+/// The position that holds the number of a producer's last batch is called this and the producer's name; and that of its
+/// epoch, which is not there while it is 0.
+const SEQUENCE: &str = "producer:";
+const EPOCH: &str = "producer-epoch:";
+
+/// The largest number of a batch and of an epoch: positions are `i64`.
+pub(crate) const LARGEST: u64 = i64::MAX as u64;
+
+/// The most positions that a table has.
+const MOST: usize = 256;
 
 /// Where a producer is with one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +21,13 @@ pub(crate) struct Position {
     pub epoch: u64,
     /// The number of its last batch.
     pub sequence: u64,
-    /// The rows of that batch.
+    /// The rows of that batch; `None` where another server has committed them.
+    pub rows: Option<RowSpan>,
+}
+
+/// The rows of a batch, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowSpan {
     pub first_row: u64,
     pub end: u64,
 }
@@ -51,60 +66,98 @@ pub(crate) fn judge(known: Option<Position>, batch: &Numbered) -> Verdict {
     }
 }
 
-/// The positions of one table's producers. Only the thread that writes the table changes them.
-pub(crate) trait Positions: Send + Sync {
-    fn get(&self, producer: &str) -> Option<Position>;
-
-    /// Takes in the batches of one commit: called behind it, before any of them is acknowledged.
-    fn committed(&self, batches: Vec<(Numbered, Position)>);
-
-    /// A producer that was replaced sends nothing any more, though its successor has not sent a batch yet.
-    fn fence(&self, producer: &str, epoch: u64);
-
-    /// Whether they are part of the commit, and so survive the server.
-    fn are_persistent(&self) -> bool;
+/// The position of `producer` among those of a table.
+pub(crate) fn position_in(positions: &BTreeMap<String, i64>, producer: &str) -> Option<Position> {
+    let value =
+        |prefix: &str| positions.get(&format!("{prefix}{producer}")).and_then(|&value| u64::try_from(value).ok());
+    Some(Position { epoch: value(EPOCH).unwrap_or(0), sequence: value(SEQUENCE)?, rows: None })
 }
 
-/// Positions that live as long as the server.
+/// The positions of one table's producers, as of its newest commit. Only the thread that writes the table changes them.
 #[derive(Debug, Default)]
-pub(crate) struct InMemory(Mutex<Known>);
+pub(crate) struct Producers(Mutex<HashMap<String, Position>>);
 
-#[derive(Debug, Default)]
-struct Known {
-    positions: HashMap<String, (Position, u64)>,
-    /// Counts what was heard, to know who was silent.
-    clock: u64,
+impl Producers {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Position>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn get(&self, producer: &str) -> Option<Position> {
+        self.known().get(producer).copied()
+    }
+
+    /// Takes the positions of the table, which somebody else may have written since.
+    pub fn load(&self, positions: &BTreeMap<String, i64>) {
+        let mut known = self.known();
+        let names = positions.keys().filter_map(|name| name.strip_prefix(SEQUENCE));
+        *known = names
+            .filter_map(|name| {
+                let position = position_in(positions, name)?;
+                let rows = known.get(name).filter(|before| before.sequence == position.sequence);
+                Some((name.to_owned(), Position { rows: rows.and_then(|before| before.rows), ..position }))
+            })
+            .collect();
+    }
 }
 
-impl Positions for InMemory {
-    fn get(&self, producer: &str) -> Option<Position> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.positions.get(producer).map(|(position, _)| *position)
+/// The positions of producers as the next commit has them.
+#[derive(Debug)]
+pub(crate) struct Ahead<'a> {
+    committed: &'a Producers,
+    changed: BTreeMap<String, Position>,
+    /// The number of positions that the table has.
+    names: usize,
+}
+
+impl<'a> Ahead<'a> {
+    /// `names`: the number of positions that the table has.
+    pub fn of(committed: &'a Producers, names: usize) -> Ahead<'a> {
+        Ahead { committed, changed: BTreeMap::new(), names }
     }
 
-    fn committed(&self, batches: Vec<(Numbered, Position)>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (batch, position) in batches {
-            known.clock += 1;
-            let clock = known.clock;
-            known.positions.insert(batch.producer, (position, clock));
-        }
-        while known.positions.len() > MOST {
-            let silent = known.positions.iter().min_by_key(|(_, (_, heard))| *heard).map(|(name, _)| name.clone());
-            let Some(silent) = silent else { return };
-            known.positions.remove(&silent);
+    pub fn get(&self, producer: &str) -> Option<Position> {
+        self.changed.get(producer).copied().or_else(|| self.committed.get(producer))
+    }
+
+    /// Whether the table can hold the position that `batch` leads to.
+    pub fn has_room(&self, batch: &Numbered) -> bool {
+        self.names + self.new_names(batch) <= MOST
+    }
+
+    fn new_names(&self, batch: &Numbered) -> usize {
+        match self.get(&batch.producer) {
+            None => 1 + usize::from(batch.epoch > 0),
+            Some(known) => usize::from(known.epoch == 0 && batch.epoch > 0),
         }
     }
 
-    fn fence(&self, producer: &str, epoch: u64) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((position, _)) = known.positions.get_mut(producer) {
-            position.epoch = position.epoch.max(epoch);
-        }
+    /// Takes in a batch that the next commit has.
+    pub fn set(&mut self, batch: &Numbered, rows: RowSpan) {
+        self.names += self.new_names(batch);
+        let position = Position { epoch: batch.epoch, sequence: batch.sequence, rows: Some(rows) };
+        self.changed.insert(batch.producer.clone(), position);
     }
 
-    fn are_persistent(&self) -> bool {
-        false
+    /// Notes that a producer was replaced: it sends nothing any more, though its successor has not sent a new batch yet.
+    pub fn fence(&mut self, batch: &Numbered) {
+        let Some(known) = self.get(&batch.producer).filter(|known| known.epoch < batch.epoch) else { return };
+        self.names += self.new_names(batch);
+        self.changed.insert(batch.producer.clone(), Position { epoch: batch.epoch, ..known });
+    }
+
+    /// What the commit says of them: names and values.
+    pub fn positions(&self) -> Vec<(String, i64)> {
+        let value = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let of = |(name, position): (&String, &Position)| {
+            let epoch = (position.epoch > 0).then(|| (format!("{EPOCH}{name}"), value(position.epoch)));
+            [Some((format!("{SEQUENCE}{name}"), value(position.sequence))), epoch].into_iter().flatten()
+        };
+        self.changed.iter().flat_map(of).collect()
+    }
+
+    /// The commit has come about: called before any batch of it is acknowledged.
+    pub fn committed(self) {
+        self.committed.known().extend(self.changed);
     }
 }
 
@@ -118,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_next_or_a_duplicate_or_refused() {
-        let known = Position { epoch: 3, sequence: 17, first_row: 5, end: 9 };
+        let known = Position { epoch: 3, sequence: 17, rows: Some(RowSpan { first_row: 5, end: 9 }) };
         for (epoch, sequence, verdict) in [
             (3, 18, Verdict::Next),
             (4, 18, Verdict::Next),
@@ -132,21 +185,68 @@ mod tests {
             assert_eq!(judge(Some(known), &batch(epoch, sequence)), verdict, "{epoch} {sequence}");
         }
         assert_eq!(judge(None, &batch(0, 12)), Verdict::Next);
-        let last = Position { sequence: u64::MAX, ..known };
-        assert_eq!(judge(Some(last), &batch(3, u64::MAX)), Verdict::Duplicate(last));
+        let last = Position { sequence: LARGEST, ..known };
+        assert_eq!(judge(Some(last), &batch(3, LARGEST)), Verdict::Duplicate(last));
+    }
+
+    const ROWS: RowSpan = RowSpan { first_row: 10, end: 20 };
+
+    fn committed(producers: &Producers, batch: &Numbered) -> BTreeMap<String, i64> {
+        let mut ahead = Ahead::of(producers, 0);
+        ahead.set(batch, ROWS);
+        let positions = ahead.positions().into_iter().collect();
+        ahead.committed();
+        positions
     }
 
     #[test]
-    fn positions_are_those_of_the_last_commit() {
-        let positions = InMemory::default();
-        assert_eq!(positions.get("p"), None);
-        let position = |sequence| Position { epoch: 1, sequence, first_row: 10 * sequence, end: 10 * sequence + 10 };
-        positions.committed(vec![(batch(1, 0), position(0)), (batch(1, 1), position(1))]);
-        assert_eq!(positions.get("p"), Some(position(1)));
-        positions.fence("p", 7);
-        positions.fence("nobody", 7);
-        assert_eq!(positions.get("p"), Some(Position { epoch: 7, ..position(1) }));
-        assert_eq!(positions.get("nobody"), None);
-        assert!(!positions.are_persistent());
+    fn positions_are_those_of_the_last_commit_and_of_a_table() {
+        let producers = Producers::default();
+        assert_eq!(producers.get("p"), None);
+        let mut given_up = Ahead::of(&producers, 0);
+        given_up.set(&batch(1, 0), ROWS);
+        assert_eq!(given_up.get("p").map(|position| position.sequence), Some(0));
+        drop(given_up);
+        assert_eq!(producers.get("p"), None);
+        let positions = committed(&producers, &batch(1, 4));
+        let known = Position { epoch: 1, sequence: 4, rows: Some(ROWS) };
+        assert_eq!(producers.get("p"), Some(known));
+        // The same table, by the same server and by another one.
+        producers.load(&positions);
+        assert_eq!(producers.get("p"), Some(known));
+        let other = Producers::default();
+        other.load(&positions);
+        assert_eq!(other.get("p"), Some(Position { rows: None, ..known }));
+        // Rolled back by somebody else.
+        producers.load(&BTreeMap::from([("producer:p".into(), 3), ("producer:q".into(), -1), ("mine".into(), 5)]));
+        assert_eq!(producers.get("p"), Some(Position { epoch: 0, sequence: 3, rows: None }));
+        assert_eq!(producers.get("q"), None);
+    }
+
+    #[test]
+    fn a_fence_is_part_of_the_next_commit() {
+        let producers = Producers::default();
+        committed(&producers, &batch(1, 4));
+        let mut ahead = Ahead::of(&producers, 2);
+        ahead.fence(&batch(0, 4));
+        ahead.fence(&Numbered { producer: "nobody".into(), ..batch(7, 0) });
+        assert_eq!(ahead.positions(), []);
+        ahead.fence(&batch(7, 4));
+        assert_eq!(ahead.positions(), [("producer:p".to_owned(), 4), ("producer-epoch:p".to_owned(), 7)]);
+        ahead.committed();
+        assert_eq!(producers.get("p"), Some(Position { epoch: 7, sequence: 4, rows: Some(ROWS) }));
+    }
+
+    #[test]
+    fn a_table_has_room_for_so_many_positions() {
+        let producers = Producers::default();
+        let mut ahead = Ahead::of(&producers, MOST - 2);
+        let of = |producer: &str, epoch| Numbered { producer: producer.into(), ..batch(epoch, 0) };
+        ahead.set(&of("a", 0), ROWS);
+        assert!(!ahead.has_room(&of("b", 1)), "a sequence and an epoch");
+        assert!(ahead.has_room(&of("a", 1)), "an epoch");
+        ahead.set(&of("b", 0), ROWS);
+        assert!(!ahead.has_room(&of("c", 0)) && !ahead.has_room(&of("a", 1)));
+        assert!(ahead.has_room(&of("a", 0)), "nothing new");
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use arrowwood::{Dataset, Error, ErrorKind, Follow, Result, follow, open, table_stat};
 use tokio::sync::watch;
 
-use crate::producers::{InMemory, Positions};
+use crate::producers::Producers;
 use crate::queue::Queue;
 
 /// How long a table is watched that nobody waits for.
@@ -83,7 +83,7 @@ pub(crate) struct Table {
     is_watched: Mutex<bool>,
     /// What the server itself has made durable.
     durable: AtomicU64,
-    pub positions: Box<dyn Positions>,
+    pub producers: Producers,
     pub queue: Queue,
 }
 
@@ -101,7 +101,7 @@ impl Table {
             progress: watch::Sender::default(),
             is_watched: Mutex::new(false),
             durable: AtomicU64::new(0),
-            positions: Box::new(InMemory::default()),
+            producers: Producers::default(),
             queue: Queue::default(),
         })
     }

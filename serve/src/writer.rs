@@ -3,7 +3,6 @@
 //! What arrives while a commit or a sync is under way waits, and goes into the next one together. A batch with an error
 //! is refused alone.
 
-use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -14,7 +13,7 @@ use hyper::StatusCode;
 use tokio::sync::oneshot;
 
 use crate::metrics::Metrics;
-use crate::producers::{Numbered, Position, Verdict, judge};
+use crate::producers::{Ahead, Position, RowSpan, Verdict, judge};
 use crate::queue::{Ack, Batch, Receipt};
 use crate::refusal::{Refusal, Result};
 use crate::table::Table;
@@ -149,15 +148,17 @@ impl Run {
                 return;
             }
         };
-        let mut appended = self.append_all(&mut writer, group);
-        if let Err(e) = writer.commit() {
+        let mut ahead = Ahead::of(&self.table.producers, writer.positions().len());
+        let mut appended = append_all(&mut writer, &mut ahead, group);
+        let positions = ahead.positions();
+        let positions: Vec<(&str, i64)> = positions.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
             // Not put back: what is wrong with it the next one finds out.
             appended.into_iter().for_each(|it| answer(it.batch.reply, Err(Refusal::of_table(&e))));
             return;
         }
-        let positions = appended.iter().filter(|it| !it.receipt.is_duplicate).filter_map(Appended::position).collect();
-        self.table.positions.committed(positions);
+        ahead.committed();
         let rows = appended.iter().filter(|it| !it.receipt.is_duplicate).map(|it| it.receipt.rows).sum();
         self.writing.metrics.committed(count, rows);
         for it in appended.extract_if(.., |it| it.batch.ack == Ack::Visible) {
@@ -182,44 +183,12 @@ impl Run {
         match self.writer.take() {
             Some(writer) => Ok(writer),
             // Never a table that is not there: it may have been removed.
-            None => Writer::open(&self.table.path, None, &WriterOptions::default()),
-        }
-    }
-
-    /// Appends what can be; what can't is refused.
-    fn append_all(&self, writer: &mut Writer, group: Vec<Batch>) -> Vec<Appended> {
-        let mut appended = Vec::with_capacity(group.len());
-        // Positions as they will be with this commit.
-        let mut ahead: HashMap<String, Position> = HashMap::new();
-        for batch in group {
-            let first_row = writer.rows();
-            let verdict = batch.numbered.as_ref().map(|numbered| {
-                let known = ahead.get(&numbered.producer).copied();
-                judge(known.or_else(|| self.table.positions.get(&numbered.producer)), numbered)
-            });
-            let done = match verdict {
-                None | Some(Verdict::Next) => {
-                    writer.append_dataset(&batch.rows).map_err(|e| Refusal::of_input(&e).logged(&e))
-                }
-                Some(Verdict::Duplicate(position)) => {
-                    if let Some(numbered) = &batch.numbered {
-                        self.table.positions.fence(&numbered.producer, numbered.epoch);
-                    }
-                    appended.push(Appended::duplicate(batch, position));
-                    continue;
-                }
-                Some(refused) => Err(refusal_of(refused)),
-            };
-            match done {
-                Ok(()) => {
-                    let it = Appended::new(batch, first_row, writer.rows());
-                    ahead.extend(it.position().map(|(numbered, position)| (numbered.producer, position)));
-                    appended.push(it);
-                }
-                Err(refusal) => answer(batch.reply, Err(refusal)),
+            None => {
+                let writer = Writer::open(&self.table.path, None, &WriterOptions::default())?;
+                self.table.producers.load(&writer.positions());
+                Ok(writer)
             }
         }
-        appended
     }
 
     /// Brings to the disk what somebody waits for.
@@ -235,30 +204,58 @@ impl Run {
     }
 }
 
+/// Appends what can be; what can't is refused.
+fn append_all(writer: &mut Writer, ahead: &mut Ahead<'_>, group: Vec<Batch>) -> Vec<Appended> {
+    let mut appended = Vec::with_capacity(group.len());
+    for batch in group {
+        match append_one(writer, ahead, &batch) {
+            Ok((receipt, end)) => appended.push(Appended { batch, receipt, end }),
+            Err(refusal) => answer(batch.reply, Err(refusal)),
+        }
+    }
+    appended
+}
+
+/// Appends a batch, unless it is there already: what its producer learns, and the row that must be durable for it.
+fn append_one(writer: &mut Writer, ahead: &mut Ahead<'_>, batch: &Batch) -> Result<(Receipt, u64)> {
+    if let Some(numbered) = &batch.numbered {
+        let verdict = judge(ahead.get(&numbered.producer), numbered);
+        // A repeat by a producer that has replaced another one is noted, too.
+        if matches!(verdict, Verdict::Next | Verdict::Duplicate(_)) && !ahead.has_room(numbered) {
+            let detail = "the table keeps the positions of 256 producers and has no room for another one; \
+                          use a name again, or a table for each group of producers";
+            return Err(Refusal::conflict("too_many_producers", detail));
+        }
+        match verdict {
+            Verdict::Next => (),
+            Verdict::Duplicate(position) => {
+                ahead.fence(numbered);
+                return Ok(duplicate(writer, numbered.sequence, position));
+            }
+            Verdict::Gap { .. } | Verdict::Old { .. } => return Err(refusal_of(verdict)),
+        }
+    }
+    let first_row = writer.rows();
+    writer.append_dataset(&batch.rows).map_err(|e| Refusal::of_input(&e).logged(&e))?;
+    let end = writer.rows();
+    if let Some(numbered) = &batch.numbered {
+        ahead.set(numbered, RowSpan { first_row, end });
+    }
+    let rows = end - first_row;
+    Ok((Receipt { first_row: Some(first_row), rows, committed: 0, durable: 0, is_duplicate: false }, end))
+}
+
+/// What is answered to a batch that is there already, as far as its producer's position tells.
+fn duplicate(writer: &Writer, sequence: u64, position: Position) -> (Receipt, u64) {
+    let last = position.rows.filter(|_| sequence == position.sequence);
+    let first_row = last.map(|rows| rows.first_row);
+    let rows = last.map_or(0, |rows| rows.end - rows.first_row);
+    // Of rows that another server has committed it is only known that they are not behind the last one.
+    let end = position.rows.map_or(writer.committed_rows(), |rows| rows.end);
+    (Receipt { first_row, rows, committed: 0, durable: 0, is_duplicate: true }, end)
+}
+
 impl Appended {
-    fn new(batch: Batch, first_row: u64, end: u64) -> Appended {
-        let rows = end - first_row;
-        let receipt = Receipt { first_row: Some(first_row), rows, committed: 0, durable: 0, is_duplicate: false };
-        Appended { batch, receipt, end }
-    }
-
-    /// A batch that is there already, as far as its producer's position tells.
-    fn duplicate(batch: Batch, position: Position) -> Appended {
-        let is_last = batch.numbered.as_ref().is_some_and(|numbered| numbered.sequence == position.sequence);
-        let first_row = is_last.then_some(position.first_row);
-        let rows = if is_last { position.end - position.first_row } else { 0 };
-        let receipt = Receipt { first_row, rows, committed: 0, durable: 0, is_duplicate: true };
-        Appended { batch, receipt, end: position.end }
-    }
-
-    /// Where the producer is with this batch.
-    fn position(&self) -> Option<(Numbered, Position)> {
-        let numbered = self.batch.numbered.clone()?;
-        let first_row = self.receipt.first_row.unwrap_or(self.end);
-        let position = Position { epoch: numbered.epoch, sequence: numbered.sequence, first_row, end: self.end };
-        Some((numbered, position))
-    }
-
     fn acknowledge(self, writer: &Writer) {
         let receipt = Receipt { committed: writer.committed_rows(), durable: writer.durable_rows(), ..self.receipt };
         answer(self.batch.reply, Ok(receipt));

@@ -160,7 +160,7 @@ fn a_repeat_is_harmless_and_a_gap_is_refused() {
     assert_eq!(numbered(&mut client, "p", 2, 7, "{\"n\":4}").code(), "old_epoch");
     assert_eq!(numbered(&mut client, "q", 0, 0, "{\"n\":5}").json()["first_row"].as_u64(), Some(3));
     let known = served.get("/v1/tables/t/producers/p").json();
-    assert_eq!(known.to_string(), r#"{"producer":"p","epoch":9,"sequence":6,"rows":3,"persistent":false}"#);
+    assert_eq!(known.to_string(), r#"{"producer":"p","epoch":9,"sequence":6,"rows":3,"persistent":true}"#);
     assert_eq!(values(&open(served.path("t")).unwrap()), [["1"], ["2"], ["3"], ["5"]]);
 }
 
