@@ -67,6 +67,7 @@ __all__ = [
     "Col",
     "Column",
     "ColumnNotFound",
+    "Connection",
     "CopyNeeded",
     "Dataset",
     "Error",
@@ -85,11 +86,15 @@ __all__ = [
     "NotFound",
     "PermissionDenied",
     "Predicate",
+    "RemoteFollow",
+    "RemoteTable",
+    "RemoteWriter",
     "Repaired",
     "Report",
     "RowOutOfRange",
     "Schema",
     "SchemaMismatch",
+    "Server",
     "Split",
     "StreamReader",
     "StreamWriter",
@@ -100,6 +105,7 @@ __all__ = [
     "col",
     "compact",
     "concat",
+    "connect",
     "dask",
     "follow",
     "from_arrow",
@@ -110,6 +116,7 @@ __all__ = [
     "read_stream",
     "repair",
     "scan",
+    "serve",
     "sql",
     "stream_writer",
     "write",
@@ -119,11 +126,24 @@ __all__ = [
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from arrowwood._dask import dask
+    from arrowwood._remote import Connection, RemoteFollow, RemoteTable, RemoteWriter, connect
     from arrowwood._scan import scan
+    from arrowwood._serve import Server, serve
     from arrowwood._sql import sql
 
 # Looked for when they are first used: what they import takes longer than opening a file.
-_LATER = {"dask": "arrowwood._dask", "scan": "arrowwood._scan", "sql": "arrowwood._sql"}
+_LATER = {
+    "Connection": "arrowwood._remote",
+    "RemoteFollow": "arrowwood._remote",
+    "RemoteTable": "arrowwood._remote",
+    "RemoteWriter": "arrowwood._remote",
+    "Server": "arrowwood._serve",
+    "connect": "arrowwood._remote",
+    "dask": "arrowwood._dask",
+    "scan": "arrowwood._scan",
+    "serve": "arrowwood._serve",
+    "sql": "arrowwood._sql",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -165,6 +165,55 @@ fn a_repeat_is_harmless_and_a_gap_is_refused() {
 }
 
 #[test]
+fn producers_go_on_with_another_server() {
+    let served = Served::start();
+    served.numbers("t", 0);
+    let mut client = served.client();
+    assert_eq!(numbered(&mut client, "p", 3, 0, "{\"n\":1}").status, 200);
+    assert_eq!(numbered(&mut client, "p", 3, 1, "{\"n\":2}\n{\"n\":3}").status, 200);
+    assert_eq!(numbered(&mut client, "q", 0, 7, "{\"n\":4}").status, 200);
+    // Shuts out the producer before it, and sends nothing new.
+    assert_eq!(numbered(&mut client, "p", 4, 1, "{\"n\":2}").json()["duplicate"].as_bool(), Some(true));
+    drop(client);
+    let served = served.restarted();
+    let known = served.get("/v1/tables/t/producers/p").json();
+    assert_eq!(known.to_string(), r#"{"producer":"p","epoch":4,"sequence":1,"rows":null,"persistent":true}"#);
+    let mut client = served.client();
+    let again = numbered(&mut client, "p", 4, 1, "{\"n\":2}\n{\"n\":3}").json();
+    assert_eq!(
+        again.to_string(),
+        r#"{"first_row":null,"rows":0,"committed":4,"durable":4,"sequence":1,"duplicate":true}"#
+    );
+    assert_eq!(numbered(&mut client, "p", 3, 2, "{\"n\":5}").code(), "old_epoch");
+    assert_eq!(numbered(&mut client, "q", 0, 9, "{\"n\":5}").code(), "sequence_gap");
+    assert_eq!(numbered(&mut client, "q", 0, 8, "{\"n\":5}").json()["first_row"].as_u64(), Some(4));
+    let rows = open(served.path("t")).unwrap();
+    assert_eq!(values(&rows), [["1"], ["2"], ["3"], ["4"], ["5"]]);
+    let positions = rows.positions().unwrap();
+    let expected = [("producer-epoch:p", 4), ("producer:p", 1), ("producer:q", 8)];
+    assert_eq!(positions, expected.map(|(name, value)| (name.to_owned(), value)).into());
+}
+
+#[test]
+fn more_producers_than_a_table_has_room_for_are_refused() {
+    let served = Served::start();
+    served.numbers("t", 0);
+    let mut client = served.client();
+    for number in 0..256 {
+        assert_eq!(numbered(&mut client, &format!("p{number}"), 0, 0, "{\"n\":1}").status, 200);
+    }
+    let refused = numbered(&mut client, "one more", 0, 0, "{\"n\":1}");
+    assert_eq!(refused.status, 400, "a name has no spaces");
+    let refused = numbered(&mut client, "more", 0, 0, "{\"n\":1}");
+    assert_eq!((refused.status, refused.code().as_str()), (409, "too_many_producers"));
+    assert_eq!(numbered(&mut client, "p0", 0, 1, "{\"n\":1}").status, 200);
+    assert_eq!(served.post_json("t", "{\"n\":1}").status, 200);
+    assert_eq!(open(served.path("t")).unwrap().len().unwrap(), 258);
+    let large = numbered(&mut client, "p0", 0, u64::MAX, "{\"n\":1}");
+    assert_eq!((large.status, large.code().as_str()), (400, "bad_request"));
+}
+
+#[test]
 fn a_position_outlives_the_writer() {
     let served = Served::with(|_| Options { limits: impatient(), ..options() });
     served.numbers("t", 0);

@@ -49,7 +49,12 @@ impl Served {
     pub fn with(options: impl FnOnce(&Path) -> Options) -> Served {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("data")).unwrap();
-        let mut options = options(folder.path());
+        let options = options(folder.path());
+        Served::over(folder, options)
+    }
+
+    /// A server over a directory that is there.
+    fn over(folder: tempfile::TempDir, mut options: Options) -> Served {
         let audit: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = audit.clone();
         options.audit = AuditLog::new(move |line| lines.lock().unwrap().push(line.to_owned()));
@@ -58,6 +63,13 @@ impl Served {
         let stopper = server.stopper();
         let thread = Some(std::thread::spawn(move || server.run()));
         Served { folder, port, audit, stopper, thread }
+    }
+
+    /// Stops, and another one over the same directory.
+    pub fn restarted(mut self) -> Served {
+        self.stop();
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        Served::over(folder, options())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -1,0 +1,710 @@
+"""Tables of other machines, by ``arrowwood serve``."""
+
+import asyncio
+import http.client
+import io
+import ipaddress
+import json
+import os
+import random
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import IO, Any, Literal, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+from arrowwood import _arrowwood
+from arrowwood._errors import (
+    Busy,
+    Closed,
+    Error,
+    InvalidArgument,
+    IoError,
+    NotFound,
+    PermissionDenied,
+    RowOutOfRange,
+    SchemaMismatch,
+    Unsupported,
+)
+
+_STREAM = "application/vnd.apache.arrow.stream"
+# The most bytes of an answer that is read into memory as a whole: facts and errors.
+_SMALL = 16 << 20
+# Seconds between two attempts: at first, and at most.
+_PAUSES = (0.05, 2.0)
+# The largest body that a server takes.
+_BODY = 64 << 20
+
+_ERRORS: dict[int, type[Error]] = {
+    401: PermissionDenied,
+    403: PermissionDenied,
+    404: NotFound,
+    406: Unsupported,
+    408: IoError,
+    410: RowOutOfRange,
+    416: RowOutOfRange,
+    421: PermissionDenied,
+    501: Unsupported,
+}
+_CODES: dict[str, type[Error]] = {"schema_mismatch": SchemaMismatch, "busy": Busy, "old_epoch": Closed}
+
+
+def connect(
+    url: str, *, token: str | None = None, cafile: str | None = None, timeout: float = 30.0, insecure: bool = False
+) -> "Connection":
+    """Connect to a server of tables, ``arrowwood serve``: ``aw.connect("https://data:7447", token=…)["ticks"][-10:]``.
+
+    Nothing is sent until a table is asked for something. A connection may be used by several threads; they take turns.
+
+    Args:
+        url: what the server prints first, ``http://HOST:PORT`` or ``https://HOST:PORT``.
+        token: what ``arrowwood token add`` has printed.
+        cafile: a PEM file with the certificates to trust; by default those of the system.
+        timeout: the seconds to wait for the server to connect and to answer.
+        insecure: whether to send a token without TLS to another machine, where others can read it.
+
+    Raises:
+        InvalidArgument: the URL is not that of a server; or a token would be sent without TLS.
+    """
+    return Connection(url, token=token, cafile=cafile, timeout=timeout, insecure=insecure)
+
+
+class Connection:
+    """A server of tables, made by :func:`connect`. ``connection["ticks"]`` is a table of it."""
+
+    def __init__(
+        self, url: str, *, token: str | None = None, cafile: str | None = None, timeout: float = 30.0, insecure: bool = False
+    ) -> None:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as problem:
+            raise InvalidArgument(f"{url!r}: {problem}; expected http://HOST:PORT or https://HOST:PORT") from None
+        if parts.scheme not in ("http", "https") or not host or parts.path not in ("", "/") or parts.query:
+            raise InvalidArgument(f"{url!r} is not the URL of a server; expected http://HOST:PORT or https://HOST:PORT")
+        if parts.username is not None or parts.password is not None:
+            raise InvalidArgument("a URL with a user or a password; pass the token as token=")
+        if token is not None and parts.scheme == "http" and not insecure and not _is_loopback(host):
+            message = f"the token would be sent to {host} without TLS, where others can read it; use https, or insecure=True"
+            raise InvalidArgument(message)
+        self._host, self._port, self._timeout, self._token = host, port, timeout, token
+        self._tls = ssl.create_default_context(cafile=cafile) if parts.scheme == "https" else None
+        self.url: str = f"{parts.scheme}://{parts.netloc}"
+        self._lock = threading.Lock()
+        self._kept: http.client.HTTPConnection | None = None
+
+    def tables(self) -> list[str]:
+        """The names of the tables and files that the token may read or write, in order.
+
+        Raises:
+            IoError: the server can't be reached.
+            PermissionDenied: the token is not valid, or there is none.
+        """
+        told = _Told(self, self._json("GET", "/v1/tables"))
+        return [_Told(self, table).text("name") for table in told.list("tables")]
+
+    def __getitem__(self, name: str) -> "RemoteTable":
+        if not isinstance(name, str):
+            raise TypeError(f"a table's name is expected, got {type(name).__name__}")
+        return RemoteTable(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tables()
+
+    def create(self, name: str, schema: str, *, dictionary: Sequence[str] = (), sorted_by: str | None = None) -> "RemoteTable":
+        """Make a table, or find that it is there with that schema.
+
+        Args:
+            name: the table's name.
+            schema: names and types of its columns as text, such as ``"ts: timestamp[us] not null, price: float64"``.
+            dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
+            sorted_by: a column whose values never decrease.
+
+        Raises:
+            SchemaMismatch: the table is there with another schema.
+            InvalidArgument: the name or the schema is not valid.
+            PermissionDenied: the token may not write it.
+        """
+        options = {"dictionary": ",".join(dictionary)} if dictionary else {}
+        if sorted_by is not None:
+            options["sorted_by"] = sorted_by
+        headers = {"Content-Type": "text/plain; charset=utf-8"}
+        self._json("PUT", _path(name) + _query(options), schema.encode(), headers)
+        return self[name]
+
+    def close(self) -> None:
+        """Close the connection; it is opened again when it is used again."""
+        with self._lock:
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<arrowwood.Connection {self.url}>"
+
+    # ---- requests ----
+
+    def _open(self) -> http.client.HTTPConnection:
+        if self._tls is not None:
+            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+    def _send(
+        self, http_connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        """Sends a request. Raises the error that its status stands for."""
+        if self._token is not None:
+            headers = {"Authorization": f"Bearer {self._token}", **headers}
+        http_connection.request(method, path, body, headers)
+        answer = http_connection.getresponse()
+        if answer.status >= 400:
+            raise _error_of(answer, path)
+        return answer
+
+    def _json(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Any:
+        """The answer to a small request, over a connection that is kept. Sends nothing twice, except for reading."""
+        with self._lock:
+            for attempt in range(2):
+                is_fresh = self._kept is None
+                self._kept = self._kept or self._open()
+                try:
+                    answer = self._send(self._kept, method, path, body, headers or {})
+                    return json.loads(answer.read(_SMALL))
+                except (OSError, http.client.HTTPException, ValueError) as problem:
+                    # An error that the server has answered with leaves the connection as it is.
+                    if isinstance(problem, Error):
+                        raise
+                    self._kept.close()
+                    self._kept = None
+                    # The server closes connections that nobody uses.
+                    if is_fresh or method != "GET" or attempt == 1:
+                        raise self._unreachable(problem) from None
+            raise AssertionError("two attempts")
+
+    def _unreachable(self, problem: Exception) -> IoError:
+        what = str(problem) or type(problem).__name__
+        return IoError(f"asking {self.url}: {what}; is `arrowwood serve` running there?", errno=getattr(problem, "errno", None))
+
+
+class RemoteTable:
+    """A table or file of a server, ``aw.connect(url)["ticks"]``. Made without asking the server.
+
+    Rows have the numbers that they have in the table: those of a table whose first rows were dropped don't begin with 0.
+    """
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection = connection
+        self.name: str = name
+
+    @property
+    def _facts(self) -> "_Told":
+        return _Told(self._connection, self._connection._json("GET", _path(self.name)))
+
+    @property
+    def schema(self) -> "_arrowwood.Schema":
+        """Names and types of the columns."""
+        with _Answer(self._connection, _path(self.name) + "/rows?limit=0") as answer:
+            return answer.stream().schema
+
+    @property
+    def first_row(self) -> int:
+        """The number of the first row that was not dropped."""
+        return self._facts.number("first_row")
+
+    @property
+    def durable_rows(self) -> int:
+        """The number of the row behind the last one that would survive a power cut."""
+        facts = self._facts
+        return facts.number("durable_end" if facts.has("durable_end") else "end")
+
+    @property
+    def path(self) -> str | None:
+        """Where its files are, if they are this machine's and can be opened; ``None`` if not."""
+        facts = self._facts
+        path = facts.text("path") if facts.has("path") else None
+        return path if path is not None and os.access(path, os.R_OK) else None
+
+    def __len__(self) -> int:
+        facts = self._facts
+        return facts.number("end") - facts.number("first_row")
+
+    def open(self) -> "_arrowwood.Dataset":
+        """The table as a dataset: its files, mapped, where they are this machine's; else all of its rows, fetched into memory.
+
+        Raises:
+            NotFound: the server has no such table.
+            IoError: the server can't be reached.
+            PermissionDenied: the token may not read it.
+        """
+        path = self.path
+        return self.rows() if path is None else _arrowwood.open(path)
+
+    def rows(
+        self,
+        start: int | None = None,
+        stop: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+    ) -> "_arrowwood.Dataset":
+        """Fetch rows from number `start` up to `stop`, without it, into memory.
+
+        Args:
+            start: the number of the first row; negative numbers count from the end.
+            stop: the number of the row behind the last one; negative numbers count from the end.
+            columns: the names of the columns wanted; all by default.
+            where: a condition, such as ``"price > 100 and symbol in ('IBM', 'AAPL')"``, which the server looks for.
+            limit: the most rows wanted; with `where`, of those found.
+
+        Raises:
+            RowOutOfRange: rows were dropped, or are not there yet.
+            ColumnNotFound, InvalidArgument: the columns or the condition are not the table's.
+            NotFound, IoError, PermissionDenied: as :meth:`open`.
+        """
+        options: list[tuple[str, object]] = [("column", name) for name in columns or []]
+        given = {"from": start, "to": stop, "where": where, "limit": limit}
+        options += [(name, value) for name, value in given.items() if value is not None]
+        with _Answer(self._connection, f"{_path(self.name)}/rows{_query(options)}") as answer:
+            return answer.read_all()
+
+    def __getitem__(self, rows: slice) -> "_arrowwood.Dataset":
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise TypeError("a slice of rows is expected, such as table[-10:]; table.rows() takes columns and conditions")
+        return self.rows(rows.start, rows.stop)
+
+    def follow(
+        self,
+        start: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        durable: bool = False,
+        timeout: float | None = None,
+    ) -> "RemoteFollow":
+        """Iterate over the new rows as they come, in order and each once, also over connections that break.
+
+        Args:
+            start: the number of the first row wanted; by default those that come from now on.
+            columns: the names of the columns wanted; all by default.
+            durable: whether to wait until rows would survive a power cut, so that a copy is never ahead of the table.
+            timeout: the seconds without new rows after which the iteration ends; by default it never does.
+
+        Raises:
+            RowOutOfRange: rows from `start` on were dropped, also while iterating.
+            NotFound, PermissionDenied: also while iterating, when the table is removed or the token is revoked.
+        """
+        return RemoteFollow(self, start, columns=columns, durable=durable, timeout=timeout)
+
+    def writer(
+        self,
+        producer: str | None = None,
+        *,
+        epoch: int = 0,
+        ack: Literal["durable", "visible"] = "durable",
+        retry: float = 60.0,
+    ) -> "RemoteWriter":
+        """Append rows through the server, which puts those of any number of producers in order.
+
+        Args:
+            producer: a name that no other producer of the table has, of 1 to 200 visible ASCII characters. Commits are
+                numbered then: one whose answer was lost is sent again, and is there once.
+            epoch: the incarnation of the producer; one with a larger number shuts out those before it.
+            ack: when a commit returns: when its rows would survive a power cut, or when readers see them.
+            retry: the seconds for which a numbered commit is sent again while the server can't be reached.
+
+        Raises:
+            NotFound, IoError: as :meth:`open`.
+            PermissionDenied: the token may not write the table.
+        """
+        return RemoteWriter(self, producer, epoch=epoch, ack=ack, retry=retry)
+
+    def __repr__(self) -> str:
+        return f"<arrowwood.RemoteTable {self._connection.url}{_path(self.name)}>"
+
+
+class RemoteFollow:
+    """New rows of a server's table, dataset after dataset, made by :meth:`RemoteTable.follow`.
+
+    It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread.
+    """
+
+    def __init__(
+        self,
+        table: RemoteTable,
+        start: int | None,
+        *,
+        columns: Sequence[str] | None = None,
+        durable: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self._table, self._timeout = table, timeout
+        self._options: list[tuple[str, object]] = [("column", name) for name in columns or []]
+        if durable:
+            self._options.append(("durable", "true"))
+        self._answer: _Answer | None = None
+        self._stream: _arrowwood.StreamReader | None = None
+        self._is_closed = False
+        self._next = start
+        self._begin()
+
+    @property
+    def next_row(self) -> int:
+        """The number of the row behind the last that was handed out, to go on with later."""
+        assert self._next is not None, "the first answer says where it begins"
+        return self._next
+
+    def _begin(self) -> None:
+        options = self._options + ([] if self._next is None else [("from", self._next)])
+        connection = self._table._connection
+        self._answer = _Answer(connection, f"{_path(self._table.name)}/follow{_query(options)}", self._timeout)
+        self._next = self._answer.number("Arrowwood-First-Row")
+        self._stream = self._answer.stream()
+
+    def _end(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
+        self._answer = self._stream = None
+
+    def __iter__(self) -> "RemoteFollow":
+        return self
+
+    def __next__(self) -> "_arrowwood.Dataset":
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        pauses = _pauses()
+        while not self._is_closed:
+            try:
+                if self._stream is None:
+                    self._begin()
+                assert self._stream is not None, "begun"
+                rows = next(self._stream, None)
+                if rows is not None and len(rows) > 0:
+                    assert self._next is not None, "the answer has begun"
+                    self._next += len(rows)
+                    return rows
+                if rows is not None:
+                    continue
+                # The server has stopped, or the table has gone; another attempt tells.
+                self._end()
+            except (Error, OSError, http.client.HTTPException) as problem:
+                is_lost = self._answer is not None and self._answer.is_timed_out
+                self._end()
+                if self._is_closed or is_lost and deadline is not None:
+                    break
+                if isinstance(problem, Error) and not isinstance(problem, IoError | Busy):
+                    raise
+            pause = next(pauses)
+            if deadline is not None and time.monotonic() + pause >= deadline:
+                break
+            time.sleep(pause)
+        raise StopIteration
+
+    def __aiter__(self) -> "RemoteFollow":
+        return self
+
+    async def __anext__(self) -> "_arrowwood.Dataset":
+        rows = await asyncio.to_thread(next, self, None)
+        if rows is None:
+            raise StopAsyncIteration
+        return rows
+
+    def close(self) -> None:
+        """End the iteration, also one that waits in another thread or task; does nothing when it was closed before."""
+        self._is_closed = True
+        answer = self._answer
+        if answer is not None:
+            answer.shut()
+
+    def __enter__(self) -> "RemoteFollow":
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RemoteWriter:
+    """Appends rows to a server's table, made by :meth:`RemoteTable.writer`.
+
+    Rows are gathered, and sent by :meth:`commit`: all of them or none. Used with ``with``, it commits at the end, and forgets
+    what was appended when there was an exception.
+    """
+
+    def __init__(
+        self,
+        table: RemoteTable,
+        producer: str | None,
+        *,
+        epoch: int = 0,
+        ack: Literal["durable", "visible"] = "durable",
+        retry: float = 60.0,
+    ) -> None:
+        if ack not in ("durable", "visible"):
+            raise InvalidArgument(f"ack: 'durable' or 'visible' is expected, got {ack!r}")
+        self._table, self._producer, self._epoch, self._ack, self._retry = table, producer, epoch, ack, retry
+        self._schema = table.schema
+        self._rows: _arrowwood.Builder | None = None
+        # What was sent, and not acknowledged.
+        self._body: bytes | None = None
+        self._sequence = 0
+        self.durable_rows: int = 0
+        if producer is not None:
+            path = f"{_path(table.name)}/producers/{quote(producer, safe='')}"
+            try:
+                self._sequence = _Told(table._connection, table._connection._json("GET", path)).number("sequence") + 1
+            except NotFound:
+                self._sequence = 0
+
+    @property
+    def sequence(self) -> int:
+        """The number of the next commit of this producer; what has a smaller one is in the table."""
+        return self._sequence
+
+    def _builder(self) -> "_arrowwood.Builder":
+        if self._body is not None:
+            raise Busy("the last commit was not acknowledged; call commit() again before more rows are appended")
+        if self._rows is None:
+            self._rows = _arrowwood.Builder(self._schema)
+        return self._rows
+
+    def append(self, data: Any) -> None:
+        """Append rows: whatever :meth:`Writer.append` takes.
+
+        Raises:
+            SchemaMismatch, ColumnNotFound, InvalidArgument: as :meth:`Writer.append`; nothing was appended.
+            Busy: the last commit was not acknowledged; call :meth:`commit` again.
+        """
+        self._builder().append(data)
+
+    def append_row(self, **values: Any) -> None:
+        """Append one row; a column that is not named is null.
+
+        Raises:
+            ColumnNotFound, InvalidArgument, Busy: as :meth:`append`.
+        """
+        self._builder().append_row(**values)
+
+    def commit(self) -> int | None:
+        """Send what was appended; return the number of its first row, or ``None`` where it is not known or there are no rows.
+
+        Raises:
+            IoError: the server can't be reached. What a producer with a name has sent is sent again by the next call, and is
+                in the table once. Without a name it is not known whether the rows are in the table.
+            Closed: a producer with a larger epoch has taken over.
+            SchemaMismatch, InvalidArgument, PermissionDenied: the server has refused the rows; they are forgotten.
+        """
+        if self._body is None:
+            if self._rows is None or len(self._rows) == 0:
+                return None
+            rows, self._rows = self._rows.finish(), None
+            self._body = _stream_of(rows)
+        body = self._body
+        if len(body) > _BODY:
+            self._body = None
+            raise InvalidArgument(f"{len(body)} bytes in one commit, a server takes {_BODY} at most; commit more often")
+        try:
+            answer = self._send(body)
+        except IoError:
+            if self._producer is None:
+                self._body = None
+            raise
+        except Error:
+            self._body = None
+            raise
+        self._body = None
+        self._sequence += 1
+        self.durable_rows = answer.number("durable")
+        return answer.number("first_row") if answer.has("first_row") else None
+
+    def _send(self, body: bytes) -> "_Told":
+        headers = {"Content-Type": _STREAM, "Ack": self._ack}
+        if self._producer is not None:
+            headers |= {"Producer": self._producer, "Producer-Epoch": str(self._epoch), "Producer-Sequence": str(self._sequence)}
+        connection, deadline, pauses = self._table._connection, time.monotonic() + self._retry, _pauses()
+        while True:
+            try:
+                return _Told(connection, connection._json("POST", f"{_path(self._table.name)}/rows", body, headers))
+            except (IoError, Busy):
+                pause = next(pauses)
+                if self._producer is None or time.monotonic() + pause >= deadline:
+                    raise
+                time.sleep(pause)
+
+    def rollback(self) -> None:
+        """Forget what was appended and not sent."""
+        self._rows = None
+
+    def close(self) -> None:
+        """Commit; does nothing when there is nothing to commit."""
+        self.commit()
+
+    def __enter__(self) -> "RemoteWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.rollback()
+
+
+class _Told:
+    """An object of JSON that a server has answered with, which may be any other program."""
+
+    def __init__(self, connection: Connection, told: Any) -> None:
+        self._connection, self._told = connection, told
+        if not isinstance(told, dict):
+            raise self._strange("an object")
+
+    def _strange(self, expected: str) -> IoError:
+        shown = repr(self._told)
+        shown = shown if len(shown) <= 200 else shown[:200] + "…"
+        return IoError(f"{self._connection.url} has answered {shown}, expected {expected}; is it `arrowwood serve`?")
+
+    def has(self, name: str) -> bool:
+        return self._told.get(name) is not None
+
+    def number(self, name: str) -> int:
+        value = self._told.get(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self._strange(f"a number as {name!r}")
+        return value
+
+    def text(self, name: str) -> str:
+        value = self._told.get(name)
+        if not isinstance(value, str):
+            raise self._strange(f"a text as {name!r}")
+        return value
+
+    def list(self, name: str) -> list[Any]:
+        value = self._told.get(name)
+        if not isinstance(value, list):
+            raise self._strange(f"a list as {name!r}")
+        return value
+
+
+class _Answer:
+    """An answer that is a stream, over a connection of its own."""
+
+    def __init__(self, connection: Connection, path: str, timeout: float | None = None) -> None:
+        self._http = connection._open()
+        self._socket: socket.socket | None = None
+        self.is_timed_out = False
+        try:
+            self._answer = connection._send(self._http, "GET", path, None, {"Accept": _STREAM})
+            # An answer that ends with the connection has taken the socket with it.
+            self._socket = self._http.sock
+            if self._socket is not None:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                is_endless = "/follow" in path
+                self._socket.settimeout(timeout if is_endless else connection._timeout)
+        except Error:
+            self._http.close()
+            raise
+        except (OSError, http.client.HTTPException) as problem:
+            self._http.close()
+            raise connection._unreachable(problem) from None
+
+    def number(self, header: str) -> int:
+        value = self._answer.headers.get(header, "")
+        if not value.isdecimal():
+            raise IoError(f"the answer has {value!r} as {header}; expected a number; is this `arrowwood serve`?")
+        return int(value)
+
+    def stream(self) -> "_arrowwood.StreamReader":
+        return _arrowwood.read_stream(cast("IO[bytes]", self))
+
+    def read_all(self) -> "_arrowwood.Dataset":
+        try:
+            return self.stream().read_all()
+        except http.client.HTTPException as problem:
+            raise IoError(f"reading the answer: {problem!r}; the server has broken it off") from None
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            # What has come, and not what has yet to.
+            return self._answer.read1(size) if size >= 0 else self._answer.read()
+        except TimeoutError:
+            self.is_timed_out = True
+            raise
+
+    def shut(self) -> None:
+        """Ends a read that waits in another thread."""
+        if self._socket is not None:
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self._answer.close()
+        self._http.close()
+
+    def __enter__(self) -> "_Answer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _stream_of(rows: "_arrowwood.Dataset") -> bytes:
+    sink = io.BytesIO()
+    stream = _arrowwood.stream_writer(sink)
+    stream.write(rows)
+    stream.close()
+    return sink.getvalue()
+
+
+def _path(name: str) -> str:
+    return "/v1/tables/" + quote(name, safe="")
+
+
+def _query(options: dict[str, str] | list[tuple[str, object]]) -> str:
+    return "?" + urlencode(options) if options else ""
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds between attempts, longer each time, and not the same for all who wait for a server."""
+    pause, longest = _PAUSES
+    while True:
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(2 * pause, longest)
+
+
+def _error_of(answer: http.client.HTTPResponse, path: str) -> Error:
+    text = answer.read(_SMALL)
+    try:
+        told = json.loads(text)
+        code, detail = str(told.get("code", "")), str(told.get("detail") or told.get("title") or "")
+    except (ValueError, AttributeError):
+        code, detail = "", text[:200].decode(errors="replace")
+    if code == "bad_request" or answer.status in (400, 409, 413, 415):
+        kind = _CODES.get(code, InvalidArgument)
+    else:
+        kind = _ERRORS.get(answer.status, IoError)
+    return kind(f"{path.partition('?')[0]}: {detail or answer.reason} (HTTP {answer.status})")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,98 @@
+"""A server of tables as long as a block of code runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from types import TracebackType
+
+from arrowwood._errors import IoError
+from arrowwood._remote import Connection, connect
+
+
+def serve(
+    directory: str | os.PathLike[str],
+    *,
+    listen: str = "127.0.0.1:0",
+    token_file: str | os.PathLike[str] | None = None,
+    read_only: bool = False,
+) -> "Server":
+    """Serve the tables of a directory from a process of its own, for tests and notebooks; see ``arrowwood serve --help``.
+
+    >>> with aw.serve("data") as server:
+    ...     server.connect()["ticks"].follow()
+
+    Args:
+        directory: where the tables are.
+        listen: the address, ``HOST:PORT``; port 0 takes a free one.
+        token_file: tokens and their rights; without it every client has all rights, and only this machine is served.
+        read_only: whether to refuse all writes.
+
+    Raises:
+        IoError: the server can't start; the message is its own.
+    """
+    return Server(directory, listen=listen, token_file=token_file, read_only=read_only)
+
+
+class Server:
+    """A server of tables, made by :func:`serve`. Used with ``with``, it stops at the end."""
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        listen: str = "127.0.0.1:0",
+        token_file: str | os.PathLike[str] | None = None,
+        read_only: bool = False,
+    ) -> None:
+        command = [sys.executable, "-m", "arrowwood._cli", "serve", os.fspath(directory), "--listen", listen]
+        command += ["--token-file", os.fspath(token_file)] if token_file is not None else []
+        command += ["--read-only"] if read_only else []
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+        assert self._process.stdout is not None and self._process.stderr is not None, "pipes"
+        self.url: str = self._process.stdout.readline().strip()
+        if not self.url:
+            _, told = self._process.communicate()
+            raise IoError(f"serving {os.fspath(directory)}: {told.strip() or 'the server has ended'}")
+        self._told: list[str] = []
+        # What is not read would stop the server when the pipe is full.
+        self._reader = threading.Thread(target=self._read, name="arrowwood-serve", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None, "a pipe"
+        for line in self._process.stderr:
+            self._told.append(line)
+            del self._told[:-1000]
+
+    @property
+    def log(self) -> list[str]:
+        """The last lines, 1,000 at most, that the server has written: one of JSON for each request that writes or is refused."""
+        return [line.rstrip("\n") for line in self._told]
+
+    def connect(self, *, token: str | None = None) -> Connection:
+        """Connect to it; see :func:`connect`."""
+        return connect(self.url, token=token)
+
+    def close(self) -> None:
+        """Stop it: what was acknowledged is kept. Does nothing when it was stopped before."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        self._process.wait()
+        self._reader.join()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<arrowwood.Server {self.url}>"

@@ -1,0 +1,310 @@
+"""``aw.connect``: tables of other machines, as if they were here."""
+
+import asyncio
+import http.server
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import arrowwood as aw
+
+SCHEMA = "n: int not null, symbol: category, x: float"
+
+
+@pytest.fixture
+def server(tmp_path):
+    (tmp_path / "data").mkdir()
+    with aw.serve(tmp_path / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def db(server):
+    with server.connect() as db:
+        yield db
+
+
+def rows(start, stop):
+    numbers = range(start, stop)
+    return {"n": list(numbers), "symbol": [f"S{n % 3}" if n % 5 else None for n in numbers], "x": [n / 4 for n in numbers]}
+
+
+def numbers(dataset):
+    return dataset["n"].to_numpy().tolist()
+
+
+def test_rows_are_those_of_the_files(db, tmp_path):
+    assert db.tables() == [] and "ticks" not in db
+    ticks = db.create("ticks", SCHEMA)
+    assert list(db) == ["ticks"] and len(ticks) == 0 and numbers(ticks.rows()) == []
+    with aw.writer(tmp_path / "data" / "ticks") as writer:
+        writer.append(rows(0, 1000))
+    mapped = aw.open(tmp_path / "data" / "ticks")
+    assert len(ticks) == 1000 and ticks.first_row == 0 and ticks.durable_rows == 1000
+    assert str(ticks.schema) == str(mapped.schema)
+    assert ticks.rows().to_pylist() == mapped.to_pylist()
+    assert ticks[-10:].to_pylist() == mapped[-10:].to_pylist()
+    assert ticks[5:7].to_pylist() == mapped[5:7].to_pylist()
+    some = ticks.rows(10, 500, columns=["x", "n"], where="symbol = 'S1' and x > 100", limit=3)
+    expected = [row for row in mapped[10:500].to_pylist() if row["symbol"] == "S1" and row["x"] > 100][:3]
+    assert some.to_pylist() == [{"x": row["x"], "n": row["n"]} for row in expected]
+
+
+def test_files_of_this_machine_are_mapped(db, tmp_path):
+    ticks = db.create("ticks", SCHEMA)
+    with ticks.writer() as writer:
+        writer.append(rows(0, 1))
+    assert ticks.path == str((tmp_path / "data" / "ticks").resolve())
+    assert ticks.open().mapped.copied == 0 and numbers(ticks.open()) == [0]
+
+
+def test_what_is_wrong_says_so(server, db):
+    ticks = db.create("ticks", SCHEMA)
+    with pytest.raises(aw.NotFound, match="nothing"):
+        len(db["nothing"])
+    with pytest.raises(aw.RowOutOfRange):
+        ticks.rows(5)
+    with pytest.raises(aw.InvalidArgument, match="volume"):
+        ticks.rows(where="volume > 5")
+    with pytest.raises(aw.SchemaMismatch):
+        db.create("ticks", "n: text")
+    with pytest.raises(TypeError, match="slice"):
+        ticks[5]
+    with pytest.raises(TypeError, match="name"):
+        db[5]
+    for url in ["localhost:7447", "ftp://localhost", "http://localhost/v1", "http://", "http://u:p@localhost", "http://h:x"]:
+        with pytest.raises(aw.InvalidArgument):
+            aw.connect(url)
+    with pytest.raises(aw.InvalidArgument, match="without TLS"):
+        aw.connect("http://data.example.org:7447", token="aw_1")
+    server.close()
+    with pytest.raises(aw.IoError, match="arrowwood serve"):
+        db.tables()
+    with pytest.raises(aw.IoError, match="nowhere"):
+        aw.serve("/nowhere")
+
+
+def test_tokens_have_rights(tmp_path):
+    (tmp_path / "data").mkdir()
+    file = tmp_path / "tokens.json"
+    command = [sys.executable, "-m", "arrowwood._cli", "token", "add", "r", "--token-file", file, "--read", "*"]
+    token = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    aw.writer(tmp_path / "data" / "ticks", SCHEMA).close()
+    with aw.serve(tmp_path / "data", token_file=file) as server:
+        for wrong in [None, "aw_1_wrong"]:
+            with pytest.raises(aw.PermissionDenied):
+                server.connect(token=wrong).tables()
+        db = server.connect(token=token)
+        assert db.tables() == ["ticks"]
+        writer = db["ticks"].writer()
+        writer.append(rows(0, 1))
+        with pytest.raises(aw.PermissionDenied):
+            writer.commit()
+        assert token not in "\n".join(server.log) and token not in repr(db)
+
+
+def test_a_writer_appends_all_or_nothing(db):
+    ticks = db.create("ticks", SCHEMA)
+    with ticks.writer() as writer:
+        writer.append(rows(0, 10))
+        writer.append_row(n=10, x=2.5)
+        assert writer.commit() == 0 and writer.durable_rows == 11 and writer.commit() is None
+        with pytest.raises(aw.InvalidArgument):
+            writer.append_row(n=None)
+        writer.append(rows(11, 12))
+    assert numbers(ticks.rows()) == list(range(12))
+    with pytest.raises(ZeroDivisionError), ticks.writer() as writer:
+        writer.append(rows(12, 13))
+        raise ZeroDivisionError
+    assert len(ticks) == 12
+
+
+class Proxy:
+    """Passes bytes on between clients and a server, and breaks connections."""
+
+    def __init__(self, url):
+        self.target = ("127.0.0.1", int(url.rpartition(":")[2]))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.drop_answers, self.open = 0, []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+                there = socket.create_connection(self.target)
+            except OSError:
+                return
+            self.open += [client, there]
+            threading.Thread(target=self.pump, args=(client, there, False), daemon=True).start()
+            threading.Thread(target=self.pump, args=(there, client, True), daemon=True).start()
+
+    def pump(self, source, sink, is_answer):
+        try:
+            while data := source.recv(1 << 16):
+                if is_answer and self.drop_answers > 0 and b'"sequence":' in data:
+                    self.drop_answers -= 1
+                    break
+                sink.sendall(data)
+        except OSError:
+            pass
+        for each in (source, sink):
+            try:
+                each.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def break_all(self):
+        while self.open:
+            try:
+                self.open.pop().shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def test_a_commit_whose_answer_is_lost_is_there_once(server):
+    server.connect().create("ticks", SCHEMA)
+    proxy = Proxy(server.url)
+    ticks = aw.connect(proxy.url)["ticks"]
+    with ticks.writer("s1") as writer:
+        for n in range(20):
+            proxy.drop_answers = n % 3
+            writer.append(rows(n, n + 1))
+            writer.commit()
+        assert writer.sequence == 20
+    # A later process of the same name goes on.
+    again = ticks.writer("s1", epoch=1)
+    assert again.sequence == 20
+    again.append(rows(20, 21))
+    again.commit()
+    late = ticks.writer("s1", epoch=0)
+    late.append(rows(99, 100))
+    with pytest.raises(aw.Closed, match="replaced"):
+        late.commit()
+    assert numbers(ticks.rows()) == list(range(21))
+    # Without a name it is not known.
+    proxy.drop_answers = 1
+    writer = ticks.writer()
+    writer.append(rows(21, 22))
+    with pytest.raises(aw.IoError):
+        writer.commit()
+    assert writer.commit() is None
+
+
+def test_a_producer_outlives_servers(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    server = aw.serve(folder, listen=listen)
+    server.connect().create("ticks", SCHEMA)
+    stop = threading.Event()
+
+    def restart():
+        nonlocal server
+        while not stop.wait(0.15):
+            server._process.send_signal(signal.SIGKILL)
+            server.close()
+            server = aw.serve(folder, listen=listen)
+
+    thread = threading.Thread(target=restart)
+    thread.start()
+    writer = aw.connect(f"http://{listen}")["ticks"].writer("s1")
+    began, n = time.monotonic(), 0
+    while time.monotonic() < began + 3 or n < 20:
+        writer.append(rows(n, n + 1))
+        writer.commit()
+        n += 1
+    stop.set()
+    thread.join()
+    server.close()
+    assert numbers(aw.open(folder / "ticks")) == list(range(n))
+
+
+def test_following_goes_on_over_broken_connections(server, tmp_path):
+    server.connect().create("ticks", SCHEMA)
+    proxy = Proxy(server.url)
+    ticks = aw.connect(proxy.url)["ticks"]
+    seen = []
+
+    def follow():
+        with ticks.follow(0) as coming:
+            for some in coming:
+                seen.extend(numbers(some))
+                assert coming.next_row == len(seen)
+                if len(seen) == 100:
+                    return
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    with aw.writer(tmp_path / "data" / "ticks") as writer:
+        for n in range(100):
+            writer.append(rows(n, n + 1))
+            writer.commit()
+            if n % 20 == 10:
+                proxy.break_all()
+            time.sleep(0.005)
+    thread.join(timeout=30)
+    assert seen == list(range(100))
+
+
+def test_following_ends(db, tmp_path):
+    ticks = db.create("ticks", SCHEMA)
+    began = time.monotonic()
+    assert list(ticks.follow(timeout=0.2)) == [] and time.monotonic() - began < 10
+    with aw.writer(tmp_path / "data" / "ticks") as writer:
+        writer.append(rows(0, 50))
+        writer.commit()
+        got = [numbers(some) for some in ticks.follow(10, columns=["n"], timeout=0.3)]
+        assert sum(got, []) == list(range(10, 50))
+    # Closed by another thread.
+    coming = ticks.follow()
+    threading.Timer(0.2, coming.close).start()
+    assert list(coming) == []
+    with pytest.raises(aw.RowOutOfRange):
+        ticks.follow(1000)
+
+
+def test_following_in_asyncio(db, tmp_path):
+    ticks = db.create("ticks", SCHEMA)
+
+    async def first():
+        async for some in ticks.follow(0):
+            return numbers(some)
+
+    async def main():
+        task = asyncio.create_task(first())
+        await asyncio.sleep(0.05)
+        with aw.writer(tmp_path / "data" / "ticks") as writer:
+            writer.append(rows(0, 3))
+        return await asyncio.wait_for(task, 30)
+
+    assert asyncio.run(main()) == [0, 1, 2]
+
+
+def test_what_another_program_answers_is_refused():
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps(["not", "facts"]).encode() if self.path.endswith("ticks") else b"<html>"
+            self.send_response(404 if "gone" in self.path else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    db = aw.connect(f"http://127.0.0.1:{other.server_port}")
+    for ask in [db.tables, lambda: len(db["ticks"]), db["ticks"].rows, db["ticks"].follow, lambda: len(db["gone"])]:
+        with pytest.raises(aw.Error):
+            ask()
+    other.shutdown()
