@@ -10,6 +10,8 @@ mod head;
 mod import;
 mod input;
 mod inspect;
+#[cfg(feature = "serve")]
+mod pull;
 mod rows;
 mod schema;
 #[cfg(feature = "serve")]
@@ -60,6 +62,8 @@ enum Verb {
     Serve(serve::Serve),
     #[cfg(feature = "serve")]
     Token(token::Token),
+    #[cfg(feature = "serve")]
+    Pull(pull::Pull),
     Completions(completions::Completions),
 }
 
@@ -83,6 +87,8 @@ impl Verb {
             Verb::Serve(serve) => serve.run(out),
             #[cfg(feature = "serve")]
             Verb::Token(token) => token.run(out),
+            #[cfg(feature = "serve")]
+            Verb::Pull(pull) => pull.run(),
             Verb::Completions(completions) => completions.run(out, &mut Command::command()),
         }?;
         Ok(0)

@@ -26,7 +26,8 @@ struct Server {
 impl Server {
     fn start(directory: &Path, options: &[&str]) -> Server {
         let mut command = Command::new(PROGRAM);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(options).arg(directory);
+        command.arg("serve").args(if options.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] });
+        command.args(options).arg(directory);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -276,4 +277,131 @@ fn check(directory: &Path, known: &[Mutex<Known>]) {
         known.sent = known.durable;
     }
     assert!(found.is_empty(), "batches that nobody has sent: {found:?}");
+}
+
+/// The numbers in column `n` of a table.
+fn numbers(path: &Path) -> Vec<i64> {
+    let rows = open(path).unwrap();
+    rows.validate(|_, _| ()).unwrap();
+    let number = |row: arrowwood::Result<arrowwood::Row<'_>>| match row.unwrap().get(0).unwrap() {
+        Value::Int(number) => number,
+        other => panic!("{other}"),
+    };
+    rows.rows().map(number).collect()
+}
+
+fn table(path: &Path) -> Writer {
+    let schema = parse_schema("n: int not null, symbol: category, x: float").unwrap();
+    let options = WriterOptions { segment_rows: Some(64), sorted_by: Some("n".into()), ..WriterOptions::default() };
+    Writer::open(path, Some(schema.into()), &options).unwrap()
+}
+
+fn append(writer: &mut Writer, from: i64, to: i64) {
+    for n in from..to {
+        let symbol = format!("S{}", n % 7);
+        writer.append_row(&[Value::Int(n), Value::Str(&symbol), Value::Float64(f64::NAN)]).unwrap();
+    }
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+}
+
+#[test]
+fn a_table_that_is_pulled_is_a_prefix() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let mut writer = table(&data.join("t"));
+    let server = Server::start(&data, &[]);
+    let url = format!("{}/t", server.url);
+    let copy = folder.path().join("copy");
+    let pull = |url: &str, to: &Path| run(&["pull", url, &to.display().to_string()]);
+    let done = pull(&url, &copy);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(numbers(&copy), Vec::<i64>::new());
+    for (from, to) in [(0, 100), (100, 101), (101, 1000)] {
+        append(&mut writer, from, to);
+        let done = pull(&url, &copy);
+        assert!(done.status.success() && text(&done.stderr).contains("all on the disk"), "{}", text(&done.stderr));
+        assert_eq!(numbers(&copy), (0..to).collect::<Vec<_>>());
+        let stat = arrowwood::table_stat(&copy).unwrap().unwrap();
+        assert_eq!((stat.end, stat.durable_end), (to as u64, to as u64));
+    }
+    assert_eq!(open(&copy).unwrap().schema(), open(data.join("t")).unwrap().schema());
+    // Nothing that is no prefix is gone on with.
+    let other = folder.path().join("other");
+    let mut strange = table(&other);
+    append(&mut strange, 5, 10);
+    strange.close().unwrap();
+    let longer = folder.path().join("longer");
+    let mut too_long = table(&longer);
+    append(&mut too_long, 0, 2000);
+    too_long.close().unwrap();
+    for (path, says) in [(&other, "no prefix"), (&longer, "no prefix")] {
+        let before = numbers(path);
+        let refused = pull(&url, path);
+        assert!(!refused.status.success() && text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+        assert_eq!(numbers(path), before);
+    }
+    // Rows that were dropped can't be had any more.
+    writer.drop_before(500).unwrap();
+    let late = pull(&url, &folder.path().join("late"));
+    assert!(text(&late.stderr).contains("dropped"), "{}", text(&late.stderr));
+    assert!(pull(&url, &copy).status.success());
+    for (url, says) in [
+        (format!("{}/nothing", server.url), "404"),
+        (server.url.clone(), "names no table"),
+        ("http://127.0.0.1:1/t".into(), "refused"),
+    ] {
+        let refused = pull(&url, &folder.path().join("none"));
+        assert!(!refused.status.success() && text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+        assert!(!folder.path().join("none").exists());
+    }
+}
+
+/// A replica follows while its process and the server are killed again and again: it is a prefix at each moment, and comes
+/// right in the end.
+#[test]
+fn a_replica_survives_kills_of_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let mut writer = table(&data.join("t"));
+    append(&mut writer, 0, 10);
+    let copy = folder.path().join("copy");
+    let mut server = Server::start(&data, &[]);
+    let address = server.address.clone();
+    let follow = || {
+        let url = format!("http://{address}/t");
+        Command::new(PROGRAM).args(["pull", "--follow", &url]).arg(&copy).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut replica = follow();
+    let mut end = 10;
+    let rounds: i64 = std::env::var("ARROWWOOD_SERVE_KILLS").map_or(8, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
+        for _ in 0..20 {
+            append(&mut writer, end, end + 17);
+            end += 17;
+        }
+        if round % 2 == 0 {
+            server.signal("-KILL");
+            server.end();
+            server = Server::start(&data, &["--listen", &address]);
+        } else {
+            replica.kill().unwrap();
+            replica.wait().unwrap();
+            if copy.exists() {
+                let there = numbers(&copy);
+                assert_eq!(there, (0..there.len() as i64).collect::<Vec<_>>());
+            }
+            replica = follow();
+        }
+    }
+    let begun = Instant::now();
+    while !copy.exists() || open(&copy).unwrap().len().unwrap() < end as u64 {
+        assert!(begun.elapsed() < TIMEOUT, "the replica does not come to the end");
+        thread::sleep(Duration::from_millis(10));
+    }
+    replica.kill().unwrap();
+    replica.wait().unwrap();
+    assert_eq!(numbers(&copy), (0..end).collect::<Vec<_>>());
 }

@@ -4,7 +4,7 @@
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
 //! session, access, token: who asks, who may · catalog, table, facts: what is served and how far it is ·
-//! producers: what was sent before
+//! producers: what was sent before · pull ─▶ client: a local table that is a prefix of a server's
 //! ```
 //! What stands between files and clients is small: a request for rows makes a list of the buffers that hold them, and
 //! the kernel takes them from the mapping. `docs/serve.md` has the routes, `SECURITY.md` what an attacker can do.
@@ -12,6 +12,7 @@
 mod access;
 mod audit;
 mod catalog;
+mod client;
 mod condition;
 mod connection;
 mod decode;
@@ -24,6 +25,7 @@ mod line;
 mod metrics;
 mod outgoing;
 mod producers;
+mod pull;
 mod query;
 mod queue;
 mod reading;
@@ -38,9 +40,11 @@ mod token;
 mod writer;
 
 pub use audit::AuditLog;
+pub use client::ClientOptions;
 pub use condition::{ConditionError, parse_condition};
 pub use limits::Limits;
 #[doc(hidden)]
 pub use line::{FieldValue, Line, LineError, each_line};
+pub use pull::{Pulled, pull};
 pub use server::{Options, Server, Stopper};
 pub use token::{Rights, TokenEntry, add_token, list_tokens, revoke_token};

@@ -1,0 +1,56 @@
+//! `arrowwood pull`.
+
+use std::path::PathBuf;
+
+use arrowwood::plural;
+use arrowwood_serve::{ClientOptions, pull};
+use clap::Args;
+
+use crate::shell::{Failure, Outcome, Progress, named};
+
+/// Copy a table of a server into a local one, and with --follow go on as it grows.
+///
+/// The local table is a prefix of the other one, and goes on where it stopped. Only rows that would survive a power cut
+/// there are copied.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood pull http://127.0.0.1:7447/ticks copy\n\
+                  Example: arrowwood pull --follow --token-file reader.token https://data.example.org:7447/ticks copy")]
+pub(crate) struct Pull {
+    /// Go on with rows that are committed to the server's table, until interrupted.
+    #[arg(short, long)]
+    follow: bool,
+    /// A file with the token that `arrowwood token add` has printed.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificates to trust, in PEM, instead of the system's.
+    #[arg(long, value_name = "FILE")]
+    cafile: Option<PathBuf>,
+    /// Send the token to another machine without TLS.
+    #[arg(long)]
+    insecure: bool,
+    /// The server's URL and the name of the table: http://HOST:PORT/TABLE or https://HOST:PORT/TABLE.
+    #[arg(value_name = "URL")]
+    url: String,
+    /// The local table; made if it is missing.
+    #[arg(value_name = "TABLE")]
+    table: PathBuf,
+}
+
+impl Pull {
+    pub(crate) fn run(&self) -> Outcome {
+        let token = self.token_file.as_ref().map(|file| {
+            let read = std::fs::read_to_string(file).map(|text| text.trim().to_owned());
+            read.map_err(|e| Failure::from(arrowwood::Error::io("reading the token", &e).at(file)))
+        });
+        let token = token.transpose()?;
+        let options = ClientOptions { token, cafile: self.cafile.clone(), insecure: self.insecure };
+        let mut progress = Progress::new(format!("pulling {}", self.url));
+        let pulled = pull(&self.url, &self.table, &options, self.follow, |pulled| {
+            progress.at(pulled.rows, pulled.there);
+            true
+        })?;
+        drop(progress);
+        eprintln!("{}: {}, all on the disk", named(&self.table), plural(pulled.rows, "row", "rows"));
+        Ok(())
+    }
+}
