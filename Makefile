@@ -151,7 +151,7 @@ wheel: $(BIN)/python
 # All that is uploaded: wheel, sources, and the crates, which are built from their packages as Cargo's users will.
 dist: wheel
 	$(BIN)/maturin sdist --out dist
-	cargo package --package arrowwood --package arrowwood-cli
+	cargo package --package arrowwood-mapping --package arrowwood --package arrowwood-serve --package arrowwood-cli
 
 # Programs in C, C++, Go, R and Python against the C library, installed as it is for users; what is not here is left out.
 test-c:
@@ -263,7 +263,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src cli/src serve/src python -name '*.rs' -o -name '*.py' -o -name '*.pyi')
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates src cli/src serve/src python -name '*.rs' -o -name '*.py' -o -name '*.pyi')
 
 $(VENV)/demo.done: $(BIN)/python $(SOURCES)
 	$(BIN)/pip install --quiet '.[demo]'

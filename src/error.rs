@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use arrowwood_mapping as mapping;
+
 use crate::visible::visible;
 
 /// A `Result` with this crate's [`Error`].
@@ -137,6 +139,42 @@ impl Error {
     /// Returns the operating system's error number, if it reported the error.
     pub fn errno(&self) -> Option<i32> {
         self.0.errno
+    }
+}
+
+impl From<mapping::Error> for Error {
+    /// The same error, with what to do about it.
+    #[cold]
+    fn from(error: mapping::Error) -> Error {
+        use mapping::ErrorKind as Of;
+        let kind = match error.kind() {
+            Of::NotFound => ErrorKind::NotFound,
+            Of::PermissionDenied => ErrorKind::PermissionDenied,
+            Of::OutOfBounds => ErrorKind::InvalidData,
+            Of::NoSuchElement => ErrorKind::RowOutOfRange,
+            Of::InvalidArgument | Of::IsPipe => ErrorKind::InvalidArgument,
+            Of::Busy => ErrorKind::Busy,
+            Of::FileChanged => ErrorKind::FileChanged,
+            Of::Internal => ErrorKind::Internal,
+            _ => ErrorKind::Io,
+        };
+        let advice = match error.kind() {
+            Of::IsPipe => "; read_stream reads an Arrow stream as it comes out of one",
+            _ => error.errno().map_or("", way_out),
+        };
+        let mut built = match kind {
+            ErrorKind::Internal => Error::internal(error.message()),
+            _ => Error::new(kind, format!("{}{advice}", error.message())),
+        };
+        built.0.errno = error.errno();
+        built.0.path = error.path().map(Path::to_path_buf);
+        built
+    }
+}
+
+impl mapping::WatchedError for Error {
+    fn is_file_changed(&self) -> bool {
+        self.kind() == ErrorKind::FileChanged
     }
 }
 

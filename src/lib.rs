@@ -103,7 +103,7 @@
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
 //!
 //! # Inside
-//! The modules, from the ground up: `error`; `map` (files as memory) and `types` ([`layout`](mod@layout): which buffers
+//! The modules, from the ground up: `error`; `map` (files as memory, which is the crate [`mapping`]) and `types` ([`layout`](mod@layout): which buffers
 //! a type has); `array` (bytes with an owner, one value, validation) and `parallel`; `dataset` (rows over batches);
 //! `ipc`, `compute`, `text` and `cdata`, which don't know each other; `rows` (rows into columns); `table` (those that
 //! grow); `open`; `check`. Each uses those below it; `ARCHITECTURE.md` has the picture.
@@ -155,6 +155,9 @@ mod readme {}
 #[doc(hidden)]
 pub use array::zone_advice;
 pub use array::{Bytes, Items, Members, Value};
+/// Files and memory as bytes: the crate that [`Mapping`], [`View`], [`GrowableBuffer`] and [`guard`] are from.
+#[doc(no_inline)]
+pub use arrowwood_mapping as mapping;
 pub use cdata::{Export, PlainChunk};
 #[doc(hidden)]
 pub use cdata::{import_arrays, import_one, import_schema};
@@ -169,9 +172,25 @@ pub use ipc::{
 };
 #[cfg(feature = "write")]
 pub use ipc::{EncodedMessage, StreamEncoder, StreamWriter, WriteOptions, write, write_to};
+/// All functions of this crate that return a [`Result`] are guarded. Reading what they return in place (text of a
+/// [`Value`], arrays of [`Column::chunks`]) is safe from truncation only inside of a guard, on the thread that entered
+/// it.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # let array: arrow_array::ArrayRef = Arc::new(arrow_array::StringArray::from(vec!["ash", "elm"]));
+/// # let batch = arrow_array::RecordBatch::try_from_iter([("tree", array)]).unwrap();
+/// # let dataset = arrowwood::Dataset::try_from(vec![batch])?;
+/// let texts = arrowwood::guard(|| {
+///     dataset.rows().map(|row| Ok(row?.get(0)?.to_string())).collect::<arrowwood::Result<Vec<_>>>()
+/// })?;
+/// assert_eq!(texts, ["ash", "elm"]);
+/// # Ok::<(), arrowwood::Error>(())
+/// ```
+pub use map::guard;
 #[doc(hidden)]
 pub use map::ignore_file_size_signal;
-pub use map::{Element, GrowableBuffer, Mapping, Mode, View, guard, leave_sigbus_alone};
+pub use map::{Element, GrowableBuffer, Mapping, Mode, View, leave_sigbus_alone};
 pub use open::{Open, Place, open};
 #[cfg(feature = "collect")]
 pub use rows::Builder;

@@ -76,7 +76,7 @@ impl Open {
     /// As [`open`]; `CopyNeeded` where [`Open::strict`] was asked for.
     pub fn path(self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
-        match Mapping::open(path, Mode::Read) {
+        match Mapping::open(path, Mode::Read).map_err(Error::from) {
             Ok(mapping) => self.mapping(mapping).map_err(|e| e.at(path)),
             Err(e) if e.kind() == ErrorKind::NotFound && is_glob(path) => self.paths(&expand(path)?),
             Err(_) if path.is_dir() => self.directory(path),

@@ -45,6 +45,6 @@ export! {
 
     /// Leaves SIGBUS to others.
     fn arrowwood_leave_sigbus_alone() {
-        leave_sigbus_alone()
+        Ok(leave_sigbus_alone()?)
     }
 }

@@ -41,7 +41,7 @@ impl Grown {
 
     fn append(&mut self, bytes: &[u8]) -> arrowwood::Result<()> {
         self.check(bytes.len())?;
-        self.bytes.extend_from_slice(bytes)
+        Ok(self.bytes.extend_from_slice(bytes)?)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrowwood::{Error, ErrorKind, visible};
+use arrowwood::{Error, ErrorKind, mapping, visible};
 use pyo3::prelude::*;
 
 /// What a function of this module answers.
@@ -35,6 +35,12 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         Failure::Library(error)
+    }
+}
+
+impl From<mapping::Error> for Failure {
+    fn from(error: mapping::Error) -> Failure {
+        Failure::Library(error.into())
     }
 }
 

@@ -6,7 +6,6 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, make_array};
@@ -36,8 +35,8 @@ impl Bytes {
                 "a writable mapping can't be opened as Arrow data; map the file with mode 'r'",
             ));
         }
-        let region = mapping.region();
-        let (base, len): (NonNull<u8>, usize) = (region.base(), region.len());
+        let base = mapping.base();
+        let len = mapping.len();
         // SAFETY: the range stays mapped while the owner, a handle of the same mapping, lives. This process does not store to
         // it: the mapping is only read, refused above otherwise. That others change none of the bytes that arrays are made
         // of is the contract of `open`, and what the format of tables promises, but for bits after the last row of a
@@ -110,7 +109,7 @@ impl Bytes {
     /// `InvalidData` if the bytes end before; `Io`, `FileChanged`.
     pub fn read_at(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         if let Some(mapping) = &self.mapping {
-            return mapping.read_at(offset, into);
+            return Ok(mapping.read_at(offset, into)?);
         }
         let end = offset.saturating_add(into.len());
         let from = self.data.get(offset..end).ok_or_else(|| {

@@ -500,7 +500,7 @@ impl Dataset {
         let columns = self.num_columns().max(1);
         // Rows times columns: the columns of one batch are checked separately.
         let done = AtomicU64::new(0);
-        let check = |job: usize| {
+        let check = |job: usize| -> Result<()> {
             let part = &parts[job / columns];
             part.piece
                 .columns

@@ -253,7 +253,7 @@ impl RowSink for Gathered {
 
     #[inline]
     fn put(&mut self, region: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        self.buffers[region].put(at as usize, bytes)
+        Ok(self.buffers[region].put(at as usize, bytes)?)
     }
 }
 

@@ -106,7 +106,7 @@ fn block(dataset: &Dataset, width: usize) -> Result<Option<GrowableBuffer>> {
 /// Returns a buffer for `rows` values of `width` bytes, with arbitrary contents.
 fn sized(rows: usize, width: usize) -> Result<GrowableBuffer> {
     let len = rows.checked_mul(width).ok_or_else(|| Error::argument(format!("{rows} rows of {width} bytes")))?;
-    GrowableBuffer::exact(len)
+    Ok(GrowableBuffer::exact(len)?)
 }
 
 /// Returns the bytes per row of a type whose only buffer, apart from validity, holds fixed-width values.

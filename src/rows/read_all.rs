@@ -131,7 +131,7 @@ impl ValuePlaces for StreamColumns {
 impl Fixed {
     fn place(&mut self, rows: usize) -> Result<&mut [u8]> {
         let len = rows.checked_mul(self.width).ok_or_else(|| Error::invalid(format!("a batch of {rows} rows")))?;
-        self.values.lengthen(len)
+        Ok(self.values.lengthen(len)?)
     }
 
     /// Records the validity of `rows` rows after the first `before`: that of a bitmap from a bit on, or all valid.

@@ -115,7 +115,7 @@ fn of_nothing<'a>(blocks: &Blocks<'a>) -> Result<Value<'a>> {
 }
 
 pub(in crate::compute) fn of_cells<'a>(blocks: &Blocks<'a>, wanted: Ordering) -> Result<Value<'a>> {
-    let of_block = |pieces: &mut dyn Iterator<Item = CheckedRows<'a>>| {
+    let of_block = |pieces: &mut dyn Iterator<Item = CheckedRows<'a>>| -> Result<Value<'a>> {
         let mut best = Best { wanted, value: Value::Null };
         for piece in pieces {
             best.among(&piece)?;

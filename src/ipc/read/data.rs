@@ -170,7 +170,7 @@ impl IpcData {
 
     /// Checks that the file is unchanged.
     pub(super) fn look_at(&self, when: ChangeCheck) -> Result<()> {
-        self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when))
+        self.bytes.mapping().map_or(Ok(()), |mapping| mapping.look(when).map_err(Error::from))
     }
 
     pub(super) fn mapped_file(&self) -> Option<&Mapping> {

@@ -295,7 +295,7 @@ fn is_on_disk(segment: &Segment, record: &Record, all: &[Record]) -> Result<bool
 pub(in crate::table) fn checksum(segment: &Segment, before: &[u64], record: &Record) -> Result<u32> {
     let offset = |region: usize, at: u64| segment.header.regions[region].offset + at;
     delta(&segment.plan, before, &record.counters, |region, at, into| {
-        segment.mapping.read_at(offset(region, at) as usize, into)
+        Ok(segment.mapping.read_at(offset(region, at) as usize, into)?)
     })
 }
 

@@ -147,7 +147,7 @@ impl Follow {
 
 /// A mapping to sleep on, writable if we may, so that the writer can be told.
 fn bed(path: &Path) -> Result<Mapping> {
-    Mapping::open(path, Mode::ReadWrite).or_else(|_| Mapping::open(path, Mode::Read))
+    Ok(Mapping::open(path, Mode::ReadWrite).or_else(|_| Mapping::open(path, Mode::Read))?)
 }
 
 impl Iterator for Follow {

@@ -350,7 +350,7 @@ impl Source for History {
 
     fn resident(&self) -> Result<u64> {
         let of = |entry: &Arc<Entry>| match entry.opened.get() {
-            Some(Opened::Growable(snapshot)) => snapshot.segment.mapping.resident().map(|bytes| bytes as u64),
+            Some(Opened::Growable(snapshot)) => Ok(snapshot.segment.mapping.resident()? as u64),
             Some(Opened::Dense(ipc)) => ipc.resident(),
             None => Ok(0),
         };

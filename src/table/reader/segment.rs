@@ -134,7 +134,7 @@ impl Segment {
     /// `FileChanged`.
     #[inline]
     pub fn look(&self, when: ChangeCheck) -> Result<()> {
-        self.mapping.look(when)
+        Ok(self.mapping.look(when)?)
     }
 
     /// The sequence of the newest commit.
@@ -272,7 +272,7 @@ impl Segment {
 
 /// The Schema message's metadata, and where the header begins; `None` where nothing of ours follows the schema.
 pub(in crate::table) fn front(mapping: &Mapping) -> Result<Option<(Vec<u8>, usize)>> {
-    let found = probe_segment(mapping.len(), |at, into| mapping.read_at(at, into))?;
+    let found = probe_segment(mapping.len(), |at, into| Ok(mapping.read_at(at, into)?))?;
     let Some(SegmentProbe { schema: place, header }) = found else { return Ok(None) };
     let mut schema = vec![0; place.len()];
     mapping.read_at(place.start, &mut schema)?;

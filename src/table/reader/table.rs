@@ -135,7 +135,7 @@ impl Source for Live {
     }
 
     fn resident(&self) -> Result<u64> {
-        self.snapshot.segment.mapping.resident().map(|bytes| bytes as u64)
+        Ok(self.snapshot.segment.mapping.resident()? as u64)
     }
 
     fn path(&self) -> Option<&Path> {
@@ -193,7 +193,7 @@ impl Live {
         let Snapshot { segment, record: known, .. } = &self.snapshot;
         let record = segment.newest()?;
         if record.sequence < known.sequence {
-            return Err(segment.mapping.overwritten());
+            return Err(segment.mapping.overwritten().into());
         }
         if !record.sealed && !segment.is_outdated(&record) {
             let snapshot = Snapshot::new(segment.clone(), record);

@@ -85,7 +85,7 @@ impl Shared {
 
     /// The newest visible commit.
     pub fn visible(&self) -> Result<Record> {
-        let look = |when| self.store.look(when);
+        let look = |when| Ok(self.store.look(when)?);
         watched(ChangeCheck::Seldom, look, || {
             let record = visible(&self.header, &self.store, PATIENCE);
             let record = record.ok_or_else(damaged_record)?;

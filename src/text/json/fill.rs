@@ -70,7 +70,7 @@ fn columns(fields: &Fields, dictionary: &[String], lenient: bool) -> Result<Vec<
 }
 
 fn column(field: &FieldRef, dictionary: &[String], lenient: bool) -> Result<Column<Filler>> {
-    let list = |item, wide| {
+    let list = |item, wide| -> Result<Filler> {
         let item = Box::new(column(item, &[], lenient)?);
         Ok(Filler::List(ListFiller { item, wide, ends: Vec::new(), valid: Vec::new() }))
     };

@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::Mode;
-use super::guard::Registered;
+use crate::guard::Registered;
+use crate::mode::Mode;
 
 /// A contiguous range of mapped addresses.
 ///
@@ -43,7 +43,7 @@ unsafe impl Sync for MemoryRegion {}
 
 impl MemoryRegion {
     /// Maps the first `len` bytes of `file`, whose path is `path`.
-    pub(super) fn of_file(file: &File, len: usize, mode: Mode, path: &Path) -> io::Result<MemoryRegion> {
+    pub(crate) fn of_file(file: &File, len: usize, mode: Mode, path: &Path) -> io::Result<MemoryRegion> {
         let (protection, flags) = match mode {
             Mode::Read => (libc::PROT_READ, libc::MAP_SHARED),
             Mode::ReadWrite => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
@@ -63,18 +63,18 @@ impl MemoryRegion {
 
     /// Whether a file of the region was found to have changed.
     #[inline]
-    pub(super) fn is_changed(&self) -> bool {
+    pub(crate) fn is_changed(&self) -> bool {
         self.known.as_ref().is_some_and(Registered::is_changed)
     }
 
     /// Records that the file has changed, for good.
-    pub(super) fn mark(&self) {
+    pub(crate) fn mark(&self) {
         self.known.iter().for_each(Registered::mark);
     }
 
     /// Maps `len` zeroed bytes of anonymous memory, few pages of which will be touched: no huge ones. Such regions side by
     /// side are one mapping for the system.
-    pub(super) fn sparse(len: usize) -> io::Result<MemoryRegion> {
+    pub(crate) fn sparse(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
         #[cfg(target_os = "linux")]
@@ -86,7 +86,7 @@ impl MemoryRegion {
     }
 
     /// Maps `len` zeroed bytes of anonymous memory, in huge pages if available and worthwhile.
-    pub(super) fn anonymous(len: usize) -> io::Result<MemoryRegion> {
+    pub(crate) fn anonymous(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let region = map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?;
         #[cfg(target_os = "linux")]
@@ -98,13 +98,13 @@ impl MemoryRegion {
     }
 
     /// Returns the empty region.
-    pub(super) const fn none() -> MemoryRegion {
+    pub(crate) const fn none() -> MemoryRegion {
         MemoryRegion { base: NonNull::dangling(), len: 0, is_writable: false, known: None, counted: None }
     }
 
     /// Reserves addresses for `len` bytes of memory, which is allocated on first touch; the first one is the start of a
     /// huge page. May reserve more than the machine's memory, unless the system refuses.
-    pub(super) fn reserved(len: usize) -> io::Result<MemoryRegion> {
+    pub(crate) fn reserved(len: usize) -> io::Result<MemoryRegion> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NORESERVE;
         let wide = len.checked_add(HUGE_PAGE).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         let mapped = ManuallyDrop::new(map(wide, libc::PROT_READ | libc::PROT_WRITE, flags, -1)?);
@@ -119,7 +119,7 @@ impl MemoryRegion {
     }
 
     /// Asks for huge pages from byte `offset` on. A hint.
-    pub(super) fn prefer_huge_pages(&self, offset: usize) {
+    pub(crate) fn prefer_huge_pages(&self, offset: usize) {
         #[cfg(target_os = "linux")]
         if offset < self.len && offset.is_multiple_of(HUGE_PAGE) {
             // SAFETY: `offset < self.len`, so the sum stays inside the mapped range.
@@ -133,7 +133,7 @@ impl MemoryRegion {
 
     /// Allows the system to reclaim the memory of the first `len` bytes; their contents may be lost until they are
     /// written again. A hint.
-    pub(super) fn lend(&mut self, len: usize) {
+    pub(crate) fn lend(&mut self, len: usize) {
         #[cfg(target_os = "linux")]
         if len > 0 && len <= self.len {
             // SAFETY: mapped bytes of our own; `&mut self` proves that nobody else looks at them.
@@ -145,7 +145,7 @@ impl MemoryRegion {
 
     /// Writes to each page of a range of anonymous memory, so that the system does not reclaim it: see `lend`. The
     /// contents are lost.
-    pub(super) fn hold(&mut self, range: Range<usize>) {
+    pub(crate) fn hold(&mut self, range: Range<usize>) {
         let page = page_size();
         let bytes = &mut self.bytes_mut()[range];
         bytes.iter_mut().step_by(page).for_each(|byte| *byte = 0);
@@ -157,7 +157,7 @@ impl MemoryRegion {
 
     /// Extends the region, of anonymous memory, to `len` bytes. Keeps the first `used` bytes, which were written, but
     /// may move them.
-    pub(super) fn extend(&mut self, len: usize, used: usize) -> io::Result<()> {
+    pub(crate) fn extend(&mut self, len: usize, used: usize) -> io::Result<()> {
         debug_assert!(used <= self.len && self.len <= len, "memory becomes longer");
         #[cfg(target_os = "linux")]
         {
@@ -181,7 +181,7 @@ impl MemoryRegion {
     /// Maps parts of shared mappings of files contiguously. Parts are whole pages, but for the last. The files' path is
     /// `path`; they need not be open, and may have lost their names.
     #[cfg(target_os = "linux")]
-    pub(super) fn joined(parts: &[(&MemoryRegion, usize, usize)], path: &Path) -> io::Result<MemoryRegion> {
+    pub(crate) fn joined(parts: &[(&MemoryRegion, usize, usize)], path: &Path) -> io::Result<MemoryRegion> {
         let page = page_size();
         let len = parts.iter().try_fold(0usize, |sum, (_, _, len)| sum.checked_add(*len));
         let len = len.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
@@ -215,7 +215,7 @@ impl MemoryRegion {
 
     /// Not supported on this system.
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn joined(_parts: &[(&MemoryRegion, usize, usize)], _path: &Path) -> io::Result<MemoryRegion> {
+    pub(crate) fn joined(_parts: &[(&MemoryRegion, usize, usize)], _path: &Path) -> io::Result<MemoryRegion> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
@@ -223,7 +223,7 @@ impl MemoryRegion {
     ///
     /// Bytes that were lent to the system (`lend`) and not written since may become zeros at any time; call `hold`
     /// before reading or borrowing them.
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         debug_assert!(self.known.is_none() && (self.is_writable || self.len == 0), "memory of no file");
         // SAFETY: `base` starts `len` mapped, writable bytes of no file (`anonymous` and `reserved` are the callers'
         // origins), which nobody else has: addresses of them leave with `GrowableBuffer::into_parts` only, which takes
@@ -232,7 +232,7 @@ impl MemoryRegion {
     }
 
     /// Returns the first `len` bytes of anonymous memory, which must all be written or held.
-    pub(super) fn bytes(&self, len: usize) -> &[u8] {
+    pub(crate) fn bytes(&self, len: usize) -> &[u8] {
         assert!(len <= self.len, "bytes past the mapping");
         debug_assert!(self.known.is_none(), "memory of no file");
         // SAFETY: `len` mapped bytes, asserted above, of memory that is written to through `&mut self` alone; a shared
@@ -242,7 +242,7 @@ impl MemoryRegion {
 
     /// Copies bytes into anonymous memory, if there is room for them.
     #[inline]
-    pub(super) fn try_write(&mut self, offset: usize, from: &[u8]) -> bool {
+    pub(crate) fn try_write(&mut self, offset: usize, from: &[u8]) -> bool {
         if offset > self.len || from.len() > self.len - offset {
             return false;
         }
@@ -297,7 +297,7 @@ impl MemoryRegion {
     /// Loads bytes, an aligned 8-byte word at a time (relaxed), in no order. Panics if they are not inside, which
     /// callers rule out.
     #[inline]
-    pub(super) fn copy_out(&self, offset: usize, into: &mut [u8]) {
+    pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
         let (first, words, last) = self.atoms(offset, into.len());
         let (head, rest) = into.split_at_mut(first.len());
         let (middle, tail) = rest.as_chunks_mut::<8>();
@@ -310,7 +310,7 @@ impl MemoryRegion {
     /// Stores bytes, an aligned 8-byte word at a time (relaxed), in no order. Panics if they are not inside, or the
     /// region is read-only.
     #[inline]
-    pub(super) fn copy_in(&self, offset: usize, from: &[u8]) {
+    pub(crate) fn copy_in(&self, offset: usize, from: &[u8]) {
         assert!(self.is_writable, "storing into a mapping that is only read");
         // A number, which is what most cells are.
         if let Ok(word) = from.try_into()
@@ -332,21 +332,25 @@ impl MemoryRegion {
         tail.iter().zip(last).for_each(|(from, byte)| byte.store(*from, Ordering::Relaxed));
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    #[inline]
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    pub(super) fn address(&self) -> usize {
+    #[inline]
+    pub(crate) fn address(&self) -> usize {
         self.base.as_ptr() as usize
     }
 
     /// Returns the aligned 8-byte word at `offset`, which other processes may be storing to. Panics if it is not
     /// inside.
-    pub(super) fn word64(&self, offset: usize) -> &AtomicU64 {
+    #[inline]
+    pub(crate) fn word64(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset.checked_add(8).is_some_and(|end| end <= self.len), "no such word");
         // SAFETY: `offset` is inside the range, asserted above.
         let word = unsafe { self.base.as_ptr().add(offset) };
@@ -357,7 +361,8 @@ impl MemoryRegion {
     }
 
     /// Returns the aligned 4-byte word at `offset`; see [`MemoryRegion::word64`].
-    pub(super) fn word32(&self, offset: usize) -> &AtomicU32 {
+    #[inline]
+    pub(crate) fn word32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset.checked_add(4).is_some_and(|end| end <= self.len), "no such word");
         // SAFETY: `offset` is inside the range, asserted above.
         let word = unsafe { self.base.as_ptr().add(offset) };
@@ -367,7 +372,7 @@ impl MemoryRegion {
 
     /// Waits while the word at `offset` is `expected`, until woken or for `timeout` (futex(2)); may return early. Works
     /// on a read-only mapping.
-    pub(super) fn wait(&self, offset: usize, expected: u32, timeout: Duration) {
+    pub(crate) fn wait(&self, offset: usize, expected: u32, timeout: Duration) {
         #[cfg(target_os = "linux")]
         {
             let time = libc::timespec {
@@ -386,7 +391,7 @@ impl MemoryRegion {
     }
 
     /// Wakes all that [`wait`](MemoryRegion::wait) at `offset`, in any process.
-    pub(super) fn wake(&self, offset: usize) {
+    pub(crate) fn wake(&self, offset: usize) {
         #[cfg(target_os = "linux")]
         {
             let word = self.word32(offset).as_ptr();
@@ -399,7 +404,7 @@ impl MemoryRegion {
 
     /// Makes the pages of `len` bytes from `offset` on present and writable, so that stores there do not fault. A hint:
     /// if refused, pages are made on first touch.
-    pub(super) fn populate(&self, offset: usize, len: usize) {
+    pub(crate) fn populate(&self, offset: usize, len: usize) {
         #[cfg(target_os = "linux")]
         if offset.checked_add(len).is_some_and(|end| end <= self.len) {
             let start = offset - offset % page_size();
@@ -413,7 +418,7 @@ impl MemoryRegion {
     }
 
     /// Asks in steps of 1 GiB, so that the result, a byte for each page, stays small.
-    pub(super) fn resident(&self) -> io::Result<usize> {
+    pub(crate) fn resident(&self) -> io::Result<usize> {
         const STEP: usize = 1 << 30;
         let page = page_size();
         let mut flags = vec![0u8; STEP.min(self.len).div_ceil(page)];
@@ -429,7 +434,7 @@ impl MemoryRegion {
         Ok((pages * page).min(self.len))
     }
 
-    pub(super) fn flush(&self) -> io::Result<()> {
+    pub(crate) fn flush(&self) -> io::Result<()> {
         if self.len == 0 {
             return Ok(());
         }
@@ -473,7 +478,7 @@ impl Drop for Counted {
 
 /// Whether so many files are mapped that others in the process, such as its allocator, might soon be refused a mapping.
 /// Linux allows 65,530 (`vm.max_map_count`).
-pub(crate) fn mappings_are_scarce() -> bool {
+pub fn mappings_are_scarce() -> bool {
     static MOST: OnceLock<usize> = OnceLock::new();
     let most = MOST.get_or_init(|| {
         let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
@@ -488,9 +493,9 @@ pub fn limit_mappings(count: usize) {
 }
 
 /// The size of huge pages on most systems.
-pub(super) const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 /// The least memory that is worth huge pages: several of them.
-pub(super) const HUGE: usize = 2 * HUGE_PAGE;
+pub(crate) const HUGE: usize = 2 * HUGE_PAGE;
 
 const NORESERVE: i32 = libc::MAP_NORESERVE;
 
@@ -508,7 +513,7 @@ fn map(len: usize, protection: i32, flags: i32, fd: i32) -> io::Result<MemoryReg
 }
 
 /// Returns the size of the machine's memory in bytes; 0 if the system doesn't tell.
-pub(super) fn physical_memory() -> usize {
+pub(crate) fn physical_memory() -> usize {
     // SAFETY: sysconf reads a constant of the system.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
     usize::try_from(pages).unwrap_or(0).saturating_mul(page_size())
@@ -525,7 +530,7 @@ fn check(answer: i32) -> io::Result<()> {
 
 /// Copies bytes past the caches, to memory that is not read soon: saves reading what is overwritten. Other threads see
 /// them after `settle`.
-pub(crate) fn copy_past_caches(into: &mut [u8], from: &[u8]) {
+pub fn copy_past_caches(into: &mut [u8], from: &[u8]) {
     assert_eq!(into.len(), from.len(), "copying to another length");
     #[cfg(target_arch = "x86_64")]
     {
@@ -548,7 +553,7 @@ pub(crate) fn copy_past_caches(into: &mut [u8], from: &[u8]) {
 }
 
 /// Orders this thread's copies past the caches before its later stores.
-pub(crate) fn settle() {
+pub fn settle() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has SSE; the instruction touches no memory.
     unsafe {

@@ -125,14 +125,14 @@ fn give_free(number: u32, slot: &Slot) {
 /// The registration of a file's region with the handler, until it is dropped, which must happen before the region is
 /// unmapped.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(crate) struct Registered {
     number: u32,
     slot: &'static Slot,
 }
 
 impl Registered {
     /// Registers `len` bytes from `base` on, mapped from the file at `path`. `None` if there are too many regions.
-    pub(super) fn new(base: usize, len: usize, path: &Path) -> Option<Registered> {
+    pub(crate) fn new(base: usize, len: usize, path: &Path) -> Option<Registered> {
         install();
         let number = take_free().unwrap_or_else(|| {
             let number = COUNT.fetch_add(1, Ordering::AcqRel);
@@ -149,7 +149,7 @@ impl Registered {
 
     /// Whether the file was found to have changed.
     #[inline]
-    pub(super) fn is_changed(&self) -> bool {
+    pub(crate) fn is_changed(&self) -> bool {
         let is_changed = self.slot.is_changed.load(Ordering::Relaxed);
         // Reads before this one stay before it: zeros appear only after the mark.
         fence(Ordering::Acquire);
@@ -157,7 +157,7 @@ impl Registered {
     }
 
     /// Records that the file has changed.
-    pub(super) fn mark(&self) {
+    pub(crate) fn mark(&self) {
         self.slot.is_changed.store(true, Ordering::Release);
     }
 }
@@ -178,7 +178,7 @@ impl Drop for Registered {
 
 /// A fault inside of a guarded call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
+pub struct Fault {
     slot: u32,
     turn: u32,
     /// Offset in the region.
@@ -237,6 +237,7 @@ struct GuardScope {
 }
 
 impl GuardScope {
+    #[inline]
     fn enter() -> GuardScope {
         LOCAL.with(|local| {
             let before = local.calls.get();
@@ -247,12 +248,14 @@ impl GuardScope {
         })
     }
 
+    #[inline]
     fn leave(self) -> Option<Error> {
         LOCAL.with(|local| if local.has_failed() { Some(error_of(local.fault.get())) } else { None })
     }
 }
 
 impl Drop for GuardScope {
+    #[inline]
     fn drop(&mut self) {
         LOCAL.with(|local| {
             if local.has_failed() && self.before as u32 == 0 {
@@ -267,20 +270,27 @@ impl Drop for GuardScope {
 /// Runs `work`, which reads mapped files. If a file is truncated meanwhile and a lost page is touched, this returns an
 /// error, where the process would end otherwise; the result of `work` is discarded.
 ///
-/// All functions of this library that return a `Result` are guarded. Reading what they return in place (text of a
-/// [`Value`](crate::Value), arrays of [`Column::chunks`](crate::Column::chunks)) is safe from truncation only inside of
-/// a guard, on the thread that entered it.
+/// Functions of this crate that return a [`Result`] are guarded. Reading mapped bytes in another way, by
+/// [`copy_out`](crate::Mapping::copy_out) or through a pointer, is safe from truncation only inside of a guard, on the
+/// thread that entered it.
 ///
 /// ```
-/// # use std::sync::Arc;
-/// # let array: arrow_array::ArrayRef = Arc::new(arrow_array::StringArray::from(vec!["ash", "elm"]));
-/// # let batch = arrow_array::RecordBatch::try_from_iter([("tree", array)]).unwrap();
-/// # let dataset = arrowwood::Dataset::try_from(vec![batch])?;
-/// let texts = arrowwood::guard(|| {
-///     dataset.rows().map(|row| Ok(row?.get(0)?.to_string())).collect::<arrowwood::Result<Vec<_>>>()
-/// })?;
-/// assert_eq!(texts, ["ash", "elm"]);
-/// # Ok::<(), arrowwood::Error>(())
+/// use arrowwood_mapping::{Error, ErrorKind, Mapping, Mode, guard};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("bytes");
+/// std::fs::write(&path, [7; 100_000])?;
+/// let mapping = Mapping::open(&path, Mode::Read)?;
+/// let mut last = [0];
+/// guard(|| Ok::<_, Error>(mapping.copy_out(99_999, &mut last)))?;
+/// assert_eq!(last, [7]);
+///
+/// std::fs::File::create(&path)?;
+/// let lost = guard(|| Ok::<_, Error>(mapping.copy_out(99_999, &mut last)));
+/// assert_eq!(lost.unwrap_err().kind(), ErrorKind::FileChanged);
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// # Errors
@@ -297,17 +307,18 @@ pub fn guard<T, E: From<Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T
 
 /// Whether this call should read the clock, which takes longer than reading a value.
 #[inline]
-pub(super) fn is_turn() -> bool {
+pub(crate) fn is_turn() -> bool {
     LOCAL.with(|local| (local.calls.get() / CALL).is_multiple_of(16))
 }
 
 /// Whether this thread is inside of a guarded call, whose work may be shared with other threads.
-pub(crate) fn is_inside() -> bool {
+#[inline]
+pub fn is_inside() -> bool {
     LOCAL.with(|local| local.depth() > 0)
 }
 
 /// Runs a part of a call's work on another thread. The call must [adopt](adopt) the fault, if there is one.
-pub(crate) fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
+pub fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
     let _inside = GuardScope::enter();
     let done = work();
     LOCAL.with(|local| {
@@ -318,7 +329,7 @@ pub(crate) fn lend<T>(work: impl FnOnce() -> T) -> (T, Option<Fault>) {
 }
 
 /// Takes over the fault of another thread that worked for the current call.
-pub(crate) fn adopt(fault: Option<Fault>) {
+pub fn adopt(fault: Option<Fault>) {
     if let Some(fault) = fault {
         LOCAL.with(|local| local.note(fault));
     }

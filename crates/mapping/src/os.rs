@@ -1,4 +1,4 @@
-//! System calls on files and directories for growing tables, each wrapped once.
+//! System calls on files and directories for one writer, each wrapped once.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Allocates blocks for the bytes `offset .. offset + len` of `file`, so that a store through a mapping can't fail for
 /// want of space. Returns false if the file system has no such call. A failed call releases what it has allocated.
-pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
+pub(crate) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     match fallocate(file, KEEP_SIZE, offset, len) {
         Ok(()) => Ok(true),
         Err(e) if is_unsupported(&e) => Ok(false),
@@ -23,7 +23,7 @@ pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
 /// Writes `bytes` at `offset` and syncs them to the disk (pwritev2(2), `RWF_DSYNC`): those pages alone, not what else
 /// was written to the file. Syncs the whole file if the system has no such call.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub(super) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
         let rest = &bytes[done..];
@@ -46,7 +46,7 @@ pub(super) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result
 
 /// Syncs the whole file: this system can't sync a part.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(super) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_synced(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     write_and_sync(file, offset, bytes)
 }
 
@@ -56,7 +56,7 @@ fn write_and_sync(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Releases blocks; their bytes read as zeros from now on. Does nothing if the file system has no such call.
-pub(super) fn release(file: &File, offset: u64, len: u64) -> io::Result<()> {
+pub(crate) fn release(file: &File, offset: u64, len: u64) -> io::Result<()> {
     match fallocate(file, PUNCH_HOLE | KEEP_SIZE, offset, len) {
         Err(e) if !is_unsupported(&e) => Err(e),
         _ => Ok(()),
@@ -87,7 +87,7 @@ fn fallocate(_file: &File, _mode: i32, _offset: u64, _len: u64) -> io::Result<()
 
 /// Creates a file without a name in the directory `folder`. `None` if the file system has no such files.
 #[cfg(target_os = "linux")]
-pub(super) fn unnamed(folder: &Path) -> io::Result<Option<File>> {
+pub(crate) fn unnamed(folder: &Path) -> io::Result<Option<File>> {
     use std::os::unix::fs::OpenOptionsExt;
     let options = File::options().read(true).write(true).mode(0o644).custom_flags(libc::O_TMPFILE).open(folder);
     match options {
@@ -98,12 +98,12 @@ pub(super) fn unnamed(folder: &Path) -> io::Result<Option<File>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn unnamed(_folder: &Path) -> io::Result<Option<File>> {
+pub(crate) fn unnamed(_folder: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
 /// Names a file that has no name `path`, atomically.
-pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
+pub(crate) fn name(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     let to = CString::new(path.as_os_str().as_bytes())?;
     let here = libc::AT_FDCWD;
@@ -114,7 +114,7 @@ pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
 
 /// Returns the limit of file sizes for this process (`ulimit -f`). Writing beyond it raises a signal that ends the
 /// process, or is an error if the signal is ignored.
-pub(super) fn file_size_limit() -> u64 {
+pub(crate) fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: `limit` has room for the one structure the call writes; where it fails nothing is limited.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
@@ -122,19 +122,19 @@ pub(super) fn file_size_limit() -> u64 {
 }
 
 /// Returns the error of a file beyond the limit.
-pub(super) fn too_large() -> io::Error {
+pub(crate) fn too_large() -> io::Error {
     io::Error::from_raw_os_error(libc::EFBIG)
 }
 
-/// Makes writing beyond [`file_size_limit`] an error instead of a signal that ends the process. For programs, not for
-/// libraries.
-pub(super) fn ignore_file_size_signal() {
+/// Makes growing a file beyond the process's limit (`ulimit -f`) an error instead of a signal that ends the process.
+/// For programs, not for libraries.
+pub fn ignore_file_size_signal() {
     // SAFETY: no handler is installed, the signal is only ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Locks `file` for as long as it stays open (flock(2)). Returns false if another process has the lock.
-pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: takes numbers only; the descriptor is open as long as `file` lives.
     match check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }) {
         Ok(()) => Ok(true),
@@ -144,7 +144,7 @@ pub(super) fn try_lock(file: &File) -> io::Result<bool> {
 }
 
 /// Releases the lock of `file`, even if forked children share it.
-pub(super) fn unlock(file: &File) {
+pub(crate) fn unlock(file: &File) {
     // SAFETY: takes numbers only; the descriptor is open as long as `file` lives. There is nothing to do about a
     // failure.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
@@ -152,7 +152,7 @@ pub(super) fn unlock(file: &File) {
 
 /// Returns the kind of file system of `folder` if mappings of several machines don't agree there.
 #[cfg(target_os = "linux")]
-pub(super) fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
+pub fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
     const REMOTE: [(u32, &str); 8] = [
         (0x6969, "NFS"),
         (0x517b, "SMB"),
@@ -173,14 +173,15 @@ pub(super) fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn remote(_folder: &Path) -> io::Result<Option<&'static str>> {
+pub fn remote(_folder: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
 }
 
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of forks between the first caller and this process: a writer belongs to the process that made it.
-pub(super) fn forks() -> u64 {
+#[inline]
+pub(crate) fn forks() -> u64 {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
@@ -194,7 +195,7 @@ pub(super) fn forks() -> u64 {
 }
 
 /// Returns milliseconds of a monotonic clock.
-pub(super) fn millis() -> u64 {
+pub(crate) fn millis() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     #[cfg(target_os = "linux")]
     let clock = libc::CLOCK_MONOTONIC_COARSE;

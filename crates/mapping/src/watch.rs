@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::sys::MemoryRegion;
-use super::{guard, os};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, WatchedError};
+use crate::guard::{guard, is_turn};
+use crate::os;
+use crate::sys::MemoryRegion;
 
 /// Milliseconds between the checks of cheap calls.
 const EVERY: u64 = 10;
@@ -24,7 +25,7 @@ pub(crate) const OVERWRITTEN: &str = "the file was overwritten while it was open
 
 /// When a call checks the files that it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChangeCheck {
+pub enum ChangeCheck {
     /// Always: the call takes much longer than the check.
     Now,
     /// Every 10 ms, or every 16 calls, whichever takes longer.
@@ -33,7 +34,7 @@ pub(crate) enum ChangeCheck {
 
 /// The allowed changes of a mapped file.
 #[derive(Debug)]
-pub(crate) enum Watch {
+pub enum Watch {
     /// None, unless the function finds that the file is one that is written in place.
     Still(fn(&File, u64) -> bool),
     /// It may grow; the given bytes at both ends are constant.
@@ -43,14 +44,14 @@ pub(crate) enum Watch {
 }
 
 /// An offset and the constant bytes there.
-pub(crate) type FixedBytes = (u64, Vec<u8>);
+pub type FixedBytes = (u64, Vec<u8>);
 
 /// Size and modification time.
 type Stamp = (u64, (i64, i64));
 
 /// The last known state of a file.
 #[derive(Debug)]
-pub(super) struct WatchedFile {
+pub(crate) struct WatchedFile {
     /// Stores through mappings change the modification time as well: without a rule only the size is checked.
     rule: OnceLock<Watch>,
     stamp: Mutex<Stamp>,
@@ -58,24 +59,24 @@ pub(super) struct WatchedFile {
 }
 
 impl WatchedFile {
-    pub(super) fn new(metadata: &std::fs::Metadata) -> WatchedFile {
+    pub(crate) fn new(metadata: &std::fs::Metadata) -> WatchedFile {
         WatchedFile { rule: OnceLock::new(), stamp: Mutex::new(stamp(metadata)), last: AtomicU64::new(os::millis()) }
     }
 
     /// Of a copy, which nobody changes.
-    pub(super) fn none() -> WatchedFile {
+    pub(crate) fn none() -> WatchedFile {
         let stamp = Mutex::new(Stamp::default());
         let last = AtomicU64::new(os::millis());
         WatchedFile { rule: OnceLock::new(), stamp, last }
     }
 
     /// Sets the rule, once.
-    pub(super) fn set(&self, rule: Watch) {
+    pub(crate) fn set(&self, rule: Watch) {
         self.rule.get_or_init(|| rule);
     }
 
     /// Returns the constant bytes of a file that is written in place.
-    pub(super) fn marks(&self) -> Option<&[FixedBytes]> {
+    pub(crate) fn marks(&self) -> Option<&[FixedBytes]> {
         match self.rule.get() {
             Some(Watch::InPlace(marks)) => Some(marks),
             _ => None,
@@ -84,8 +85,8 @@ impl WatchedFile {
 
     /// Whether a check is due.
     #[inline]
-    pub(super) fn is_due(&self, when: ChangeCheck) -> bool {
-        when == ChangeCheck::Now || guard::is_turn() && self.is_time()
+    pub(crate) fn is_due(&self, when: ChangeCheck) -> bool {
+        when == ChangeCheck::Now || is_turn() && self.is_time()
     }
 
     #[cold]
@@ -100,7 +101,7 @@ impl WatchedFile {
     }
 
     /// Checks a file that was mapped with `len` bytes. Returns what has changed, if anything.
-    pub(super) fn look(&self, file: &File, len: u64) -> Option<String> {
+    pub(crate) fn look(&self, file: &File, len: u64) -> Option<String> {
         // Without metadata nothing is known.
         let now = stamp(&file.metadata().ok()?);
         if now.0 < len {
@@ -144,7 +145,7 @@ fn are_there(file: &File, marks: &[FixedBytes]) -> bool {
 }
 
 /// Returns the first and the last bytes of a stream of `len` bytes.
-pub(super) fn ends(file: &File, len: u64) -> Vec<FixedBytes> {
+pub(crate) fn ends(file: &File, len: u64) -> Vec<FixedBytes> {
     let size = ENDS.min(len as usize);
     let read = |at: u64| {
         let mut bytes = vec![0; size];
@@ -153,12 +154,12 @@ pub(super) fn ends(file: &File, len: u64) -> Vec<FixedBytes> {
     [0, len - size as u64].into_iter().filter_map(read).collect()
 }
 
-pub(super) fn changed(message: impl Into<String>) -> Error {
+pub(crate) fn changed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::FileChanged, message)
 }
 
 /// Handles the result of a check of a region's file: a change that was found is remembered for good.
-pub(super) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()> {
+pub(crate) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()> {
     if found.is_some() {
         region.mark();
     }
@@ -172,14 +173,14 @@ pub(super) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()>
 /// of `work` the check is never skipped, because a changed file may be the cause: zeros read as an unsupported version
 /// or a row out of range.
 #[inline]
-pub(crate) fn watched<T>(
+pub fn watched<T, E: WatchedError>(
     when: ChangeCheck,
-    look: impl Fn(ChangeCheck) -> Result<()>,
-    work: impl FnOnce() -> Result<T>,
-) -> Result<T> {
-    match guard::guard(work) {
+    look: impl Fn(ChangeCheck) -> Result<(), E>,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    match guard(work) {
         Ok(done) => look(when).map(|()| done),
-        Err(e) if e.kind() == ErrorKind::FileChanged => Err(e),
+        Err(e) if e.is_file_changed() => Err(e),
         Err(e) => Err(look(ChangeCheck::Now).err().unwrap_or(e)),
     }
 }

@@ -8,17 +8,19 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use super::medium::{Act, Medium, inode};
-use super::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
-use super::{Mode, os, sys};
 use crate::error::Result;
+use crate::medium::{Act, Medium, inode};
+use crate::mode::Mode;
+use crate::parts::part_name;
+use crate::watch::{ChangeCheck, FixedBytes, Watch, WatchedFile, settle};
+use crate::{os, sys};
 
 /// A file of fixed size, sparse at first, with one writing process.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub struct Store {
     region: sys::MemoryRegion,
     file: File,
     watched: WatchedFile,
@@ -31,7 +33,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// Creates a file of `len` zeros in `folder`, invisible until it is named.
-    pub(crate) fn create(medium: &Medium, folder: &Path, len: u64) -> io::Result<Store> {
+    pub fn create(medium: &Medium, folder: &Path, len: u64) -> io::Result<Store> {
         check_size(len)?;
         medium.tell(Act::Make { folder })?;
         let (file, part) = match os::unnamed(folder)? {
@@ -48,7 +50,7 @@ impl Store {
     }
 
     /// Opens the file at `path` to continue writing.
-    pub(crate) fn open(medium: &Medium, path: &Path) -> io::Result<Store> {
+    pub fn open(medium: &Medium, path: &Path) -> io::Result<Store> {
         medium.tell(Act::Open { path })?;
         Store::new(medium, File::options().read(true).write(true).open(path)?, None, path)
     }
@@ -67,7 +69,7 @@ impl Store {
     }
 
     /// Sets the bytes that must not change; see [`Store::look`].
-    pub(crate) fn watch(&self, marks: Vec<FixedBytes>) {
+    pub fn watch(&self, marks: Vec<FixedBytes>) {
         self.watched.set(Watch::InPlace(marks));
     }
 
@@ -75,7 +77,7 @@ impl Store {
     ///
     /// # Errors
     /// `FileChanged` if another process has truncated or overwritten it.
-    pub(crate) fn look(&self, when: ChangeCheck) -> Result<()> {
+    pub fn look(&self, when: ChangeCheck) -> Result<()> {
         if !self.region.is_changed() && !self.watched.is_due(when) {
             return Ok(());
         }
@@ -83,7 +85,7 @@ impl Store {
     }
 
     /// Names a new file.
-    pub(crate) fn name(&self, path: &Path) -> io::Result<()> {
+    pub fn name(&self, path: &Path) -> io::Result<()> {
         let part = self.part.lock().map_or(None, |mut part| part.take());
         match part {
             None => {
@@ -96,46 +98,46 @@ impl Store {
 
     /// Gives a new file a name under which another process finds it, until [`Store::name`] gives it its own. Removed with
     /// the store if that does not happen.
-    pub(crate) fn name_for_now(&self, path: &Path) -> io::Result<()> {
+    pub fn name_for_now(&self, path: &Path) -> io::Result<()> {
         self.name(path)?;
         *self.part.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_path_buf());
         Ok(())
     }
 
     /// Whether the file has no name any more.
-    pub(crate) fn is_removed(&self) -> bool {
+    pub fn is_removed(&self) -> bool {
         // Without metadata nothing is known.
         self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
     /// Names a new file, replacing an existing one atomically.
-    pub(crate) fn replace(&self, path: &Path) -> io::Result<()> {
+    pub fn replace(&self, path: &Path) -> io::Result<()> {
         let beside = part_name(path.parent().unwrap_or(Path::new(".")));
         self.name(&beside)?;
         self.medium.rename(&beside, path)
     }
 
     /// Writes `bytes` at `offset` (pwrite(2)).
-    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.medium.tell(Act::Write { file: self.id, offset, bytes })?;
         self.file.write_all_at(bytes, offset)
     }
 
     /// Writes `bytes` at `offset` and syncs them to the disk; other bytes of the file may not be synced.
-    pub(crate) fn write_synced(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    pub fn write_synced(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.medium.tell(Act::WriteSynced { file: self.id, offset, bytes })?;
         os::write_synced(&self.file, offset, bytes)?;
         self.medium.tell(Act::WroteSynced { file: self.id, offset, len: bytes.len() as u64 })
     }
 
     /// Fills `into` with the bytes from `offset` on (pread(2)).
-    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(into, offset)
     }
 
     /// Stores `bytes` at `offset`, which `prepare` has made ready: each aligned 8-byte word atomically, in no order.
     #[inline]
-    pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
+    pub fn put(&self, offset: u64, bytes: &[u8]) {
         self.stored(offset, bytes);
         self.region.copy_in(offset as usize, bytes);
     }
@@ -148,19 +150,20 @@ impl Store {
 
     /// Fills `into` with the bytes from `offset` on, through the mapping: each aligned 8-byte word atomically, in no
     /// order.
-    pub(crate) fn copy_out(&self, offset: u64, into: &mut [u8]) {
+    #[inline]
+    pub fn copy_out(&self, offset: u64, into: &mut [u8]) {
         self.region.copy_out(offset as usize, into);
     }
 
     /// Reserves space, so that writing there can't fail for want of it. Returns false if the file system can't.
-    pub(crate) fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
+    pub fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
         self.medium.tell(Act::Reserve { file: self.id, offset, len })?;
         os::allocate(&self.file, offset, len)
     }
 
     /// Makes a range ready for `put`. Returns false if the file system can't reserve space. Nothing has been written
     /// from byte `fresh` on, the start of a page.
-    pub(crate) fn prepare(&self, offset: u64, len: u64, fresh: u64) -> io::Result<bool> {
+    pub fn prepare(&self, offset: u64, len: u64, fresh: u64) -> io::Result<bool> {
         let ready = self.reserve(offset, len)?;
         if ready {
             // Written pages are in memory, and are mapped several times as fast as others.
@@ -173,42 +176,44 @@ impl Store {
     }
 
     /// Releases the blocks of a range that is not in use.
-    pub(crate) fn release(&self, offset: u64, len: u64) -> io::Result<()> {
+    pub fn release(&self, offset: u64, len: u64) -> io::Result<()> {
         self.medium.tell(Act::Release { file: self.id, offset, len })?;
         os::release(&self.file, offset, len)
     }
 
     /// Stores a word (release): a reader that loads it (acquire) sees everything stored before.
     #[inline]
-    pub(crate) fn publish64(&self, offset: u64, value: u64) {
+    pub fn publish64(&self, offset: u64, value: u64) {
         self.stored(offset, &value.to_le_bytes());
         self.region.word64(offset as usize).store(value, Ordering::Release);
     }
 
     /// As [`Store::publish64`].
-    pub(crate) fn publish32(&self, offset: u64, value: u32) {
+    #[inline]
+    pub fn publish32(&self, offset: u64, value: u32) {
         self.stored(offset, &value.to_le_bytes());
         self.region.word32(offset as usize).store(value, Ordering::Release);
     }
 
     /// The word at `offset`.
     #[inline]
-    pub(crate) fn load64(&self, offset: u64) -> u64 {
+    pub fn load64(&self, offset: u64) -> u64 {
         self.region.word64(offset as usize).load(Ordering::Acquire)
     }
 
     /// The word at `offset`.
-    pub(crate) fn load32(&self, offset: u64) -> u32 {
+    #[inline]
+    pub fn load32(&self, offset: u64) -> u32 {
         self.region.word32(offset as usize).load(Ordering::Acquire)
     }
 
     /// Wakes the readers that wait at `asleep_on`.
-    pub(crate) fn wake(&self, asleep_on: u64) {
+    pub fn wake(&self, asleep_on: u64) {
         self.region.wake(asleep_on as usize);
     }
 
     /// Syncs everything written to the disk (fdatasync(2)).
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         self.medium.sync(&self.file, self.id)
     }
 }
@@ -228,35 +233,9 @@ fn check_size(len: u64) -> io::Result<()> {
     if len <= os::file_size_limit() { Ok(()) } else { Err(os::too_large()) }
 }
 
-/// Returns an unused name beside the directory, where no listing of the directory finds it.
-pub(crate) fn part_name(folder: &Path) -> PathBuf {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let (name, number) =
-        (folder.file_name().unwrap_or_default().to_string_lossy(), NUMBER.fetch_add(1, Ordering::Relaxed));
-    folder.parent().unwrap_or(Path::new(".")).join(format!(".{name}.{}.{number}.part", std::process::id()))
-}
-
-/// Removes what a killed writer of `folder` has left beside it. Only for the holder of the directory's lock: nobody
-/// else uses such files then.
-pub(crate) fn remove_parts(folder: &Path) {
-    let name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_part = |file: &str| {
-        let numbers = file.strip_prefix(&name).and_then(|rest| rest.strip_suffix(".part"));
-        numbers.and_then(|numbers| numbers.split_once('.')).is_some_and(|(pid, n)| is_number(pid) && is_number(n))
-    };
-    let beside = folder.parent().unwrap_or(Path::new("."));
-    for entry in std::fs::read_dir(beside).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(is_part) {
-            // A file that can't be removed only costs space.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-}
-
 /// The lock of a directory that only one process writes to, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     folder: File,
     path: PathBuf,
     forks: u64,
@@ -265,7 +244,7 @@ pub(crate) struct Lock {
 
 impl Lock {
     /// Takes the lock; `None` if another process has it.
-    pub(crate) fn take(medium: &Medium, path: &Path) -> io::Result<Option<Lock>> {
+    pub fn take(medium: &Medium, path: &Path) -> io::Result<Option<Lock>> {
         medium.tell(Act::Lock { path })?;
         let folder = File::open(path)?;
         let path = path.to_path_buf();
@@ -275,12 +254,12 @@ impl Lock {
 
     /// Whether this process took the lock, and is no fork of the one that did.
     #[inline]
-    pub(crate) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         os::forks() == self.forks
     }
 
     /// Syncs changes of the names in the directory to the disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         self.medium.sync_folder(&self.path)
     }
 }
@@ -292,9 +271,4 @@ impl Drop for Lock {
             os::unlock(&self.folder);
         }
     }
-}
-
-/// Returns the kind of file system of `folder` if mappings are not reliable there.
-pub(crate) fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
-    os::remote(folder)
 }

@@ -1,92 +1,25 @@
-//! A file, or anonymous memory, as bytes and as typed elements. **Fence one**: every system call on memory is here.
-//!
-//! ```text
-//! Mapping ── owns ──▶ address range + open file
-//!    ▲ Arc
-//! View<T> ── start, len ──▶ elements, read and written in place, aligned or not
-//! ```
-//!
-//! # What a mapping promises
-//! The address range stays mapped until the last [`Mapping`] handle is dropped, so a read may return a stale or torn
-//! value while another process writes the file, but never unrelated memory. Touching a page past the end of a truncated
-//! file raises SIGBUS (mmap(2)), which [`guard`] turns into an error.
-//!
-//! Read metadata of a file by [`Mapping::read_at`], which copies by pread(2) in about 0.5 µs: a first touch costs a
-//! page fault of at least 5 µs and makes the kernel map a whole folio around it.
-
-mod growable;
-mod guard;
-mod medium;
-mod os;
-mod store;
-mod sys;
-mod view;
-mod watch;
-mod words;
-
-pub use growable::GrowableBuffer;
-pub(crate) use guard::{adopt, is_inside, lend};
-pub use guard::{guard, leave_sigbus_alone};
-pub use medium::{Act, Medium, Witness, pretend_boot};
-pub(crate) use medium::{PartFile, boot_id};
-use store::part_name;
-pub(crate) use store::{Lock, Store, remote, remove_parts};
-pub use sys::limit_mappings;
-pub(crate) use sys::{copy_past_caches, mappings_are_scarce, settle};
-pub use view::{Element, View};
-pub(crate) use watch::{ChangeCheck, Watch, watched};
-pub use words::SharedWords;
+//! A file, or anonymous memory, as bytes.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::{Error, ErrorKind, Result};
-use watch::WatchedFile;
-
-#[cfg(not(target_pointer_width = "64"))]
-compile_error!("arrowwood maps files of any size and therefore needs a 64-bit address space");
-
-/// The mode of a mapping, in NumPy's letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// `"r"`: shared, read-only.
-    Read,
-    /// `"r+"`: shared, read-write; stores reach the file and every other mapping of it at once.
-    ReadWrite,
-    /// `"c"`: private copy-on-write; stores never reach the file.
-    CopyOnWrite,
-}
-
-impl Mode {
-    /// Parses `"r"`, `"r+"` or `"c"`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for anything else.
-    pub fn parse(letters: &str) -> Result<Mode> {
-        match letters {
-            "r" => Ok(Mode::Read),
-            "r+" => Ok(Mode::ReadWrite),
-            "c" => Ok(Mode::CopyOnWrite),
-            other => Err(Error::argument(format!("mode must be 'r', 'r+' or 'c', got '{other}'"))),
-        }
-    }
-
-    /// Whether elements can be stored in this mode.
-    pub fn is_writable(self) -> bool {
-        self != Mode::Read
-    }
-}
+use crate::guard::guard;
+use crate::mode::Mode;
+use crate::sys;
+use crate::watch::{self, ChangeCheck, Watch, WatchedFile, watched};
 
 /// Refuses what is no regular file.
 fn refuse_others(metadata: &Metadata) -> Result<()> {
     let message = match metadata.file_type() {
         kind if kind.is_file() => return Ok(()),
-        kind if kind.is_fifo() => "a pipe can't be mapped; read_stream reads an Arrow stream as it comes out of one",
+        kind if kind.is_fifo() => return Err(Error::new(ErrorKind::IsPipe, "a pipe can't be mapped")),
         kind if kind.is_dir() => "only regular files can be mapped, and this is a directory; name a file in it",
         _ => "only regular files can be mapped; read this one into memory instead",
     };
@@ -121,7 +54,7 @@ impl Mapping {
     /// Maps the file at `path`.
     ///
     /// # Errors
-    /// `NotFound`, `PermissionDenied`, `InvalidArgument` if the path is not a regular file; otherwise `Io` with the
+    /// `NotFound`, `PermissionDenied`, `IsPipe`, `InvalidArgument` if the path is not a regular file; otherwise `Io` with the
     /// system's error (such as ENOMEM under `ulimit -v`).
     pub fn open(path: impl AsRef<Path>, mode: Mode) -> Result<Mapping> {
         let path = path.as_ref();
@@ -157,7 +90,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Those of [`Mapping::open`], and `FileChanged` if the file has become shorter than its mapping.
-    pub(crate) fn patched<'a>(path: &Path, over: impl Iterator<Item = (usize, &'a [u8])>) -> Result<Mapping> {
+    pub fn patched<'a>(path: &Path, over: impl Iterator<Item = (usize, &'a [u8])>) -> Result<Mapping> {
         let mut mapping = Mapping::open(path, Mode::CopyOnWrite)?;
         let mapped = Arc::get_mut(&mut mapping.0).ok_or_else(|| Error::internal("a new mapping is shared"))?;
         guard(|| {
@@ -173,7 +106,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Those of [`Mapping::read_at`], and `Io` if the system has no more memory or addresses.
-    pub(crate) fn copied(&self, parts: impl Iterator<Item = Range<usize>>) -> Result<Mapping> {
+    pub fn copied(&self, parts: impl Iterator<Item = Range<usize>>) -> Result<Mapping> {
         let region = sys::MemoryRegion::sparse(self.len());
         let region = region.map_err(|e| self.failed("reserving memory for a copy", &e))?;
         let mut chunk = vec![0; 64 << 10];
@@ -202,7 +135,7 @@ impl Mapping {
     }
 
     /// Joins parts of mapped files into one mapping. Parts are byte ranges of whole pages, but for the end of the last.
-    pub(crate) fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
+    pub fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
         let is_file =
             |mapping: &Mapping| mapping.mode() == Mode::Read && mapping.path().is_some() && !mapping.0.is_patched;
         if parts.iter().any(|(mapping, ..)| !is_file(mapping)) {
@@ -216,6 +149,7 @@ impl Mapping {
     }
 
     /// Returns the number of bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.0.region.len()
     }
@@ -226,6 +160,7 @@ impl Mapping {
     }
 
     /// Returns the mode of the mapping.
+    #[inline]
     pub fn mode(&self) -> Mode {
         self.0.mode
     }
@@ -233,6 +168,13 @@ impl Mapping {
     /// Returns the file's path as it was given, or `None` for anonymous memory.
     pub fn path(&self) -> Option<&Path> {
         self.0.origin.as_ref().map(|origin| origin.path.as_path())
+    }
+
+    /// Returns a pointer to the first byte, which dangles if there is none. Whoever reads through it ensures that a
+    /// handle of the mapping lives, and that other processes leave those bytes alone.
+    #[inline]
+    pub fn base(&self) -> NonNull<u8> {
+        self.0.region.base()
     }
 
     /// Returns the address of the first byte.
@@ -260,13 +202,16 @@ impl Mapping {
     /// pages.
     ///
     /// # Errors
-    /// `InvalidData` if the mapping ends before, `FileChanged` if the file has become shorter than its mapping.
+    /// `OutOfBounds` if the mapping ends before, `FileChanged` if the file has become shorter than its mapping.
     pub fn read_at(&self, offset: usize, buffer: &mut [u8]) -> Result<()> {
         let end = offset.checked_add(buffer.len()).filter(|&end| end <= self.len());
         if end.is_none() {
             let wanted = buffer.len();
             let len = self.len();
-            return Err(Error::invalid(format!("reading {wanted} bytes at offset {offset} of only {len}")));
+            return Err(Error::new(
+                ErrorKind::OutOfBounds,
+                format!("reading {wanted} bytes at offset {offset} of only {len}"),
+            ));
         }
         let origin = self.0.origin.as_ref().filter(|_| self.0.mode != Mode::CopyOnWrite && !self.0.is_patched);
         let file = origin.map(|origin| origin.file.read().unwrap_or_else(PoisonError::into_inner));
@@ -284,14 +229,14 @@ impl Mapping {
     }
 
     /// Sets which changes of the file are allowed. The first call counts.
-    pub(crate) fn watch(&self, rule: Watch) {
+    pub fn watch(&self, rule: Watch) {
         if let Some(origin) = &self.0.origin {
             origin.watched.set(rule);
         }
     }
 
     /// As [`Mapping::watch`], for a stream, which may grow.
-    pub(crate) fn watch_stream(&self) {
+    pub fn watch_stream(&self) {
         let Some(origin) = &self.0.origin else { return };
         // Unreadable bytes are not compared.
         let _ = origin.with_file(&mut |file| {
@@ -301,7 +246,7 @@ impl Mapping {
     }
 
     /// Whether the file's name was removed.
-    pub(crate) fn is_removed(&self) -> bool {
+    pub fn is_removed(&self) -> bool {
         let Some(origin) = &self.0.origin else { return false };
         let file = origin.file.read().unwrap_or_else(PoisonError::into_inner);
         let metadata = file.as_ref().and_then(|file| file.metadata().ok());
@@ -309,7 +254,7 @@ impl Mapping {
     }
 
     /// Records that the file has changed, and returns the error.
-    pub(crate) fn overwritten(&self) -> Error {
+    pub fn overwritten(&self) -> Error {
         self.0.region.mark();
         let error = watch::changed(watch::OVERWRITTEN);
         self.path().map_or(error.clone(), |path| error.at(path))
@@ -320,7 +265,7 @@ impl Mapping {
     /// # Errors
     /// `FileChanged`, from then on with every call.
     #[inline]
-    pub(crate) fn look(&self, when: ChangeCheck) -> Result<()> {
+    pub fn look(&self, when: ChangeCheck) -> Result<()> {
         let Some(origin) = &self.0.origin else { return Ok(()) };
         if self.0.region.is_changed() || origin.watched.is_due(when) { self.look_at(origin) } else { Ok(()) }
     }
@@ -355,38 +300,21 @@ impl Mapping {
 
     /// Closes the file, so that thousands of mappings don't exhaust the file descriptors. Later reads copy from the
     /// mapped pages.
-    pub(crate) fn close_file(&self) {
+    pub fn close_file(&self) {
         if let Some(origin) = &self.0.origin {
             drop(origin.file.write().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 
-    /// Returns a view of `len` elements of type `T` from byte `offset` on, or of as many as fit.
-    ///
-    /// ```
-    /// # use arrowwood::{Mapping, Mode};
-    /// # let path = std::env::temp_dir().join(format!("view-{}", std::process::id()));
-    /// # std::fs::write(&path, 1.5f64.to_le_bytes()).unwrap();
-    /// let mapping = Mapping::open(&path, Mode::Read)?;
-    /// assert_eq!(mapping.view::<f64>(0, None)?.get(0)?, 1.5);
-    /// # std::fs::remove_file(&path).unwrap();
-    /// # Ok::<(), arrowwood::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument` if `len` elements don't fit.
-    pub fn view<T: Element>(&self, offset: usize, len: Option<usize>) -> Result<View<T>> {
-        View::new(self.clone(), offset, len)
-    }
-
     /// Copies bytes inside the mapping out of its pages: each aligned 8-byte word atomically, in no order.
-    pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
+    #[inline]
+    pub fn copy_out(&self, offset: usize, into: &mut [u8]) {
         self.0.region.copy_out(offset, into);
     }
 
     /// Loads the aligned word at `offset` (acquire).
     #[inline]
-    pub(crate) fn load64(&self, offset: usize) -> u64 {
+    pub fn load64(&self, offset: usize) -> u64 {
         self.0.region.word64(offset).load(Ordering::Acquire)
     }
 
@@ -398,6 +326,7 @@ impl Mapping {
         }
     }
 
+    #[inline]
     pub(crate) fn region(&self) -> &sys::MemoryRegion {
         &self.0.region
     }
@@ -417,13 +346,6 @@ impl Origin {
             Err(std::io::Error::other("another file has its name now"))
         }
     }
-}
-
-/// Makes growing a file beyond the process's limit (`ulimit -f`) an error instead of a signal that ends the process.
-/// For programs, not for libraries.
-#[doc(hidden)]
-pub fn ignore_file_size_signal() {
-    os::ignore_file_size_signal();
 }
 
 fn read_file(file: &File, offset: usize, buffer: &mut [u8]) -> Result<()> {

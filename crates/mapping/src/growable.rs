@@ -19,22 +19,21 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::Element;
-use super::sys::{HUGE, MemoryRegion, physical_memory};
+use crate::element::Element;
 use crate::error::{Error, Result};
+use crate::sys::{HUGE, MemoryRegion, physical_memory};
 
-/// A growable buffer of bytes, aligned to a page, that does not move; see [`Bytes`](crate::Bytes) for making arrays of
-/// it.
+/// A growable buffer of bytes, aligned to a page, that does not move.
 ///
 /// ```
-/// # use arrowwood::GrowableBuffer;
+/// # use arrowwood_mapping::GrowableBuffer;
 /// let mut buffer = GrowableBuffer::new();
 /// let address = buffer.reserve(8)?.address();
 /// for number in 0..1_000_000i64 {
 ///     buffer.push(number)?;
 /// }
 /// assert_eq!((buffer.len(), buffer.address()), (8_000_000, address));
-/// # Ok::<(), arrowwood::Error>(())
+/// # Ok::<(), arrowwood_mapping::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct GrowableBuffer {
@@ -44,7 +43,7 @@ pub struct GrowableBuffer {
 
 /// A region and its number of touched bytes. Returns to the pool on drop.
 #[derive(Debug)]
-pub(crate) struct PooledMemory {
+pub struct PooledMemory {
     region: MemoryRegion,
     touched: usize,
     /// Number of bytes that were lent to the system, which may take them back until they are written.
@@ -71,7 +70,7 @@ impl GrowableBuffer {
     ///
     /// # Errors
     /// `Io` when there are not so many addresses.
-    pub(crate) fn exact(len: usize) -> Result<GrowableBuffer> {
+    pub fn exact(len: usize) -> Result<GrowableBuffer> {
         let failed = |e: io::Error| Error::io(&format!("taking memory for a buffer of {len} bytes"), &e);
         let mut memory = if len == 0 { PooledMemory::none() } else { PooledMemory::take(len, len).map_err(failed)? };
         memory.hold(0..len);
@@ -110,6 +109,7 @@ impl GrowableBuffer {
 
     /// Returns the address of the first byte, a multiple of the page size. It changes only if the buffer outgrows its
     /// capacity.
+    #[inline]
     pub fn address(&self) -> usize {
         self.memory.region.base().as_ptr() as usize
     }
@@ -163,7 +163,7 @@ impl GrowableBuffer {
     ///
     /// # Errors
     /// `Io` when there is no memory for them.
-    pub(crate) fn lengthen(&mut self, len: usize) -> Result<&mut [u8]> {
+    pub fn lengthen(&mut self, len: usize) -> Result<&mut [u8]> {
         self.reserve(len)?;
         let before = self.len;
         self.len += len;
@@ -172,13 +172,14 @@ impl GrowableBuffer {
     }
 
     /// Returns the bytes, mutable.
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
         let len = self.len;
         &mut self.memory.region.bytes_mut()[..len]
     }
 
     /// Returns the memory, its start, and the number of bytes in use.
-    pub(crate) fn into_parts(mut self) -> (Arc<PooledMemory>, NonNull<u8>, usize) {
+    pub fn into_parts(mut self) -> (Arc<PooledMemory>, NonNull<u8>, usize) {
         let mut memory = std::mem::replace(&mut self.memory, PooledMemory::none());
         memory.touched = memory.touched.max(self.len);
         let base = memory.region.base();
@@ -228,6 +229,7 @@ impl Default for GrowableBuffer {
 impl Deref for GrowableBuffer {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.memory.region.bytes(self.len)
     }

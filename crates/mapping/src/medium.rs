@@ -1,7 +1,7 @@
 //! The operations of a writer on its disk: the one small interface at which crashes and errors are simulated.
 //!
-//! Every change of a file or a name goes through [`Medium`] and what it makes ([`super::Store`], [`super::Lock`],
-//! [`PartFile`]). A medium may have a [`Witness`], which is called before each operation and may refuse it. From the
+//! Every change of a file or a name goes through [`Medium`] and what it makes ([`Store`](crate::Store),
+//! [`Lock`](crate::Lock), [`PartFile`]). A medium may have a [`Witness`], which is called before each operation and may refuse it. From the
 //! operations of a run, a test knows all possible contents of the disk after a crash at any moment.
 
 use std::fmt::Debug;
@@ -11,6 +11,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use crate::parts::part_name;
 
 /// One operation on a disk. Files are identified by their inode numbers.
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +171,7 @@ impl Medium {
     }
 
     #[inline]
-    pub(super) fn tell(&self, act: Act<'_>) -> io::Result<()> {
+    pub(crate) fn tell(&self, act: Act<'_>) -> io::Result<()> {
         match &self.0 {
             None => Ok(()),
             Some(witness) => witness.hear(act),
@@ -177,14 +179,14 @@ impl Medium {
     }
 
     /// Creates a directory, and syncs its name to the disk.
-    pub(crate) fn make_folder(&self, path: &Path) -> io::Result<()> {
+    pub fn make_folder(&self, path: &Path) -> io::Result<()> {
         self.tell(Act::MakeFolder { path })?;
         std::fs::create_dir(path)?;
         self.sync_folder(path.parent().unwrap_or(path))
     }
 
     /// Syncs changes of the names in the directory to the disk.
-    pub(crate) fn sync_folder(&self, path: &Path) -> io::Result<()> {
+    pub fn sync_folder(&self, path: &Path) -> io::Result<()> {
         // The directory of a bare name.
         let path = if path == Path::new("") { Path::new(".") } else { path };
         self.tell(Act::SyncFolder { path })?;
@@ -193,34 +195,34 @@ impl Medium {
     }
 
     /// Syncs the contents of the file, of inode number `id`, to the disk (fdatasync(2)).
-    pub(super) fn sync(&self, file: &File, id: u64) -> io::Result<()> {
+    pub(crate) fn sync(&self, file: &File, id: u64) -> io::Result<()> {
         self.tell(Act::Sync { file: id })?;
         file.sync_data()?;
         self.tell(Act::Synced { file: id })
     }
 
     /// Removes a name.
-    pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
         self.tell(Act::Remove { path })?;
         std::fs::remove_file(path)
     }
 
     /// Renames a file.
-    pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.tell(Act::Rename { from, to })?;
         std::fs::rename(from, to)
     }
 
     /// Creates a file beside `folder`, to be written from front to back.
-    pub(crate) fn part(&self, folder: &Path) -> io::Result<PartFile> {
+    pub fn part(&self, folder: &Path) -> io::Result<PartFile> {
         let (file, path) = self.named_part(folder)?;
         let id = inode(&file)?;
         Ok(PartFile { file, path, id, end: 0, medium: self.clone() })
     }
 
     /// The file is beside the directory, so that it is never listed there.
-    pub(super) fn named_part(&self, folder: &Path) -> io::Result<(File, PathBuf)> {
-        let path = super::part_name(folder);
+    pub(crate) fn named_part(&self, folder: &Path) -> io::Result<(File, PathBuf)> {
+        let path = part_name(folder);
         self.tell(Act::Make { folder })?;
         let file = File::options().read(true).write(true).create_new(true).open(&path)?;
         self.tell(Act::Made { file: inode(&file)?, path: Some(&path) })?;
@@ -228,14 +230,14 @@ impl Medium {
     }
 }
 
-pub(super) fn inode(file: &File) -> io::Result<u64> {
+pub(crate) fn inode(file: &File) -> io::Result<u64> {
     Ok(file.metadata()?.ino())
 }
 
 /// A file that is written from front to back and gets its name when it is complete. Without a name it is removed on
 /// drop.
 #[derive(Debug)]
-pub(crate) struct PartFile {
+pub struct PartFile {
     file: File,
     path: PathBuf,
     id: u64,
@@ -291,7 +293,7 @@ pub fn pretend_boot(boot: Option<[u8; 16]>) {
 }
 
 /// Returns the id of the machine's boot, or zeros if the system has none.
-pub(crate) fn boot_id() -> [u8; 16] {
+pub fn boot_id() -> [u8; 16] {
     static BOOT: OnceLock<[u8; 16]> = OnceLock::new();
     let pretended = [0, 1].map(|half| PRETENDED[half].load(Ordering::Relaxed).to_ne_bytes());
     if pretended != [[0; 8]; 2] {

@@ -5,7 +5,9 @@ use std::io;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use super::{Mapping, Store};
+use crate::mapping::Mapping;
+use crate::mode::Mode;
+use crate::store::Store;
 
 /// Words that one process stores and others load, at offsets that are multiples of their size. All loads and stores are
 /// atomic.
@@ -120,7 +122,7 @@ impl SharedWords for Mapping {
     }
 
     fn publish32(&self, offset: u64, value: u32) {
-        if self.mode() == super::Mode::ReadWrite {
+        if self.mode() == Mode::ReadWrite {
             self.region().word32(offset as usize).store(value, Ordering::Release);
         }
     }

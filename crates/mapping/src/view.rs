@@ -2,35 +2,10 @@
 
 use std::marker::PhantomData;
 
-use super::{ChangeCheck, Mapping, watched};
+use crate::element::Element;
 use crate::error::{Error, ErrorKind, Result};
-
-/// A fixed-width little-endian number that can be read from, and written to, any address.
-pub trait Element: Copy + Send + Sync + 'static {
-    /// Bytes of an element: 1 to 16, checked at compile time.
-    const WIDTH: usize;
-    /// Reads an element from its little-endian bytes; `bytes` is `WIDTH` long.
-    fn from_bytes(bytes: &[u8]) -> Self;
-    /// Writes the element's little-endian bytes; `bytes` is `WIDTH` long.
-    fn to_bytes(self, bytes: &mut [u8]);
-}
-
-macro_rules! elements {
-    ($($type:ty),*) => {$(
-        impl Element for $type {
-            const WIDTH: usize = size_of::<$type>();
-            fn from_bytes(bytes: &[u8]) -> Self {
-                let mut raw = [0; size_of::<$type>()];
-                raw.copy_from_slice(bytes);
-                <$type>::from_le_bytes(raw)
-            }
-            fn to_bytes(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_le_bytes());
-            }
-        }
-    )*};
-}
-elements!(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64);
+use crate::mapping::Mapping;
+use crate::watch::{ChangeCheck, watched};
 
 /// A view of `len` elements of type `T` in a mapping. Clones and slices share the mapping.
 ///
@@ -43,8 +18,28 @@ pub struct View<T> {
     element: PhantomData<T>,
 }
 
+impl Mapping {
+    /// Returns a view of `len` elements of type `T` from byte `offset` on, or of as many as fit.
+    ///
+    /// ```
+    /// # use arrowwood_mapping::{Mapping, Mode};
+    /// # let path = std::env::temp_dir().join(format!("view-{}", std::process::id()));
+    /// # std::fs::write(&path, 1.5f64.to_le_bytes()).unwrap();
+    /// let mapping = Mapping::open(&path, Mode::Read)?;
+    /// assert_eq!(mapping.view::<f64>(0, None)?.get(0)?, 1.5);
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), arrowwood_mapping::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `len` elements don't fit.
+    pub fn view<T: Element>(&self, offset: usize, len: Option<usize>) -> Result<View<T>> {
+        View::new(self.clone(), offset, len)
+    }
+}
+
 impl<T: Element> View<T> {
-    pub(super) fn new(mapping: Mapping, offset: usize, len: Option<usize>) -> Result<View<T>> {
+    fn new(mapping: Mapping, offset: usize, len: Option<usize>) -> Result<View<T>> {
         const { assert!(T::WIDTH > 0 && T::WIDTH <= 16, "an element has 1 to 16 bytes") };
         let Some(room) = mapping.len().checked_sub(offset) else {
             let size = mapping.len();
@@ -74,7 +69,7 @@ impl<T: Element> View<T> {
     /// Returns element `i`.
     ///
     /// # Errors
-    /// `RowOutOfRange` if there is no element `i`, `FileChanged` if the file was truncated.
+    /// `NoSuchElement` if there is no element `i`, `FileChanged` if the file was truncated.
     pub fn get(&self, i: usize) -> Result<T> {
         let position = self.position(i)?;
         self.watched(ChangeCheck::Seldom, || Ok(self.load(position)))
@@ -95,7 +90,7 @@ impl<T: Element> View<T> {
     /// Stores element `i`.
     ///
     /// # Errors
-    /// `InvalidArgument` if the mapping's mode is `r`, `RowOutOfRange` if there is no element `i`, `FileChanged` if the
+    /// `InvalidArgument` if the mapping's mode is `r`, `NoSuchElement` if there is no element `i`, `FileChanged` if the
     /// file was truncated.
     pub fn set(&self, i: usize, value: T) -> Result<()> {
         if !self.mapping.mode().is_writable() {
@@ -114,7 +109,7 @@ impl<T: Element> View<T> {
     /// Returns a view of elements `start .. start + len`, which shares the mapping.
     ///
     /// # Errors
-    /// `RowOutOfRange` past the end.
+    /// `NoSuchElement` past the end.
     pub fn slice(&self, start: usize, len: usize) -> Result<View<T>> {
         if start > self.len || len > self.len - start {
             return Err(out_of_range(start.saturating_add(len), self.len));
@@ -146,5 +141,5 @@ impl<T: Element> View<T> {
 }
 
 fn out_of_range(i: usize, len: usize) -> Error {
-    Error::new(ErrorKind::RowOutOfRange, format!("element {i} of a view of {len} elements"))
+    Error::new(ErrorKind::NoSuchElement, format!("element {i} of a view of {len} elements"))
 }

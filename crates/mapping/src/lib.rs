@@ -1,0 +1,99 @@
+//! Files and memory as bytes.
+//!
+//! | to | there is |
+//! |---|---|
+//! | read or write a file in place | [`Mapping`], and [`View`]: its bytes as numbers |
+//! | survive a file that is truncated while it is mapped | [`guard`]; calls of this crate have it already |
+//! | collect bytes that never move | [`GrowableBuffer`] |
+//! | write a file that others map meanwhile | [`Store`], [`SharedWords`], [`Lock`] |
+//! | test what a crash leaves of what was written | [`Medium`], [`Witness`] |
+//!
+//! ```
+//! use arrowwood_mapping::{ErrorKind, Mapping, Mode};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("numbers");
+//! std::fs::write(&path, [1.5f64, 2.5].map(f64::to_le_bytes).as_flattened())?;
+//!
+//! let mapping = Mapping::open(&path, Mode::ReadWrite)?;
+//! let numbers = mapping.view::<f64>(0, None)?;
+//! assert_eq!(numbers.to_vec()?, [1.5, 2.5]);
+//! numbers.set(1, 4.0)?; // in the file, and in every other mapping of it
+//! assert_eq!(Mapping::open(&path, Mode::Read)?.view::<f64>(8, None)?.get(0)?, 4.0);
+//!
+//! std::fs::File::create(&path)?; // truncates it: reading on would end other programs by SIGBUS
+//! assert_eq!(numbers.get(0).unwrap_err().kind(), ErrorKind::FileChanged);
+//! # Ok(())
+//! # }
+//! ```
+//! The crate was made for [`arrowwood`](https://docs.rs/arrowwood), which opens Apache Arrow data in place, and knows
+//! nothing of Arrow. It needs a 64-bit address space; what it promises about truncated files it promises on Linux.
+//!
+//! # What a mapping promises
+//! ```text
+//! Mapping ── owns ──▶ address range + open file
+//!    ▲ Arc
+//! View<T> ── start, len ──▶ elements, read and written in place, aligned or not
+//! ```
+//! The address range stays mapped until the last [`Mapping`] handle is dropped, so a read may return a stale or torn
+//! value while another process writes the file, but never unrelated memory. Touching a page past the end of a truncated
+//! file raises SIGBUS (mmap(2)), which [`guard`] turns into an error.
+//!
+//! Read metadata of a file by [`Mapping::read_at`], which copies by pread(2) in about 0.5 µs: a first touch costs a
+//! page fault of at least 5 µs and makes the kernel map a whole folio around it.
+//!
+//! # The signal
+//! The first mapping of a file installs a handler for SIGBUS. Faults that are not ours go to the handler that was
+//! installed before. [`leave_sigbus_alone`], or `ARROWWOOD_SIGBUS=off` in the environment, installs none.
+//!
+//! # Errors
+//! An [`Error`] has an [`ErrorKind`] to match on, a message, the path, and the system's error number. Documentation
+//! lists kinds by name: `NotFound` is [`ErrorKind::NotFound`]. What only a writer uses returns [`std::io::Error`].
+//!
+//! # Inside
+//! `unsafe` is in three files: `sys` (memory), `os` (files) and `guard` (the signal). Each file uses only those to its
+//! left:
+//! ```text
+//! error  element  mode  os  parts │ guard │ sys │ watch │ medium  growable  mapping │ store  view │ words
+//! ```
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
+mod element;
+mod error;
+mod growable;
+mod guard;
+mod mapping;
+mod medium;
+mod mode;
+mod os;
+mod parts;
+mod store;
+mod sys;
+mod view;
+mod watch;
+mod words;
+
+pub use element::Element;
+pub use error::{Error, ErrorKind, Result, WatchedError};
+pub use growable::{GrowableBuffer, PooledMemory};
+pub use guard::{Fault, adopt, guard, is_inside, leave_sigbus_alone, lend};
+pub use mapping::Mapping;
+#[doc(hidden)]
+pub use medium::pretend_boot;
+pub use medium::{Act, Medium, PartFile, Witness, boot_id};
+pub use mode::Mode;
+#[doc(hidden)]
+pub use os::ignore_file_size_signal;
+pub use os::remote;
+pub use parts::remove_parts;
+pub use store::{Lock, Store};
+#[doc(hidden)]
+pub use sys::limit_mappings;
+pub use sys::{copy_past_caches, mappings_are_scarce, settle};
+pub use view::View;
+pub use watch::{ChangeCheck, FixedBytes, Watch, watched};
+pub use words::SharedWords;
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("arrowwood-mapping maps files of any size and therefore needs a 64-bit address space");
