@@ -1,8 +1,8 @@
 //! Files and memory as bytes, which are a crate of their own: `arrowwood-mapping`, in `crates/mapping`.
 
-pub use arrowwood_mapping::{Element, GrowableBuffer, Mapping, Mode, SharedWords, View, guard, leave_sigbus_alone};
-pub(crate) use arrowwood_mapping::{
-    ChangeCheck, Lock, PartFile, Store, Watch, adopt, boot_id, copy_past_caches, is_inside, lend, mappings_are_scarce, remote,
-    remove_parts, settle, watched,
-};
 pub use arrowwood_mapping::{Act, Medium, Witness, ignore_file_size_signal, limit_mappings, pretend_boot};
+pub(crate) use arrowwood_mapping::{
+    ChangeCheck, Lock, PartFile, Store, Watch, adopt, boot_id, copy_past_caches, is_inside, lend, mappings_are_scarce,
+    remote, remove_parts, settle, watched,
+};
+pub use arrowwood_mapping::{Element, GrowableBuffer, Mapping, Mode, SharedWords, View, guard, leave_sigbus_alone};

@@ -194,7 +194,8 @@ impl Open {
         match found {
             Some(rows) if rows.len()? == place.rows => rows.select_at(&place.columns),
             _ => {
-                let (start, end) = (place.start, place.start.saturating_add(place.rows));
+                let start = place.start;
+                let end = start.saturating_add(place.rows);
                 let message = format!("rows {start} to {end} no longer exist");
                 Err(Error::new(ErrorKind::RowOutOfRange, message).at(&place.path))
             }

@@ -253,7 +253,9 @@ impl Subject {
         let found = match self {
             Subject::Data(dataset) => look_at(dataset, row),
             Subject::Joined(dataset) => joined(dataset),
-            Subject::View(view) => view.get(row as usize).map(|n| right(is_mixed(n, row as i64 + 1))).map_err(Into::into),
+            Subject::View(view) => {
+                view.get(row as usize).map(|n| right(is_mixed(n, row as i64 + 1))).map_err(Into::into)
+            }
             Subject::Table(writer) => {
                 let mut writer = writer.borrow_mut();
                 let texts = [arrowwood::Value::Int(1), arrowwood::Value::Str("more")];

@@ -85,7 +85,10 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
 }
 
 fn all_sources() -> Vec<(PathBuf, String)> {
-    ["crates/mapping/src", "src", "cli/src", "python/src", "capi/src", "serve/src"].into_iter().flat_map(sources).collect()
+    ["crates/mapping/src", "src", "cli/src", "python/src", "capi/src", "serve/src"]
+        .into_iter()
+        .flat_map(sources)
+        .collect()
 }
 
 /// The code before the file's own tests.

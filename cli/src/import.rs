@@ -55,9 +55,10 @@ impl Import {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         let options = self.options();
         let dataset = self.read().map_err(|e| e.at(shown(&self.text)))?;
-        match is_stdin(&self.out) {
-            true => write_to(&dataset, out, &WriteOptions { format: Format::Stream, ..options })?,
-            false => write(&dataset, &self.out, &options)?,
+        if is_stdin(&self.out) {
+            write_to(&dataset, out, &WriteOptions { format: Format::Stream, ..options })?;
+        } else {
+            write(&dataset, &self.out, &options)?;
         }
         Ok(())
     }

@@ -266,7 +266,8 @@ impl Column {
     }
 
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
-        let (name, dtype) = (visible(self.name()), self.dtype());
+        let name = visible(self.name());
+        let dtype = self.dtype();
         let mut shown = Vec::new();
         for value in self.inner.slice(0, 10)?.values() {
             let value = value?;
@@ -364,7 +365,8 @@ impl Plain {
 
 /// Bytes `start .. start + len` of `buffer`, where they are all there.
 fn cut(buffer: &Buffer, start: Option<usize>, len: Option<usize>) -> Option<Buffer> {
-    let (start, len) = (start?, len?);
+    let start = start?;
+    let len = len?;
     (start.checked_add(len)? <= buffer.len()).then(|| buffer.slice_with_length(start, len))
 }
 
@@ -375,7 +377,8 @@ fn is_vector(data_type: &DataType) -> bool {
 
 /// The numbers in lists of one length, which may be in lists of one length, and the lengths from the outermost one on.
 fn vector(data_type: &DataType) -> Option<(&DataType, Vec<usize>)> {
-    let (mut item, mut shape) = (data_type, Vec::new());
+    let mut item = data_type;
+    let mut shape = Vec::new();
     while let DataType::FixedSizeList(inner, width @ 1..) = item {
         shape.push(usize::try_from(*width).ok()?);
         item = inner.data_type();
@@ -387,7 +390,8 @@ fn vector(data_type: &DataType) -> Option<(&DataType, Vec<usize>)> {
 fn items(chunk: &ArrayData, shape: &[usize]) -> Option<ArrayData> {
     let mut lists = chunk.clone();
     for &width in shape {
-        let (start, len) = (lists.offset().checked_mul(width)?, lists.len().checked_mul(width)?);
+        let start = lists.offset().checked_mul(width)?;
+        let len = lists.len().checked_mul(width)?;
         let inside = lists.child_data().first().filter(|_| lists.null_count() == 0)?;
         lists = (start.checked_add(len)? <= inside.len()).then(|| inside.slice(start, len))?;
     }

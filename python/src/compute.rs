@@ -187,7 +187,8 @@ impl Dataset {
     ///     InvalidArgument: there are fewer rows.
     #[pyo3(signature = (n, seed = None))]
     fn sample(&self, py: Python<'_>, n: i64, seed: Option<u64>) -> Result<Dataset> {
-        let (n, seed) = (count("n", n)?, seed_or_any(seed));
+        let n = count("n", n)?;
+        let seed = seed_or_any(seed);
         Ok(self.with_rows(py.detach(|| self.inner().sample(n, seed))?))
     }
 
@@ -203,7 +204,8 @@ impl Dataset {
 
     /// Pickling carries paths, options, rows and columns, not the data; what is in memory travels as an Arrow stream.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let (py, this) = (slf.py(), slf.get());
+        let py = slf.py();
+        let this = slf.get();
         let helper = py.import("arrowwood._pickling")?;
         match py.detach(|| recipe(this.inner(), this.how()))? {
             Some((places, how)) if this.inner().is_renamed() => {

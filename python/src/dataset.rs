@@ -114,7 +114,8 @@ impl Dataset {
 fn are_many(dataset: &arrowwood::Dataset, small: u64) -> arrowwood::Result<bool> {
     const MANY: u64 = 64;
     const FIRST: u64 = 4096;
-    let (batches, rows) = (dataset.num_batches()? as u64, dataset.len()?);
+    let batches = dataset.num_batches()? as u64;
+    let rows = dataset.len()?;
     if batches <= MANY || rows == 0 {
         return Ok(false);
     }
@@ -477,10 +478,8 @@ impl Dataset {
 
     /// One batch where there are many, of fewer than so many bytes each; as it is where that cannot be.
     fn _gathered(&self, py: Python<'_>, small: u64) -> Result<Dataset> {
-        let gathered = py.detach(|| match are_many(&self.inner, small)? {
-            true => self.inner.collect(),
-            false => Ok(self.inner.clone()),
-        });
+        let gathered =
+            py.detach(|| if are_many(&self.inner, small)? { self.inner.collect() } else { Ok(self.inner.clone()) });
         match gathered {
             Err(e) if e.kind() == ErrorKind::Unsupported => Ok(self.with_rows(self.inner.clone())),
             gathered => Ok(self.with_rows(gathered?)),
@@ -536,7 +535,8 @@ impl Dataset {
     ///     Unsupported: the data is in memory and has no messages.
     #[getter]
     fn messages<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
-        let (class, loads) = (py.import("arrowwood._types")?.getattr("Message")?, py.import("json")?.getattr("loads")?);
+        let class = py.import("arrowwood._types")?.getattr("Message")?;
+        let loads = py.import("json")?.getattr("loads")?;
         let list = PyList::empty(py);
         for message in py.detach(|| self.inner.messages())? {
             let fields = loads.call1((message.to_json().to_string(),))?;

@@ -28,7 +28,8 @@ pub fn imported(data: &Bound<'_, PyAny>) -> Result<Option<arrowwood::Dataset>> {
     }
     if let Some(export) = data.getattr_opt(intern!(data.py(), "__arrow_c_array__"))? {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
-        let (array, schema) = (take_array(&array)?, take_schema(&schema)?);
+        let array = take_array(&array)?;
+        let schema = take_schema(&schema)?;
         // SAFETY: `__arrow_c_array__` gives a schema and an array that belong together (Arrow PyCapsule interface); both
         // were just moved out of its capsules.
         let imported = unsafe { arrowwood::Dataset::import_array(array, &schema) };
@@ -42,7 +43,8 @@ pub fn arrays_of(data: &Bound<'_, PyAny>) -> Result<(Field, Vec<ArrayRef>)> {
     let py = data.py();
     if let Some(export) = data.getattr_opt(intern!(py, "__arrow_c_array__"))? {
         let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = export.call0()?.extract()?;
-        let (array, schema) = (take_array(&array)?, take_schema(&schema)?);
+        let array = take_array(&array)?;
+        let schema = take_schema(&schema)?;
         // SAFETY: as in `dataset_of`.
         let (field, array) = unsafe { import_one(array, &schema) }?;
         return Ok((field, vec![make_array(array)]));

@@ -46,7 +46,9 @@ pub fn steps(key: &Bound<'_, PyAny>, len: impl FnOnce() -> Result<u64>) -> Resul
         return Err(argument("the step of a slice must not be 0"));
     }
     let found = slice.indices(len()?.try_into().unwrap_or(isize::MAX))?;
-    let (first, count, size) = (found.start.max(0) as u64, found.slicelength as u64, step.unsigned_abs());
+    let first = found.start.max(0) as u64;
+    let count = found.slicelength as u64;
+    let size = step.unsigned_abs();
     let reach = count.saturating_sub(1).saturating_mul(size);
     if count == 0 {
         return Ok(Some((0..0, step)));
@@ -77,9 +79,11 @@ fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
             "expected the number of a {what}, got {key}; filter picks rows by a condition"
         )));
     }
-    key.extract().map_err(|problem: PyErr| match problem.is_instance_of::<PyOverflowError>(key.py()) {
-        true => out_of_range(format!("{what} {key} is beyond 64 bits")),
-        false => problem.into(),
+    key.extract().map_err(|problem: PyErr| {
+        if problem.is_instance_of::<PyOverflowError>(key.py()) {
+            return out_of_range(format!("{what} {key} is beyond 64 bits"));
+        }
+        problem.into()
     })
 }
 

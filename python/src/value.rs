@@ -243,7 +243,8 @@ fn offset_minutes(name: &str) -> Option<i32> {
         _ => return None,
     };
     let (hours, minutes) = rest.split_once(':').or_else(|| rest.split_at_checked(2))?;
-    let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
+    let hours = hours.parse::<u8>().ok()?;
+    let minutes = minutes.parse::<u8>().ok()?;
     (hours < 24 && minutes < 60).then(|| sign * (60 * i32::from(hours) + i32::from(minutes)))
 }
 

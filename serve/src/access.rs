@@ -118,11 +118,13 @@ impl Access {
 
     /// Refuses to let the caller write table `name`, whether it is there or not.
     pub fn check_write(&self, caller: &Caller, name: &str) -> Result<()> {
-        match caller.rights().may_write(name) {
-            true if self.read_only => Err(Refusal::forbidden("the server is read-only")),
-            true => Ok(()),
-            false => Err(Refusal::forbidden("the token has no right to write this table")),
+        if !caller.rights().may_write(name) {
+            return Err(Refusal::forbidden("the token has no right to write this table"));
         }
+        if self.read_only {
+            return Err(Refusal::forbidden("the server is read-only"));
+        }
+        Ok(())
     }
 
     /// Whether the caller may append to table `name`.

@@ -255,11 +255,10 @@ impl Parser<'_> {
         let data_type = field.data_type().clone();
         if self.takes("is") {
             let is_negated = self.takes("not");
-            return match self.takes("null") {
-                true if is_negated => Ok(col(name).is_not_null()),
-                true => Ok(col(name).is_null()),
-                false => self.expected("'null'", self.tokens.get(self.at)),
-            };
+            if !self.takes("null") {
+                return self.expected("'null'", self.tokens.get(self.at));
+            }
+            return Ok(if is_negated { col(name).is_not_null() } else { col(name).is_null() });
         }
         let is_negated = self.takes("not");
         if self.takes("in") {

@@ -16,7 +16,8 @@ pub(crate) fn facts_of(session: &Session, name: &str) -> Result<Json> {
 pub(crate) fn facts(session: &Session, table: &Table) -> Result<Json> {
     let of_table = |e: Error| Refusal::of_table(&e);
     let rows = table.rows().map_err(of_table)?;
-    let (first_row, end) = (rows.first_row(), rows.first_row() + rows.len().map_err(of_table)?);
+    let first_row = rows.first_row();
+    let end = first_row + rows.len().map_err(of_table)?;
     let columns = rows.schema().fields().iter();
     let columns = columns
         .map(|field| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()}));

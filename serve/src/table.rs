@@ -133,7 +133,8 @@ impl Table {
     /// As [`Table::rows`].
     pub fn progress(&self) -> Result<Progress> {
         let rows = self.rows()?;
-        let (first_row, end) = (rows.first_row(), rows.first_row() + rows.len()?);
+        let first_row = rows.first_row();
+        let end = first_row + rows.len()?;
         let durable_end = if self.kind == Kind::Table { self.durable_end(end)? } else { end };
         Ok(Progress { first_row, end, durable_end, is_lost: false })
     }
@@ -210,7 +211,8 @@ impl Table {
                 patience = DURABLE.0;
                 // Rows first: what is durable is asked for when it is a little later, or they would wait for the answer.
                 let rows = self.rows()?;
-                let (first_row, end) = (rows.first_row(), rows.first_row() + rows.len()?);
+                let first_row = rows.first_row();
+                let end = first_row + rows.len()?;
                 let own = self.durable.load(Ordering::Acquire).min(end);
                 self.progress.send_modify(|progress| {
                     (progress.first_row, progress.end) = (first_row, end);

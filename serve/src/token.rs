@@ -156,7 +156,9 @@ pub fn add_token(file: impl AsRef<Path>, name: &str, rights: Rights) -> Result<S
             "a token without rights is of no use; give --read or --write",
         ));
     }
-    let (id, secret, salt) = (hex(&random::<4>()?), hex(&random::<32>()?), random::<16>()?.to_vec());
+    let id = hex(&random::<4>()?);
+    let secret = hex(&random::<32>()?);
+    let salt = random::<16>()?.to_vec();
     change(file, |tokens| {
         if tokens.iter().any(|token| token.name == name) {
             let message = format!("there is a token '{name}' already; revoke it first, or choose another name");
@@ -269,7 +271,8 @@ impl Tokens {
         let seen = Mutex::new((Instant::now(), stamp(path)));
         let by_id = RwLock::new(by_id(list_tokens(path)?));
         let rights = Rights::default();
-        let (salt, hash) = (random::<16>()?.to_vec(), random::<32>()?.to_vec());
+        let salt = random::<16>()?.to_vec();
+        let hash = random::<32>()?.to_vec();
         let nobody = TokenEntry { name: String::new(), rights, id: String::new(), salt, hash };
         Ok(Tokens { path: path.to_path_buf(), by_id, seen, nobody })
     }

@@ -5,7 +5,7 @@ use arrow_schema::DataType;
 
 use super::{Unchecked, is_trivial};
 use crate::error::{Error, Result};
-use crate::types::layout;
+use crate::types::{fixed_size_or_none, layout};
 
 /// The values of `N` bytes from the array's first row on, nulls included; as many as there are bytes for.
 pub(crate) fn fixed_values<const N: usize>(array: &(impl AsRef<Unchecked> + ?Sized)) -> &[[u8; N]] {
@@ -65,7 +65,7 @@ impl<'a> Texts<'a> {
                 Some(width) => CellLayout::Fixed(from(buffer(0), array.offset() * width), width),
                 None => match other {
                     FixedSizeBinary(width) => {
-                        let width = usize::try_from(*width).unwrap_or(0);
+                        let width = fixed_size_or_none(*width);
                         CellLayout::Fixed(from(buffer(0), array.offset().saturating_mul(width)), width)
                     }
                     _ => return Err(Error::unsupported(format!("values of type {other} are neither text nor bytes"))),

@@ -15,7 +15,7 @@ use arrow_schema::{DataType, UnionMode};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{GrowableBuffer, Mapping};
-use crate::types::type_name;
+use crate::types::{fixed_size, fixed_size_or_none, type_name};
 
 /// Immutable bytes: a mapping, or memory.
 #[derive(Clone, Debug)]
@@ -158,7 +158,7 @@ pub(crate) fn slice(array: &ArrayData, start: usize, len: usize) -> ArrayData {
     let from = array.offset() + start;
     let (buffers, factor, from) = match array.data_type() {
         DataType::Struct(_) => (Vec::new(), 1, start),
-        DataType::FixedSizeList(_, size) => (Vec::new(), usize::try_from(*size).unwrap_or(0), from),
+        DataType::FixedSizeList(_, size) => (Vec::new(), fixed_size_or_none(*size), from),
         DataType::Union(_, UnionMode::Sparse) => (vec![array.buffers()[0].slice_with_length(from, len)], 1, from),
         // Others take the buffers of no rows for empty, and then miss what is before the offset.
         _ if len == 0 && array.child_data().is_empty() => return ArrayData::new_empty(array.data_type()),
@@ -189,7 +189,7 @@ pub(crate) fn settled(array: &ArrayData) -> Result<ArrayData> {
     let builder = ArrayDataBuilder::new(array.data_type().clone()).len(len).nulls(array.nulls().cloned());
     let per_row = match array.data_type() {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => 1,
-        DataType::FixedSizeList(_, size) => usize::try_from(*size).unwrap_or(0),
+        DataType::FixedSizeList(_, size) => fixed_size(*size)?,
         _ => {
             let builder = builder.offset(offset).buffers(array.buffers().to_vec()).child_data(children);
             // SAFETY: the parts of an array of this type; the children are the same values as before.

@@ -9,8 +9,8 @@ use arrow_schema::{DataType, Fields, UnionMode};
 use super::unchecked::Unchecked;
 use super::validate;
 use crate::error::{Error, Result};
-use crate::types::layout;
 use crate::types::layout::children;
+use crate::types::{fixed_size, layout};
 
 impl Unchecked {
     /// Checks everything about the array: the number and lengths of buffers and children, and values. `known`
@@ -258,6 +258,7 @@ fn count_nulls(
     known: &mut impl Iterator<Item = usize>,
     into: &mut Vec<usize>,
 ) -> Result<()> {
+    // Nothing is known before the first check.
     let before = known.next().unwrap_or(0);
     let mut count = 0;
     if let Some(nulls) = array.nulls() {
@@ -268,7 +269,7 @@ fn count_nulls(
     into.push(count);
     let factor = match array.data_type() {
         DataType::Struct(_) | DataType::Union(_, UnionMode::Sparse) => 1,
-        DataType::FixedSizeList(_, size) => usize::try_from(*size).unwrap_or(0),
+        DataType::FixedSizeList(_, size) => fixed_size(*size)?,
         _ => return Ok(()),
     };
     // Children of the rows before the array's first are not its own: such arrays have an offset of 0 here.

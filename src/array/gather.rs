@@ -12,7 +12,7 @@ use super::access::{Bits, Texts, fixed_values};
 use super::value::{run_of, value};
 use super::{Parts, Unchecked, Value, cells, filled, merge};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{Role, layout};
+use crate::types::{Role, fixed_size, layout};
 
 /// A row: the number of its array, and its number there.
 pub(crate) type Pick = (u32, usize);
@@ -76,6 +76,7 @@ fn fixed(data_type: &DataType, from: &[&Unchecked], picks: &[Pick]) -> Result<Bu
         Role::Values { width, .. } => Some(width),
         _ => None,
     });
+    // Values of a width of 0 have no bytes, and neither have types without values of their own.
     match width.unwrap_or(0) {
         0 => Ok(Buffer::default()),
         1 => fixed_of::<1>(from, picks),
@@ -207,7 +208,9 @@ fn views(from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Buffer>> {
 
 /// Lists with offsets, and list views, whose sizes follow from the same offsets.
 fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], is_view: bool) -> Result<Inside> {
-    let (mut offsets, mut sizes, mut inside) = (GrowingOffsets::<N>::with_rows(picks.len()), Vec::new(), Vec::new());
+    let mut offsets = GrowingOffsets::<N>::with_rows(picks.len());
+    let mut sizes = Vec::new();
+    let mut inside = Vec::new();
     for &(array, row) in picks {
         let items = match value(from[array as usize], row)? {
             Value::List(items) | Value::Map(items) => items.range(),
@@ -218,18 +221,17 @@ fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], 
         offsets.push(inside.len())?;
     }
     let mut offsets = offsets.bytes;
-    let buffers = match is_view {
-        true => {
-            offsets.truncate(sizes.len());
-            vec![Buffer::from_vec(offsets), Buffer::from_vec(sizes)]
-        }
-        false => vec![Buffer::from_vec(offsets)],
+    let buffers = if is_view {
+        offsets.truncate(sizes.len());
+        vec![Buffer::from_vec(offsets), Buffer::from_vec(sizes)]
+    } else {
+        vec![Buffer::from_vec(offsets)]
     };
     Ok((buffers, vec![child(field, from, 0, &inside)?]))
 }
 
 fn fixed_lists(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], size: i32) -> Result<Unchecked> {
-    let size = usize::try_from(size).unwrap_or(0);
+    let size = fixed_size(size)?;
     let start = |&(array, row): &Pick| (array, (from[array as usize].offset() + row).saturating_mul(size));
     let inside = picks.iter().map(start).flat_map(|(array, at)| (at..at + size).map(move |row| (array, row)));
     child(field, from, 0, &inside.collect::<Vec<_>>())
@@ -264,7 +266,8 @@ fn union(fields: &UnionFields, from: &[&Unchecked], picks: &[Pick], mode: UnionM
 
 fn runs(ends: &Field, values: &FieldRef, from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Unchecked>> {
     let width = ends.data_type().primitive_width().unwrap_or(8);
-    let (mut runs, mut run_ends) = (Vec::<Pick>::new(), Vec::new());
+    let mut runs = Vec::<Pick>::new();
+    let mut run_ends = Vec::new();
     for (row, &(array, picked)) in picks.iter().enumerate() {
         let whole = from[array as usize];
         let run_ends_of = whole.child_data().first().ok_or_else(|| Error::invalid("runs without ends"))?;

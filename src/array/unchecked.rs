@@ -13,7 +13,7 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, UnionMode};
 
 use super::buffer;
-use crate::types::layout;
+use crate::types::{fixed_size_or_none, layout};
 
 /// An array whose values may be anything.
 #[derive(Clone, Debug)]
@@ -250,7 +250,7 @@ fn nested_bytes(array: &Unchecked, rows: Range<usize>) -> u64 {
         DataType::List(_) | DataType::Map(..) => child(0, span::<4>(array, rows.start, rows.end)),
         DataType::LargeList(_) => child(0, span::<8>(array, rows.start, rows.end)),
         DataType::FixedSizeList(_, size) => {
-            let size = usize::try_from(*size).unwrap_or(0);
+            let size = fixed_size_or_none(*size);
             child(0, at(rows.start).saturating_mul(size)..at(rows.end).saturating_mul(size))
         }
         DataType::Struct(_) => all(0),

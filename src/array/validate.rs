@@ -116,6 +116,7 @@ fn check_offsets(offsets: &ArrayOffsets<'_>, end: usize) -> Result<()> {
         let to = offsets.get(row + 1);
         from < 0 || from > to || usize::try_from(to).map_or(true, |to| to > end)
     });
+    // Another process may have put them in order meanwhile: then it is an error of any row.
     let row = row.unwrap_or(0);
     let from = offsets.get(row);
     let to = offsets.get(row + 1);
@@ -129,6 +130,7 @@ fn check_strings(array: &Unchecked, offsets: &ArrayOffsets<'_>) -> Result<()> {
     if offsets.count == 0 {
         return Ok(());
     }
+    // Checked above, but another process may have changed them since.
     let bound = |i: usize| usize::try_from(offsets.get(i)).unwrap_or(0).min(data.len());
     let first = bound(0);
     let last = bound(offsets.count - 1).max(bound(0));

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode}
 use super::unchecked::Unchecked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::guard;
+use crate::types::fixed_size;
 use crate::types::layout::zones_agree;
 
 /// A value of a cell, borrowed from the dataset if larger than a word.
@@ -269,7 +270,7 @@ pub(crate) fn slot(array: &Unchecked, row: usize) -> Result<Value<'_>> {
         Interval(unit) => interval(array, *unit, at)?,
         Utf8 | LargeUtf8 | Utf8View => Value::Str(text(bytes(array, at)?)?),
         Binary | LargeBinary | BinaryView => Value::Bytes(bytes(array, at)?),
-        FixedSizeBinary(width) => Value::Bytes(fixed_size(array, at, *width)?),
+        FixedSizeBinary(width) => Value::Bytes(fixed_bytes(array, at, *width)?),
         List(_) | LargeList(_) | ListView(_) | LargeListView(_) | FixedSizeList(..) => Value::List(items(array, at)?),
         Map(..) => Value::Map(items(array, at)?),
         Struct(_) => Value::Struct(Members { array, row }),
@@ -329,8 +330,8 @@ fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| Error::invalid(format!("a string is not UTF-8: {e}")))
 }
 
-fn fixed_size(array: &Unchecked, at: usize, width: i32) -> Result<&[u8]> {
-    let width = usize::try_from(width).unwrap_or(0);
+fn fixed_bytes(array: &Unchecked, at: usize, width: i32) -> Result<&[u8]> {
+    let width = fixed_size(width)?;
     let buffer = array.buffers().first().map_or(&[][..], |b| b.as_slice());
     let range = at.checked_mul(width).and_then(|start| Some(start..start.checked_add(width)?));
     range

@@ -113,7 +113,8 @@ fn numbers(
     mut add: impl FnMut(&Rows<'_>) -> Result<()>,
 ) -> Result<()> {
     for part in 0..frame.num_parts() {
-        let (array, rows) = (frame.checked(part, column)?, frame.rows_of(part));
+        let array = frame.checked(part, column)?;
+        let rows = frame.rows_of(part);
         number_rows(array, rows, |array, rows| {
             let nulls = array.nulls();
             is_null.extend(rows.clone().map(|row| nulls.is_some_and(|nulls| nulls.is_null(row))));

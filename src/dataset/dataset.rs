@@ -43,7 +43,9 @@ impl Dataset {
     }
 
     pub(crate) fn of_pieces(schema: SchemaRef, pieces: Vec<Piece>) -> Dataset {
-        let (ends, len, index) = (Arc::default(), Arc::default(), Arc::default());
+        let ends = Arc::default();
+        let len = Arc::default();
+        let index = Arc::default();
         Dataset { schema, pieces: pieces.into(), ends, len, index }
     }
 
@@ -89,7 +91,8 @@ impl Dataset {
         let first = datasets.first().ok_or_else(|| Error::argument("there is nothing to concatenate"))?;
         for other in &datasets[1..] {
             if let Some(difference) = schema_difference(&first.schema, &other.schema) {
-                let (a, b) = (first.name(), other.name());
+                let a = first.name();
+                let b = other.name();
                 return Err(Error::new(
                     ErrorKind::SchemaMismatch,
                     format!("the schemas of {a} and {b} differ: {difference}"),
@@ -337,7 +340,8 @@ impl Dataset {
                 break;
             }
             let rows = piece.rows_until(end - before)?;
-            let (from, to) = (start.saturating_sub(before).min(rows), (end - before).min(rows));
+            let from = start.saturating_sub(before).min(rows);
+            let to = (end - before).min(rows);
             if from < to {
                 pieces.push(Piece { start: piece.start + from, rows: Some(to - from), ..piece.clone() });
             }
@@ -552,8 +556,10 @@ impl Dataset {
     }
 
     pub(crate) fn no_row(&self, row: u64) -> Error {
-        let len = self.len().unwrap_or(0);
-        Error::new(ErrorKind::RowOutOfRange, format!("row {row} of a dataset of {len} rows"))
+        match self.len() {
+            Ok(len) => Error::new(ErrorKind::RowOutOfRange, format!("row {row} of a dataset of {len} rows")),
+            Err(e) => e,
+        }
     }
 
     fn name(&self) -> String {
@@ -574,9 +580,11 @@ fn behind(piece: &Piece, within: u64) -> Result<Option<Location<'_>>> {
 fn nullable_where_any(datasets: &[Dataset]) -> SchemaRef {
     let first = &datasets[0].schema;
     let nullable = |number: usize| datasets.iter().any(|dataset| dataset.schema.field(number).is_nullable());
-    let widened = |(number, field): (usize, &FieldRef)| match nullable(number) && !field.is_nullable() {
-        true => Arc::new(field.as_ref().clone().with_nullable(true)),
-        false => field.clone(),
+    let widened = |(number, field): (usize, &FieldRef)| {
+        if field.is_nullable() || !nullable(number) {
+            return field.clone();
+        }
+        Arc::new(field.as_ref().clone().with_nullable(true))
     };
     let fields: Fields = first.fields().iter().enumerate().map(widened).collect();
     Arc::new(Schema::new_with_metadata(fields, first.metadata().clone()))
@@ -593,7 +601,8 @@ pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
             return Some(format!("column '{}' is {} and {}", left.name(), types.0, types.1));
         }
     }
-    let (left, right) = (a.fields().len(), b.fields().len());
+    let left = a.fields().len();
+    let right = b.fields().len();
     (left != right).then(|| format!("they have {left} and {right} columns"))
 }
 

@@ -47,8 +47,9 @@ impl Source for Arrays {
     }
 
     fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
-        let start = if batch == 0 { 0 } else { self.ends.get(batch - 1).copied().unwrap_or(0) };
-        Ok(self.ends.get(batch).map(|&end| start..end))
+        let Some(&end) = self.ends.get(batch) else { return Ok(None) };
+        let start = batch.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Ok(Some(start..end))
     }
 
     fn locate(&self, row: u64) -> Result<Option<usize>> {

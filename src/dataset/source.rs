@@ -213,6 +213,7 @@ impl Piece {
     /// [`Source::look`] for the piece's part of its source.
     pub(super) fn look(&self, when: ChangeCheck) -> Result<()> {
         let Some(rows) = self.rows else { return self.source.look(0..usize::MAX, when) };
+        // Where a batch is not found, all of them are looked at.
         let first = self.source.locate(self.start).ok().flatten().unwrap_or(0);
         let last = self.source.locate(self.start.saturating_add(rows).saturating_sub(1)).ok().flatten();
         self.source.look(first..last.map_or(usize::MAX, |last| last + 1), when)

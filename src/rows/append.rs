@@ -16,7 +16,7 @@ use super::sink::RowSink;
 use crate::array::cells::view;
 use crate::array::{Value, key, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{field_type_name, list_size, type_name};
+use crate::types::{field_type_name, fixed_size, type_name};
 
 /// Size in bytes of the scratch memory through which rebased numbers are copied.
 const CHUNK: usize = 64 << 10;
@@ -330,7 +330,7 @@ fn child_range(array: &ArrayData, rows: &Range<usize>) -> Result<Range<usize>> {
         DataType::List(_) => offset_at(array, rows.start, 4)?..offset_at(array, rows.end, 4)?,
         DataType::LargeList(_) => offset_at(array, rows.start, 8)?..offset_at(array, rows.end, 8)?,
         DataType::FixedSizeList(_, size) => {
-            let size = list_size(*size)?;
+            let size = fixed_size(*size)?;
             (array.offset() + rows.start).saturating_mul(size)..(array.offset() + rows.end).saturating_mul(size)
         }
         DataType::Struct(_) => rows.clone(),

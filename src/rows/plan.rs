@@ -13,7 +13,7 @@ use arrow_schema::{DataType, FieldRef, Schema};
 
 use crate::error::{Error, Result};
 use crate::ipc::{IpcSchema, Node, schema_metadata};
-use crate::types::{Role, field_type_name, list_size};
+use crate::types::{Role, field_type_name, fixed_size};
 
 /// Buffers begin at multiples of this: whole pages on every system.
 pub(crate) const ALIGNMENT: u64 = 65536;
@@ -176,7 +176,7 @@ impl Plan {
             Utf8View | BinaryView => Storage::Views { counter: self.take_counter() },
             List(_) => Storage::List { width: 4, counter: self.take_counter() },
             LargeList(_) => Storage::List { width: 8, counter: self.take_counter() },
-            FixedSizeList(_, size) => Storage::FixedList { size: list_size(*size)? as u64 },
+            FixedSizeList(_, size) => Storage::FixedList { size: fixed_size(*size)? as u64 },
             Struct(_) => Storage::Struct,
             Dictionary(key, values) if **key == Int32 && matches!(**values, Utf8) => {
                 let id = node.dictionary.as_ref().map(|(id, _)| *id);

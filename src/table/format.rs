@@ -286,7 +286,7 @@ const SEALED: u32 = 1;
 const PROVISIONAL: u32 = 2;
 
 impl Record {
-    /// The first counter.
+    /// The first counter; a record that was never written has none.
     pub fn rows(&self) -> u64 {
         self.counters.first().copied().unwrap_or(0)
     }

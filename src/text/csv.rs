@@ -333,13 +333,13 @@ fn is_text(data_type: &DataType) -> bool {
 /// What was expected instead, and the remedy.
 fn refusal(field: &Field, null: bool) -> (String, &'static str) {
     let data_type = field.data_type();
-    match null {
-        false if is_text(data_type) => {
-            ("at most 2 GiB of text".to_string(), "read it as LargeUtf8 or use a smaller batch_rows")
-        }
-        true => (format!("{data_type} without nulls"), "correct the value or make the field nullable"),
-        false => (data_type.to_string(), "correct the value or read the column as Utf8"),
+    if null {
+        return (format!("{data_type} without nulls"), "correct the value or make the field nullable");
     }
+    if is_text(data_type) {
+        return ("at most 2 GiB of text".to_string(), "read it as LargeUtf8 or use a smaller batch_rows");
+    }
+    (data_type.to_string(), "correct the value or read the column as Utf8")
 }
 
 // ---- rows as they come ----

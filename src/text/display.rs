@@ -38,7 +38,8 @@ pub fn bytes_text(bytes: u64) -> String {
     if bytes < 1000 {
         return format!("{bytes} B");
     }
-    let (mut amount, mut unit) = (bytes as f64 / 1000.0, 0);
+    let mut amount = bytes as f64 / 1000.0;
+    let mut unit = 0;
     while amount >= 999.95 && unit + 1 < UNITS.len() {
         (amount, unit) = (amount / 1000.0, unit + 1);
     }
@@ -146,22 +147,25 @@ impl TimeSpan {
     }
 
     pub(super) fn of_interval(months: i32, days: i32, nanos: i64) -> TimeSpan {
-        let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
+        let seconds = nanos / 1_000_000_000;
+        let nanos = nanos % 1_000_000_000;
         TimeSpan { months: months.into(), days: days.into(), seconds, nanos }
     }
 
     fn seconds(&self) -> String {
         let sign = if self.seconds < 0 || self.nanos < 0 { "-" } else { "" };
-        let (seconds, nanos) = ((self.seconds % 60).abs(), self.nanos.abs());
+        let seconds = (self.seconds % 60).abs();
+        let nanos = self.nanos.abs();
         let text = format!("{sign}{seconds}.{nanos:09}");
         text.trim_end_matches('0').trim_end_matches('.').to_string()
     }
 
     /// The nonzero parts: amount, and its unit in text and in ISO 8601.
     fn parts(&self, date: bool) -> Vec<(String, &'static str, char)> {
-        let parts = match date {
-            true => [(self.months / 12, "y", 'Y'), (self.months % 12, "mo", 'M'), (self.days, "d", 'D')].to_vec(),
-            false => [(self.seconds / 3600, "h", 'H'), (self.seconds / 60 % 60, "m", 'M')].to_vec(),
+        let parts = if date {
+            vec![(self.months / 12, "y", 'Y'), (self.months % 12, "mo", 'M'), (self.days, "d", 'D')]
+        } else {
+            vec![(self.seconds / 3600, "h", 'H'), (self.seconds / 60 % 60, "m", 'M')]
         };
         let parts = parts.into_iter().filter(|part| part.0 != 0).map(|(n, text, iso)| (n.to_string(), text, iso));
         let seconds = (!date && (self.seconds % 60, self.nanos) != (0, 0)).then(|| (self.seconds(), "s", 'S'));

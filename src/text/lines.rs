@@ -79,7 +79,8 @@ impl Incoming {
         let (sender, blocks) = sync_channel(BLOCKS);
         let spawned = thread::Builder::new().name("arrowwood-read".into()).spawn(move || send(input, &sender));
         spawned.map_err(|e| Error::io("starting a thread", &e))?;
-        let (begun, ready) = (Vec::new(), VecDeque::new());
+        let begun = Vec::new();
+        let ready = VecDeque::new();
         Ok(Incoming { schema, parser, doing, blocks, patience, begun, ready, since: None, ended: false, error: None })
     }
 

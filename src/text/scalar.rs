@@ -195,7 +195,9 @@ fn nanoseconds(fraction: &str) -> Option<i64> {
 fn clock_seconds(clock: &str) -> Option<i64> {
     let (hours, rest) = clock.split_once(':')?;
     let (minutes, seconds) = rest.split_once(':')?;
-    let (hours, minutes, seconds) = (digits(hours, 2)?, digits(minutes, 2)?, digits(seconds, 2)?);
+    let hours = digits(hours, 2)?;
+    let minutes = digits(minutes, 2)?;
+    let seconds = digits(seconds, 2)?;
     let valid = hours < 24 && minutes < 60 && seconds < 60;
     valid.then_some(i64::from(hours * 3600 + minutes * 60 + seconds))
 }

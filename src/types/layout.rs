@@ -4,7 +4,6 @@
 
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, UnionMode};
 
-#[cfg(feature = "write")]
 use crate::error::{Error, Result};
 use crate::visible::visible;
 
@@ -133,7 +132,7 @@ pub fn layout(data_type: &DataType) -> Layout {
         // Two i32 and one i64; the decoder recognises this one by its word of 0.
         Interval(IntervalUnit::MonthDayNano) => with_validity([Some(Role::Values { width: 16, word: 0 }), None]),
         FixedSizeBinary(width) => {
-            with_validity([Some(Role::Values { width: usize::try_from(*width).unwrap_or(0), word: 1 }), None])
+            with_validity([Some(Role::Values { width: fixed_size_or_none(*width), word: 1 }), None])
         }
         Binary | Utf8 => with_validity([Some(Role::Offsets { width: 4 }), Some(Role::Data)]),
         LargeBinary | LargeUtf8 => with_validity([Some(Role::Offsets { width: 8 }), Some(Role::Data)]),
@@ -163,13 +162,17 @@ pub fn children(data_type: &DataType) -> Vec<&FieldRef> {
     }
 }
 
-/// The items of each list of a `fixed_size_list` of size `size`.
+/// The items of each list of a `fixed_size_list`, or the bytes of each value of a `fixed_size_binary`, of size `size`.
 ///
 /// # Errors
 /// `Internal` for a negative size, which neither a schema that was parsed nor an array has.
-#[cfg(feature = "write")]
-pub(crate) fn list_size(size: i32) -> Result<usize> {
-    usize::try_from(size).map_err(|_| Error::internal(format_args!("a fixed_size_list of {size} items")))
+pub(crate) fn fixed_size(size: i32) -> Result<usize> {
+    usize::try_from(size).map_err(|_| Error::internal(format_args!("a type with a fixed size of {size}")))
+}
+
+/// As [`fixed_size`], for functions without errors: values of a negative size have no bytes and no items.
+pub(crate) fn fixed_size_or_none(size: i32) -> usize {
+    usize::try_from(size).unwrap_or(0)
 }
 
 /// The bytes of each number of a type of numbers, such as a dictionary's keys or run ends.

@@ -3,8 +3,8 @@
 pub mod layout;
 mod parse;
 
-pub(crate) use layout::{Layout, Role, layout, per_second, unit_name};
-pub use layout::{field_type_name, type_name};
 #[cfg(feature = "write")]
-pub(crate) use layout::{list_size, number_width};
+pub(crate) use layout::number_width;
+pub(crate) use layout::{Layout, Role, fixed_size, fixed_size_or_none, layout, per_second, unit_name};
+pub use layout::{field_type_name, type_name};
 pub use parse::{parse_schema, parse_type};

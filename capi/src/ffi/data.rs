@@ -106,10 +106,10 @@ impl Param for ArrayIn {
     fn given<'a>(&'a self, name: &str) -> Result<ArrayTaken<'a>> {
         let found = checked(self.0, name)?;
         // SAFETY: an ArrowArray, released or not.
-        match unsafe { found.as_ref() }.is_released() {
-            true => Err(argument(format!("'{name}' was released"))),
-            false => Ok(ArrayTaken(self)),
+        if unsafe { found.as_ref() }.is_released() {
+            return Err(argument(format!("'{name}' was released")));
         }
+        Ok(ArrayTaken(self))
     }
 }
 

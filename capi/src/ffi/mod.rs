@@ -680,8 +680,10 @@ pub struct SizedPlace<'a, T: Filled> {
 impl<T: Filled> SizedPlace<'_, T> {
     /// Fills as much of it as the caller's version has; the size itself stays.
     pub fn put(self, value: T) {
-        let (from, into) = ((&raw const value).cast::<u8>(), self.place.0.cast::<u8>());
-        let (skipped, known) = (size_of::<u64>(), self.size.min(size_of::<T>()));
+        let from = (&raw const value).cast::<u8>();
+        let into = self.place.0.cast::<u8>();
+        let skipped = size_of::<u64>();
+        let known = self.size.min(size_of::<T>());
         let from = from.wrapping_add(skipped);
         let into = into.wrapping_add(skipped);
         // SAFETY: both structs have `known` bytes, which include those skipped; they are copied untyped.

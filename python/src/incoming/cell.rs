@@ -309,7 +309,8 @@ fn numpy_time<'a>(data_type: &DataType, given: &Bound<'_, PyAny>) -> Result<Opti
 pub fn plain<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = given.py();
     let class = given.get_type();
-    let (module, name) = (class.module()?, class.name()?);
+    let module = class.module()?;
+    let name = class.name()?;
     let other = match (module.to_str()?, name.to_str()?) {
         ("uuid", "UUID") => Some(given.getattr("bytes")?),
         ("numpy", _) if given.hasattr("dtype")? => {
@@ -420,10 +421,12 @@ fn scaled<'a>(value: &Value<'_>, precision: u8, scale: i8) -> Result<Cell<'a>, M
     let power = |exponent: u32| i256::from_i128(10).checked_pow(exponent).ok_or(Misfit::Range);
     let shift = i32::from(scale) - i32::from(from);
     let factor = power(shift.unsigned_abs())?;
-    let digits = match shift < 0 {
-        false => digits.checked_mul(factor).ok_or(Misfit::Range)?,
-        true if digits.checked_rem(factor) == Some(i256::ZERO) => digits.wrapping_div(factor),
-        true => return Err(Misfit::Range),
+    let digits = if shift >= 0 {
+        digits.checked_mul(factor).ok_or(Misfit::Range)?
+    } else if digits.checked_rem(factor) == Some(i256::ZERO) {
+        digits.wrapping_div(factor)
+    } else {
+        return Err(Misfit::Range);
     };
     let limit = power(precision.into())?;
     if digits >= limit || digits <= limit.wrapping_neg() { Err(Misfit::Range) } else { Ok(Cell::Decimal(digits)) }

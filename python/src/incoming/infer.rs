@@ -190,8 +190,8 @@ fn finer(one: TimeUnit, other: TimeUnit) -> TimeUnit {
 }
 
 fn decimal(precision: i32, scale: i32) -> DataType {
-    let (precision, scale) =
-        (u8::try_from(precision.max(1)).unwrap_or(u8::MAX), i8::try_from(scale).unwrap_or(i8::MAX));
+    let precision = u8::try_from(precision.max(1)).unwrap_or(u8::MAX);
+    let scale = i8::try_from(scale).unwrap_or(i8::MAX);
     if precision <= 38 {
         DataType::Decimal128(precision, scale)
     } else {

@@ -267,18 +267,13 @@ impl Column<'_> {
     }
 
     fn check_nulls(&self, field: &FieldRef, arrays: &[ArrayRef]) -> Result<()> {
-        if field.is_nullable() {
+        if field.is_nullable() || arrays.iter().all(|array| array.null_count() == 0) {
             return Ok(());
         }
         let nulls = arrays.iter().flat_map(|array| (0..array.len()).map(|row| array.is_null(row)));
-        match arrays.iter().any(|array| array.null_count() > 0) {
-            false => Ok(()),
-            true => {
-                let row = nulls.take_while(|is_null| !is_null).count();
-                let name = type_name(field.data_type());
-                Err(Problem::Range(format!("expected {name}, which is not nullable, got null")).at(&self.name, row))
-            }
-        }
+        let row = nulls.take_while(|is_null| !is_null).count();
+        let name = type_name(field.data_type());
+        Err(Problem::Range(format!("expected {name}, which is not nullable, got null")).at(&self.name, row))
     }
 }
 

@@ -211,7 +211,8 @@ struct OutputColumn {
 impl GroupPlan {
     fn of(asked: &Aggregation<'_>) -> Result<GroupPlan> {
         asked.check_names()?;
-        let (dataset, schema) = (asked.dataset, asked.dataset.schema());
+        let dataset = asked.dataset;
+        let schema = dataset.schema();
         let keys = asked.by.iter().map(|name| dataset.index_of(name)).collect::<Result<Vec<_>>>()?;
         check_keys(&keys, schema)?;
         let condition = asked.predicate.as_ref();
@@ -390,7 +391,8 @@ fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dat
 fn check_keys(keys: &[usize], schema: &Schema) -> Result<()> {
     let is_other = |&&key: &&usize| !is_key(schema.field(key).data_type());
     let Some(&key) = keys.iter().find(is_other) else { return Ok(()) };
-    let (name, data_type) = (schema.field(key).name(), type_name(schema.field(key).data_type()));
+    let name = schema.field(key).name();
+    let data_type = type_name(schema.field(key).data_type());
     Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")))
 }
 

@@ -82,7 +82,8 @@ fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Gro
 fn combine<'a>(a: Groups<'a>, b: Groups<'a>) -> Groups<'a> {
     /// The maximum number of pairs for which a table of all is made.
     const DENSE: usize = 1 << 18;
-    let (rows_of, width) = (b.count() + 1, a.width + b.width);
+    let rows_of = b.count() + 1;
+    let width = a.width + b.width;
     let pairs = (a.count() + 1) * rows_of;
     let mut dense = if pairs <= DENSE { vec![UNSEEN; pairs] } else { Vec::new() };
     let mut sparse = Interner::default();
@@ -165,10 +166,8 @@ impl<'a> Encoder<'a> {
     /// Row by row, for any type.
     fn add_cells(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         for (number, row) in rows.enumerate() {
-            let id = match mask.is_none_or(|mask| mask.is_set(number)) {
-                true => self.intern(cell(array, row)?, self.ids.len()),
-                false => OUT,
-            };
+            let is_in = mask.is_none_or(|mask| mask.is_set(number));
+            let id = if is_in { self.intern(cell(array, row)?, self.ids.len()) } else { OUT };
             self.ids.push(id);
         }
         Ok(())
@@ -220,7 +219,9 @@ impl<'a> Encoder<'a> {
         let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
         self.ids.reserve(rows.len());
         // Sorted rows have many equal neighbours.
-        let (mut last, mut last_word, mut last_id) = (&[][..], 0, UNSEEN);
+        let mut last = &[][..];
+        let mut last_word = 0;
+        let mut last_id = UNSEEN;
         for (number, row) in rows.enumerate() {
             if mask.is_some_and(|mask| !mask.is_set(number)) {
                 self.ids.push(OUT);
@@ -249,13 +250,15 @@ impl<'a> Encoder<'a> {
             Some((last, numbers)) if Unchecked::of(last).is_same(Unchecked::of(dictionary)) => numbers,
             _ => vec![UNSEEN; dictionary.len().max(256)],
         };
-        let (keys, valid) = (Keys::of(array), Mask::valid(array, &rows));
+        let keys = Keys::of(array);
+        let valid = Mask::valid(array, &rows);
         let start = self.ids.len();
         self.ids.resize(start + rows.len(), OUT);
         for (word, first) in rows.clone().step_by(64).enumerate() {
             let count = (rows.end - first).min(64);
             let bits = |mask: Option<&Mask>| mask.map_or(u64::MAX, |mask| mask.words[word]);
-            let (wanted, valid) = (bits(mask), bits(valid.as_ref()));
+            let wanted = bits(mask);
+            let valid = bits(valid.as_ref());
             let into = &mut self.ids[start + word * 64..][..count];
             if valid == u64::MAX && look_up(&keys, first, wanted, &numbers, into) {
                 continue;
@@ -325,7 +328,8 @@ fn fill_all(into: &mut [u32; 64], wanted: u64, keys: &[[u8; 1]; 64], numbers: &[
 
 #[inline(always)]
 fn fill(into: &mut [u32], wanted: u64, numbers: impl Iterator<Item = u32>) -> bool {
-    let (mut left, mut most) = (wanted, 0);
+    let mut left = wanted;
+    let mut most = 0;
     for (into, number) in into.iter_mut().zip(numbers) {
         // All ones if the row is selected.
         let number = number & 0u32.wrapping_sub((left & 1) as u32);

@@ -45,7 +45,9 @@ impl Column {
     fn sum_by_key(&self, data_type: &DataType) -> Result<Value<'static>> {
         let counted = if self.name() == "rows" { "count" } else { "rows" };
         let found = self.as_dataset().aggregate(&[self.name()]).rows(counted).finish()?;
-        let (mut integers, mut floats, mut decimals) = (0i128, Pairs::default(), i256::ZERO);
+        let mut integers = 0i128;
+        let mut floats = Pairs::default();
+        let mut decimals = i256::ZERO;
         for row in found.rows() {
             let row = row?;
             let Value::Int(rows) = row.get(1)? else { continue };
@@ -74,7 +76,8 @@ impl Column {
     }
 
     fn does_not_fit(&self) -> Error {
-        let (name, data_type) = (self.name(), self.data_type());
+        let name = self.name();
+        let data_type = self.data_type();
         Error::argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
     }
 

@@ -80,10 +80,10 @@ impl Dataset {
                 Operator::Ne => {}
             }
         }
-        match rows == (0..frame.rows()) {
-            true => Ok(self.clone()),
-            false => self.slice(rows.start, rows.end.saturating_sub(rows.start)),
+        if rows == (0..frame.rows()) {
+            return Ok(self.clone());
         }
+        self.slice(rows.start, rows.end.saturating_sub(rows.start))
     }
 }
 
@@ -114,7 +114,8 @@ impl Dataset {
             let missing = || Error::argument(format!("between: {value} is no {}", type_name(field.data_type())));
             Test::of(field.name(), data_type, operator, &literal.ok_or_else(missing)?).map_err(|e| e.context("between"))
         };
-        let (low, high) = (bound(Operator::Ge, low)?, bound(Operator::Le, high)?);
+        let low = bound(Operator::Ge, low)?;
+        let high = bound(Operator::Le, high)?;
         let ends = || Ok((first_cell(&column, &low, true)?, first_cell(&column, &high, false)?));
         let (from, to) = self.watched(ChangeCheck::Now, ends)?;
         self.slice(from, to.saturating_sub(from))
@@ -132,12 +133,14 @@ fn day(value: &Value<'_>) -> Option<Literal> {
 
 /// The first row of a column for which the test is `wanted`, if that holds for all following rows. Reads single cells.
 fn first_cell(column: &Dataset, test: &Test, wanted: bool) -> Result<u64> {
-    let (mut low, mut high) = (0, column.len()?);
+    let mut low = 0;
+    let mut high = column.len()?;
     while low < high {
         let middle = low + (high - low) / 2;
-        match test.holds(&column.row(middle)?.get(0)?) == wanted {
-            true => high = middle,
-            false => low = middle + 1,
+        if test.holds(&column.row(middle)?.get(0)?) == wanted {
+            high = middle;
+        } else {
+            low = middle + 1;
         }
     }
     Ok(low)
@@ -145,13 +148,15 @@ fn first_cell(column: &Dataset, test: &Test, wanted: bool) -> Result<u64> {
 
 /// The first row for which the condition is `wanted`, if that holds for all following rows.
 fn first_row(frame: &Frame<'_>, condition: &Condition, wanted: bool) -> Result<u64> {
-    let (mut low, mut high) = (0, frame.rows());
+    let mut low = 0;
+    let mut high = frame.rows();
     while low < high {
         let middle = low + (high - low) / 2;
         let Some((part, row)) = frame.locate(middle, usize::MAX) else { break };
-        match condition.mask(frame, part, &(row..row + 1), true)?.is_set(0) == wanted {
-            true => high = middle,
-            false => low = middle + 1,
+        if condition.mask(frame, part, &(row..row + 1), true)?.is_set(0) == wanted {
+            high = middle;
+        } else {
+            low = middle + 1;
         }
     }
     Ok(low)

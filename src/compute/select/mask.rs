@@ -143,7 +143,8 @@ impl Condition {
         wanted: bool,
     ) -> Result<Mask> {
         let both = |a: &Condition, b: &Condition, is_and: bool| {
-            let (mut mask, other) = (a.mask(frame, part, rows, wanted)?, b.mask(frame, part, rows, wanted)?);
+            let mut mask = a.mask(frame, part, rows, wanted)?;
+            let other = b.mask(frame, part, rows, wanted)?;
             if is_and {
                 mask.and(&other)
             } else {

@@ -232,6 +232,7 @@ impl Lists<'_> {
             let name = if node.dictionary.is_some() && role.name() == "values" { "keys" } else { role.name() };
             self.buffer(&field, name);
         }
+        // Of too few numbers the message shows those that are there.
         let variadics = if node.layout.variadic { self.variadics.next().copied().unwrap_or(0) } else { 0 };
         // Limited to those present: a damaged count may be anything.
         for _ in 0..variadics.clamp(0, self.buffers.len() as i64) {

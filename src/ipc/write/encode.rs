@@ -14,7 +14,7 @@ use arrow_schema::{DataType, UnionMode};
 use crate::array::slice;
 use crate::error::{Error, Result};
 use crate::ipc::framing::Node;
-use crate::types::{Role, list_size, number_width};
+use crate::types::{Role, fixed_size, number_width};
 
 /// The lists of a record batch, and the buffers they describe.
 #[derive(Debug, Default)]
@@ -248,7 +248,7 @@ fn children_of(array: &ArrayData) -> Result<Vec<ArrayData>> {
         DataType::List(_) | DataType::Map(..) => all(span(array, 4)?),
         DataType::LargeList(_) => all(span(array, 8)?),
         DataType::FixedSizeList(_, size) => {
-            let size = list_size(*size)?;
+            let size = fixed_size(*size)?;
             let end = (array.offset() + array.len()).checked_mul(size).ok_or_else(outside)?;
             all(array.offset() * size..end)
         }
@@ -313,7 +313,7 @@ pub(super) fn items(array: &ArrayData, row: usize) -> Result<Range<usize>> {
         DataType::LargeListView(_) => starting(number(array, 0, 8, at)?, number(array, 1, 8, at)?),
         DataType::LargeList(_) => number(array, 0, 8, at)?..number(array, 0, 8, at + 1)?,
         DataType::FixedSizeList(_, size) => {
-            let size = list_size(*size)?;
+            let size = fixed_size(*size)?;
             starting(at.saturating_mul(size), size)
         }
         _ => number(array, 0, 4, at)?..number(array, 0, 4, at + 1)?,

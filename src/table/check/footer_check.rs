@@ -120,15 +120,13 @@ fn message_at(
     }
     let (batch, own, found) =
         read_batch(&framed[8..]).map_err(|e| (at, format!("a message for other readers: {}", e.message())))?;
-    match found == id && own as u64 == body_len {
-        true => Ok(FooterMessage { at, body: at + metadata, body_len, batch }),
-        false => Err((
-            at,
-            format!(
-                "a message for other readers: dictionary {found:?} with {own} bytes, expected {id:?} with {body_len}"
-            ),
-        )),
+    if found != id || own as u64 != body_len {
+        let message = format!(
+            "a message for other readers: dictionary {found:?} with {own} bytes, expected {id:?} with {body_len}"
+        );
+        return Err((at, message));
     }
+    Ok(FooterMessage { at, body: at + metadata, body_len, batch })
 }
 
 /// The counters that the messages were made from.

@@ -110,6 +110,7 @@ pub(crate) fn check_segment(path: &Path) -> Result<Option<(u64, Vec<Finding>)>> 
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let looked = look(path, None, is_locked(folder)?)?;
+    // Of a segment that is too damaged to tell, none.
     Ok(Some((looked.rows.unwrap_or(0), looked.findings)))
 }
 
@@ -199,6 +200,7 @@ fn check_folder(folder: &Path, checked: &mut TableCheck) -> Result<()> {
 /// Looks at one segment, which should begin with row `start`.
 fn look(path: &Path, start: Option<u64>, is_live: bool) -> Result<Looked> {
     let mapping = Mapping::open(path, Mode::Read)?;
+    // A file by itself may begin with any row; the header says which, if it can be read.
     let mut looked = Looked { start: start.unwrap_or(0), ..Looked::default() };
     let mut found = Findings::of(path);
     match open_mapping(mapping.clone()) {
@@ -431,7 +433,8 @@ fn check_durable(segment: &Segment, records: &Records, is_of_today: bool, found:
         let at = segment.header.durable(number as u64);
         let is_newer = !is_up_to(&record.counters, &newest.counters) || record.sealed && !newest.sealed;
         if is_newer {
-            let (rows, visible) = (record.rows(), newest.rows());
+            let rows = record.rows();
+            let visible = newest.rows();
             // After a crash of the machine the newest may have been given up, which has a smaller number then.
             let is_damage = is_of_today && record.sequence >= newest.sequence;
             found.add(is_damage, at, format!("a durable record of {rows} rows, the newest commit has {visible}"));
@@ -479,14 +482,11 @@ pub(super) fn trusted(segment: &Segment) -> Record {
     }
     // Counts of nulls have no place; an older record that agrees with its bitmaps is the best that is known.
     let agrees = |record: &Record| nulls_agree(segment, &record.counters);
-    match agrees(&newest) {
-        true => newest,
-        false => sound
-            .into_iter()
-            .find(|record| record.rows() <= newest.rows() && agrees(record))
-            .cloned()
-            .unwrap_or_else(zeros),
+    if agrees(&newest) {
+        return newest;
     }
+    let older = sound.into_iter().find(|record| record.rows() <= newest.rows() && agrees(record));
+    older.cloned().unwrap_or_else(zeros)
 }
 
 fn nulls_agree(segment: &Segment, counters: &[u64]) -> bool {
@@ -562,7 +562,8 @@ fn check_footer(
     // Other readers hear nothing of positions.
     let names = segment.plan.names.bytes;
     counters[names] = record.counters[names];
-    let (rows, newest) = (counters[0], record.rows());
+    let rows = counters[0];
+    let newest = record.rows();
     if !is_up_to(&counters, &record.counters) {
         let message = format!("other readers see {rows} rows, committed are {newest}; the next writer puts that right");
         return found.add(!is_open && record.sealed, tail, message);

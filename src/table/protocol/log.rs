@@ -169,7 +169,8 @@ pub(in crate::table) fn entries(
 /// begins at or before what is there by then and ends behind it.
 pub(in crate::table) fn following(mut entries: Vec<LogEntry>, boot: Option<[u8; 16]>, base: &Record) -> Vec<LogEntry> {
     entries.sort_by_key(|entry| entry.record.sequence);
-    let (mut found, mut last): (Vec<LogEntry>, Record) = (Vec::new(), base.clone());
+    let mut found: Vec<LogEntry> = Vec::new();
+    let mut last = base.clone();
     let mut boot = boot;
     for entry in entries {
         let is_reached = entry.before.iter().zip(&last.counters).all(|(before, there)| before <= there);

@@ -168,11 +168,11 @@ impl Chain {
     /// Removes the segments that don't count; for the writer alone.
     pub fn remove_orphans(&self, medium: &Medium, folder: &Path) -> Result<()> {
         let remove = |row: &u64| medium.remove(&path(folder, *row));
-        let done = self.orphans.iter().try_for_each(remove).and_then(|()| match self.orphans.is_empty() {
-            // One that came back after a power cut could begin where rows end that were written since.
-            false => medium.sync_folder(folder),
-            true => Ok(()),
-        });
+        if self.orphans.is_empty() {
+            return Ok(());
+        }
+        // One that came back after a power cut could begin where rows end that were written since.
+        let done = self.orphans.iter().try_for_each(remove).and_then(|()| medium.sync_folder(folder));
         done.map_err(|e| Error::io("removing an unfinished segment", &e))
     }
 }

@@ -92,7 +92,8 @@ impl Follow {
         self.dataset = newest;
         self.check_gap()?;
         let first = self.dataset.first_row();
-        let (from, end) = (self.next, first + self.dataset.len()?);
+        let from = self.next;
+        let end = first + self.dataset.len()?;
         if from >= end {
             return Ok(None);
         }

@@ -120,13 +120,13 @@ pub(in crate::table) fn setting(schema: &Schema, key: &str) -> Result<Option<u64
 pub(in crate::table) fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
     let Some(number) = setting(schema, SORTED_BY)? else { return Ok(None) };
     let column = usize::try_from(number).ok().and_then(|number| schema.fields().get(number));
-    match column.is_some_and(|column| has_order(column.data_type())) {
-        true => Ok(Some(number as usize)),
-        false => Err(Error::invalid(format!(
+    if !column.is_some_and(|column| has_order(column.data_type())) {
+        return Err(Error::invalid(format!(
             "the schema's metadata has {number} for {SORTED_BY}, expected the number of a column whose values have an \
              order; restore the file"
-        ))),
+        )));
     }
+    Ok(Some(number as usize))
 }
 
 /// The schema as it was given when the table was made.

@@ -50,6 +50,7 @@ pub fn table_stat(folder: impl AsRef<Path>) -> Result<Option<TableStat>> {
 
 fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
     let Some(chain) = folder.is_dir().then(|| Chain::open(folder)).transpose()?.flatten() else { return Ok(None) };
+    // A table without segments is empty, and begins with row 0.
     let first_row = chain.starts.first().copied().unwrap_or(0);
     let segments = chain.starts.len() as u64;
     let mut stat = TableStat { first_row, segments, ..TableStat::default() };

@@ -48,6 +48,7 @@ pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset
 type Before<'a> = (&'a Arc<Table>, Option<&'a History>, Option<&'a Arc<Segment>>);
 
 fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Before<'_>>) -> Result<Dataset> {
+    // A table without segments is empty, and begins with row 0.
     let last_start = chain.starts.last().copied().unwrap_or(0);
     let (live, dense) = match chain.last {
         Some((segment, record)) => (Some((Arc::new(segment), record)), None),
@@ -65,7 +66,8 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
     let known = before.and_then(|(_, history, _)| history);
     let mut entries = Vec::with_capacity(chain.starts.len());
     for pair in chain.starts.windows(2) {
-        let (first_row, rows) = (pair[0], pair[1] - pair[0]);
+        let first_row = pair[0];
+        let rows = pair[1] - pair[0];
         let found = known.and_then(|history| history.find(first_row)).filter(|entry| entry.rows == rows);
         let unopened = || Arc::new(Entry { first_row, rows, opened: OnceLock::new() });
         entries.push(found.cloned().unwrap_or_else(unopened));
@@ -225,9 +227,12 @@ impl Live {
         if record.boot != boot_id() || segment.replayed.is_some() || !chain::path(folder, first).exists() {
             return Ok(None);
         }
-        let (mut segment, mut record, mut sealed) = (segment.clone(), record.clone(), Vec::new());
+        let mut segment = segment.clone();
+        let mut record = record.clone();
+        let mut sealed = Vec::new();
         while record.sealed {
-            let (first_row, rows) = (segment.header.first_row, record.rows());
+            let first_row = segment.header.first_row;
+            let rows = record.rows();
             // One that is sealed reaches up to the next, whatever the next one says.
             let next = match open_last(&chain::path(folder, first_row + rows)) {
                 Ok(Some((next, newest))) if newest.boot == boot_id() => (Arc::new(next), newest),

@@ -326,8 +326,8 @@ impl Growing {
             return Err(Error::invalid("the segment's slots are too small for its schema").at(path));
         }
         // A copied file may have new holes, and a store into a hole raises a signal if the disk is full.
-        let (control, footers) =
-            (header.ring + header.slot * u64::from(header.slots), u64::from(header.slots) * header.footer);
+        let control = header.ring + header.slot * u64::from(header.slots);
+        let footers = u64::from(header.slots) * header.footer;
         store.reserve(0, header.log_start()).map_err(failed)?;
         store.reserve(header.ring, control - header.ring).map_err(failed)?;
         store.reserve(header.tail - footers, header.file_len() - (header.tail - footers)).map_err(failed)?;
@@ -381,6 +381,7 @@ impl Growing {
     fn read_tails(&mut self) -> Result<()> {
         let shared = self.shared.clone();
         for used in shared.plan.extents(&self.now.counters)? {
+            // What is no bitmap has no last bits.
             let bits = used.bits.unwrap_or(0);
             let mut last = [0];
             if !bits.is_multiple_of(8) {
@@ -578,6 +579,7 @@ fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
         }
     };
     let logged = segment.log_entries()?.into_iter().map(|entry| entry.record.sequence).max();
+    // Without a durable record and without a log, numbers begin at 0.
     let Some(base) = base else { return Ok(Durable { sequence: logged.unwrap_or(0), ..Durable::default() }) };
     let number = (0..2).find(|&number| segment.durable(number).is_some_and(|found| found.sequence == base.sequence));
     let sequence = logged.map_or(base.sequence, |logged| logged.max(base.sequence));

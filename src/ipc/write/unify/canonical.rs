@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use crate::array::{Value, key, value};
 use crate::error::{Error, Result};
 use crate::ipc::write::encode::{child_of, items, member, run_at};
-use crate::types::{Role, layout, list_size};
+use crate::types::{Role, fixed_size, layout};
 
 /// A limit on the work of comparing and copying values.
 ///
@@ -132,7 +132,7 @@ fn charge_null(array: &ArrayData, row: usize, budget: &mut Budget) -> Result<()>
     let rows = match array.data_type() {
         DataType::Struct(_) => row..row + 1,
         DataType::FixedSizeList(_, size) => {
-            let size = list_size(*size)?;
+            let size = fixed_size(*size)?;
             let start = (array.offset() + row).saturating_mul(size);
             start..start.saturating_add(size)
         }
