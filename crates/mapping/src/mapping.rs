@@ -135,6 +135,9 @@ impl Mapping {
     }
 
     /// Joins parts of mapped files into one mapping. Parts are byte ranges of whole pages, but for the end of the last.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for mappings that are writable, patched or anonymous; `Io` if the system refuses.
     pub fn joined(parts: &[(&Mapping, usize, usize)]) -> Result<Mapping> {
         let is_file =
             |mapping: &Mapping| mapping.mode() == Mode::Read && mapping.path().is_some() && !mapping.0.is_patched;
@@ -170,8 +173,8 @@ impl Mapping {
         self.0.origin.as_ref().map(|origin| origin.path.as_path())
     }
 
-    /// Returns a pointer to the first byte, which dangles if there is none. Whoever reads through it ensures that a
-    /// handle of the mapping lives, and that other processes leave those bytes alone.
+    /// Returns a pointer to the first byte, which dangles if there is none. To read through it, keep a
+    /// handle of the mapping, and make sure that other processes do not change those bytes.
     #[inline]
     pub fn base(&self) -> NonNull<u8> {
         self.0.region.base()
@@ -307,12 +310,18 @@ impl Mapping {
     }
 
     /// Copies bytes inside the mapping out of its pages: each aligned 8-byte word atomically, in no order.
+    ///
+    /// # Panics
+    /// If the mapping ends before.
     #[inline]
     pub fn copy_out(&self, offset: usize, into: &mut [u8]) {
         self.0.region.copy_out(offset, into);
     }
 
-    /// Loads the aligned word at `offset` (acquire).
+    /// Loads the word at `offset` (acquire).
+    ///
+    /// # Panics
+    /// If `offset` is no multiple of 8, or the mapping ends before.
     #[inline]
     pub fn load64(&self, offset: usize) -> u64 {
         self.0.region.word64(offset).load(Ordering::Acquire)

@@ -179,6 +179,9 @@ impl Medium {
     }
 
     /// Creates a directory, and syncs its name to the disk.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn make_folder(&self, path: &Path) -> io::Result<()> {
         self.tell(Act::MakeFolder { path })?;
         std::fs::create_dir(path)?;
@@ -186,6 +189,9 @@ impl Medium {
     }
 
     /// Syncs changes of the names in the directory to the disk.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn sync_folder(&self, path: &Path) -> io::Result<()> {
         // The directory of a bare name.
         let path = if path == Path::new("") { Path::new(".") } else { path };
@@ -202,18 +208,27 @@ impl Medium {
     }
 
     /// Removes a name.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         self.tell(Act::Remove { path })?;
         std::fs::remove_file(path)
     }
 
     /// Renames a file.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.tell(Act::Rename { from, to })?;
         std::fs::rename(from, to)
     }
 
     /// Creates a file beside `folder`, to be written from front to back.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn part(&self, folder: &Path) -> io::Result<PartFile> {
         let (file, path) = self.named_part(folder)?;
         let id = inode(&file)?;
@@ -247,6 +262,9 @@ pub struct PartFile {
 
 impl PartFile {
     /// Syncs the file to the disk and names it `path`, replacing the file there.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn replace(mut self, path: &Path) -> io::Result<()> {
         self.medium.sync(&self.file, self.id)?;
         self.medium.rename(&self.path, path)?;
@@ -255,6 +273,9 @@ impl PartFile {
     }
 
     /// Syncs the file to the disk and keeps its name.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn keep(mut self) -> io::Result<PathBuf> {
         self.medium.sync(&self.file, self.id)?;
         Ok(std::mem::take(&mut self.path))

@@ -151,6 +151,9 @@ pub(crate) fn unlock(file: &File) {
 }
 
 /// Returns the kind of file system of `folder` if mappings of several machines don't agree there.
+///
+/// # Errors
+/// Those of the system, such as `NotFound`.
 #[cfg(target_os = "linux")]
 pub fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
     const REMOTE: [(u32, &str); 8] = [

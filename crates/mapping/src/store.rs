@@ -33,6 +33,9 @@ pub struct Store {
 
 impl Store {
     /// Creates a file of `len` zeros in `folder`, invisible until it is named.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn create(medium: &Medium, folder: &Path, len: u64) -> io::Result<Store> {
         check_size(len)?;
         medium.tell(Act::Make { folder })?;
@@ -50,6 +53,9 @@ impl Store {
     }
 
     /// Opens the file at `path` to continue writing.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn open(medium: &Medium, path: &Path) -> io::Result<Store> {
         medium.tell(Act::Open { path })?;
         Store::new(medium, File::options().read(true).write(true).open(path)?, None, path)
@@ -85,6 +91,9 @@ impl Store {
     }
 
     /// Names a new file.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn name(&self, path: &Path) -> io::Result<()> {
         let part = self.part.lock().map_or(None, |mut part| part.take());
         match part {
@@ -98,6 +107,9 @@ impl Store {
 
     /// Gives a new file a name under which another process finds it, until [`Store::name`] gives it its own. Removed with
     /// the store if that does not happen.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn name_for_now(&self, path: &Path) -> io::Result<()> {
         self.name(path)?;
         *self.part.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_path_buf());
@@ -111,6 +123,9 @@ impl Store {
     }
 
     /// Names a new file, replacing an existing one atomically.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn replace(&self, path: &Path) -> io::Result<()> {
         let beside = part_name(path.parent().unwrap_or(Path::new(".")));
         self.name(&beside)?;
@@ -118,12 +133,18 @@ impl Store {
     }
 
     /// Writes `bytes` at `offset` (pwrite(2)).
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.medium.tell(Act::Write { file: self.id, offset, bytes })?;
         self.file.write_all_at(bytes, offset)
     }
 
     /// Writes `bytes` at `offset` and syncs them to the disk; other bytes of the file may not be synced.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn write_synced(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.medium.tell(Act::WriteSynced { file: self.id, offset, bytes })?;
         os::write_synced(&self.file, offset, bytes)?;
@@ -131,6 +152,9 @@ impl Store {
     }
 
     /// Fills `into` with the bytes from `offset` on (pread(2)).
+    ///
+    /// # Errors
+    /// Those of the system; `UnexpectedEof` past the end.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(into, offset)
     }
@@ -156,6 +180,9 @@ impl Store {
     }
 
     /// Reserves space, so that writing there can't fail for want of it. Returns false if the file system can't.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn reserve(&self, offset: u64, len: u64) -> io::Result<bool> {
         self.medium.tell(Act::Reserve { file: self.id, offset, len })?;
         os::allocate(&self.file, offset, len)
@@ -163,6 +190,9 @@ impl Store {
 
     /// Makes a range ready for `put`. Returns false if the file system can't reserve space. Nothing has been written
     /// from byte `fresh` on, the start of a page.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn prepare(&self, offset: u64, len: u64, fresh: u64) -> io::Result<bool> {
         let ready = self.reserve(offset, len)?;
         if ready {
@@ -176,6 +206,9 @@ impl Store {
     }
 
     /// Releases the blocks of a range that is not in use.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn release(&self, offset: u64, len: u64) -> io::Result<()> {
         self.medium.tell(Act::Release { file: self.id, offset, len })?;
         os::release(&self.file, offset, len)
@@ -213,6 +246,9 @@ impl Store {
     }
 
     /// Syncs everything written to the disk (fdatasync(2)).
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn sync(&self) -> io::Result<()> {
         self.medium.sync(&self.file, self.id)
     }
@@ -244,6 +280,9 @@ pub struct Lock {
 
 impl Lock {
     /// Takes the lock; `None` if another process has it.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn take(medium: &Medium, path: &Path) -> io::Result<Option<Lock>> {
         medium.tell(Act::Lock { path })?;
         let folder = File::open(path)?;
@@ -259,6 +298,9 @@ impl Lock {
     }
 
     /// Syncs changes of the names in the directory to the disk.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
     pub fn sync(&self) -> io::Result<()> {
         self.medium.sync_folder(&self.path)
     }

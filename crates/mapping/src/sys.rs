@@ -530,6 +530,9 @@ fn check(answer: i32) -> io::Result<()> {
 
 /// Copies bytes past the caches, to memory that is not read soon: saves reading what is overwritten. Other threads see
 /// them after `settle`.
+///
+/// # Panics
+/// If the slices differ in length.
 pub fn copy_past_caches(into: &mut [u8], from: &[u8]) {
     assert_eq!(into.len(), from.len(), "copying to another length");
     #[cfg(target_arch = "x86_64")]

@@ -172,6 +172,9 @@ pub(crate) fn settle(region: &MemoryRegion, found: Option<String>) -> Result<()>
 /// Runs `work`, then calls `look` to check that the files were unchanged, and returns its error if not. After an error
 /// of `work` the check is never skipped, because a changed file may be the cause: zeros read as an unsupported version
 /// or a row out of range.
+///
+/// # Errors
+/// `FileChanged`, and those of `work` and `look`.
 #[inline]
 pub fn watched<T, E: WatchedError>(
     when: ChangeCheck,
