@@ -125,43 +125,29 @@ impl IncomingRows {
 
     /// Returns what `counters` would be after appending `rows`.
     pub fn needs(&self, plan: &Plan, rows: Range<usize>, counters: &[u64], entries: &[Entries]) -> Result<Vec<u64>> {
-        let mut needed = counters.to_vec();
-        needed[0] += rows.len() as u64;
+        let mut needed = Needs { plan, entries, counters: counters.to_vec() };
+        needed.counters[0] += rows.len() as u64;
         for (node, array) in plan.columns.iter().zip(&self.arrays) {
-            self.add_needs(plan, node, array, rows.clone(), &mut needed, entries)?;
+            self.add_needs(node, array, rows.clone(), &mut needed)?;
         }
-        Ok(needed)
+        Ok(needed.counters)
     }
 
-    fn add_needs(
-        &self,
-        plan: &Plan,
-        node: &PlanNode,
-        array: &ArrayData,
-        rows: Range<usize>,
-        needed: &mut [u64],
-        entries: &[Entries],
-    ) -> Result<()> {
+    fn add_needs(&self, node: &PlanNode, array: &ArrayData, rows: Range<usize>, needed: &mut Needs<'_>) -> Result<()> {
         match node.kind {
-            Storage::Bytes { counter, .. } => needed[counter] += text_len(array, rows.clone(), 0)?,
-            Storage::Views { counter } => needed[counter] += text_len(array, rows.clone(), 13)?,
-            Storage::Keys { number } => {
-                let most = self.keys(number, &rows)?.iter().max().map_or(0, |&key| key as usize + 1);
-                let dictionary = &plan.dictionaries[number];
-                let most = most.min(entries[number].len());
-                needed[dictionary.entries] = needed[dictionary.entries].max(most as u64);
-                needed[dictionary.bytes] = needed[dictionary.bytes].max(entries[number].bytes(most));
-            }
+            Storage::Bytes { counter, .. } => needed.counters[counter] += text_len(array, rows.clone(), 0)?,
+            Storage::Views { counter } => needed.counters[counter] += text_len(array, rows.clone(), 13)?,
+            Storage::Keys { number } => needed.add_entries(number, self.keys(number, &rows)?),
             _ => (),
         }
         let range = child_range(array, &rows)?;
         if let Storage::List { counter, .. } = node.kind {
-            needed[counter] += range.len() as u64;
+            needed.counters[counter] += range.len() as u64;
         }
         node.children
             .iter()
             .zip(array.child_data())
-            .try_for_each(|(child, array)| self.add_needs(plan, child, array, range.clone(), needed, entries))
+            .try_for_each(|(child, array)| self.add_needs(child, array, range.clone(), needed))
     }
 
     /// Returns the keys of rows of the column with dictionary `number`.
@@ -183,47 +169,36 @@ impl IncomingRows {
             "rows of an array for each column"
         );
         for (node, array) in plan.columns.iter().zip(&self.arrays) {
-            self.write_node(node, at, array, rows.clone(), into, entries)?;
+            self.write_node(&NewRows { node, at, array, rows: rows.clone() }, into, entries)?;
         }
         into.now().counters[0] += rows.len() as u64;
         Ok(())
     }
 
-    /// Writes rows of one node, beginning at its row `at`.
-    fn write_node(
-        &self,
-        node: &PlanNode,
-        at: u64,
-        array: &ArrayData,
-        rows: Range<usize>,
-        into: &mut impl RowSink,
-        entries: &[Entries],
-    ) -> Result<()> {
+    fn write_node(&self, new: &NewRows<'_>, into: &mut impl RowSink, entries: &[Entries]) -> Result<()> {
+        let &NewRows { node, at, array, ref rows } = new;
         if let Some(counter) = node.nulls {
-            into.now().counters[counter] += put_validity(into, node.region, at, array.nulls(), &rows)?;
+            into.now().counters[counter] += put_validity(into, node.region, at, array.nulls(), rows)?;
         }
         match node.kind {
-            Storage::Fixed { width } => put_values(into, node.region + 1, at, array, &rows, width)?,
+            Storage::Fixed { width } => put_values(into, new, width)?,
             Storage::Bits => {
                 let bits = array.buffers().first().map_or(&[][..], |bits| bits.as_slice());
                 put_bits(into, node.region + 1, at, Some((bits, array.offset() + rows.start)), rows.len())?;
             }
-            Storage::Bytes { width, counter } => put_text(into, node, at, array, &rows, width, counter)?,
-            Storage::Views { counter } => put_views(into, node, at, array, &rows, counter)?,
+            Storage::Bytes { width, counter } => put_text(into, new, width, counter)?,
+            Storage::Views { counter } => put_views(into, new, counter)?,
             Storage::Keys { number } => {
-                let keys = self.keys(number, &rows)?;
+                let keys = self.keys(number, rows)?;
                 let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
                 into.put_entries(number, &entries[number], most.min(entries[number].len()))?;
                 put_words(into, node.region + 1, 4 * at, keys, |key| key.to_le_bytes())?;
             }
             Storage::List { width, counter } => {
                 let base = into.now().counters[counter];
-                let range = child_range(array, &rows)?;
-                put_offsets(into, node.region + 1, at, array, &rows, width, base)?;
-                for (child, array) in node.children.iter().zip(array.child_data()) {
-                    self.write_node(child, base, array, range.clone(), into, entries)?;
-                }
-                into.now().counters[counter] = base + range.len() as u64;
+                put_offsets(into, new, width, base)?;
+                let items = self.write_children(new, base, into, entries)?;
+                into.now().counters[counter] = base + items as u64;
                 return Ok(());
             }
             Storage::FixedList { .. } | Storage::Struct => (),
@@ -233,11 +208,49 @@ impl IncomingRows {
         }
         let before = node.child_rows(at, &[]);
         let at = before.ok_or_else(|| Error::internal(format_args!("the items of {at} lists can't be counted")))?;
-        let range = child_range(array, &rows)?;
-        node.children
-            .iter()
-            .zip(array.child_data())
-            .try_for_each(|(child, array)| self.write_node(child, at, array, range.clone(), into, entries))
+        self.write_children(new, at, into, entries).map(drop)
+    }
+
+    /// Writes the rows of all children, beginning at their row `at`. Returns how many each has.
+    fn write_children(
+        &self,
+        new: &NewRows<'_>,
+        at: u64,
+        into: &mut impl RowSink,
+        entries: &[Entries],
+    ) -> Result<usize> {
+        let rows = child_range(new.array, &new.rows)?;
+        for (node, array) in new.node.children.iter().zip(new.array.child_data()) {
+            self.write_node(&NewRows { node, at, array, rows: rows.clone() }, into, entries)?;
+        }
+        Ok(rows.len())
+    }
+}
+
+/// Rows of an array that are appended to a node, beginning at its row `at`.
+struct NewRows<'a> {
+    node: &'a PlanNode,
+    at: u64,
+    array: &'a ArrayData,
+    rows: Range<usize>,
+}
+
+/// What the counters of a segment would be.
+struct Needs<'a> {
+    plan: &'a Plan,
+    entries: &'a [Entries],
+    counters: Vec<u64>,
+}
+
+impl Needs<'_> {
+    /// Adds the entries of dictionary `number` up to the largest of `keys`.
+    fn add_entries(&mut self, number: usize, keys: &[u32]) {
+        let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
+        let dictionary = &self.plan.dictionaries[number];
+        let most = most.min(self.entries[number].len());
+        let counters = &mut self.counters;
+        counters[dictionary.entries] = counters[dictionary.entries].max(most as u64);
+        counters[dictionary.bytes] = counters[dictionary.bytes].max(self.entries[number].bytes(most));
     }
 }
 
@@ -466,18 +479,13 @@ fn put_bits(
     done.map(|()| set)
 }
 
-fn put_values(
-    into: &mut impl RowSink,
-    region: usize,
-    at: u64,
-    array: &ArrayData,
-    rows: &Range<usize>,
-    width: usize,
-) -> Result<()> {
+fn put_values(into: &mut impl RowSink, new: &NewRows<'_>, width: usize) -> Result<()> {
+    let NewRows { node, at, array, rows } = new;
     let from = (array.offset() + rows.start) * width;
     let to = (array.offset() + rows.end) * width;
     let bytes = array.buffers().first().and_then(|values| values.get(from..to));
-    put_large(into, region, at * width as u64, bytes.ok_or_else(|| Error::invalid("fewer values than rows"))?)
+    let bytes = bytes.ok_or_else(|| Error::invalid("fewer values than rows"))?;
+    put_large(into, node.region + 1, at * width as u64, bytes)
 }
 
 /// Writes `bytes` in chunks small enough to stay in the cache while the kernel copies them.
@@ -512,15 +520,9 @@ fn put_words<T, const N: usize>(
 }
 
 /// Appends the ends of texts or lists, rebased to begin at `base`.
-fn put_offsets(
-    into: &mut impl RowSink,
-    region: usize,
-    at: u64,
-    array: &ArrayData,
-    rows: &Range<usize>,
-    width: usize,
-    base: u64,
-) -> Result<()> {
+fn put_offsets(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, base: u64) -> Result<()> {
+    let NewRows { node, at, array, rows } = new;
+    let region = node.region + 1;
     if rows.is_empty() {
         return Ok(());
     }
@@ -552,18 +554,11 @@ fn put_offsets(
     if sorted { Ok(()) } else { Err(Error::invalid("offsets are not in order")) }
 }
 
-fn put_text(
-    into: &mut impl RowSink,
-    node: &PlanNode,
-    at: u64,
-    array: &ArrayData,
-    rows: &Range<usize>,
-    width: usize,
-    counter: usize,
-) -> Result<()> {
+fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: usize) -> Result<()> {
+    let NewRows { node, at, array, rows } = new;
     let base = into.now().counters[counter];
     if let Some(source) = text_width(array.data_type()) {
-        put_offsets(into, node.region + 1, at, array, rows, width, base)?;
+        put_offsets(into, new, width, base)?;
         let range = offset_at(array, rows.start, source)?..offset_at(array, rows.end, source)?;
         let text = array.buffers().get(1).and_then(|text| text.get(range));
         let text = text.ok_or_else(|| Error::invalid("text ends past its buffer"))?;
@@ -589,14 +584,8 @@ fn put_text(
     Ok(())
 }
 
-fn put_views(
-    into: &mut impl RowSink,
-    node: &PlanNode,
-    at: u64,
-    array: &ArrayData,
-    rows: &Range<usize>,
-    counter: usize,
-) -> Result<()> {
+fn put_views(into: &mut impl RowSink, new: &NewRows<'_>, counter: usize) -> Result<()> {
+    let NewRows { node, at, array, rows } = new;
     let base = into.now().counters[counter];
     let mut views = Vec::with_capacity(rows.len());
     let mut text = Vec::new();
