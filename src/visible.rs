@@ -1,11 +1,11 @@
-//! Text of others as people are shown it: characters that command a terminal, turn the order of a line round, or can't be
-//! seen are written as escapes. Names of columns, files and zones may hold anything.
+//! Foreign text made safe to print: characters that control a terminal, reverse the direction of a line, or are invisible
+//! become escapes. Names of columns, files and time zones may contain anything.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether `c` commands a terminal, changes the direction of what follows, ends a line, or takes no room where it stands.
-/// Joiners are not among these: they belong to the spelling of words, and to emoji.
+/// Whether `c` controls a terminal, changes the direction of the text, ends a line, or is invisible. Joiners are not
+/// included: words and emoji need them.
 #[doc(hidden)]
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
@@ -20,19 +20,19 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// `text` in one line that shows all that is in it: `\n`, `\u{1b}`.
+/// Returns `text` on one line, with escapes such as `\n` and `\u{1b}` for hidden characters.
 #[doc(hidden)]
 pub fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, |c, into| into.extend(c.escape_default()))
 }
 
-/// As [`visible`], with the lines that `text` has.
+/// As [`visible`], but keeps line breaks.
 #[doc(hidden)]
 pub fn visible_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c != '\n' && is_hidden(c), |c, into| into.extend(c.escape_default()))
 }
 
-/// JSON text with what is hidden in its strings as `\u` and four digits: the same to whoever parses it.
+/// Escapes hidden characters in JSON text as `\u` and four digits; parses to the same values.
 #[doc(hidden)]
 pub fn visible_json(text: &str) -> Cow<'_, str> {
     let escape = |c: char, into: &mut String| {
@@ -45,7 +45,7 @@ pub fn visible_json(text: &str) -> Cow<'_, str> {
 }
 
 fn escaped(text: &str, is_hidden: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
-    // Nearly all text is of this kind, and there may be gigabytes of it.
+    // The fast path: nearly all text is printable ASCII, and there may be gigabytes of it.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.contains(&is_hidden) {
         return Cow::Borrowed(text);
     }

@@ -107,7 +107,7 @@ def open(
             follow one another and whose schemas must agree.
         validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
             whole, ``"full"`` now.
-        copy: read everything into memory first; the only way that is sound against others who write the file.
+        copy: read everything into memory first; the only sound way if other processes may write the file.
         strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
         partial: accept data that was cut off while being written, up to its last whole batch.
 
@@ -130,7 +130,7 @@ def map(
 
     Args:
         path: a regular file.
-        mode: ``"r"`` read-only; ``"r+"`` read and write, others who map the file see stores at once; ``"c"``
+        mode: ``"r"`` read-only; ``"r+"`` read and write, other processes that map the file see stores at once; ``"c"``
             copy-on-write, stores stay in this process and never reach the file.
         dtype: the elements' type, such as ``"float64"``: a boolean, integer or float of fixed width in little-endian
             order. Bytes (``uint8``) by default.
@@ -248,7 +248,7 @@ class Mapping:
         """``"r"``, ``"r+"`` or ``"c"``."""
     @property
     def resident(self) -> int:
-        """How many bytes of the whole file lie in physical memory now, whoever brought them there."""
+        """Number of bytes of the whole file that are in physical memory, whichever process read them."""
     @property
     def closed(self) -> bool:
         """Whether the mapping was closed."""
@@ -357,7 +357,7 @@ class Dataset:
         """Bytes that the rows take in their buffers, dictionaries apart."""
     @property
     def left(self) -> list[str]:
-        """What ``open(..., partial=True)`` left behind the last whole batch, in words: one entry for each cut-off file."""
+        """What ``open(..., partial=True)`` left after the last whole batch, in words: one entry for each cut-off file."""
     @property
     def first_row(self) -> int:
         """The number of the first row in its table: rows keep their numbers when earlier ones are dropped."""
@@ -589,7 +589,7 @@ class Dataset:
     def to_numpy(self) -> npt.NDArray[Any]:
         """The dataset as an array of shape ``(len(ds), ds.num_columns)``, in memory of its own.
 
-        Columns of one type without nulls lie one behind the other in it (Fortran order). Others get the type that holds
+        Columns of one type without nulls are stored one after the other (Fortran order). Others get the type that holds
         them all, as :meth:`Column.to_numpy` gives each: integers with nulls are floats. Numbers beside anything else
         become Python objects.
         """
@@ -656,7 +656,7 @@ class Column:
         """The rows whose value is not null, to filter the dataset by: ``ds[ds["price"].is_not_null()]``."""
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         """NumPy's functions take the values as :meth:`to_numpy` gives them; a comparison with a scalar of NumPy's is a
-        :class:`Predicate`, on whichever side it stands.
+        :class:`Predicate`, on either side.
         """
     def __array_function__(
         self, function: Callable[..., Any], types: Iterable[type], inputs: tuple[Any, ...], keywords: dict[str, Any]
@@ -799,7 +799,7 @@ class Col:
     def is_not_null(self) -> Predicate:
         """Not null."""
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-        """A comparison with a scalar of NumPy's is a :class:`Predicate`, on whichever side it stands."""
+        """A comparison with a scalar of NumPy's is a :class:`Predicate`, on either side."""
 
 @final
 class Predicate:
@@ -831,7 +831,7 @@ class _Values:
 
 @final
 class _Block:
-    """Columns of one type, one behind the other, in memory that nobody else has: NumPy may write to it."""
+    """Columns of one type, one after the other, in memory of their own, which NumPy may write to."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
@@ -932,13 +932,13 @@ class Writer:
         """Whether the writer was closed."""
     @property
     def rows(self) -> int:
-        """The number of the row behind the last one appended."""
+        """The number of the row after the last one appended."""
     @property
     def committed_rows(self) -> int:
-        """The number of the row behind the last one that others can see."""
+        """The number of the row after the last one that others can see."""
     @property
     def durable_rows(self) -> int:
-        """The number of the row behind the last one that would survive a power cut."""
+        """The number of the row after the last one that would survive a power cut."""
     @property
     def dropped_rows(self) -> int:
         """How many rows, committed but never synced, a crash of the machine has cost before this writer was opened."""
@@ -1038,7 +1038,7 @@ class Follow:
         """End the iteration, also one that waits in another thread or task; does nothing when it was closed before."""
     @property
     def next_row(self) -> int:
-        """The number of the row behind the last that was handed out.
+        """The number of the row after the last that was handed out.
 
         Raises:
             InvalidArgument: several tables are followed; see :attr:`next_rows`.
@@ -1093,7 +1093,7 @@ def writer(
 @final
 class StreamWriter:
     """Writes an Arrow stream, made by :func:`stream_writer`. Used with ``with``, it ends the stream, unless there was an
-    exception: then whoever reads it finds that it was broken off.
+    exception, so that its reader sees that it is incomplete.
     """
 
     def write(self, data: _Table) -> None:
@@ -1130,13 +1130,13 @@ class StreamReader:
         """All batches that are still to come as one, in memory: values go from the source to their column at once.
 
         Raises:
-            InvalidData, IoError: the stream is damaged, or was broken off. Who wants what came before takes batch by batch.
+            InvalidData, IoError: the stream is damaged or incomplete. To keep what came before, iterate over the batches.
         """
     @property
     def schema(self) -> Schema:
         """Names and types of the columns."""
     def close(self) -> None:
-        """Let go of the source; whoever sends finds that nobody reads any more."""
+        """Closes the source, so that its sender finds that nobody reads any more."""
 
 def stream_writer(
     sink: _Path | IO[bytes] | int | socket | Buffer,

@@ -1,4 +1,4 @@
-"""Engines, which are installed by who wants them."""
+"""Engines, which users install themselves."""
 
 import re
 from importlib import import_module

@@ -11,7 +11,7 @@ MonthDayNano.__doc__ = "A calendar interval; months and days have no fixed lengt
 Footprint = namedtuple("Footprint", ["mapped", "resident", "copied"])
 Footprint.__doc__ = """Where a dataset's bytes are.
 
-`mapped` bytes of files, `resident` those of them that lie in physical memory now, whoever brought them there, and
+`mapped` bytes of files, `resident` those of them that are in physical memory, whichever process read them, and
 `copied` bytes, which had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
 """
 

@@ -17,7 +17,7 @@ class MonthDayNano(NamedTuple):
 class Footprint(NamedTuple):
     """Where a dataset's bytes are.
 
-    `mapped` bytes of files, `resident` those of them that lie in physical memory now, whoever brought them there, and
+    `mapped` bytes of files, `resident` those of them that are in physical memory, whichever process read them, and
     `copied` bytes, which had to be copied: decompressed, byte-swapped, or dictionaries put together from deltas.
     """
 

@@ -67,7 +67,7 @@ impl Column {
     }
 
     /// NumPy's functions take the values as :meth:`to_numpy` gives them; a comparison with a scalar of NumPy's is a
-    /// :class:`Predicate`, on whichever side it stands.
+    /// :class:`Predicate`, on either side.
     #[pyo3(signature = (ufunc, method, *inputs, **keywords))]
     fn __array_ufunc__<'py>(
         slf: &Bound<'py, Self>,

@@ -234,7 +234,7 @@ impl Dataset {
         Ok(py.detach(|| self.inner.nbytes())?)
     }
 
-    /// What ``open(..., partial=True)`` left behind the last whole batch, in words: one entry for each cut-off file.
+    /// What ``open(..., partial=True)`` left after the last whole batch, in words: one entry for each cut-off file.
     #[getter]
     fn left(&self, py: Python<'_>) -> Result<Vec<String>> {
         Ok(py.detach(|| self.inner.left())?)
@@ -457,7 +457,7 @@ impl Dataset {
 
     /// The dataset as an array of shape ``(len(ds), ds.num_columns)``, in memory of its own.
     ///
-    /// Columns of one type without nulls lie one behind the other in it (Fortran order). Others get the type that holds
+    /// Columns of one type without nulls are stored one after the other (Fortran order). Others get the type that holds
     /// them all, as :meth:`Column.to_numpy` gives each: integers with nulls are floats. Numbers beside anything else
     /// become Python objects.
     fn to_numpy<'py>(slf: &Bound<'py, Self>) -> Result<Bound<'py, PyAny>> {

@@ -107,7 +107,7 @@ impl Growable {
     }
 }
 
-/// Columns of one type, one behind the other, in memory that nobody else has: NumPy may write to it.
+/// Columns of one type, one after the other, in memory of their own, which NumPy may write to.
 #[pyclass(frozen, module = "arrowwood._arrowwood", name = "_Block")]
 pub struct Block {
     memory: GrowableBuffer,

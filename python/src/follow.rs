@@ -25,7 +25,7 @@ pub struct Follow {
     state: Mutex<State>,
     /// The tables as they were at first, to ask how far they are now.
     tables: Vec<arrowwood::Dataset>,
-    /// The number behind the last row that was handed out, of each table.
+    /// The number after the last row that was handed out, of each table.
     next_rows: Mutex<Vec<u64>>,
     timeout: Option<Duration>,
     is_closed: AtomicBool,
@@ -215,7 +215,7 @@ impl Follow {
         py.detach(take)?.map(|found| self.handed_out(found)).transpose()
     }
 
-    /// The number of the row behind the last that was handed out.
+    /// The number of the row after the last that was handed out.
     ///
     /// Raises:
     ///     InvalidArgument: several tables are followed; see :attr:`next_rows`.

@@ -87,7 +87,7 @@ fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
     })
 }
 
-/// The row that `at` means; one before the first is an error, one behind the last is left to whoever knows.
+/// The row that `at` means; one before the first is an error, one after the last is left to whoever knows.
 pub fn position(at: i64, what: &str, len: impl FnOnce() -> Result<u64>) -> Result<u64> {
     if let Ok(at) = u64::try_from(at) {
         return Ok(at);

@@ -22,7 +22,7 @@ use crate::memory::Memory;
 ///
 /// Args:
 ///     path: a regular file.
-///     mode: ``"r"`` read-only; ``"r+"`` read and write, others who map the file see stores at once; ``"c"``
+///     mode: ``"r"`` read-only; ``"r+"`` read and write, other processes that map the file see stores at once; ``"c"``
 ///         copy-on-write, stores stay in this process and never reach the file.
 ///     dtype: the elements' type, such as ``"float64"``: a boolean, integer or float of fixed width in little-endian
 ///         order. Bytes (``uint8``) by default.
@@ -263,7 +263,7 @@ impl Mapping {
         &self.owner.mode
     }
 
-    /// How many bytes of the whole file lie in physical memory now, whoever brought them there.
+    /// Number of bytes of the whole file that are in physical memory, whichever process read them.
     #[getter]
     fn resident(&self) -> Result<usize> {
         Ok(self.owner.mapping()?.resident()?)

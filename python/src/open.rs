@@ -23,7 +23,7 @@ use crate::recipe::{How, Place};
 ///         follow one another and whose schemas must agree.
 ///     validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
 ///         whole, ``"full"`` now.
-///     copy: read everything into memory first; the only way that is sound against others who write the file.
+///     copy: read everything into memory first; the only sound way if other processes may write the file.
 ///     strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
 ///     partial: accept data that was cut off while being written, up to its last whole batch.
 ///

@@ -116,7 +116,7 @@ impl Col {
         self.compared().predicate(arrowwood::Col::is_not_null)
     }
 
-    /// A comparison with a scalar of NumPy's is a :class:`Predicate`, on whichever side it stands.
+    /// A comparison with a scalar of NumPy's is a :class:`Predicate`, on either side.
     #[pyo3(signature = (ufunc, method, *inputs, **keywords))]
     fn __array_ufunc__<'py>(
         slf: &Bound<'py, Self>,

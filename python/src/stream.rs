@@ -17,7 +17,7 @@ use crate::sink::{Sink, Source, open_pipe};
 use crate::write::codec;
 
 /// Writes an Arrow stream, made by :func:`stream_writer`. Used with ``with``, it ends the stream, unless there was an
-/// exception: then whoever reads it finds that it was broken off.
+/// exception, so that its reader sees that it is incomplete.
 #[pyclass(frozen, module = "arrowwood")]
 pub struct StreamWriter {
     state: Mutex<State>,
@@ -249,7 +249,7 @@ impl StreamReader {
     /// All batches that are still to come as one, in memory: values go from the source to their column at once.
     ///
     /// Raises:
-    ///     InvalidData, IoError: the stream is damaged, or was broken off. Who wants what came before takes batch by batch.
+    ///     InvalidData, IoError: the stream is damaged or incomplete. To keep what came before, iterate over the batches.
     fn read_all(&self, py: Python<'_>) -> Result<Dataset> {
         let batches = std::mem::replace(&mut *lock(&self.batches), Batches::Ended);
         let none = || arrowwood::Dataset::from_batches(self.schema.clone(), Vec::new());
@@ -269,7 +269,7 @@ impl StreamReader {
         Schema(self.schema.clone())
     }
 
-    /// Let go of the source; whoever sends finds that nobody reads any more.
+    /// Closes the source, so that its sender finds that nobody reads any more.
     fn close(&self) {
         *lock(&self.batches) = Batches::Ended;
     }

@@ -367,19 +367,19 @@ impl Writer {
         self.lock(py).is_none()
     }
 
-    /// The number of the row behind the last one appended.
+    /// The number of the row after the last one appended.
     #[getter]
     fn rows(&self, py: Python<'_>) -> Result<u64> {
         self.lock(py).as_ref().map(arrowwood::Writer::rows).ok_or_else(|| self.closed())
     }
 
-    /// The number of the row behind the last one that others can see.
+    /// The number of the row after the last one that others can see.
     #[getter]
     fn committed_rows(&self, py: Python<'_>) -> Result<u64> {
         self.lock(py).as_ref().map(arrowwood::Writer::committed_rows).ok_or_else(|| self.closed())
     }
 
-    /// The number of the row behind the last one that would survive a power cut.
+    /// The number of the row after the last one that would survive a power cut.
     #[getter]
     fn durable_rows(&self, py: Python<'_>) -> Result<u64> {
         self.lock(py).as_ref().map(arrowwood::Writer::durable_rows).ok_or_else(|| self.closed())

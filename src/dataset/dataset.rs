@@ -68,9 +68,8 @@ impl Dataset {
         watched(when, look, work).map_err(|e| if e.is_bad_address() { self.lost().unwrap_or(e) } else { e })
     }
 
-    /// What the system could not read when it was to write the dataset's bytes: it says no more than that there is
-    /// nothing at their address. Whoever reads them learns which file was truncated, also where arrays of others are
-    /// behind the dataset.
+    /// Explains a failed system call that was passed the dataset's bytes: the system only says that their address is bad.
+    /// The error names the truncated file, even if the dataset's arrays came from another library.
     #[cold]
     fn lost(&self) -> Option<Error> {
         let touched = guard(|| {

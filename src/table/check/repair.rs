@@ -5,7 +5,7 @@
 //!           damaged              ──▶     ticks.damaged/100 ticks.damaged/200
 //! ```
 //! Nothing is written into a damaged file. The new one is on the disk before anything moves; then the segments move, the
-//! last one first, so that whoever is stopped in between leaves a table with the same damage and a shorter end.
+//! last one first, so that an interrupted repair leaves a table with the same damage and a shorter end.
 
 use std::collections::BTreeMap;
 use std::fs;

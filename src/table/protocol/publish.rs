@@ -98,11 +98,11 @@ pub fn sleep(words: &impl SharedWords, page: Page, sequence: u64, timeout: Durat
     }
 }
 
-/// Makes what stands in `slot` and `footer`, bytes and where they go, the footer that other Arrow readers see: `length`, stored at
-/// `tail`, chooses the footer. Nobody may be looking at either.
+/// Atomically publishes a new footer for other Arrow readers: writes `slot` and `footer`, each an offset and bytes, then
+/// stores `length` at `tail`, which selects the footer. No reader may be using either.
 ///
 /// # Errors
-/// What the disk answers; then nothing was published.
+/// Those of the disk; nothing was published then.
 pub fn flip(
     words: &impl SharedWords,
     slot: (u64, &[u8]),

@@ -111,15 +111,15 @@ pub(in crate::table) fn prepared(folder: &Path) -> Vec<u64> {
 pub(in crate::table) struct Chain {
     /// The first rows of the segments that count.
     pub starts: Vec<u64>,
-    /// Segments that were begun by a commit that never came about.
+    /// Segments of an uncommitted transaction.
     pub orphans: Vec<u64>,
-    /// The row behind the last one that was committed in an orphan, and lost in a crash of the machine.
+    /// The row after the last one that was committed in an orphan, and lost in a crash of the machine.
     pub lost_end: u64,
     /// The last segment and its newest commit; `None` where it is an Arrow file that doesn't grow.
     pub last: Option<(Segment, Record)>,
 }
 
-/// How often a folder is looked at anew while a commit that goes over the end of a segment comes about.
+/// How often to list the directory again while a commit crosses the end of a segment.
 const LOOKS: usize = 64;
 
 impl Chain {

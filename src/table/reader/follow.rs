@@ -10,31 +10,31 @@ use crate::map::{Mapping, Mode, guard};
 use crate::table::protocol::publish;
 use crate::text::plural;
 
-/// The longest sleep without a look: a folder that was removed wakes nobody.
+/// The longest sleep: nothing wakes the followers of a directory that was removed.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long a reader sleeps that may not write to the file, and so can't tell the writer that it sleeps.
+/// The sleep between polls of a reader that can't write to the file, and so can't ask the writer to wake it.
 const POLL: Duration = Duration::from_millis(1);
-/// How often a follower looks before it sleeps: sleeping and being woken takes longer than this.
+/// Polls before a follower sleeps: sleeping and waking takes longer than these.
 const SPINS: usize = 100;
 
-/// How often a table is looked at anew while its rows are being dropped.
+/// Attempts to open a table while its rows are being dropped.
 const TRIES: usize = 3;
 
-/// New rows of a table, dataset after dataset. Segments of rows that were handed out are open, so that they can be read
-/// when they are dropped.
+/// An iterator over the new rows of a table, as datasets. Keeps the segments of returned rows open, so that these can still
+/// be read after they are dropped.
 #[derive(Debug)]
 pub struct Follow {
     dataset: Dataset,
-    /// The number of the first row that was not handed out.
+    /// The number of the first row not returned yet.
     next: u64,
     timeout: Option<Duration>,
     bed: Option<(PathBuf, Mapping)>,
-    /// When it was last made sure that the table is still there.
+    /// The time of the last check that the table still exists.
     looked: Instant,
 }
 
-/// The rows of `dataset`, a table, from row number `start` on, or those that come from now on; each dataset holds what
-/// was committed since the one before. It ends when nothing came for `timeout`, or never.
+/// Iterates over the rows of the table `dataset` from row number `start` on, or over those committed from now on. Each item
+/// holds the rows committed since the one before. Ends after `timeout` without new rows, or never.
 ///
 /// # Errors
 /// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped.
@@ -102,7 +102,7 @@ impl Follow {
         Ok(Some(rows))
     }
 
-    /// Refuses to go on behind rows that were dropped: whoever follows believes that no row is missed.
+    /// Refuses to continue after rows that were dropped: followers rely on missing none.
     fn check_gap(&self) -> Result<()> {
         let first = self.dataset.first_row();
         let Some(missed) = first.checked_sub(self.next).filter(|&missed| missed > 0) else { return Ok(()) };
@@ -119,7 +119,7 @@ impl Follow {
         })
     }
 
-    /// The number of the row behind the last that was handed out.
+    /// The number of the row after the last that was handed out.
     pub fn next_row(&self) -> u64 {
         self.next
     }

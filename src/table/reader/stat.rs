@@ -22,9 +22,9 @@ pub struct TableStat {
     pub live: bool,
     /// The number of the first row that the table still has.
     pub first_row: u64,
-    /// The number of the row behind the last one that was committed.
+    /// The number of the row after the last one that was committed.
     pub end: u64,
-    /// The number of the row behind the last one that would survive a power cut, as far as the files tell.
+    /// The number of the row after the last one that would survive a power cut, as far as the files tell.
     pub durable_end: u64,
     /// How often the live segment was committed to, more or less: a number that grows with each commit.
     pub sequence: u64,

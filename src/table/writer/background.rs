@@ -19,39 +19,39 @@ const PENDING: (usize, usize) = (16, 64);
 /// The most sealed segments whose published footers wait for their second to pass, since each takes a descriptor too.
 const RESTING: usize = 128;
 
-/// How often the writer looks whether its live segment is still there. Asking the system for a file's times makes the next
-/// write to it note them exactly, which takes as long as half a sync.
+/// The interval at which the writer checks that its live segment still exists. Not more often: asking for a file's times
+/// makes the next write record them exactly, which takes half as long as a sync.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How far the writer is, and how far the disk.
+/// The progress of the writer and of the disk.
 #[derive(Debug, Default)]
 struct DurableProgress {
-    /// How many commits there were.
+    /// Number of commits.
     committed: AtomicU64,
-    /// How many of them are durable.
+    /// Number of durable commits.
     durable: AtomicU64,
-    /// The number of the row behind the last durable one.
+    /// The number of the row after the last durable one.
     rows: AtomicU64,
 }
 
-/// What writer and thread share.
+/// The state shared by the writer and its thread.
 #[derive(Debug)]
 struct Inner {
     lock: Lock,
     /// Segments whose newest commit is not on the disk yet, the live one last.
     segments: Mutex<Vec<Arc<Shared>>>,
-    /// Held by the one that syncs: the writer, or the thread.
+    /// Held during a sync, by the writer or the thread.
     syncing: Mutex<()>,
-    /// Whether the writer publishes its next commit itself; else the thread does when it's time.
+    /// Whether the writer publishes its next footer itself; otherwise the thread does, when a slot is free.
     may_publish: AtomicBool,
     idle: AtomicBool,
-    /// Whether the writer, at its next commit, looks whether its live segment is still there.
+    /// Whether the writer checks at its next commit that its live segment still exists.
     look: AtomicBool,
     ahead: Ahead,
     stop: AtomicBool,
     every: Option<Duration>,
     progress: Arc<DurableProgress>,
-    /// Whether names were given that are not on the disk yet.
+    /// Whether new names are not on the disk yet.
     names: AtomicBool,
     failure: Mutex<Option<Error>>,
     has_failed: AtomicBool,
@@ -373,7 +373,7 @@ pub struct Durability {
 }
 
 impl Durability {
-    /// The number of the row behind the last one that would survive a power cut.
+    /// The number of the row after the last one that would survive a power cut.
     pub fn rows(&self) -> u64 {
         self.progress.rows.load(Ordering::Acquire)
     }

@@ -21,7 +21,7 @@ use crate::table::reader::{chain, one_segment, open_segment, open_table};
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
-    /// `progress` hears how many of how many are done. How many were rewritten.
+    /// `progress(done, total)` is called after each. Returns how many were rewritten.
     ///
     /// # Errors
     /// `Io`; what was rewritten before stays so.

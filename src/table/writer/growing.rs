@@ -401,7 +401,7 @@ impl Growing {
         self.shared.header.first_row
     }
 
-    /// The row behind the last that is here, of the whole table.
+    /// The row after the last that is here, of the whole table.
     pub fn end(&self) -> u64 {
         self.first_row() + self.rows()
     }

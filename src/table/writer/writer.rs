@@ -205,17 +205,17 @@ impl Writer {
         &self.folder
     }
 
-    /// The number of the row behind the last one appended. Rows keep their numbers when earlier ones are dropped.
+    /// The number of the row after the last one appended. Rows keep their numbers when earlier ones are dropped.
     pub fn rows(&self) -> u64 {
         self.segments.last().map_or(0, Growing::end)
     }
 
-    /// The number of the row behind the last one that others can see.
+    /// The number of the row after the last one that others can see.
     pub fn committed_rows(&self) -> u64 {
         self.segments.first().map_or(0, |live| live.first_row() + live.committed.counters[0])
     }
 
-    /// The number of the row behind the last one that would survive a power cut.
+    /// The number of the row after the last one that would survive a power cut.
     pub fn durable_rows(&self) -> u64 {
         self.background.durable_rows()
     }
@@ -337,7 +337,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The shape of the segment behind the last one, by what that one holds; it has room for a row that needs `needed`.
+    /// The shape of the segment after the last one, by what that one holds; it has room for a row that needs `needed`.
     fn next_shape(&self, needed: &[u64]) -> Result<SegmentShape> {
         let full = self.live();
         let rows = (2 * full.limits()[0]).min(self.segment_rows).max(1);
@@ -478,7 +478,7 @@ impl Writer {
         }
         self.prepare()?;
         let first = &self.segments[0];
-        // Whoever lists the folder and finds the next segment must find this one's last footer.
+        // A reader that lists the directory and finds the next segment must find this one's last footer.
         let published = first.shared.publish_ahead(&first.now.counters, first.sequence + 1);
         published.inspect_err(|_| first.forget_prepared())?;
         if let Err(e) = self.name_all() {
