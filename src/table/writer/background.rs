@@ -254,32 +254,37 @@ impl Inner {
             // A writer that pauses is to look before its next commit.
             let is_set = self.look.load(Ordering::Relaxed);
             let rest = if is_set { rest } else { rest.min(LOOK.saturating_sub(looked.elapsed())) };
-            let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
-            let newest = || newest().unwrap_or_else(|e| self.fail(e));
-            let shown = || live.footer().published >= newest();
-            if !shown() {
-                let wait = live.footer().wait();
-                if wait.is_zero() {
-                    self.publish(&live)
-                } else {
-                    std::thread::park_timeout(wait.max(Duration::from_millis(1)).min(rest))
-                }
-                continue;
-            }
-            let wait = live.footer().wait();
-            if !wait.is_zero() {
-                std::thread::park_timeout(wait.min(rest));
-                continue;
-            }
-            self.may_publish.store(true, Ordering::Relaxed);
-            self.idle.store(true, Ordering::SeqCst);
-            // Check again: a commit before the flag was set did not wake this thread.
-            let is_live = locked(&self.segments).last().is_some_and(|last| Arc::ptr_eq(last, &live));
-            if shown() && is_live && !self.stop.load(Ordering::SeqCst) {
-                std::thread::park_timeout(rest.min(Duration::from_secs(3600)));
-            }
-            self.idle.store(false, Ordering::SeqCst);
+            self.publish_or_wait(&live, rest);
         }
+    }
+
+    /// Publishes the footer of the newest commit if it isn't yet, or waits until there is something to do, at most `rest`.
+    fn publish_or_wait(&self, live: &Arc<Shared>, rest: Duration) {
+        let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
+        let newest = || newest().unwrap_or_else(|e| self.fail(e));
+        let is_shown = || live.footer().published >= newest();
+        if !is_shown() {
+            let wait = live.footer().wait();
+            if wait.is_zero() {
+                self.publish(live)
+            } else {
+                std::thread::park_timeout(wait.max(Duration::from_millis(1)).min(rest))
+            }
+            return;
+        }
+        let wait = live.footer().wait();
+        if !wait.is_zero() {
+            std::thread::park_timeout(wait.min(rest));
+            return;
+        }
+        self.may_publish.store(true, Ordering::Relaxed);
+        self.idle.store(true, Ordering::SeqCst);
+        // Check again: a commit before the flag was set did not wake this thread.
+        let is_live = locked(&self.segments).last().is_some_and(|last| Arc::ptr_eq(last, live));
+        if is_shown() && is_live && !self.stop.load(Ordering::SeqCst) {
+            std::thread::park_timeout(rest.min(Duration::from_secs(3600)));
+        }
+        self.idle.store(false, Ordering::SeqCst);
     }
 
     /// Records that the writer can't continue. Returns 0 in place of the newest commit's number, as no commit follows.

@@ -129,26 +129,20 @@ impl Writer {
         let segment_rows = header.segment_rows;
         let pending = pending.into_iter().chain([live.shared.clone()]).collect();
         let background = Background::start(lock, pending, every)?;
-        let segments = vec![live];
-        let folder = path.to_path_buf();
-        let sync = options.sync;
-        let last = (None, None);
-        let row_keys = Vec::new();
-        let broken = None;
         let mut writer = Writer {
-            folder,
+            folder: path.to_path_buf(),
             plan,
-            segments,
+            segments: vec![live],
             entries,
-            row_keys,
-            last,
+            row_keys: Vec::new(),
+            last: (None, None),
             sorted_by,
             names: Vec::new(),
             segment_rows,
             medium: options.medium.clone(),
             background,
-            sync,
-            broken,
+            sync: options.sync,
+            broken: None,
             dropped: 0,
             unlooked: 0,
             order_at: u64::MAX,
