@@ -199,12 +199,12 @@ fn a_file_is_replaced_whole_or_not_at_all_whatever_fails() {
     let (done, acts) = replaced(&folder, usize::MAX);
     done.unwrap();
     assert_eq!(acts.len(), 6, "{acts:#?}");
-    for refused in 0..acts.len() {
+    for (refused, act) in acts.iter().enumerate() {
         fs::write(folder.join("file"), "old").unwrap();
         assert!(replaced(&folder, refused).0.is_err());
-        assert_eq!(fs::read(folder.join("file")).unwrap(), b"old", "{}", acts[refused]);
+        assert_eq!(fs::read(folder.join("file")).unwrap(), b"old", "{act}");
         // A refused witness refuses to remove what was left as well, as a crash would have.
         remove_parts(&folder);
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "{}", acts[refused]);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "{act}");
     }
 }
