@@ -139,6 +139,7 @@ mod ipc;
 mod map;
 mod open;
 mod parallel;
+mod partitions;
 #[cfg(feature = "collect")]
 mod rows;
 #[cfg(feature = "table")]
@@ -192,6 +193,9 @@ pub use map::guard;
 pub use map::ignore_file_size_signal;
 pub use map::{Element, GrowableBuffer, Mapping, Mode, View, leave_sigbus_alone};
 pub use open::{Open, Place, open};
+#[cfg(feature = "table")]
+pub use partitions::drop_partition;
+pub use partitions::{Partition, PartitionKey, partition_path};
 #[cfg(feature = "collect")]
 pub use rows::Builder;
 #[cfg(feature = "check")]

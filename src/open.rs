@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::array::Bytes;
+use arrow_schema::{FieldRef, Schema};
+
+use crate::array::{Bytes, Value};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::{arrow_files, expand, is_glob};
 use crate::ipc::{Ipc, ReadOptions, Validate};
 use crate::map::{Mapping, Mode};
+use crate::partitions::{OpenLeaf, in_partition, open_partitions, partition_of};
 #[cfg(feature = "table")]
 use crate::table::open_table;
 
@@ -125,11 +128,46 @@ impl Open {
         if let Some(dataset) = open_table(path, self.options)? {
             return self.validated(dataset);
         }
-        let files = arrow_files(path)?;
+        if let Some(dataset) = open_partitions(path, &Schema::empty(), Arc::new(self))? {
+            return self.validated(dataset);
+        }
+        self.files_of(path, arrow_files(path)?)
+    }
+
+    fn files_of(self, directory: &Path, files: Vec<PathBuf>) -> Result<Dataset> {
         // If they appeared since the first check, they are the first segments of a table.
-        match open_table(path, self.options)? {
+        match open_table(directory, self.options)? {
             Some(dataset) => self.validated(dataset),
             None => self.paths(&files),
+        }
+    }
+
+    /// Opens the directory at `path`, whose directories are called `key=value`, as [`open`] does, with `types` for the columns
+    /// that are named there instead of those that fit all values: integers, dates, else text. Supported are dictionaries of
+    /// text, text, integers, floats, booleans and dates.
+    ///
+    /// # Errors
+    /// As [`Open::path`]; `NotFound` if there are no partitions; `ColumnNotFound` for a type of a column that they don't
+    /// have; `InvalidArgument` for a type that they can't have; `InvalidData` for values that are not of it.
+    pub fn partitions(self, path: impl AsRef<Path>, types: &Schema) -> Result<Dataset> {
+        let path = path.as_ref();
+        let missing = || {
+            let message = "the directory has no partitions, which are directories called key=value";
+            Error::new(ErrorKind::NotFound, message).at(path)
+        };
+        self.validated(open_partitions(path, types, Arc::new(self))?.ok_or_else(missing)?)
+    }
+}
+
+impl OpenLeaf for Open {
+    fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>> {
+        if let Some(dataset) = open_table(directory, self.options)? {
+            return Ok(Some(dataset));
+        }
+        match arrow_files(directory) {
+            Ok(files) => self.files_of(directory, files).map(Some),
+            Err(e) if e.kind() == ErrorKind::NotFound && e.path() == Some(directory) => Ok(None),
+            Err(e) => Err(e),
         }
     }
 }
@@ -143,8 +181,10 @@ pub struct Place {
     pub start: u64,
     /// The number of rows.
     pub rows: u64,
-    /// The columns, by their numbers in the file.
+    /// The columns, by their numbers in the file, and behind those the partition's.
     pub columns: Vec<usize>,
+    /// The partition's columns, and their values as text, of which null is none; empty if the rows are in no partition.
+    pub partition: Vec<(FieldRef, Option<String>)>,
 }
 
 impl Dataset {
@@ -160,11 +200,16 @@ impl Dataset {
             let start = piece.source.first_row().saturating_add(piece.start);
             let rows = piece.rows()?;
             let columns = piece.columns.to_vec();
+            let text = |(field, value): (FieldRef, Value<'_>)| {
+                let text = (!matches!(value, Value::Null)).then(|| value.to_string());
+                (field, text)
+            };
+            let partition: Vec<_> = partition_of(piece)?.into_iter().map(text).collect();
             match places.last_mut() {
                 Some(last) if last.path == path && last.start + last.rows == start && last.columns == columns => {
                     last.rows += rows;
                 }
-                _ => places.push(Place { path, start, rows, columns }),
+                _ => places.push(Place { path, start, rows, columns, partition }),
             }
         }
         if places.is_empty() {
@@ -188,7 +233,8 @@ impl Open {
     }
 
     fn place(self, place: &Place) -> Result<Dataset> {
-        let whole = self.path(&place.path)?;
+        let stored = self.path(&place.path)?;
+        let whole = in_partition(&stored, &place.partition).map_err(|e| e.at(&place.path))?;
         let start = place.start.checked_sub(whole.first_row());
         let found = start.map(|start| whole.slice(start, place.rows)).transpose()?;
         match found {

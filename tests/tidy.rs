@@ -20,6 +20,7 @@ const TOWER: &[&[&str]] = &[
     &["rows"],
     &["table"],
     &["files"],
+    &["partitions"],
     &["open"],
     &["check"],
 ];

@@ -17,7 +17,7 @@ use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 use super::column::Column;
 use super::index::Index;
 use super::row::Row;
-use super::source::{Footprint, Location, Part, Piece, Source};
+use super::source::{Footprint, Location, Origin, Part, Piece, Source};
 use crate::array::touch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, guard, watched};
@@ -33,6 +33,8 @@ pub struct Dataset {
     ends: Arc<Mutex<Vec<u64>>>,
     len: Arc<OnceLock<u64>>,
     index: Arc<OnceLock<Index>>,
+    /// Of a whole partitioned dataset.
+    origin: Option<Arc<dyn Origin>>,
 }
 
 impl Dataset {
@@ -46,7 +48,16 @@ impl Dataset {
         let ends = Arc::default();
         let len = Arc::default();
         let index = Arc::default();
-        Dataset { schema, pieces: pieces.into(), ends, len, index }
+        Dataset { schema, pieces: pieces.into(), ends, len, index, origin: None }
+    }
+
+    /// A dataset of all partitions of `origin`.
+    pub(crate) fn of_origin(schema: SchemaRef, pieces: Vec<Piece>, origin: Arc<dyn Origin>) -> Dataset {
+        Dataset { origin: Some(origin), ..Dataset::of_pieces(schema, pieces) }
+    }
+
+    pub(crate) fn origin(&self) -> Option<&Arc<dyn Origin>> {
+        self.origin.as_ref()
     }
 
     pub(crate) fn pieces(&self) -> &[Piece] {
@@ -139,8 +150,11 @@ impl Dataset {
     }
 
     /// The number of the dataset's first row in its table: rows keep their numbers when earlier ones are dropped. 0 if
-    /// the dataset is not a table.
+    /// the dataset is not a table, or partitioned.
     pub fn first_row(&self) -> u64 {
+        if self.origin.is_some() {
+            return 0;
+        }
         self.pieces.first().map_or(0, |piece| piece.source.first_row() + piece.start)
     }
 

@@ -1,23 +1,28 @@
 //! Datasets: rows over one or many record batches, in place.
 //!
-//! In reading order: `source` (where rows come from), `dataset` (rows over pieces of sources), `column`, `row`, `index`
-//! (which batch holds which rows), `order` (of a sorted column), `memory` (arrays in memory as a source). Knows no file
-//! format; uses `array`, `types`, `parallel`, `map` and `error`.
+//! In reading order: `constant` (columns with one value in all rows), `source` (where rows come from), `dataset` (rows
+//! over pieces of sources), `column`, `row`, `index` (which batch holds which rows), `order` (of a sorted column),
+//! `memory` (arrays in memory as a source), `partition` (a source with constant columns). Knows no file format; uses
+//! `array`, `types`, `parallel`, `map` and `error`.
 
 mod column;
+mod constant;
 #[allow(clippy::module_inception)]
 mod dataset;
 mod index;
 mod memory;
 pub(crate) mod order;
+mod partition;
 mod row;
 mod source;
 
 pub use column::Column;
+pub(crate) use constant::ConstantColumn;
 pub use dataset::Dataset;
 pub(crate) use dataset::schema_difference;
 pub(crate) use index::Index;
 pub(crate) use order::Key;
+pub(crate) use partition::with_fields;
 pub use row::Row;
 pub use source::Footprint;
-pub(crate) use source::{Location, Part, Piece, Plain, Source, Widths};
+pub(crate) use source::{Location, Origin, Part, Piece, Plain, Source, Widths};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
+use super::constant::ConstantColumn;
 use crate::array::{Unchecked, slice};
 use crate::error::Result;
 use crate::map::{ChangeCheck, guard, watched};
@@ -111,10 +112,29 @@ pub(crate) trait Source: Debug + Send + Sync {
         Ok(None)
     }
 
+    /// The columns with one value in all rows, which are the last ones.
+    fn constants(&self) -> &[ConstantColumn] {
+        &[]
+    }
+
     /// The column whose values never decrease.
     fn sorted_by(&self) -> Option<usize> {
         None
     }
+
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// What a dataset of several partitions is made of, of which more may come.
+pub(crate) trait Origin: Debug + Send + Sync {
+    /// Whether [`refresh`](Origin::refresh) would find nothing new.
+    fn is_newest(&self) -> bool;
+
+    /// The pieces as they are now, with all columns, and what finds those that come later.
+    fn refresh(&self) -> Result<(Vec<Piece>, Arc<dyn Origin>)>;
+
+    /// All columns.
+    fn schema(&self) -> &SchemaRef;
 
     fn as_any(&self) -> &dyn Any;
 }

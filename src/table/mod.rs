@@ -21,5 +21,5 @@ pub(crate) use check::{
 pub use protocol::publish;
 pub(crate) use reader::open_table;
 pub use reader::{Follow, TableStat, follow, table_stat};
-pub(crate) use writer::write_part;
 pub use writer::{Durability, Sync, Writer, WriterOptions, compact, compact_on};
+pub(crate) use writer::{remove_table, write_part};

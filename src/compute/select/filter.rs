@@ -5,6 +5,7 @@ use arrow_schema::DataType;
 use super::compare::Test;
 use super::mask::Condition;
 use super::predicate::{Literal, Operator, Predicate, col};
+use super::prune::pruned;
 use super::take::{BATCH, Picked, gather_picked};
 use crate::array::Value;
 use crate::compute::frame::{BLOCK, Frame};
@@ -54,8 +55,26 @@ impl Dataset {
         self.watched(ChangeCheck::Now, || self.bounded(predicate))
     }
 
-    /// [`narrowed`](Dataset::narrowed), by binary search.
+    /// [`narrowed`](Dataset::narrowed): the partitions that may have rows, and of each table its rows between the bounds.
     pub(in crate::compute) fn bounded(&self, predicate: &Predicate) -> Result<Dataset> {
+        let pruned = pruned(self, predicate)?;
+        let is_partitioned = pruned.pieces().iter().any(|piece| !piece.source.constants().is_empty());
+        if !is_partitioned {
+            return pruned.between_bounds(predicate);
+        }
+        let is_bounded = pruned.tables().first().is_some_and(|table| table.sorted_by().is_some());
+        if !is_bounded {
+            return Ok(pruned);
+        }
+        let mut pieces = Vec::new();
+        for table in pruned.tables() {
+            pieces.extend_from_slice(table.between_bounds(predicate)?.pieces());
+        }
+        Ok(Dataset::of_pieces(self.schema().clone(), pieces))
+    }
+
+    /// The rows of a sorted table between the bounds, by binary search.
+    fn between_bounds(&self, predicate: &Predicate) -> Result<Dataset> {
         // Tables are sorted by the day of a date64, but compared by its milliseconds.
         let sorted = self.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
         let Some(sorted) = sorted else { return Ok(self.clone()) };

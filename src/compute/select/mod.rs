@@ -2,7 +2,7 @@
 //!
 //! In reading order: `random`, `predicate` (conditions), `compare` (values against a literal), `mask` (rows that
 //! satisfy a condition), `compress` (copying selected rows), `plain` (rows of bytes in place), `take`, `filter`,
-//! `view` (rows by number, in place), `shuffle`.
+//! `prune` (partitions that a condition leaves out), `view` (rows by number, in place), `shuffle`.
 
 mod compare;
 mod compress;
@@ -10,6 +10,7 @@ mod filter;
 mod mask;
 mod plain;
 mod predicate;
+mod prune;
 mod random;
 mod shuffle;
 mod take;

@@ -30,16 +30,33 @@ fn first_row(name: &str) -> Option<u64> {
 pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
     let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
     let mut rows = Vec::new();
+    let mut partition = None;
     for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        partition = partition.or_else(|| is_partition(&entry).then(|| name.clone()));
         let Some(name) = name.to_str().filter(|name| name.ends_with(".arrow")) else { continue };
         match first_row(name) {
             Some(row) => rows.push(row),
             None => return Ok(None),
         }
     }
+    if let Some(partition) = partition.filter(|_| !rows.is_empty()) {
+        let message = format!(
+            "the directory holds segments of a table and a partition ({partition:?}), so whether its rows belong to a \
+             partition is unknown; move one of them"
+        );
+        return Err(Error::invalid(message).at(folder));
+    }
     rows.sort_unstable();
     Ok(Some(rows).filter(|rows| !rows.is_empty()))
+}
+
+/// Whether the entry of a directory is a partition: a directory called `key=value`.
+fn is_partition(entry: &std::fs::DirEntry) -> bool {
+    let name = entry.file_name();
+    let is_named_so = name.as_encoded_bytes().contains(&b'=') && !name.as_encoded_bytes().starts_with(b".");
+    is_named_so && entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 
 /// As [`list`], of one moment: a listing that goes on while names are given may show a later one and not an earlier one.
@@ -54,7 +71,9 @@ fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
     let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
     let before = quiet_since(folder).map_err(failed)?;
     let mut found = list(folder)?;
-    if before.is_some() && quiet_since(folder).map_err(failed)? == before {
+    // The first segment alone: whether it is followed by another is asked where it is sealed.
+    let is_alone = found.as_deref() == Some(&[0]);
+    if is_alone || before.is_some() && quiet_since(folder).map_err(failed)? == before {
         return Ok(found);
     }
     for _ in 0..LISTINGS {

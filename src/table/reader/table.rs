@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use arrow_data::ArrayData;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::chain;
 use super::chain::{Chain, open_dense, open_last};
 use super::history::{Entry, History, Opened, Snapshot, Table, rows_of, sorted_by_of};
 use super::segment::Segment;
 use crate::array::Unchecked;
-use crate::dataset::{Dataset, Footprint, Piece, Source};
+use crate::dataset::{Dataset, Footprint, Origin, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::{ChangeCheck, boot_id, guard, mappings_are_scarce};
@@ -276,13 +276,35 @@ impl Dataset {
         if self.is_newest() {
             return Ok(self.clone());
         }
+        if let Some(origin) = self.origin() {
+            return self.refresh_partitions(origin.as_ref());
+        }
         self.watched(ChangeCheck::Seldom, || self.refresh_pieces())
     }
 
     /// Whether [`Dataset::refresh`] would find nothing new; false where it would find that a file has changed.
     #[inline]
     pub fn is_newest(&self) -> bool {
+        if let Some(origin) = self.origin() {
+            return origin.is_newest();
+        }
         guard(|| Ok::<_, Error>(self.pieces().iter().all(is_newest))).unwrap_or(false)
+    }
+
+    /// The same columns of all partitions as they are now.
+    fn refresh_partitions(&self, origin: &dyn Origin) -> Result<Dataset> {
+        let columns = match self.pieces().first() {
+            Some(own) => own.columns.clone(),
+            // All partitions were dropped.
+            None => {
+                let find = |field: &FieldRef| origin.schema().index_of(field.name());
+                let found = self.schema().fields().iter().map(find).collect::<std::result::Result<_, _>>();
+                found.map_err(|_| Error::argument("renamed columns of no partition can't be found in new ones"))?
+            }
+        };
+        let (mut pieces, origin) = origin.refresh()?;
+        pieces.iter_mut().for_each(|piece| piece.columns = columns.clone());
+        Ok(Dataset::of_origin(self.schema().clone(), pieces, origin))
     }
 
     fn refresh_pieces(&self) -> Result<Dataset> {
@@ -333,7 +355,9 @@ impl Dataset {
         of_record: impl Fn(&Snapshot) -> Result<Vec<T>>,
         of_line: impl Fn(&str, i64) -> T,
     ) -> Result<Vec<T>> {
-        let Some(last) = self.pieces().last().map(|piece| piece.source.as_any()) else { return Ok(Vec::new()) };
+        // Each partition has positions of its own.
+        let table = self.pieces().last().filter(|piece| piece.source.constants().is_empty());
+        let Some(last) = table.map(|piece| piece.source.as_any()) else { return Ok(Vec::new()) };
         if let Some(live) = last.downcast_ref::<Live>() {
             return of_record(&live.snapshot);
         }
@@ -389,11 +413,13 @@ pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dat
 
 /// The live segment of a piece that goes to its end.
 fn growing(piece: &Piece) -> Option<&Live> {
-    piece.source.as_any().downcast_ref::<Live>().filter(|_| piece.rows.is_none())
+    let live = piece.source.as_any().downcast_ref::<Live>();
+    live.filter(|_| piece.rows.is_none() && piece.source.constants().is_empty())
 }
 
 fn whole_history(piece: &Piece) -> Option<&History> {
-    piece.source.as_any().downcast_ref::<History>().filter(|_| piece.rows.is_none())
+    let history = piece.source.as_any().downcast_ref::<History>();
+    history.filter(|_| piece.rows.is_none() && piece.source.constants().is_empty())
 }
 
 /// The segments of a piece that is a table without a live segment: all of it was compacted.

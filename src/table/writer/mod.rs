@@ -14,6 +14,7 @@ mod options;
 mod positions;
 mod prepared;
 #[allow(clippy::module_inception)]
+mod remove;
 mod writer;
 
 pub use background::Durability;
@@ -23,4 +24,5 @@ pub use compact::{compact, compact_on};
 pub(super) use growing::{Growing, front_of};
 pub(super) use opening::{first_segment, take_lock};
 pub use options::{Sync, WriterOptions};
+pub(crate) use remove::remove_table;
 pub use writer::Writer;

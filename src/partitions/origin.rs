@@ -1,0 +1,351 @@
+//! All partitions of a directory as one dataset, and those that come later.
+
+use std::any::Any;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
+
+use super::names::PartitionKey;
+use super::tree::{Child, Listed, list};
+use super::values;
+use crate::array::Value;
+use crate::dataset::{ConstantColumn, Dataset, Key, Origin, Piece, schema_difference, with_fields};
+use crate::error::{Error, ErrorKind, Result};
+use crate::parallel;
+
+/// What opens the rows of one partition.
+pub(crate) trait OpenLeaf: Debug + Send + Sync {
+    /// The rows in `directory`; `None` if it holds neither a table nor Arrow files.
+    fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>>;
+}
+
+/// A partition: a directory with rows.
+#[derive(Clone, Debug)]
+struct Leaf {
+    path: PathBuf,
+    inode: u64,
+    keys: Vec<PartitionKey>,
+    constants: Arc<[ConstantColumn]>,
+    /// The rows with the columns of the files.
+    stored: Dataset,
+    /// The same with all columns.
+    pieces: Vec<Piece>,
+}
+
+/// The partitions of a directory.
+#[derive(Clone, Debug)]
+struct Partitions {
+    root: PathBuf,
+    opener: Arc<dyn OpenLeaf>,
+    fields: Arc<[FieldRef]>,
+    schema: SchemaRef,
+    listed: Vec<Listed>,
+    /// Whether there are partitions without a file, which a writer may be about to make.
+    is_pending: bool,
+    leaves: Vec<Leaf>,
+}
+
+/// What a look at the tree of directories finds.
+#[derive(Default)]
+struct Found {
+    listed: Vec<Listed>,
+    is_pending: bool,
+    /// Those that were not known.
+    new: Vec<(Child, Vec<PartitionKey>, Dataset)>,
+    /// The numbers of known ones.
+    known: Vec<usize>,
+}
+
+/// The dataset of the partitions in `root`, with the types of `given` for its columns where they are named there; `None` if
+/// there is no partition.
+///
+/// # Errors
+/// `NotFound` if no partition has a file; `InvalidData` for directories that hold partitions and files; `SchemaMismatch` if
+/// partitions differ in their columns; `InvalidArgument` for a type that partitions can't have.
+pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenLeaf>) -> Result<Option<Dataset>> {
+    let root = std::path::absolute(root).map_err(|e| Error::io("finding the directory", &e))?;
+    if list(&root)?.is_none() {
+        return Ok(None);
+    }
+    let found = look(&root, opener.as_ref(), &[])?;
+    let Some((_, keys, first)) = found.new.first() else {
+        return Err(Error::new(ErrorKind::NotFound, "no partition has a file yet").at(&root));
+    };
+    let fields = fields_of(&found, keys, given).map_err(|e| e.at(&root))?;
+    if let Some(twice) = fields.iter().find(|field| first.schema().column_with_name(field.name()).is_some()) {
+        let message = format!("column '{}' is in the files and in the names of directories; rename one", twice.name());
+        return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&root));
+    }
+    let stored = Dataset::concat(&found.new.iter().map(|(.., rows)| rows.clone()).collect::<Vec<_>>())?;
+    let schema = with_fields(stored.schema(), fields.iter());
+    let mut partitions = Partitions {
+        root,
+        opener,
+        fields: fields.into(),
+        schema,
+        listed: Vec::new(),
+        is_pending: false,
+        leaves: Vec::new(),
+    };
+    partitions.take(found)?;
+    Ok(Some(partitions.dataset()))
+}
+
+/// The columns of a piece's partition with their values; none if it is of no partition.
+pub(crate) fn partition_of(piece: &Piece) -> Result<Vec<(FieldRef, Value<'_>)>> {
+    piece.source.constants().iter().map(|constant| Ok((constant.field().clone(), constant.value()?))).collect()
+}
+
+/// The rows of one partition with its columns, from their values as text.
+pub(crate) fn in_partition(stored: &Dataset, partition: &[(FieldRef, Option<String>)]) -> Result<Dataset> {
+    if partition.is_empty() {
+        return Ok(stored.clone());
+    }
+    let constant = |(field, text): &(FieldRef, Option<String>)| {
+        ConstantColumn::new(field.clone(), &values::parse(field, text.as_deref())?)
+    };
+    let constants: Vec<_> = partition.iter().map(constant).collect::<Result<_>>()?;
+    Ok(stored.with_constants(&constants.into()))
+}
+
+/// The partition columns, with types that all partitions have values of.
+fn fields_of(found: &Found, keys: &[PartitionKey], given: &Schema) -> Result<Vec<FieldRef>> {
+    let names: Vec<&String> = keys.iter().map(|(name, _)| name).collect();
+    if let Some(unknown) = given.fields().iter().find(|field| !names.contains(&field.name())) {
+        let message =
+            format!("a type is given for '{}', which is no partition column; there are {names:?}", unknown.name());
+        return Err(Error::new(ErrorKind::ColumnNotFound, message));
+    }
+    let field = |(number, name): (usize, &&String)| {
+        let texts = found.new.iter().map(|(_, keys, _)| keys.get(number).and_then(|(_, text)| text.as_deref()));
+        let data_type = match given.column_with_name(name) {
+            Some((_, field)) if values::is_supported(field.data_type()) => field.data_type().clone(),
+            Some((_, field)) => {
+                let message = format!("partition column '{name}' can't be of type {}", field.data_type());
+                return Err(Error::argument(message));
+            }
+            None => values::infer(texts),
+        };
+        Ok(Arc::new(Field::new(*name, data_type, true)))
+    };
+    names.iter().enumerate().map(field).collect()
+}
+
+/// Finds all partitions below `root`, and opens those that `known` does not have.
+fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
+    let known: HashMap<(&Path, u64), usize> =
+        known.iter().enumerate().map(|(number, leaf)| ((leaf.path.as_path(), leaf.inode), number)).collect();
+    let mut found = Found::default();
+    let mut level = vec![(root.to_path_buf(), Vec::new())];
+    while !level.is_empty() {
+        let mut candidates = Vec::new();
+        for (directory, keys) in std::mem::take(&mut level) {
+            // It may have been dropped since it was found.
+            let Some((listed, children)) = if_there(list(&directory))?.flatten() else { continue };
+            found.listed.push(listed);
+            for child in children {
+                match known.get(&(child.path.as_path(), child.inode)) {
+                    Some(&number) => found.known.push(number),
+                    None => candidates.push((child, Vec::clone(&keys))),
+                }
+            }
+        }
+        /// About as much work as copying so many bytes.
+        const WORK: usize = 64 << 10;
+        let opened = parallel::map(candidates.len(), candidates.len() * WORK, |job| {
+            let (child, _) = &candidates[job];
+            if_there(open_child(opener, &child.path))
+        });
+        for ((child, mut keys), opened) in candidates.into_iter().zip(opened) {
+            keys.push(child.key.clone());
+            match opened? {
+                Some(Opened::Rows(rows)) => found.new.push((child, keys, rows)),
+                Some(Opened::Partitions) => level.push((child.path, keys)),
+                Some(Opened::Nothing) | None => found.is_pending = true,
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What a directory holds.
+enum Opened {
+    Rows(Dataset),
+    Partitions,
+    Nothing,
+}
+
+fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<Opened> {
+    match opener.open_leaf(path)? {
+        Some(rows) => Ok(Opened::Rows(rows)),
+        None if list(path)?.is_some() => Ok(Opened::Partitions),
+        None => Ok(Opened::Nothing),
+    }
+}
+
+/// `None` for what is gone.
+fn if_there<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+impl Partitions {
+    /// Goes on with what was found: the known partitions that are still there, and the new ones.
+    fn take(&mut self, found: Found) -> Result<()> {
+        let known = found.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
+        self.leaves = known;
+        for (child, keys, stored) in found.new {
+            let leaf = self.leaf(child, keys, stored)?;
+            self.leaves.push(leaf);
+        }
+        let mut ordered = Vec::with_capacity(self.leaves.len());
+        for leaf in self.leaves.drain(..) {
+            let order =
+                leaf.constants.iter().map(|constant| Ok(Key::of(&constant.value()?))).collect::<Result<Vec<_>>>()?;
+            ordered.push((order, leaf));
+        }
+        ordered.sort_by(|(a, _), (b, _)| compare(a, b));
+        self.leaves = ordered.into_iter().map(|(_, leaf)| leaf).collect();
+        self.listed = found.listed;
+        self.is_pending = found.is_pending;
+        Ok(())
+    }
+
+    fn leaf(&self, child: Child, keys: Vec<PartitionKey>, stored: Dataset) -> Result<Leaf> {
+        let fits =
+            keys.len() == self.fields.len() && keys.iter().zip(self.fields.iter()).all(|((a, _), b)| a == b.name());
+        if !fits {
+            let names = |names: Vec<&str>| names.join(", ");
+            let got = names(keys.iter().map(|(name, _)| name.as_str()).collect());
+            let expected = names(self.fields.iter().map(|field| field.name().as_str()).collect());
+            let message = format!("the partition has the columns {got}, others have {expected}; each needs the same");
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&child.path));
+        }
+        let count = self.schema.fields().len() - self.fields.len();
+        let own = Schema::new(self.schema.fields()[..count].to_vec());
+        if let Some(difference) = schema_difference(&own, stored.schema()) {
+            let message = format!("the schemas of this partition and of others differ: {difference}");
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&child.path));
+        }
+        let constants = keys.iter().zip(self.fields.iter()).map(|((_, text), field)| {
+            let value = values::parse(field, text.as_deref())?;
+            ConstantColumn::new(field.clone(), &value)
+        });
+        let constants: Arc<[ConstantColumn]> =
+            constants.collect::<Result<Vec<_>>>().map_err(|e| e.at(&child.path))?.into();
+        let pieces = stored.with_constants(&constants).pieces().to_vec();
+        Ok(Leaf { path: child.path, inode: child.inode, keys, constants, stored, pieces })
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        self.leaves.iter().flat_map(|leaf| leaf.pieces.iter().cloned()).collect()
+    }
+
+    fn dataset(self) -> Dataset {
+        let schema = self.schema.clone();
+        let pieces = self.pieces();
+        Dataset::of_origin(schema, pieces, Arc::new(self))
+    }
+
+    /// Whether the same directories are there.
+    fn is_settled(&self) -> bool {
+        !self.is_pending && !self.listed.iter().any(Listed::may_have_changed)
+    }
+
+    #[cfg(feature = "table")]
+    fn refreshed(&self) -> Result<Partitions> {
+        let mut newer = self.clone();
+        if !self.is_settled() {
+            newer.take(look(&self.root, self.opener.as_ref(), &self.leaves)?)?;
+        }
+        for leaf in &mut newer.leaves {
+            if !leaf.stored.is_newest() {
+                leaf.stored = leaf.stored.refresh()?;
+                leaf.pieces = leaf.stored.with_constants(&leaf.constants).pieces().to_vec();
+            }
+        }
+        Ok(newer)
+    }
+
+    #[cfg(not(feature = "table"))]
+    fn refreshed(&self) -> Result<Partitions> {
+        Ok(self.clone())
+    }
+}
+
+/// The order of partitions: by their values, null last.
+fn compare(a: &[Option<Key>], b: &[Option<Key>]) -> Ordering {
+    let one = |(a, b): (&Option<Key>, &Option<Key>)| match (a, b) {
+        (Some(a), Some(b)) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
+        _ => b.is_some().cmp(&a.is_some()),
+    };
+    a.iter().zip(b).map(one).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// How often directories are looked at anew while partitions are being dropped.
+const TRIES: usize = 3;
+
+impl Origin for Partitions {
+    fn is_newest(&self) -> bool {
+        #[cfg(feature = "table")]
+        let are_newest = self.leaves.iter().all(|leaf| leaf.stored.is_newest());
+        #[cfg(not(feature = "table"))]
+        let are_newest = true;
+        are_newest && self.is_settled()
+    }
+
+    fn refresh(&self) -> Result<(Vec<Piece>, Arc<dyn Origin>)> {
+        let mut found = self.refreshed();
+        for _ in 0..TRIES {
+            // A partition may have been dropped between the two looks at it.
+            if !matches!(&found, Err(e) if e.kind() == ErrorKind::NotFound) {
+                break;
+            }
+            found = self.refreshed();
+        }
+        let found = found?;
+        Ok((found.pieces(), Arc::new(found)))
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Dataset {
+    /// The partitions of a partitioned dataset in order, each with its directory, its values by column, and its rows with
+    /// all columns; empty for other datasets, and for parts of partitioned ones.
+    pub fn partitions(&self) -> Vec<Partition> {
+        let Some(partitions) = self.origin().and_then(|origin| origin.as_any().downcast_ref::<Partitions>()) else {
+            return Vec::new();
+        };
+        let partition = |leaf: &Leaf| Partition {
+            path: leaf.path.clone(),
+            keys: leaf.keys.clone(),
+            rows: Dataset::of_pieces(partitions.schema.clone(), leaf.pieces.clone()),
+        };
+        partitions.leaves.iter().map(partition).collect()
+    }
+}
+
+/// One partition of a dataset.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Its columns and their values as text; `None` is null.
+    pub keys: Vec<PartitionKey>,
+    /// Its rows, with all columns.
+    pub rows: Dataset,
+}

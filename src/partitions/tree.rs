@@ -1,0 +1,91 @@
+//! The directories of a partitioned dataset: which there are, and whether more have come.
+
+use std::fs;
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::names::{PartitionKey, parse};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A directory of partitions, at the moment it was listed.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    path: PathBuf,
+    modified: SystemTime,
+    /// Whether names that came after the listing might have left the same time.
+    is_recent: bool,
+}
+
+/// A directory called `key=value`.
+#[derive(Clone, Debug)]
+pub(super) struct Child {
+    pub path: PathBuf,
+    /// Which directory of this name it is.
+    pub inode: u64,
+    pub key: PartitionKey,
+}
+
+/// How coarse the times of changes may be: those of file systems advance with a clock of up to 10 ms.
+const TICK: Duration = Duration::from_millis(50);
+
+impl Listed {
+    /// Whether directories may have come or gone since.
+    pub fn may_have_changed(&self) -> bool {
+        self.is_recent || modified(&self.path).map_or(true, |now| now != self.modified)
+    }
+}
+
+fn modified(path: &Path) -> std::io::Result<SystemTime> {
+    fs::metadata(path)?.modified()
+}
+
+/// The partitions in `directory`, in no order; `None` if there is none.
+///
+/// # Errors
+/// `InvalidData` if there are Arrow files or other directories beside them; those of reading the directory.
+pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
+    let failed = |e: std::io::Error| Error::io("reading the directory", &e).at(directory);
+    let started = SystemTime::now();
+    let modified = modified(directory).map_err(failed)?;
+    let mut children = Vec::new();
+    let mut foreign = None;
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let (name, path) = (entry.file_name(), entry.path());
+        // Those that begin so belong to programs: `_temporary`, `.snapshots`.
+        if name.as_encoded_bytes().starts_with(b"_") || name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let kind = entry.file_type().map_err(failed)?;
+        let is_directory = kind.is_dir() || kind.is_symlink() && path.is_dir();
+        match parse(&name).map_err(|e| e.at(directory))?.filter(|_| is_directory) {
+            Some(key) => children.push(Child { path, inode: entry.ino(), key }),
+            None if is_directory || name.as_encoded_bytes().ends_with(b".arrow") => foreign = Some(name),
+            None => (),
+        }
+    }
+    let Some(first) = children.first() else { return Ok(None) };
+    if let Some(other) = foreign {
+        return Err(mixed(&first.path, &other.to_string_lossy()).at(directory));
+    }
+    if let Some(other) = children.iter().find(|other| other.key.0 != first.key.0) {
+        let message = format!(
+            "partitions of two columns stand side by side, '{}' and '{}'; expected one column per level",
+            first.key.0, other.key.0
+        );
+        return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
+    }
+    let is_recent = started.duration_since(modified).map_or(true, |age| age < TICK);
+    let path = directory.to_path_buf();
+    Ok(Some((Listed { path, modified, is_recent }, children)))
+}
+
+/// The error of a directory that holds something beside partitions.
+fn mixed(partition: &Path, other: &str) -> Error {
+    let name = partition.file_name().unwrap_or_default().to_string_lossy();
+    Error::invalid(format!(
+        "the directory holds partitions ('{name}') and '{other}', so whether its rows belong to a partition is unknown; \
+         move one of them"
+    ))
+}

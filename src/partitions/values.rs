@@ -1,0 +1,96 @@
+//! Types and values of partition columns from the text in directories' names.
+
+use arrow_schema::{DataType, Field};
+use chrono::NaiveDate;
+
+use crate::array::{Value, cells};
+use crate::error::{Error, Result};
+use crate::types::type_name;
+
+/// The type of text that takes no memory per row.
+fn category() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+/// The type for all of `values`: integers, dates, else text. Only integers that are written as we would write them count,
+/// so that nothing is lost: `007` is text.
+pub(super) fn infer<'a>(values: impl Iterator<Item = Option<&'a str>> + Clone) -> DataType {
+    let mut known = values.flatten().peekable();
+    if known.peek().is_none() {
+        return category();
+    }
+    if known.clone().all(|text| integer(text).is_some()) {
+        DataType::Int64
+    } else if known.all(|text| date(text).is_some()) {
+        DataType::Date32
+    } else {
+        category()
+    }
+}
+
+fn integer(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+fn date(text: &str) -> Option<i64> {
+    let is_padded = text.len() == 10 && text.is_ascii();
+    let found = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|_| is_padded)?;
+    Some(found.to_epoch_days().into())
+}
+
+/// Whether columns of the type can be partition columns.
+pub(super) fn is_supported(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(keys, values) => {
+            keys.is_integer() && matches!(**values, DataType::Utf8 | DataType::LargeUtf8)
+        }
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean | DataType::Date32 => true,
+        other => other.is_integer() || matches!(other, DataType::Float32 | DataType::Float64),
+    }
+}
+
+/// The value that `text` is for the column `field`.
+///
+/// # Errors
+/// `InvalidData` if it is none.
+pub(super) fn parse<'a>(field: &Field, text: Option<&'a str>) -> Result<Value<'a>> {
+    let Some(text) = text else { return Ok(Value::Null) };
+    let value = match field.data_type() {
+        DataType::Dictionary(..) | DataType::Utf8 | DataType::LargeUtf8 => Some(Value::Str(text)),
+        DataType::Boolean => text.parse().ok().map(Value::Bool),
+        DataType::Date32 => date(text).map(Value::Date),
+        DataType::Float32 | DataType::Float64 => text.parse().ok().map(Value::Float64),
+        DataType::UInt64 => text.parse().ok().map(Value::UInt),
+        _ => text.parse().ok().map(Value::Int),
+    };
+    // Of integers those in the type's range.
+    let is_of_type =
+        |value: &Value<'_>| !field.data_type().is_integer() || cells::fixed(field.data_type(), value).is_some();
+    value.filter(is_of_type).ok_or_else(|| {
+        let message = format!(
+            "partition column '{}' is {}, and a directory has the value '{text}'; open the table again, or with types \
+             of your own",
+            field.name(),
+            type_name(field.data_type())
+        );
+        Error::invalid(message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_inferred_without_loss() {
+        let of = |values: &[Option<&str>]| infer(values.iter().copied());
+        assert_eq!(of(&[Some("1"), None, Some("-7")]), DataType::Int64);
+        assert_eq!(of(&[Some("2024-05-01"), Some("1970-01-01"), None]), DataType::Date32);
+        for text in ["007", "+1", "1.5", "-0", "9223372036854775808", "", "2024-5-1", "2024-02-30", "true"] {
+            assert_eq!(of(&[Some("1"), Some(text)]), category(), "{text}");
+        }
+        assert_eq!(of(&[Some("1"), Some("2024-05-01")]), category());
+        assert_eq!(of(&[None]), category());
+    }
+}

@@ -1,0 +1,33 @@
+//! A table that is removed as a whole.
+
+use std::fs;
+use std::path::Path;
+
+use super::opening::take_lock;
+use crate::error::{Error, Result};
+use crate::map::Medium;
+
+/// Removes a directory of files, as of a table that nobody writes: readers find it as a whole or not at all, and what they
+/// have mapped stays theirs.
+///
+/// # Errors
+/// `Busy` while it is written, naming the process; `InvalidArgument` if it holds directories; `Io`.
+pub(crate) fn remove_table(directory: &Path) -> Result<()> {
+    let medium = Medium::default();
+    let _lock = take_lock(&medium, directory)?;
+    let failed = |e: std::io::Error| Error::io("removing the directory", &e);
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() {
+            let message = format!("the directory holds another one, {:?}; expected files alone", entry.file_name());
+            return Err(Error::argument(message));
+        }
+    }
+    let parent = directory.parent().unwrap_or(Path::new("."));
+    // A name that begins with a dot is no partition's, and none of these is taken: the directory has the lock.
+    let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(directory).map_err(failed)?);
+    let hidden = parent.join(format!(".{inode}.dropped"));
+    medium.rename(directory, &hidden).map_err(failed)?;
+    medium.sync_folder(parent).map_err(failed)?;
+    fs::remove_dir_all(&hidden).map_err(failed)
+}

@@ -1,0 +1,213 @@
+//! Datasets of several partitions: directories called `key=value`, each with a table or Arrow files.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::{
+    Dataset, ErrorKind, Open, Predicate, Value, Writer, WriterOptions, col, drop_partition, open, partition_path,
+};
+use proptest::prelude::*;
+
+fn schema() -> SchemaRef {
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    Arc::new(Schema::new(vec![field("n", DataType::Int64), field("s", DataType::Utf8)]))
+}
+
+fn rows(numbers: std::ops::Range<i64>) -> RecordBatch {
+    let texts = StringArray::from_iter_values(numbers.clone().map(|n| format!("row {n}")));
+    let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(numbers)), Arc::new(texts)];
+    RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+/// The writer of a partition, which makes its directory.
+fn writer(table: &Path, partition: &[(&str, Value<'_>)]) -> Writer {
+    let path = partition_path(table, partition).unwrap();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    Writer::open(path, Some(schema()), &WriterOptions { segment_rows: Some(8), ..WriterOptions::default() }).unwrap()
+}
+
+fn append(writer: &mut Writer, numbers: std::ops::Range<i64>) {
+    writer.append(&rows(numbers)).unwrap();
+    writer.commit().unwrap();
+}
+
+/// All rows as text.
+fn shown(dataset: &Dataset) -> Vec<String> {
+    let row = |row: arrowwood::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string()).collect::<Vec<_>>();
+    dataset.rows().map(|found| row(found.unwrap()).join(" ")).collect()
+}
+
+/// The same rows in memory.
+fn copied(dataset: &Dataset) -> Dataset {
+    let batches = dataset.to_record_batches().collect::<arrowwood::Result<Vec<_>>>().unwrap();
+    Dataset::from_batches(dataset.schema().clone(), batches).unwrap()
+}
+
+#[test]
+fn writers_of_several_hosts_make_one_dataset() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let mut a = writer(&table, &[("host", Value::Str("a1"))]);
+    let mut b = writer(&table, &[("host", Value::Str("b/2"))]);
+    append(&mut a, 0..3);
+    append(&mut b, 10..12);
+    let first = open(&table).unwrap();
+    assert_eq!(first.schema().fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>(), ["n", "s", "host"]);
+    assert_eq!(shown(&first), ["0 row 0 a1", "1 row 1 a1", "2 row 2 a1", "10 row 10 b/2", "11 row 11 b/2"]);
+    // Rows of both, over ends of segments, and a partition that comes.
+    append(&mut a, 3..20);
+    append(&mut b, 12..13);
+    let mut c = writer(&table, &[("host", Value::Null)]);
+    append(&mut c, 20..21);
+    let newer = first.refresh().unwrap();
+    assert_eq!((first.len().unwrap(), newer.len().unwrap()), (5, 24));
+    assert_eq!(shown(&newer.tail(2).unwrap()), ["12 row 12 b/2", "20 row 20 null"]);
+    assert!(shown(&newer) == shown(&open(&table).unwrap()) && shown(&newer) == shown(&copied(&newer)));
+    let only = newer.select(&["host", "n"]).unwrap().refresh().unwrap();
+    assert_eq!(shown(&only.tail(1).unwrap()), ["null 20"]);
+    let partitions = newer.partitions();
+    assert_eq!(partitions.iter().map(|p| p.rows.len().unwrap()).collect::<Vec<_>>(), [20, 3, 1]);
+    assert_eq!(partitions[1].keys, [("host".to_owned(), Some("b/2".to_owned()))]);
+    // Another process would open the same rows.
+    let places = newer.slice(19, 4).unwrap().places().unwrap();
+    assert_eq!(shown(&Open::new().places(&places).unwrap()), shown(&newer.slice(19, 4).unwrap()));
+}
+
+#[test]
+fn dropped_partitions_are_gone_with_the_next_refresh() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    for day in 1..4_i64 {
+        let keys = [("day", Value::Int(day)), ("host", Value::Str("a"))];
+        append(&mut writer(table, &keys), day..day + 1);
+    }
+    let before = open(table).unwrap();
+    assert_eq!(before.schema().field(2).data_type(), &DataType::Int64);
+    let second = [("day", Value::Int(2)), ("host", Value::Str("a"))];
+    let held = writer(table, &second);
+    let refused = drop_partition(table, &second).unwrap_err();
+    assert!(refused.kind() == ErrorKind::Busy && refused.to_string().contains(&std::process::id().to_string()));
+    drop(held);
+    assert!(drop_partition(table, &second).unwrap());
+    assert!(!drop_partition(table, &second).unwrap());
+    assert!(!table.join("day=2").exists());
+    assert_eq!(shown(&before), ["1 row 1 1 a", "2 row 2 2 a", "3 row 3 3 a"]);
+    assert_eq!(shown(&before.refresh().unwrap()), ["1 row 1 1 a", "3 row 3 3 a"]);
+    // A table of the same name is another one.
+    append(&mut writer(table, &second), 7..9);
+    assert_eq!(shown(&before.refresh().unwrap()), ["1 row 1 1 a", "7 row 7 2 a", "8 row 8 2 a", "3 row 3 3 a"]);
+    assert_eq!(drop_partition(table, &[("day", Value::Int(1))]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn types_are_those_of_all_values_or_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    for (number, name) in ["zip=01234/k=2024-05-01", "zip=7/k=2024-05-02"].into_iter().enumerate() {
+        fs::create_dir_all(table.join(name)).unwrap();
+        let file = table.join(name).join("part-0.arrow");
+        let from = number as i64 * 10;
+        arrowwood::write(&Dataset::try_from(vec![rows(from..from + 2)]).unwrap(), file, &Default::default()).unwrap();
+    }
+    let inferred = open(table).unwrap();
+    assert_eq!(shown(&inferred)[0], "0 row 0 01234 2024-05-01");
+    assert_eq!(inferred.schema().field(3).data_type(), &DataType::Date32);
+    let given = Schema::new(vec![Field::new("zip", DataType::Int32, true)]);
+    let numbers = Open::new().partitions(table, &given).unwrap();
+    assert_eq!(
+        shown(&numbers),
+        ["10 row 10 7 2024-05-02", "11 row 11 7 2024-05-02", "0 row 0 1234 2024-05-01", "1 row 1 1234 2024-05-01"]
+    );
+    for (name, data_type, kind) in [
+        ("zip", DataType::Int8, ErrorKind::InvalidData),
+        ("zap", DataType::Int8, ErrorKind::ColumnNotFound),
+        ("zip", DataType::Binary, ErrorKind::InvalidArgument),
+    ] {
+        let given = Schema::new(vec![Field::new(name, data_type, true)]);
+        assert_eq!(Open::new().partitions(table, &given).unwrap_err().kind(), kind, "{name}");
+    }
+}
+
+#[test]
+fn directories_that_mix_are_refused() {
+    let refused = |make: &dyn Fn(&Path)| {
+        let folder = tempfile::tempdir().unwrap();
+        append(&mut writer(folder.path(), &[("k", Value::Int(1))]), 0..1);
+        make(folder.path());
+        let error = open(folder.path()).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let (kind, message) = refused(&|folder| fs::write(folder.join("other.arrow"), "").unwrap());
+    assert!(kind == ErrorKind::InvalidData && message.contains("('k=1') and 'other.arrow'"), "{message}");
+    let (kind, message) = refused(&|folder| fs::create_dir(folder.join("more")).unwrap());
+    assert!(kind == ErrorKind::InvalidData && message.contains("('k=1') and 'more'"), "{message}");
+    let (kind, message) = refused(&|folder| append(&mut writer(folder, &[("l", Value::Int(1))]), 0..1));
+    assert!(kind == ErrorKind::SchemaMismatch && message.contains("'k'") && message.contains("'l'"), "{message}");
+    let (kind, message) = refused(&|folder| append(&mut writer(&folder.join("k=2"), &[("l", Value::Int(1))]), 0..1));
+    assert!(kind == ErrorKind::SchemaMismatch && message.contains("columns k"), "{message}");
+    // A table with a partition inside.
+    let (kind, message) = refused(&|folder| append(&mut writer(&folder.join("k=1"), &[("l", Value::Int(1))]), 0..1));
+    assert!(kind == ErrorKind::InvalidData && message.contains("l=1"), "{message}");
+    // Those of programs are theirs, and a writer that has just begun has no file yet.
+    let folder = tempfile::tempdir().unwrap();
+    append(&mut writer(folder.path(), &[("k", Value::Int(1))]), 0..1);
+    for name in ["_temporary", ".snapshots", "k=2"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let dataset = open(folder.path()).unwrap();
+    assert_eq!(dataset.len().unwrap(), 1);
+    append(&mut writer(folder.path(), &[("k", Value::Int(2))]), 0..2);
+    assert_eq!(dataset.refresh().unwrap().len().unwrap(), 3);
+}
+
+/// Predicates over two partition columns and one that is stored.
+fn predicate() -> impl Strategy<Value = Predicate> {
+    let day = (0..6_i64, 0..6_usize).prop_map(|(day, operator)| {
+        let day_of = || col("day");
+        match operator {
+            0 => day_of().eq(day),
+            1 => day_of().ne(day),
+            2 => day_of().lt(day),
+            3 => day_of().ge(day),
+            4 => day_of().is_in([day, day + 2]),
+            _ => day_of().is_null(),
+        }
+    });
+    let host = prop_oneof![Just("a"), Just("b"), Just("c"), Just("")].prop_map(|host| col("host").eq(host));
+    let stored = (0..40_i64).prop_map(|n| col("n").lt(n));
+    prop_oneof![day, host, stored].prop_recursive(3, 12, 2, |inner| {
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| a & b),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| a | b),
+            inner.prop_map(|a| !a),
+        ]
+    })
+}
+
+#[test]
+fn pruning_finds_what_a_filter_of_all_rows_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path();
+    let mut from = 0;
+    for day in [Value::Int(0), Value::Int(3), Value::Int(4), Value::Null] {
+        for host in ["a", "b", ""] {
+            append(&mut writer(table, &[("day", day.clone()), ("host", Value::Str(host))]), from..from + 3);
+            from += 3;
+        }
+    }
+    let dataset = open(table).unwrap();
+    let all = copied(&dataset);
+    assert_eq!(all.len().unwrap(), 36);
+    proptest!(|(predicate in predicate())| {
+        let found = dataset.filter(&predicate).unwrap();
+        prop_assert_eq!(shown(&found), shown(&all.filter(&predicate).unwrap()), "{}", predicate);
+        let narrowed = dataset.narrowed(&predicate).unwrap();
+        prop_assert_eq!(shown(&narrowed.filter(&predicate).unwrap()), shown(&found));
+    });
+    // Two of the twelve are looked at.
+    let few = dataset.narrowed(&(col("host").eq("a") & col("day").gt(1))).unwrap();
+    assert_eq!(few.len().unwrap(), 6);
+}
