@@ -95,7 +95,7 @@
 //! |---|---|---|
 //! | `write` | [`write()`], [`write_to`], [`StreamWriter`] | |
 //! | `collect` | [`Builder`], [`Dataset::collect`], [`StreamReader::read_all`] | `write` |
-//! | `table` | tables that grow: [`Writer`], [`follow`], [`Dataset::refresh`], [`compact`], and [`open`] of them | `collect` |
+//! | `table` | tables that grow: [`Writer`], [`follow`], [`Dataset::refresh`], [`compact`], [`partition_writer`], and [`open`] of them | `collect` |
 //! | `check` | [`check()`], [`repair`] | `table` |
 //! | `compute` | [`Column::sum`], [`Column::quantile`], [`Dataset::take`], [`Dataset::filter`], [`Dataset::between`], [`Dataset::aggregate`] | |
 //! | `text` | CSV and JSON: [`read_csv_from`], [`read_json_from`], [`stream_csv`], [`stream_json`], [`Value::to_json`] | |
@@ -106,7 +106,7 @@
 //! The modules, from the ground up: `error`; `map` (files as memory, which is the crate [`mapping`]) and `types` ([`layout`](mod@layout): which buffers
 //! a type has); `array` (bytes with an owner, one value, validation) and `parallel`; `dataset` (rows over batches);
 //! `ipc`, `compute`, `text` and `cdata`, which don't know each other; `rows` (rows into columns); `table` (those that
-//! grow); `open`; `check`. Each uses those below it; `ARCHITECTURE.md` has the picture.
+//! grow); `partitions` (several tables as one dataset); `open`; `check`. Each uses those below it; `ARCHITECTURE.md` has the picture.
 
 // What a build without some features has too much of, it has for them.
 #![cfg_attr(
@@ -193,9 +193,14 @@ pub use map::guard;
 pub use map::ignore_file_size_signal;
 pub use map::{Element, GrowableBuffer, Mapping, Mode, View, leave_sigbus_alone};
 pub use open::{Open, Place, open};
+#[doc(hidden)]
 #[cfg(feature = "table")]
-pub use partitions::drop_partition;
+pub use partitions::lag_of_partitions;
+#[cfg(feature = "table")]
+pub use partitions::{FollowFrom, FollowPartitions, drop_partition, follow_partitions, partition_writer};
 pub use partitions::{Partition, PartitionKey, partition_path};
+#[cfg(all(feature = "table", feature = "compute"))]
+pub use partitions::{PartitionBy, PartitionedWriter};
 #[cfg(feature = "collect")]
 pub use rows::Builder;
 #[cfg(feature = "check")]

@@ -1,5 +1,6 @@
 //! Datasets of several partitions: directories called `key=value`, each with a table or Arrow files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::{
-    Dataset, ErrorKind, Open, Predicate, Value, Writer, WriterOptions, col, drop_partition, open, partition_path,
+    Dataset, ErrorKind, FollowFrom, Open, PartitionBy, PartitionedWriter, Predicate, Value, Writer, WriterOptions, col,
+    drop_partition, follow_partitions, open, partition_path,
 };
 use proptest::prelude::*;
 
@@ -210,4 +212,78 @@ fn pruning_finds_what_a_filter_of_all_rows_finds() {
     // Two of the twelve are looked at.
     let few = dataset.narrowed(&(col("host").eq("a") & col("day").gt(1))).unwrap();
     assert_eq!(few.len().unwrap(), 6);
+}
+
+/// A batch of rows with a key each.
+fn keyed(rows: &[(u8, i64)]) -> Dataset {
+    let keys = StringArray::from_iter_values(rows.iter().map(|(key, _)| format!("k{key}")));
+    let numbers = Int64Array::from_iter_values(rows.iter().map(|(_, n)| *n));
+    let columns: [(&str, ArrayRef); 2] = [("key", Arc::new(keys)), ("n", Arc::new(numbers))];
+    Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Beside a map of lists: more partitions than may be open, commits, rollbacks, writers opened again, a follower.
+    #[test]
+    fn rows_are_split_as_a_map_of_lists_splits_them(
+        steps in prop::collection::vec((prop::collection::vec(0..6_u8, 1..12), 0..5_u8), 1..12),
+        most_open in 1..4_usize,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("table");
+        let options = WriterOptions { sync: arrowwood::Sync::Never, segment_rows: Some(8), ..WriterOptions::default() };
+        let by: [PartitionBy; 1] = ["key".parse().unwrap()];
+        let new = || {
+            let writer = PartitionedWriter::new(&table, keyed(&[(0, 0)]).schema().clone(), &by, &options).unwrap();
+            writer.most_open(most_open)
+        };
+        let mut writer = new();
+        let (mut committed, mut appended) = (BTreeMap::<String, Vec<i64>>::new(), Vec::new());
+        let mut followed = BTreeMap::<String, Vec<i64>>::new();
+        let mut next = BTreeMap::new();
+        let mut n = 0;
+        for (keys, step) in steps {
+            let rows: Vec<(u8, i64)> = keys.into_iter().map(|key| { n += 1; (key, n) }).collect();
+            writer.append_dataset(&keyed(&rows)).unwrap();
+            appended.extend(rows);
+            if step == 0 {
+                writer.rollback();
+                appended.clear();
+                continue;
+            }
+            if step == 1 {
+                writer.close().unwrap();
+                writer = new();
+            } else {
+                writer.commit().unwrap();
+            }
+            for (key, n) in appended.drain(..) {
+                committed.entry(format!("k{key}")).or_default().push(n);
+            }
+            prop_assert!(writer.num_open() <= most_open);
+            let dataset = open(&table).unwrap();
+            let mut found = BTreeMap::<String, Vec<i64>>::new();
+            add_rows(&dataset, &mut found);
+            prop_assert_eq!(&found, &committed);
+            let mut follower = follow_partitions(&dataset, &FollowFrom::Rows(std::mem::take(&mut next))).unwrap();
+            while let Some((_, rows)) = follower.poll(std::time::Duration::ZERO).unwrap() {
+                add_rows(&rows, &mut followed);
+            }
+            next = follower.next_rows();
+            prop_assert_eq!(&followed, &committed);
+        }
+    }
+}
+
+/// Adds the numbers of `dataset`, which has the columns `n` and `key`, to those of each key.
+fn add_rows(dataset: &Dataset, to: &mut BTreeMap<String, Vec<i64>>) {
+    for row in dataset.rows() {
+        let row = row.unwrap();
+        let (Value::Int(n), Value::Str(key)) = (row.get(0).unwrap(), row.get(1).unwrap()) else {
+            panic!("other columns")
+        };
+        to.entry(key.to_owned()).or_default().push(n);
+    }
 }

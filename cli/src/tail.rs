@@ -2,8 +2,9 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use arrowwood::follow;
+use arrowwood::{Dataset, FollowFrom, Partition, follow, follow_partitions};
 use clap::Args;
 
 use crate::rows::{Form, Printer, print};
@@ -37,12 +38,30 @@ impl Tail {
 
     fn follow(&self, path: &Path, out: &mut Stdout) -> Outcome {
         let table = open_one(path)?;
+        if !table.partitions().is_empty() {
+            return self.follow_partitions(&table, path, out);
+        }
         let rows = table.len()?;
         let start = table.first_row() + rows - rows.min(self.rows);
         let newer = follow(&table, Some(start), None).map_err(|e| e.at(path))?;
         let mut printer = Printer::new(table.schema(), &self.form);
         for rows in newer {
             printer.print(&rows?, out)?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The last rows of all partitions, then those of any as they come.
+    fn follow_partitions(&self, table: &Dataset, path: &Path, out: &mut Stdout) -> Outcome {
+        let next = |partition: Partition| Ok((partition.name, partition.rows.first_row() + partition.rows.len()?));
+        let next = table.partitions().into_iter().map(next).collect::<arrowwood::Result<_>>()?;
+        let mut newer = follow_partitions(table, &FollowFrom::Rows(next)).map_err(|e| e.at(path))?;
+        let mut printer = Printer::new(table.schema(), &self.form);
+        printer.print(&table.tail(self.rows)?, out)?;
+        out.flush()?;
+        while let Some((_, rows)) = newer.poll(Duration::MAX)? {
+            printer.print(&rows, out)?;
             out.flush()?;
         }
         Ok(())

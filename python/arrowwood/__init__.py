@@ -18,6 +18,7 @@ from arrowwood._arrowwood import (
     Field,
     Follow,
     Mapping,
+    PartitionedWriter,
     Predicate,
     Schema,
     StreamReader,
@@ -28,6 +29,7 @@ from arrowwood._arrowwood import (
     col,
     compact,
     concat,
+    drop_partition,
     follow,
     from_arrow,
     map,
@@ -57,7 +59,7 @@ from arrowwood._errors import (
     SchemaMismatch,
     Unsupported,
 )
-from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Repaired, Report, Split
+from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Partition, Repaired, Report, Split
 
 __all__ = [
     "Buffer",
@@ -84,6 +86,8 @@ __all__ = [
     "Message",
     "MonthDayNano",
     "NotFound",
+    "Partition",
+    "PartitionedWriter",
     "PermissionDenied",
     "Predicate",
     "RemoteFollow",
@@ -107,6 +111,7 @@ __all__ = [
     "concat",
     "connect",
     "dask",
+    "drop_partition",
     "follow",
     "from_arrow",
     "map",

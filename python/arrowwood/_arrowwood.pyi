@@ -16,7 +16,7 @@ import polars as pl
 import pyarrow as pa
 from typing_extensions import Buffer as _HasBuffer
 
-from arrowwood._types import Footprint, Message, Report, Split
+from arrowwood._types import Footprint, Message, Partition, Report, Split
 
 __all__ = [
     "Buffer",
@@ -27,6 +27,7 @@ __all__ = [
     "Field",
     "Follow",
     "Mapping",
+    "PartitionedWriter",
     "Predicate",
     "Schema",
     "StreamReader",
@@ -42,6 +43,7 @@ __all__ = [
     "col",
     "compact",
     "concat",
+    "drop_partition",
     "follow",
     "from_arrow",
     "map",
@@ -94,6 +96,7 @@ def open(
     copy: bool = False,
     strict: bool = False,
     partial: bool = False,
+    partitioning: _Schema | None = None,
 ) -> Dataset:
     """Open Arrow IPC data in place: metadata is read, no value is touched.
 
@@ -102,7 +105,7 @@ def open(
     are theirs to lose.
 
     Args:
-        source: a path, a glob, a directory of ``*.arrow`` files, any object with the buffer protocol (``bytes``,
+        source: a path, a glob, a directory of ``*.arrow`` files or of partitions (``key=value``), any object with the buffer protocol (``bytes``,
             ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
             follow one another and whose schemas must agree.
         validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
@@ -110,6 +113,8 @@ def open(
         copy: read everything into memory first; the only sound way if other processes may write the file.
         strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
         partial: accept data that was cut off while being written, up to its last whole batch.
+        partitioning: types of partition columns, as a dict by name or text such as ``"host: utf8, day: date32"``, where others
+            than those that fit all values are wanted: ``int64``, ``date32``, else a dictionary of text.
 
     Raises:
         NotFound: there is no such file, or no file that matches.
@@ -367,6 +372,11 @@ class Dataset:
     @property
     def sorted_by(self) -> str | None:
         """The name of the column that the table is sorted by, or ``None``."""
+    @property
+    def partitions(self) -> list[Partition]:
+        """The partitions of a dataset opened from a directory of them, in order: its directory, its values as text by column, and
+        its rows as a dataset. Empty for other datasets, and for parts of them.
+        """
     def refresh(self) -> Self:
         """The dataset with the rows that were committed since: a newer one, or this one where there are none.
 
@@ -610,7 +620,8 @@ class Dataset:
     def _ipython_key_completions_(self) -> list[str]: ...
     def _widened(self) -> Dataset: ...
     def _with_names(self, names: Sequence[str]) -> Dataset: ...
-    def _places(self) -> list[tuple[Path, int, int, list[int]]] | None: ...
+    def _in_partition(self, partition: list[tuple[str, str, str | None]]) -> Dataset: ...
+    def _places(self) -> list[tuple[Path, int, int, list[int], list[tuple[str, str, str | None]]]] | None: ...
     def _dtypes(self) -> list[str | None]: ...
     def _gathered(self, small: int) -> Dataset: ...
     def _narrowed(self, predicate: Predicate) -> Dataset: ...
@@ -1037,14 +1048,14 @@ class Follow:
     def close(self) -> None:
         """End the iteration, also one that waits in another thread or task; does nothing when it was closed before."""
     @property
-    def next_row(self) -> int:
-        """The number of the row after the last that was handed out.
+    def next_row(self) -> int | dict[str, int]:
+        """The number of the row after the last that was handed out; of a partitioned table a dict of those by directory.
 
         Raises:
             InvalidArgument: several tables are followed; see :attr:`next_rows`.
         """
     @property
-    def next_rows(self) -> list[int]:
+    def next_rows(self) -> list[int | dict[str, int]]:
         """The same for each table, to go on with later: ``follow(tables, start=next_rows)``."""
     @property
     def lag(self) -> int:
@@ -1054,6 +1065,7 @@ class Follow:
     def _wait(self, seconds: float) -> None: ...
     def _take(self) -> Dataset | None: ...
 
+@overload
 def writer(
     path: _Path,
     schema: _Schema | None = None,
@@ -1065,7 +1077,24 @@ def writer(
     wait: float | None = None,
     keep: str | timedelta | None = None,
     force: bool = False,
-) -> Writer:
+    partition: dict[str, str | int | bool | date | None] | None = None,
+    partition_by: None = None,
+) -> Writer: ...
+@overload
+def writer(
+    path: _Path,
+    schema: _Schema,
+    *,
+    sync: Literal["never", "commit"] | float | None = None,
+    segment_rows: int | None = None,
+    dictionary: Sequence[str] | None = None,
+    sorted_by: str | None = None,
+    wait: None = None,
+    keep: None = None,
+    force: bool = False,
+    partition: None = None,
+    partition_by: str | Sequence[str],
+) -> PartitionedWriter:
     """Open a growing table for writing, or make one.
 
     Args:
@@ -1083,6 +1112,10 @@ def writer(
             table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
             segments, as ``"10 GB"``. Segments that hold nothing else are removed, looked for once a second.
         force: write on file systems on which mappings of several machines do not agree, such as NFS.
+        partition: write one partition of the table, such as ``{"host": "a1"}``: the table ``path/host=a1``, with a writer of
+            its own.
+        partition_by: split rows by a column, such as ``"host"``, by ``"day(ts)"``, ``"month(ts)"`` or ``"year(ts)"`` of a time,
+            in UTC, or by a list of those: then this is a :class:`PartitionedWriter`.
 
     Raises:
         Busy: another process writes the table, still after `wait` seconds; the message names it.
@@ -1192,6 +1225,71 @@ def repair(path: _Path) -> Report:
         InvalidArgument: it is a single segment of a table.
         NotFound, PermissionDenied, IoError: it could not be looked at.
     """
+@final
+class PartitionedWriter:
+    """Appends rows to the partitions that they belong to, made by :func:`writer` with ``partition_by``.
+
+    A partition is opened when there are rows for it, and is a table with one writer. A commit is atomic within one partition:
+    readers, and a crash, may see it in one and not yet in another. Used with ``with``, it commits at the end, and rolls back
+    when there was an exception.
+    """
+
+    def append(self, data: Any) -> None:
+        """Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by the names of the columns.
+
+        Raises:
+            SchemaMismatch, ColumnNotFound, InvalidArgument: as for :meth:`Writer.append`. If rows of the same call went to other
+                partitions before, nothing can be committed before :meth:`rollback`.
+            Busy: another process writes one of the partitions; the message names it.
+        """
+    def append_row(self, **values: Any) -> None:
+        """Append one row; a column that is not named is null. Many rows at once are appended much faster.
+
+        Raises:
+            InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+            ColumnNotFound: the table has no column of that name.
+        """
+    def commit(self, *, durable: bool = False) -> None:
+        """Make all appended rows visible to others, partition by partition; with `durable`, return when they would survive a
+        power cut.
+
+        Raises:
+            IoError: in partitions before the one that is named, rows are committed.
+        """
+    def sync(self) -> None:
+        """Bring all committed rows to the disk: they survive a power cut when this returns."""
+    def rollback(self) -> None:
+        """Forget what was appended since the last commit."""
+    def close(self) -> None:
+        """Commit, sync, and let others write; does nothing when it was closed before."""
+    @property
+    def schema(self) -> Schema:
+        """Names and types of all columns, those of the partitions too."""
+    @property
+    def path(self) -> Path:
+        """The directory of the partitions."""
+    @property
+    def num_open(self) -> int:
+        """How many partitions are open; at most 64 at the same time."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None: ...
+
+def drop_partition(table: _Path, partition: dict[str, str | int | bool | date | None]) -> bool:
+    """Remove a partition of a table, and its files: ``aw.drop_partition("ticks", {"host": "a1"})``; whether there was one.
+
+    Readers that have opened it keep its rows until they refresh.
+
+    Args:
+        table: the directory of the partitions.
+        partition: all columns of the partition with their values.
+
+    Raises:
+        Busy: the partition is being written; the message names the process.
+        NotFound: there is no such directory.
+        InvalidArgument: not all columns are named.
+    """
 def compact(path: _Path) -> int:
     """Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.
 
@@ -1201,18 +1299,19 @@ def compact(path: _Path) -> int:
     """
 def follow(
     table: _Path | Dataset | Sequence[_Path | Dataset],
-    start: int | Sequence[int | None] | None = None,
+    start: int | dict[str, int] | Sequence[int | dict[str, int] | None] | None = None,
     timeout: float | None = None,
 ) -> Follow:
     """Iterate over the new rows of a table as they come: each dataset holds what was committed since the one before.
 
-    Of several tables, each dataset holds rows of one of them. Rows that were dropped before they were read are an error: to go
+    Of several tables, and of partitions, each dataset holds rows of one of them, each row once and in order; partitions that
+    are made later are found. Rows that were dropped before they were read are an error: to go
     on without them, follow the table anew from its :attr:`Dataset.first_row`.
 
     Args:
         table: a table's folder, or a dataset of one; or a list of those.
         start: the number of the first row wanted, or a list of those for several tables; by default those that come from
-            now on.
+            now on. Of a partitioned table 0, which is all rows, or :attr:`Follow.next_row` of an earlier follower.
         timeout: the seconds without new rows after which the iteration ends; by default it never does.
 
     Raises:

@@ -25,13 +25,13 @@ def cut(dataset: "Dataset", at: list[int]) -> list[Split]:
         raise InvalidArgument("splits(): rows in memory are in no file that others could open; write them to one first")
     found, done, wanted = [], 0, iter([*at, rows])
     end = next(wanted)
-    for path, first, count, _ in places:
+    for path, first, count, _, partition in places:
         inside = 0
         while inside < count:
             while end <= done + inside:
                 end = next(wanted)
             size = min(count, end - done) - inside
-            found.append(Split(str(path), first + inside, size))
+            found.append(Split(str(path), first + inside, size, tuple(partition)))
             inside += size
         done += count
     return found

@@ -26,6 +26,10 @@ Repaired = namedtuple("Repaired", ["kept", "given_up", "moved"])
 Repaired.__doc__ = """What a repair has done: rows kept, rows given up (None if unknown), and where the damaged files are now."""
 
 
+Partition = namedtuple("Partition", ["path", "values", "rows"])
+Partition.__doc__ = """A partition: its directory, its values as text by column (None for null), and its rows."""
+
+
 _Report = namedtuple("_Report", ["rows", "batches", "segments", "findings", "repaired"])
 
 
@@ -40,14 +44,15 @@ class Report(_Report):
         return not any(finding.is_damage for finding in self.findings)
 
 
-_Split = namedtuple("_Split", ["path", "first_row", "rows"])
+_Split = namedtuple("_Split", ["path", "first_row", "rows", "partition"], defaults=[()])
 
 
 class Split(_Split):
     """Rows of a file or table by their numbers there, made by ``Dataset.splits``: all that another process needs to open them.
 
     `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many `rows`.
-    Where paths differ from one machine to another: ``split._replace(path=...)``.
+    Where paths differ from one machine to another: ``split._replace(path=...)``. `partition` has the columns of a partition that
+    the rows are in, each with its type and its value as text.
     """
 
     __slots__ = ()
@@ -62,6 +67,8 @@ class Split(_Split):
         from arrowwood import _arrowwood
 
         whole = _arrowwood.open(self.path)
+        if self.partition:
+            whole = whole._in_partition(list(self.partition))
         start = self.first_row - whole.first_row
         rows = whole[start : start + self.rows] if start >= 0 else whole[:0]
         if len(rows) == self.rows:
@@ -87,5 +94,5 @@ class Message(dict):
         return self._text
 
 
-for _class in [MonthDayNano, Footprint, Finding, Repaired, Report, Split, Message]:
+for _class in [MonthDayNano, Footprint, Finding, Repaired, Report, Split, Message, Partition]:
     _class.__module__ = "arrowwood"

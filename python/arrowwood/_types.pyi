@@ -46,6 +46,13 @@ class Repaired(NamedTuple):
     moved: list[Path]
 
 
+class Partition(NamedTuple):
+    """A partition: its directory, its values as text by column (None for null), and its rows."""
+
+    path: Path
+    values: dict[str, str | None]
+    rows: Dataset
+
 class Report(NamedTuple):
     """What a check has found, and what a repair has done (None where nothing had to be)."""
 
@@ -64,12 +71,14 @@ class Split(NamedTuple):
     """Rows of a file or table by their numbers there, made by ``Dataset.splits``: all that another process needs to open them.
 
     `path` is absolute, `first_row` counts from the very first row that the table ever had, and there are so many `rows`.
-    Where paths differ from one machine to another: ``split._replace(path=...)``.
+    Where paths differ from one machine to another: ``split._replace(path=...)``. `partition` has the columns of a partition that
+    the rows are in, each with its type and its value as text.
     """
 
     path: str
     first_row: int
     rows: int
+    partition: tuple[tuple[str, str, str | None], ...] = ()
 
     def open(self) -> Dataset:
         """The rows, in place: those that there were when the split was made, however the table has grown since.

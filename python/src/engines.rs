@@ -5,7 +5,7 @@ use pyo3::types::PyDict;
 
 use crate::dataset::Dataset;
 use crate::errors::{Result, argument};
-use crate::recipe::{Place, recipe};
+use crate::recipe::{PartitionColumn, Place, partition_of, recipe};
 
 #[pymethods]
 impl Dataset {
@@ -45,6 +45,11 @@ impl Dataset {
     ///     InvalidArgument: `n` is less than one, or rows are in memory and in no file.
     fn splits<'py>(slf: &Bound<'py, Self>, n: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         Ok(slf.py().import("arrowwood._splits")?.call_method1("splits", (slf, n))?)
+    }
+
+    /// The rows with the columns of a partition: names, types, and values as text.
+    fn _in_partition(&self, partition: Vec<PartitionColumn>) -> Result<Dataset> {
+        Ok(Dataset::opened(self.inner().in_partition(&partition_of(partition)?)?, self.how()))
     }
 
     /// Where the rows lie: paths, first rows, numbers of rows and columns; ``None`` where they are in memory.

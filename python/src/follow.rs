@@ -1,9 +1,11 @@
 //! `follow`: new rows of tables, as they come.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arrowwood::{FollowFrom, FollowPartitions};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -26,28 +28,92 @@ pub struct Follow {
     /// The tables as they were at first, to ask how far they are now.
     tables: Vec<arrowwood::Dataset>,
     /// The number after the last row that was handed out, of each table.
-    next_rows: Mutex<Vec<u64>>,
+    next_rows: Mutex<Vec<Next>>,
     timeout: Option<Duration>,
     is_closed: AtomicBool,
 }
 
 struct State {
-    tables: Vec<arrowwood::Follow>,
+    tables: Vec<Followed>,
     /// The table that is asked first.
     turn: usize,
-    /// Rows that have come, and were not handed out yet, and their table.
-    ready: Option<(usize, arrowwood::Dataset)>,
+    /// Rows that have come, and were not handed out yet.
+    ready: Option<Ready>,
+}
+
+/// Rows of a table by its number, and of a partition by its directory.
+struct Ready {
+    table: usize,
+    partition: Option<String>,
+    rows: arrowwood::Dataset,
+}
+
+/// What is followed.
+enum Followed {
+    Table(Box<arrowwood::Follow>),
+    Partitions(Box<FollowPartitions>),
+}
+
+/// Where following goes on: a row, or one of each partition by its directory.
+#[derive(Clone, FromPyObject, IntoPyObject)]
+pub enum Next {
+    Row(u64),
+    Rows(BTreeMap<String, u64>),
+}
+
+impl Followed {
+    fn of(table: &arrowwood::Dataset, start: Option<Next>, timeout: Option<Duration>) -> Result<Followed> {
+        let is_partitioned = !table.partitions().is_empty();
+        let from = match start {
+            None => FollowFrom::Now,
+            Some(Next::Row(0)) => FollowFrom::First,
+            Some(Next::Rows(rows)) if is_partitioned => FollowFrom::Rows(rows),
+            Some(Next::Row(_)) if is_partitioned => {
+                return Err(argument(
+                    "follow: the rows of partitions are numbered in each of them; start with 0 for all rows, or with next_row of \
+                     an earlier follower, a dict by directory",
+                ));
+            }
+            Some(Next::Rows(_)) => return Err(argument("follow: start is a dict, and the table has no partitions")),
+            Some(Next::Row(row)) => {
+                return Ok(Followed::Table(Box::new(arrowwood::follow(table, Some(row), timeout)?)));
+            }
+        };
+        Ok(match from {
+            from if is_partitioned => Followed::Partitions(Box::new(arrowwood::follow_partitions(table, &from)?)),
+            FollowFrom::Now => Followed::Table(Box::new(arrowwood::follow(table, None, timeout)?)),
+            _ => Followed::Table(Box::new(arrowwood::follow(table, Some(0), timeout)?)),
+        })
+    }
+
+    fn poll(&mut self, table: usize, timeout: Duration) -> arrowwood::Result<Option<Ready>> {
+        match self {
+            Followed::Table(follow) => Ok(follow.poll(timeout)?.map(|rows| Ready { table, partition: None, rows })),
+            Followed::Partitions(follow) => {
+                let found = follow.poll(timeout)?;
+                Ok(found.map(|(name, rows)| Ready { table, partition: Some(name), rows }))
+            }
+        }
+    }
+
+    fn next(&self) -> Next {
+        match self {
+            Followed::Table(follow) => Next::Row(follow.next_row()),
+            Followed::Partitions(follow) => Next::Rows(follow.next_rows()),
+        }
+    }
 }
 
 /// Iterate over the new rows of a table as they come: each dataset holds what was committed since the one before.
 ///
-/// Of several tables, each dataset holds rows of one of them. Rows that were dropped before they were read are an error: to go
+/// Of several tables, and of partitions, each dataset holds rows of one of them, each row once and in order; partitions that
+/// are made later are found. Rows that were dropped before they were read are an error: to go
 /// on without them, follow the table anew from its :attr:`Dataset.first_row`.
 ///
 /// Args:
 ///     table: a table's folder, or a dataset of one; or a list of those.
 ///     start: the number of the first row wanted, or a list of those for several tables; by default those that come from
-///         now on.
+///         now on. Of a partitioned table 0, which is all rows, or :attr:`Follow.next_row` of an earlier follower.
 ///     timeout: the seconds without new rows after which the iteration ends; by default it never does.
 ///
 /// Raises:
@@ -74,7 +140,7 @@ pub fn follow(
     if tables.is_empty() {
         return Err(argument("follow needs a table"));
     }
-    let starts: Vec<Option<u64>> = match start {
+    let starts: Vec<Option<Next>> = match start {
         None => vec![None; tables.len()],
         Some(start) if is_list => start.extract()?,
         Some(start) => vec![Some(start.extract()?)],
@@ -82,9 +148,9 @@ pub fn follow(
     if starts.len() != tables.len() {
         return Err(argument(format!("follow: {} first rows for {} tables", starts.len(), tables.len())));
     }
-    let followed = tables.iter().zip(starts).map(|(table, start)| arrowwood::follow(table, start, timeout));
-    let followed = followed.collect::<arrowwood::Result<Vec<_>>>()?;
-    let next_rows = Mutex::new(followed.iter().map(arrowwood::Follow::next_row).collect());
+    let followed = tables.iter().zip(starts).map(|(table, start)| Followed::of(table, start, timeout));
+    let followed = followed.collect::<Result<Vec<_>>>()?;
+    let next_rows = Mutex::new(followed.iter().map(Followed::next).collect());
     let state = Mutex::new(State { tables: followed, turn: 0, ready: None });
     Ok(Follow { state, tables, next_rows, timeout, is_closed: AtomicBool::new(false) })
 }
@@ -107,8 +173,7 @@ impl State {
                 if self.ready.is_some() {
                     return Ok(true);
                 }
-                let found = self.tables[number].poll(Duration::ZERO)?;
-                self.ready = found.map(|rows| (number, rows));
+                self.ready = self.tables[number].poll(number, Duration::ZERO)?;
             }
             // Tables take turns, so that a busy one doesn't keep others waiting.
             self.turn = (self.turn + 1) % count;
@@ -117,7 +182,7 @@ impl State {
                 return Ok(self.ready.is_some());
             }
             let turn = if count == 1 { left } else { left.min(TURN) };
-            self.ready = self.tables[self.turn].poll(turn)?.map(|rows| (self.turn, rows));
+            self.ready = self.tables[self.turn].poll(self.turn, turn)?;
         }
     }
 }
@@ -127,7 +192,7 @@ impl Follow {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next_rows(&self) -> MutexGuard<'_, Vec<u64>> {
+    fn next_rows(&self) -> MutexGuard<'_, Vec<Next>> {
         self.next_rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,10 +201,12 @@ impl Follow {
     }
 
     /// The rows of a table, which are counted as handed out.
-    fn handed_out(&self, (number, rows): (usize, arrowwood::Dataset)) -> Result<Dataset> {
+    fn handed_out(&self, Ready { table, partition, rows }: Ready) -> Result<Dataset> {
         let end = rows.first_row() + rows.len()?;
-        if let Some(next) = self.next_rows().get_mut(number) {
-            *next = end;
+        match (self.next_rows().get_mut(table), partition) {
+            (Some(Next::Rows(next)), Some(partition)) => drop(next.insert(partition, end)),
+            (Some(next), _) => *next = Next::Row(end),
+            (None, _) => (),
         }
         Ok(Dataset::new(rows))
     }
@@ -215,21 +282,21 @@ impl Follow {
         py.detach(take)?.map(|found| self.handed_out(found)).transpose()
     }
 
-    /// The number of the row after the last that was handed out.
+    /// The number of the row after the last that was handed out; of a partitioned table a dict of those by directory.
     ///
     /// Raises:
     ///     InvalidArgument: several tables are followed; see :attr:`next_rows`.
     #[getter]
-    fn next_row(&self) -> Result<u64> {
-        match self.next_rows()[..] {
-            [next] => Ok(next),
+    fn next_row(&self) -> Result<Next> {
+        match &self.next_rows()[..] {
+            [next] => Ok(next.clone()),
             _ => Err(argument("several tables are followed, each with a next row of its own: see next_rows")),
         }
     }
 
     /// The same for each table, to go on with later: ``follow(tables, start=next_rows)``.
     #[getter(next_rows)]
-    fn all_next_rows(&self) -> Vec<u64> {
+    fn all_next_rows(&self) -> Vec<Next> {
         self.next_rows().clone()
     }
 
@@ -240,8 +307,13 @@ impl Follow {
         let behind = || {
             let mut all = 0;
             for (table, next) in self.tables.iter().zip(next_rows) {
-                let now = table.refresh()?;
-                all += (now.first_row() + now.len()?).saturating_sub(next);
+                match next {
+                    Next::Row(next) => {
+                        let now = table.refresh()?;
+                        all += (now.first_row() + now.len()?).saturating_sub(next);
+                    }
+                    Next::Rows(next) => all += arrowwood::lag_of_partitions(table, &next)?,
+                }
             }
             Ok(all)
         };

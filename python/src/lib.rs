@@ -6,7 +6,7 @@
 //! `exchange` (Arrow capsules), `schema`, `recipe` (how a dataset was opened), `column`, `dataset`, `open`, `arrow`
 //! (datasets out of other libraries' tables), `incoming` (Python's own tables), `compute`, `arrange` (rows in order), `engines` (SQL and splits),
 //! `sink` (what bytes go to and come from), `write`, `stream`, `csv`, `rows` (what is appended), `builder`, `retention`
-//! (what is kept of a table), `writer` (growing tables), `follow`, `check`.
+//! (what is kept of a table), `partitions`, `writer` (growing tables), `follow`, `check`.
 
 mod arrange;
 mod arrow;
@@ -28,6 +28,7 @@ mod index;
 mod mapping;
 mod memory;
 mod open;
+mod partitions;
 mod predicate;
 mod progress;
 mod recipe;
@@ -71,6 +72,8 @@ mod _arrowwood {
     use crate::mapping::{Mapping, map};
     #[pymodule_export]
     use crate::open::{_open_places, open};
+    #[pymodule_export]
+    use crate::partitions::{PartitionedWriter, drop_partition};
     #[pymodule_export]
     use crate::predicate::{Col, Predicate, col};
     #[pymodule_export]

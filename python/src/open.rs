@@ -7,9 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::dataset::Dataset;
-use crate::errors::{Result, wrong_type};
+use crate::errors::{Result, argument, wrong_type};
+use crate::exchange::schema_of;
 use crate::memory;
-use crate::recipe::{How, Place};
+use crate::recipe::{How, Place, place_of};
 
 /// Open Arrow IPC data in place: metadata is read, no value is touched.
 ///
@@ -18,7 +19,7 @@ use crate::recipe::{How, Place};
 /// are theirs to lose.
 ///
 /// Args:
-///     source: a path, a glob, a directory of ``*.arrow`` files, any object with the buffer protocol (``bytes``,
+///     source: a path, a glob, a directory of ``*.arrow`` files or of partitions (``key=value``), any object with the buffer protocol (``bytes``,
 ///         ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
 ///         follow one another and whose schemas must agree.
 ///     validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
@@ -26,6 +27,8 @@ use crate::recipe::{How, Place};
 ///     copy: read everything into memory first; the only sound way if other processes may write the file.
 ///     strict: raise :class:`CopyNeeded`, naming the buffer, where something cannot be had without a copy.
 ///     partial: accept data that was cut off while being written, up to its last whole batch.
+///     partitioning: types of partition columns, as a dict by name or text such as ``"host: utf8, day: date32"``, where others
+///         than those that fit all values are wanted: ``int64``, ``date32``, else a dictionary of text.
 ///
 /// Raises:
 ///     NotFound: there is no such file, or no file that matches.
@@ -34,9 +37,21 @@ use crate::recipe::{How, Place};
 ///     SchemaMismatch: several files have different schemas; the message names two and the first difference.
 ///     Unsupported: legal Arrow that this version cannot read.
 #[pyfunction]
-#[pyo3(signature = (source, *, validate = "lazy", copy = false, strict = false, partial = false))]
-pub fn open(source: &Bound<'_, PyAny>, validate: &str, copy: bool, strict: bool, partial: bool) -> Result<Dataset> {
+#[pyo3(signature = (source, *, validate = "lazy", copy = false, strict = false, partial = false, partitioning = None))]
+pub fn open(
+    source: &Bound<'_, PyAny>,
+    validate: &str,
+    copy: bool,
+    strict: bool,
+    partial: bool,
+    partitioning: Option<&Bound<'_, PyAny>>,
+) -> Result<Dataset> {
     let how = How::new(validate, copy, strict, partial)?;
+    if let Some(types) = partitioning {
+        let types = schema_of(types)?;
+        let path = path_of(source)?.ok_or_else(|| argument("open: partitioning needs a directory of partitions"))?;
+        return Ok(Dataset::opened(source.py().detach(|| how.open().partitions(path, &types))?, how));
+    }
     Ok(Dataset::opened(any(source, how.open(), copy)?, how))
 }
 
@@ -44,8 +59,7 @@ pub fn open(source: &Bound<'_, PyAny>, validate: &str, copy: bool, strict: bool,
 #[pyfunction]
 pub fn _open_places(py: Python<'_>, places: Vec<Place>, how: (String, bool, bool, bool)) -> Result<Dataset> {
     let how = How::new(&how.0, how.1, how.2, how.3)?;
-    let place = |(path, start, rows, columns)| arrowwood::Place { path, start, rows, columns };
-    let places: Vec<_> = places.into_iter().map(place).collect();
+    let places = places.into_iter().map(place_of).collect::<Result<Vec<_>>>()?;
     Ok(Dataset::opened(py.detach(|| how.open().places(&places))?, how))
 }
 

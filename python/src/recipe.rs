@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use arrowwood::{ErrorKind, Open, Validate};
+use arrow_schema::{Field, FieldRef};
+use arrowwood::{ErrorKind, Open, Validate, field_type_name, parse_type};
 
 use crate::errors::{Result, argument};
 
@@ -31,8 +32,23 @@ impl How {
     }
 }
 
-/// A place as Python has it: path, first row, number of rows, columns.
-pub type Place = (PathBuf, u64, u64, Vec<usize>);
+/// A place as Python has it: path, first row, number of rows, columns, and those of the partition.
+pub type Place = (PathBuf, u64, u64, Vec<usize>, Vec<PartitionColumn>);
+/// Name and type of a partition's column, and its value as text.
+pub type PartitionColumn = (String, String, Option<String>);
+/// The place as the library has it.
+pub fn place_of((path, start, rows, columns, partition): Place) -> Result<arrowwood::Place> {
+    Ok(arrowwood::Place { path, start, rows, columns, partition: partition_of(partition)? })
+}
+
+/// Columns of a partition as the library has them.
+pub fn partition_of(partition: Vec<PartitionColumn>) -> Result<Vec<(FieldRef, Option<String>)>> {
+    let column = |(name, data_type, text): PartitionColumn| {
+        Ok((FieldRef::new(Field::new(name, parse_type(&data_type)?, true)), text))
+    };
+    Ok(partition.into_iter().map(column).collect::<arrowwood::Result<_>>()?)
+}
+
 /// The arguments of `open` as Python has them.
 pub type Arguments = (&'static str, bool, bool, bool);
 
@@ -43,7 +59,11 @@ pub fn recipe(dataset: &arrowwood::Dataset, how: How) -> Result<Option<(Vec<Plac
         Err(e) if e.kind() == ErrorKind::Unsupported => return Ok(None),
         Err(e) => return Err(e.into()),
     };
-    let places = places.into_iter().map(|place| (place.path, place.start, place.rows, place.columns));
+    let partition = |(field, text): (FieldRef, Option<String>)| (field.name().clone(), field_type_name(&field), text);
+    let places = places.into_iter().map(|place| {
+        let partition = place.partition.into_iter().map(partition).collect();
+        (place.path, place.start, place.rows, place.columns, partition)
+    });
     let validate = match how.validate {
         Validate::Full => "full",
         Validate::Lazy => "lazy",

@@ -14,6 +14,7 @@ use crate::dataset::bound;
 use crate::errors::{Failure, Result, argument};
 use crate::exchange::schema_of;
 use crate::index::count;
+use crate::partitions::{Partition, PartitionedWriter};
 use crate::progress::watched;
 use crate::retention::{Keep, Retention, first_row};
 use crate::rows::Columns;
@@ -48,6 +49,10 @@ pub struct Writer {
 ///         table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
 ///         segments, as ``"10 GB"``. Segments that hold nothing else are removed, looked for once a second.
 ///     force: write on file systems on which mappings of several machines do not agree, such as NFS.
+///     partition: write one partition of the table, such as ``{"host": "a1"}``: the table ``path/host=a1``, with a writer of
+///         its own.
+///     partition_by: split rows by a column, such as ``"host"``, by ``"day(ts)"``, ``"month(ts)"`` or ``"year(ts)"`` of a time,
+///         in UTC, or by a list of those: then this is a :class:`PartitionedWriter`.
 ///
 /// Raises:
 ///     Busy: another process writes the table, still after `wait` seconds; the message names it.
@@ -55,10 +60,10 @@ pub struct Writer {
 ///     NotFound: there is neither a table nor a schema.
 ///     Unsupported: a column's type cannot grow, or the file system is a network's.
 #[pyfunction]
-#[pyo3(signature = (path, schema = None, *, sync = None, segment_rows = None, dictionary = None, sorted_by = None, wait = None, keep = None, force = false))]
+#[pyo3(signature = (path, schema = None, *, sync = None, segment_rows = None, dictionary = None, sorted_by = None, wait = None, keep = None, force = false, partition = None, partition_by = None))]
 #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
-pub fn writer(
-    py: Python<'_>,
+pub fn writer<'py>(
+    py: Python<'py>,
     path: PathBuf,
     schema: Option<&Bound<'_, PyAny>>,
     sync: Option<&Bound<'_, PyAny>>,
@@ -68,7 +73,9 @@ pub fn writer(
     wait: Option<f64>,
     keep: Option<&Bound<'_, PyAny>>,
     force: bool,
-) -> Result<Writer> {
+    partition: Option<&Bound<'_, PyDict>>,
+    partition_by: Option<&Bound<'_, PyAny>>,
+) -> Result<Bound<'py, PyAny>> {
     let mut options = WriterOptions::default();
     if let Some(sync) = sync {
         options.sync = policy(sync)?;
@@ -79,18 +86,41 @@ pub fn writer(
     options.force = force;
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
     let keep = keep.map(|keep| Keep::of(py, keep)).transpose()?;
+    if let Some(by) = partition_by {
+        if partition.is_some() || keep.is_some() || wait.is_some() {
+            return Err(argument("writer: partition_by goes with neither partition, nor keep, nor wait"));
+        }
+        return Ok(Bound::new(py, PartitionedWriter::open(py, path, schema, by, &options)?)?.into_any());
+    }
     let wrong = |_| argument("wait must be a number of seconds that is not negative");
     let wait = wait.map(Duration::try_from_secs_f64).transpose().map_err(wrong)?.unwrap_or_default();
-    let inner = opened(py, &path, schema, options, wait)?;
+    let table = Target { path: &path, partition: partition.map(Partition::of).transpose()? };
+    let inner = opened(py, &table, schema, options, wait)?;
+    let path = inner.path().to_path_buf();
     let retention = keep.map(|keep| Retention::new(keep, &path)).transpose()?;
     let columns = Columns::new(py, inner.schema().clone());
-    Ok(Writer { inner: Mutex::new(Some(inner)), columns, path, retention })
+    Ok(Bound::new(py, Writer { inner: Mutex::new(Some(inner)), columns, path, retention })?.into_any())
+}
+
+/// What is opened for writing: a table, or a partition of one.
+struct Target<'a> {
+    path: &'a Path,
+    partition: Option<Partition>,
+}
+
+impl Target<'_> {
+    fn open(&self, schema: Option<SchemaRef>, options: &WriterOptions) -> arrowwood::Result<arrowwood::Writer> {
+        match &self.partition {
+            Some(partition) => arrowwood::partition_writer(self.path, &partition.values(), schema, options),
+            None => arrowwood::Writer::open(self.path, schema, options),
+        }
+    }
 }
 
 /// The writer, as soon as no other one has the table.
 fn opened(
     py: Python<'_>,
-    path: &Path,
+    table: &Target<'_>,
     schema: Option<SchemaRef>,
     mut options: WriterOptions,
     wait: Duration,
@@ -99,11 +129,12 @@ fn opened(
     let deadline = Instant::now().checked_add(wait);
     loop {
         if let Some(schema) = &schema
+            && table.partition.is_none()
             && options.dictionary.is_empty()
         {
-            options.dictionary = encoded(py, path, schema);
+            options.dictionary = encoded(py, table.path, schema);
         }
-        match py.detach(|| arrowwood::Writer::open(path, schema.clone(), &options)) {
+        match py.detach(|| table.open(schema.clone(), &options)) {
             Err(e) if e.kind() == ErrorKind::Busy && deadline.is_none_or(|deadline| Instant::now() < deadline) => {
                 py.check_signals()?;
                 py.detach(|| std::thread::sleep(PAUSE));

@@ -1,18 +1,30 @@
 //! Datasets of several partitions: directories called `key=value`, as Hive has them.
 //!
 //! In reading order: `names` (of directories), `values` (their types), `tree` (which directories there are), `origin`
-//! (their rows as one dataset, and those that come later), `writer` (rows into the partitions they belong to), `drop`.
-//! Uses `table` and what is below it; [`open`](crate::open()) uses this.
+//! (their rows as one dataset, and those that come later), `follow` (rows as they come), `siblings` (one partition
+//! written), `writer` (rows of any), `drop`. Uses `table` and what is below it; [`open`](crate::open()) uses this.
 
 #[cfg(feature = "table")]
 mod drop;
+#[cfg(feature = "table")]
+mod follow;
 mod names;
 mod origin;
+#[cfg(feature = "table")]
+mod siblings;
 mod tree;
 mod values;
+#[cfg(all(feature = "table", feature = "compute"))]
+mod writer;
 
 #[cfg(feature = "table")]
 pub use self::drop::drop_partition;
+#[cfg(feature = "table")]
+pub use follow::{FollowFrom, FollowPartitions, follow_partitions, lag_of_partitions};
 pub use names::{PartitionKey, partition_path};
 pub use origin::Partition;
 pub(crate) use origin::{OpenLeaf, in_partition, open_partitions, partition_of};
+#[cfg(feature = "table")]
+pub use siblings::partition_writer;
+#[cfg(all(feature = "table", feature = "compute"))]
+pub use writer::{PartitionBy, PartitionedWriter};

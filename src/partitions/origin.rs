@@ -25,20 +25,20 @@ pub(crate) trait OpenLeaf: Debug + Send + Sync {
 
 /// A partition: a directory with rows.
 #[derive(Clone, Debug)]
-struct Leaf {
-    path: PathBuf,
-    inode: u64,
-    keys: Vec<PartitionKey>,
-    constants: Arc<[ConstantColumn]>,
+pub(super) struct Leaf {
+    pub path: PathBuf,
+    pub inode: u64,
+    pub keys: Vec<PartitionKey>,
+    pub constants: Arc<[ConstantColumn]>,
     /// The rows with the columns of the files.
-    stored: Dataset,
+    pub stored: Dataset,
     /// The same with all columns.
     pieces: Vec<Piece>,
 }
 
 /// The partitions of a directory.
 #[derive(Clone, Debug)]
-struct Partitions {
+pub(super) struct Partitions {
     root: PathBuf,
     opener: Arc<dyn OpenLeaf>,
     fields: Arc<[FieldRef]>,
@@ -254,17 +254,32 @@ impl Partitions {
         Dataset::of_origin(schema, pieces, Arc::new(self))
     }
 
+    /// The name of a partition's directory, from the root on.
+    pub(super) fn name_of(&self, leaf: &Leaf) -> String {
+        leaf.path.strip_prefix(&self.root).unwrap_or(&leaf.path).to_string_lossy().into_owned()
+    }
+
+    pub(super) fn leaves(&self) -> &[Leaf] {
+        &self.leaves
+    }
+
     /// Whether the same directories are there.
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         !self.is_pending && !self.listed.iter().any(Listed::may_have_changed)
     }
 
-    #[cfg(feature = "table")]
-    fn refreshed(&self) -> Result<Partitions> {
+    /// The partitions that are there now; of those that were known, the rows that were.
+    pub(super) fn looked(&self) -> Result<Partitions> {
         let mut newer = self.clone();
         if !self.is_settled() {
             newer.take(look(&self.root, self.opener.as_ref(), &self.leaves)?)?;
         }
+        Ok(newer)
+    }
+
+    #[cfg(feature = "table")]
+    fn refreshed(&self) -> Result<Partitions> {
+        let mut newer = self.looked()?;
         for leaf in &mut newer.leaves {
             if !leaf.stored.is_newest() {
                 leaf.stored = leaf.stored.refresh()?;
@@ -276,7 +291,7 @@ impl Partitions {
 
     #[cfg(not(feature = "table"))]
     fn refreshed(&self) -> Result<Partitions> {
-        Ok(self.clone())
+        self.looked()
     }
 }
 
@@ -323,14 +338,24 @@ impl Origin for Partitions {
     }
 }
 
+/// The partitions that a dataset is all of.
+pub(super) fn partitions_of(dataset: &Dataset) -> Option<&Partitions> {
+    dataset.origin()?.as_any().downcast_ref()
+}
+
 impl Dataset {
+    /// The rows with the columns of a partition, from their values as text.
+    #[doc(hidden)]
+    pub fn in_partition(&self, partition: &[(FieldRef, Option<String>)]) -> Result<Dataset> {
+        in_partition(self, partition)
+    }
+
     /// The partitions of a partitioned dataset in order, each with its directory, its values by column, and its rows with
     /// all columns; empty for other datasets, and for parts of partitioned ones.
     pub fn partitions(&self) -> Vec<Partition> {
-        let Some(partitions) = self.origin().and_then(|origin| origin.as_any().downcast_ref::<Partitions>()) else {
-            return Vec::new();
-        };
+        let Some(partitions) = partitions_of(self) else { return Vec::new() };
         let partition = |leaf: &Leaf| Partition {
+            name: partitions.name_of(leaf),
             path: leaf.path.clone(),
             keys: leaf.keys.clone(),
             rows: Dataset::of_pieces(partitions.schema.clone(), leaf.pieces.clone()),
@@ -342,6 +367,8 @@ impl Dataset {
 /// One partition of a dataset.
 #[derive(Clone, Debug)]
 pub struct Partition {
+    /// The name of its directory inside that of the dataset, such as `host=a1/day=3`.
+    pub name: String,
     /// Its directory.
     pub path: PathBuf,
     /// Its columns and their values as text; `None` is null.

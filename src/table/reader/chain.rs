@@ -59,6 +59,11 @@ fn is_partition(entry: &std::fs::DirEntry) -> bool {
     is_named_so && entry.file_type().is_ok_and(|kind| kind.is_dir())
 }
 
+/// Whether there is a directory `folder` that holds segments, and no other Arrow files.
+pub(crate) fn holds_table(folder: &Path) -> Result<bool> {
+    Ok(folder.is_dir() && list(folder)?.is_some())
+}
+
 /// As [`list`], of one moment: a listing that goes on while names are given may show a later one and not an earlier one.
 /// Nothing was given or taken while a folder is listed whose times are the same before and behind it, and are so old that a
 /// change would have left others. Else it is listed again: names are given, and taken, in the order of their rows. If the

@@ -15,6 +15,7 @@ mod stat;
 pub(super) mod table;
 
 pub(super) use chain::Chain;
+pub(crate) use chain::holds_table;
 pub(super) use durable::{
     Failed, OnDisk, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment,
 };

@@ -1,0 +1,248 @@
+//! Partitions: their values, rows of any partitions written, partitions listed and dropped.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use arrow_schema::SchemaRef;
+use arrowwood::{Error, ErrorKind, PartitionBy, Value, WriterOptions, guard, visible};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyInt, PyList, PyString};
+
+use crate::dataset::Dataset;
+use crate::errors::{Failure, Result, argument};
+use crate::rows::Columns;
+use crate::schema::Schema;
+
+/// Columns of a partition and their values.
+pub struct Partition(Vec<(String, Given)>);
+
+enum Given {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Date(i64),
+    Text(String),
+}
+
+impl Partition {
+    pub fn of(given: &Bound<'_, PyDict>) -> Result<Partition> {
+        let column = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| -> Result<(String, Given)> {
+            let name: String = name.extract()?;
+            let given = if value.is_none() {
+                Given::Null
+            } else if let Ok(flag) = value.cast::<PyBool>() {
+                Given::Bool(flag.is_true())
+            } else if value.is_instance_of::<PyInt>() {
+                Given::Int(value.extract()?)
+            } else if value.is_instance_of::<PyString>() {
+                Given::Text(value.extract()?)
+            } else if value.is_instance_of::<PyDate>() && !value.is_instance_of::<PyDateTime>() {
+                // The first of 1970 is day 719,163 of the calendar that `date` has.
+                Given::Date(value.call_method0("toordinal")?.extract::<i64>()? - 719_163)
+            } else {
+                let message = format!("partition: '{name}' is {value}, expected text, an int, a date, a bool or None");
+                return Err(argument(message));
+            };
+            Ok((name, given))
+        };
+        Ok(Partition(given.iter().map(column).collect::<Result<_>>()?))
+    }
+
+    pub fn values(&self) -> Vec<(&str, Value<'_>)> {
+        fn value(given: &Given) -> Value<'_> {
+            match given {
+                Given::Null => Value::Null,
+                Given::Bool(flag) => Value::Bool(*flag),
+                Given::Int(number) => Value::Int(*number),
+                Given::Date(days) => Value::Date(*days),
+                Given::Text(text) => Value::Str(text),
+            }
+        }
+        self.0.iter().map(|(name, given)| (name.as_str(), value(given))).collect()
+    }
+}
+
+/// Remove a partition of a table, and its files: ``aw.drop_partition("ticks", {"host": "a1"})``; whether there was one.
+///
+/// Readers that have opened it keep its rows until they refresh.
+///
+/// Args:
+///     table: the directory of the partitions.
+///     partition: all columns of the partition with their values.
+///
+/// Raises:
+///     Busy: the partition is being written; the message names the process.
+///     NotFound: there is no such directory.
+///     InvalidArgument: not all columns are named.
+#[pyfunction]
+pub fn drop_partition(py: Python<'_>, table: PathBuf, partition: &Bound<'_, PyDict>) -> Result<bool> {
+    let partition = Partition::of(partition)?;
+    Ok(py.detach(|| arrowwood::drop_partition(&table, &partition.values()))?)
+}
+
+/// The levels that `partition_by` names.
+pub fn levels(given: &Bound<'_, PyAny>) -> Result<Vec<PartitionBy>> {
+    let texts: Vec<String> = match given.cast::<PyString>() {
+        Ok(text) => vec![text.extract()?],
+        Err(_) => given.extract()?,
+    };
+    Ok(texts.iter().map(|text| text.parse()).collect::<arrowwood::Result<_>>()?)
+}
+
+/// Appends rows to the partitions that they belong to, made by :func:`writer` with ``partition_by``.
+///
+/// A partition is opened when there are rows for it, and is a table with one writer. A commit is atomic within one partition:
+/// readers, and a crash, may see it in one and not yet in another. Used with ``with``, it commits at the end, and rolls back
+/// when there was an exception.
+#[pyclass(frozen, module = "arrowwood", weakref)]
+pub struct PartitionedWriter {
+    inner: Mutex<Option<arrowwood::PartitionedWriter>>,
+    columns: Columns,
+    path: PathBuf,
+}
+
+impl PartitionedWriter {
+    pub fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        schema: Option<SchemaRef>,
+        by: &Bound<'_, PyAny>,
+        options: &WriterOptions,
+    ) -> Result<PartitionedWriter> {
+        let schema = schema.ok_or_else(|| argument("writer: partition_by needs a schema"))?;
+        let inner = arrowwood::PartitionedWriter::new(&path, schema, &levels(by)?, options)?;
+        let columns = Columns::new(py, inner.schema().clone());
+        Ok(PartitionedWriter { inner: Mutex::new(Some(inner)), columns, path })
+    }
+
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut arrowwood::PartitionedWriter) -> arrowwood::Result<T> + Send,
+    ) -> Result<T> {
+        let done = py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(work));
+        Ok(done.ok_or_else(|| self.closed())??)
+    }
+
+    fn closed(&self) -> Failure {
+        Error::new(ErrorKind::Closed, "the writer is closed; open the table anew").at(&self.path).into()
+    }
+}
+
+#[pymethods]
+impl PartitionedWriter {
+    /// Append rows: Arrow data, a dict of columns, row dicts, or a data frame, matched by the names of the columns.
+    ///
+    /// Raises:
+    ///     SchemaMismatch, ColumnNotFound, InvalidArgument: as for :meth:`Writer.append`. If rows of the same call went to other
+    ///         partitions before, nothing can be committed before :meth:`rollback`.
+    ///     Busy: another process writes one of the partitions; the message names it.
+    fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
+        let dataset = guard(|| self.columns.dataset(py, data))?;
+        self.with(py, |writer| writer.append_dataset(&dataset))
+    }
+
+    /// Append one row; a column that is not named is null. Many rows at once are appended much faster.
+    ///
+    /// Raises:
+    ///     InvalidArgument: a value is not of its column's type, or null where there are none; nothing was appended.
+    ///     ColumnNotFound: the table has no column of that name.
+    #[pyo3(signature = (**values))]
+    fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
+        let empty = PyDict::new(py);
+        self.append(py, PyList::new(py, [values.unwrap_or(&empty)])?.as_any())
+    }
+
+    /// Make all appended rows visible to others, partition by partition; with `durable`, return when they would survive a
+    /// power cut.
+    ///
+    /// Raises:
+    ///     IoError: in partitions before the one that is named, rows are committed.
+    #[pyo3(signature = (*, durable = false))]
+    fn commit(&self, py: Python<'_>, durable: bool) -> Result<()> {
+        self.with(py, |writer| {
+            writer.commit()?;
+            if durable { writer.sync() } else { Ok(()) }
+        })
+    }
+
+    /// Bring all committed rows to the disk: they survive a power cut when this returns.
+    fn sync(&self, py: Python<'_>) -> Result<()> {
+        self.with(py, arrowwood::PartitionedWriter::sync)
+    }
+
+    /// Forget what was appended since the last commit.
+    fn rollback(&self, py: Python<'_>) -> Result<()> {
+        self.with(py, |writer| {
+            writer.rollback();
+            Ok(())
+        })
+    }
+
+    /// Commit, sync, and let others write; does nothing when it was closed before.
+    fn close(&self, py: Python<'_>) -> Result<()> {
+        let close = || {
+            let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            taken.map_or(Ok(()), arrowwood::PartitionedWriter::close)
+        };
+        Ok(py.detach(close)?)
+    }
+
+    /// Names and types of all columns, those of the partitions too.
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(self.columns.schema.clone())
+    }
+
+    /// The directory of the partitions.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// How many partitions are open; at most 64 at the same time.
+    #[getter]
+    fn num_open(&self, py: Python<'_>) -> Result<usize> {
+        self.with(py, |writer| Ok(writer.num_open()))
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> Result<()> {
+        if !kind.is_none() && self.inner.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            self.rollback(py)?;
+        }
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<arrowwood.PartitionedWriter {}>", visible(&self.path.to_string_lossy()))
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    /// The partitions of a dataset opened from a directory of them, in order: its directory, its values as text by column, and
+    /// its rows as a dataset. Empty for other datasets, and for parts of them.
+    #[getter]
+    fn partitions<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
+        let class = py.import("arrowwood._types")?.getattr("Partition")?;
+        let found = PyList::empty(py);
+        for arrowwood::Partition { path, keys, rows, .. } in self.inner().partitions() {
+            let values = PyDict::new(py);
+            for (name, text) in keys {
+                values.set_item(name, text)?;
+            }
+            found.append(class.call1((path, values, Bound::new(py, Dataset::opened(rows, self.how()))?))?)?;
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,168 @@
+//! New rows of all partitions, as they come, and of partitions that come.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::origin::{Leaf, Partitions, partitions_of};
+use crate::dataset::{ConstantColumn, Dataset, Piece};
+use crate::error::{Error, Result};
+use crate::table::{Follow, follow};
+
+/// The longest sleep of a follower of several partitions, as only one of them can wake it.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The shortest.
+const BLINK: Duration = Duration::from_micros(500);
+
+/// Where following a partitioned table begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FollowFrom {
+    /// Rows that come from now on.
+    Now,
+    /// The first row of each partition.
+    First,
+    /// The next row of each partition, by its directory such as `host=a1/day=3`; those that are not named came later, and
+    /// begin with their first row. See [`FollowPartitions::next_rows`].
+    Rows(BTreeMap<String, u64>),
+}
+
+/// New rows of a partitioned table, partition after partition: those of each in order, each once. Partitions that are made
+/// later are found within milliseconds, and begin with their first row.
+#[derive(Debug)]
+pub struct FollowPartitions {
+    /// All of the dataset, which finds new partitions.
+    partitions: Partitions,
+    schema: arrow_schema::SchemaRef,
+    columns: Arc<[usize]>,
+    followed: Vec<Followed>,
+    /// The partition that is asked first.
+    turn: usize,
+    pause: Duration,
+}
+
+#[derive(Debug)]
+struct Followed {
+    name: String,
+    inode: u64,
+    constants: Arc<[ConstantColumn]>,
+    follow: Follow,
+    /// Whether its directory was removed, or another one has its name.
+    is_gone: bool,
+}
+
+/// The rows of all partitions of `dataset` from `from` on.
+///
+/// # Errors
+/// `InvalidArgument` if it is not a whole partitioned dataset, or a partition holds files that don't grow; `RowOutOfRange` if
+/// rows that are asked for were dropped.
+pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<FollowPartitions> {
+    let whole = dataset.refresh()?;
+    let missing = || Error::argument("only a whole partitioned dataset can be followed so");
+    let partitions = partitions_of(&whole).ok_or_else(missing)?.clone();
+    let columns = match whole.pieces().first() {
+        Some(piece) => piece.columns.clone(),
+        None => (0..whole.num_columns()).collect(),
+    };
+    let schema = whole.schema().clone();
+    let mut follower = FollowPartitions { partitions, schema, columns, followed: Vec::new(), turn: 0, pause: BLINK };
+    follower.take_leaves(from)?;
+    Ok(follower)
+}
+
+impl FollowPartitions {
+    /// The next rows, and the directory of their partition, such as `host=a1`; `None` when none came for `timeout`.
+    ///
+    /// # Errors
+    /// Those of [`Follow::poll`], and of opening new partitions.
+    pub fn poll(&mut self, timeout: Duration) -> Result<Option<(String, Dataset)>> {
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            self.look()?;
+            if let Some(rows) = self.next_of_any()? {
+                self.pause = BLINK;
+                return Ok(Some(rows));
+            }
+            let left = deadline.map_or(PAUSE, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            std::thread::sleep(left.min(self.pause));
+            self.pause = PAUSE.min(2 * self.pause);
+        }
+    }
+
+    /// Rows of the first partition that has some, the one after the last that had first.
+    fn next_of_any(&mut self) -> Result<Option<(String, Dataset)>> {
+        let count = self.followed.len();
+        for number in (0..count).map(|ahead| (self.turn + ahead) % count) {
+            let followed = &mut self.followed[number];
+            let Some(stored) = followed.follow.poll(Duration::ZERO)? else { continue };
+            self.turn = number + 1;
+            let whole = stored.with_constants(&followed.constants);
+            let narrow = |piece: &Piece| Piece { columns: self.columns.clone(), ..piece.clone() };
+            let rows = Dataset::of_pieces(self.schema.clone(), whole.pieces().iter().map(narrow).collect());
+            return Ok(Some((followed.name.clone(), rows)));
+        }
+        // Whatever their rows were, they have been handed out.
+        self.followed.retain(|followed| !followed.is_gone);
+        Ok(None)
+    }
+
+    /// Finds partitions that have come or gone.
+    fn look(&mut self) -> Result<()> {
+        if self.partitions.is_settled() {
+            return Ok(());
+        }
+        self.partitions = self.partitions.looked()?;
+        self.take_leaves(&FollowFrom::First)
+    }
+
+    fn take_leaves(&mut self, from: &FollowFrom) -> Result<()> {
+        let leaves: BTreeMap<(String, u64), &Leaf> =
+            self.partitions.leaves().iter().map(|leaf| ((self.partitions.name_of(leaf), leaf.inode), leaf)).collect();
+        for followed in &mut self.followed {
+            followed.is_gone = !leaves.contains_key(&(followed.name.clone(), followed.inode));
+        }
+        let mut new = Vec::new();
+        for ((name, inode), leaf) in leaves {
+            if self.followed.iter().any(|followed| followed.name == name && followed.inode == inode) {
+                continue;
+            }
+            let first = leaf.stored.first_row();
+            let start = match from {
+                FollowFrom::Now => None,
+                FollowFrom::First => Some(first),
+                FollowFrom::Rows(rows) => Some(rows.get(&name).copied().unwrap_or(first)),
+            };
+            let follow = follow(&leaf.stored, start, None).map_err(|e| e.at(&leaf.path))?;
+            let constants = leaf.constants.clone();
+            new.push(Followed { name, inode, constants, follow, is_gone: false });
+        }
+        self.followed.extend(new);
+        Ok(())
+    }
+
+    /// The number behind the last row that was handed out, of each partition by its directory, to go on with later.
+    pub fn next_rows(&self) -> BTreeMap<String, u64> {
+        let next = |followed: &Followed| (followed.name.clone(), followed.follow.next_row());
+        self.followed.iter().map(next).collect()
+    }
+}
+
+/// How many rows of the partitions of `dataset` are committed now and lie behind `next`, the next row of each by its
+/// directory.
+///
+/// # Errors
+/// As [`Dataset::refresh`].
+#[doc(hidden)]
+pub fn lag_of_partitions(dataset: &Dataset, next: &BTreeMap<String, u64>) -> Result<u64> {
+    let now = dataset.refresh()?;
+    let Some(partitions) = partitions_of(&now) else { return Ok(0) };
+    let mut all = 0;
+    for leaf in partitions.leaves() {
+        let first = leaf.stored.first_row();
+        let end = first + leaf.stored.len()?;
+        all += end.saturating_sub(next.get(&partitions.name_of(leaf)).copied().unwrap_or(first));
+    }
+    Ok(all)
+}

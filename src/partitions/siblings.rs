@@ -1,0 +1,111 @@
+//! What the partitions that there are demand of a new one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
+
+use super::names::partition_path;
+use super::tree::list;
+use crate::array::Value;
+use crate::dataset::schema_difference;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ipc::ReadOptions;
+use crate::table::{Writer, WriterOptions, holds_table, open_table};
+
+/// Opens the partition of `table` with these values for writing, or makes it if there is a schema, or another partition to
+/// take it from: a table of its own, with one writer at a time. Columns of the partition that the schema has are not stored.
+///
+/// # Errors
+/// As [`Writer::open`] and [`partition_path`]; `SchemaMismatch` if other partitions have other columns; `InvalidArgument` if
+/// `table` is a table without partitions.
+pub fn partition_writer(
+    table: impl AsRef<Path>,
+    partition: &[(&str, Value<'_>)],
+    schema: Option<SchemaRef>,
+    options: &WriterOptions,
+) -> Result<Writer> {
+    let root = table.as_ref();
+    let path = partition_path(root, partition)?;
+    let names: Vec<&str> = partition.iter().map(|(name, _)| *name).collect();
+    let mut options = options.clone();
+    options.dictionary.retain(|name| !names.contains(&name.as_str()));
+    let stored = schema.map(|schema| without_columns(&schema, &names)).transpose()?;
+    if holds_table(root)? {
+        let message = "the directory is a table without partitions, and can't have both; choose another";
+        return Err(Error::argument(message).at(root));
+    }
+    let sibling = check_levels(root, &names)?;
+    let stored = match (stored, sibling) {
+        (Some(given), Some((other, there))) => Some(fitted(&given, &there, &options).map_err(|e| e.at(&other))?),
+        (Some(given), None) => Some(given),
+        (None, sibling) => sibling.map(|(_, there)| there),
+    };
+    if stored.is_some() {
+        let parent = path.parent().unwrap_or(root);
+        fs::create_dir_all(parent).map_err(|e| Error::io("making the partition's directory", &e).at(parent))?;
+    }
+    Writer::open(path, stored, &options)
+}
+
+/// `schema` without the columns called `names`.
+pub(super) fn without_columns(schema: &SchemaRef, names: &[&str]) -> Result<SchemaRef> {
+    let stored: Vec<FieldRef> =
+        schema.fields().iter().filter(|field| !names.contains(&field.name().as_str())).cloned().collect();
+    if stored.is_empty() {
+        return Err(Error::argument("all columns are those of partitions; the table needs another one to store"));
+    }
+    Ok(Arc::new(Schema::new_with_metadata(stored, schema.metadata().clone())))
+}
+
+/// Makes sure that partitions of columns called `names` fit those that there are, and finds one of these: its directory and
+/// the columns that it stores.
+fn check_levels(root: &Path, names: &[&str]) -> Result<Option<(PathBuf, SchemaRef)>> {
+    let mut directory = root.to_path_buf();
+    let mut depth = 0;
+    while directory.is_dir() {
+        let Some((_, children)) = list(&directory)? else {
+            let table = open_table(&directory, ReadOptions::default())?;
+            return Ok(table.filter(|_| depth > 0).map(|table| (directory, table.schema().clone())));
+        };
+        // The newest may have no file yet.
+        let Some(first) = children.first() else { return Ok(None) };
+        let own = names.get(depth).copied().unwrap_or("none");
+        if own != first.key.0 {
+            let message = format!(
+                "partitions there have the column '{}' at this level, and the new one has {own}; give the same columns in the \
+                 same order",
+                first.key.0
+            );
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&directory));
+        }
+        directory.clone_from(&first.path);
+        depth += 1;
+    }
+    Ok(None)
+}
+
+/// `given` with dictionaries where another partition has them for its text.
+fn fitted(given: &SchemaRef, there: &Schema, options: &WriterOptions) -> Result<SchemaRef> {
+    let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let fit = |field: &FieldRef| match there.field_with_name(field.name()).map(|known| known.data_type()) {
+        Ok(known @ DataType::Dictionary(_, values)) if is_text(field.data_type()) && is_text(values) => {
+            Arc::new(field.as_ref().clone().with_data_type(known.clone()))
+        }
+        _ => field.clone(),
+    };
+    let fields: Vec<FieldRef> = given.fields().iter().map(fit).collect();
+    let fitted = Arc::new(Schema::new_with_metadata(fields, given.metadata().clone()));
+    let is_encoded = |name: &String| {
+        there.field_with_name(name).is_ok_and(|known| matches!(known.data_type(), DataType::Dictionary(..)))
+    };
+    match schema_difference(there, &fitted) {
+        // What is to be made a dictionary is compared when it is one.
+        Some(difference) if options.dictionary.iter().all(is_encoded) => {
+            let message = format!("the schemas of another partition and of the new one differ: {difference}");
+            Err(Error::new(ErrorKind::SchemaMismatch, message))
+        }
+        _ => Ok(fitted),
+    }
+}

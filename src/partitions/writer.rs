@@ -1,0 +1,414 @@
+//! Rows of any partitions, written to the partition that each belongs to.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
+
+use super::names::text_of;
+use super::siblings::{partition_writer, without_columns};
+use crate::array::Value;
+use crate::dataset::{Column, Dataset};
+use crate::error::{Error, ErrorKind, Result};
+use crate::table::{Writer, WriterOptions};
+use crate::types::{per_second, type_name};
+
+/// What rows are split by: a column, whose values are then in the directories' names and not stored, or a part of a time or
+/// date, which stays stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartitionBy {
+    /// The values of the column.
+    Column(String),
+    /// The day of a time, in UTC: `day=2026-01-31`.
+    Day(String),
+    /// The month: `month=2026-01`.
+    Month(String),
+    /// The year: `year=2026`.
+    Year(String),
+}
+
+impl FromStr for PartitionBy {
+    type Err = Error;
+
+    /// `host`, `day(ts)`, `month(ts)` or `year(ts)`.
+    fn from_str(text: &str) -> Result<PartitionBy> {
+        let Some((function, column)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) else {
+            return Ok(PartitionBy::Column(text.to_owned()));
+        };
+        match function {
+            "day" => Ok(PartitionBy::Day(column.to_owned())),
+            "month" => Ok(PartitionBy::Month(column.to_owned())),
+            "year" => Ok(PartitionBy::Year(column.to_owned())),
+            _ => {
+                let message =
+                    format!("partition_by: got '{text}', expected a column, day(…), month(…) or year(…) of one");
+                Err(Error::argument(message))
+            }
+        }
+    }
+}
+
+impl PartitionBy {
+    /// The partition column.
+    fn key(&self) -> &str {
+        match self {
+            PartitionBy::Column(name) => name,
+            PartitionBy::Day(_) => "day",
+            PartitionBy::Month(_) => "month",
+            PartitionBy::Year(_) => "year",
+        }
+    }
+
+    /// The column that decides.
+    fn column(&self) -> &str {
+        let (PartitionBy::Column(name) | PartitionBy::Day(name) | PartitionBy::Month(name) | PartitionBy::Year(name)) =
+            self;
+        name
+    }
+
+    fn check(&self, schema: &SchemaRef) -> Result<()> {
+        let missing = || {
+            let message = format!("partition_by: there is no column '{}'", self.column());
+            Error::new(ErrorKind::ColumnNotFound, message)
+        };
+        let field = schema.field_with_name(self.column()).map_err(|_| missing())?;
+        let data_type = field.data_type();
+        let is_key = |data_type: &DataType| {
+            use DataType::{Boolean, Date32, LargeUtf8, Utf8, Utf8View};
+            data_type.is_integer() || matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Boolean | Date32)
+        };
+        let fits = match (self, data_type) {
+            (PartitionBy::Column(_), DataType::Dictionary(_, values)) => is_key(values),
+            (PartitionBy::Column(_), other) => is_key(other),
+            (_, other) => matches!(other, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64),
+        };
+        if fits {
+            return Ok(());
+        }
+        let expected = match self {
+            PartitionBy::Column(_) => "text, integers, dates or booleans; of a time, name a part, such as day(ts)",
+            _ => "a timestamp or a date",
+        };
+        let (name, got) = (self.column(), type_name(data_type));
+        Err(Error::argument(format!("partition_by: column '{name}' is {got}, expected {expected}")))
+    }
+
+    /// The partition's value for a row: a number for a part of a time, else the value itself.
+    fn value_of<'a>(&self, value: Value<'a>) -> Value<'a> {
+        if matches!(self, PartitionBy::Column(_)) {
+            return value;
+        }
+        match value {
+            Value::Date(days) => Value::Date(days),
+            Value::Timestamp(time, unit, _) => Value::Date(days_of(time, unit)),
+            _ => Value::Null,
+        }
+    }
+
+    /// The text of a value in a directory's name.
+    fn text(&self, value: &Value<'_>) -> Result<Option<String>> {
+        let text = text_of(self.key(), value)?;
+        let cut = |text: String| match self {
+            PartitionBy::Month(_) => text.rsplit_once('-').map_or(text.clone(), |(month, _)| month.to_owned()),
+            PartitionBy::Year(_) => text.rsplitn(3, '-').last().map_or(text.clone(), str::to_owned),
+            _ => text,
+        };
+        Ok(text.map(cut))
+    }
+}
+
+fn days_of(time: i64, unit: TimeUnit) -> i64 {
+    time.div_euclid(per_second(unit) * 86_400)
+}
+
+/// The values of a partition, as text.
+type Keys = Vec<Option<String>>;
+
+/// A partition that is open.
+#[derive(Debug)]
+struct OpenPartition {
+    writer: Writer,
+    has_rows: bool,
+    /// The number of the append that used it last.
+    used: u64,
+}
+
+/// Appends rows of a partitioned table, each to its partition, which is made if there is none. Each partition is a table with
+/// one writer, and a commit is atomic within one partition: a reader, or a crash in between, may see it in one and not yet in
+/// another.
+#[derive(Debug)]
+pub struct PartitionedWriter {
+    root: PathBuf,
+    by: Vec<PartitionBy>,
+    /// All columns.
+    schema: SchemaRef,
+    /// The numbers of those that are stored.
+    stored: Vec<usize>,
+    options: WriterOptions,
+    most_open: usize,
+    open: HashMap<Keys, OpenPartition>,
+    /// Rows of partitions that are not open, as too many are.
+    waiting: Vec<(Keys, Dataset)>,
+    appends: u64,
+    /// Why nothing can be committed before what was appended is rolled back.
+    broken: Option<String>,
+}
+
+/// How many partitions are open at the same time.
+const MOST_OPEN: usize = 64;
+
+impl PartitionedWriter {
+    /// A writer of the partitions of `table`, of rows of `schema`, split by `by`, level by level. No partition is opened before
+    /// there are rows for it.
+    ///
+    /// # Errors
+    /// `ColumnNotFound`; `InvalidArgument` for columns whose values can't be names of directories, and if two levels are the
+    /// same.
+    pub fn new(
+        table: impl AsRef<Path>,
+        schema: SchemaRef,
+        by: &[PartitionBy],
+        options: &WriterOptions,
+    ) -> Result<PartitionedWriter> {
+        if by.is_empty() {
+            return Err(Error::argument(
+                "partition_by: expected a column, such as host, or a part of a time, such as day(ts)",
+            ));
+        }
+        by.iter().try_for_each(|by| by.check(&schema))?;
+        let keys: Vec<&str> = by.iter().map(PartitionBy::key).collect();
+        for (number, level) in by.iter().enumerate() {
+            let is_stored_too = !matches!(level, PartitionBy::Column(_)) && schema.field_with_name(level.key()).is_ok();
+            if keys[..number].contains(&level.key()) || is_stored_too {
+                let message = format!("partition_by: two columns would be called '{}'", level.key());
+                return Err(Error::argument(message));
+            }
+        }
+        without_columns(&schema, &keys)?;
+        let names = schema.fields().iter().map(|field| field.name().as_str());
+        let stored = names.enumerate().filter(|(_, name)| !keys.contains(name)).map(|(number, _)| number).collect();
+        let root = std::path::absolute(table).map_err(|e| Error::io("finding the directory", &e))?;
+        let by = by.to_vec();
+        let options = options.clone();
+        let open = HashMap::new();
+        let waiting = Vec::new();
+        Ok(PartitionedWriter {
+            root,
+            by,
+            schema,
+            stored,
+            options,
+            most_open: MOST_OPEN,
+            open,
+            waiting,
+            appends: 0,
+            broken: None,
+        })
+    }
+
+    /// Sets how many partitions are open at the same time; 64 by default. Rows of others wait in memory for the commit.
+    pub fn most_open(mut self, partitions: usize) -> PartitionedWriter {
+        self.most_open = partitions.max(1);
+        self
+    }
+
+    /// Names and types of all columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The directory of the partitions.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// How many partitions are open.
+    pub fn num_open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Appends all rows of a dataset, whose columns are matched by name.
+    ///
+    /// # Errors
+    /// `SchemaMismatch`, `InvalidArgument`, `Busy` and `Io` as for [`Writer::append_dataset`], naming the partition. If other
+    /// partitions have rows of the same call by then, nothing more can be appended or committed before
+    /// [`rollback`](PartitionedWriter::rollback).
+    pub fn append_dataset(&mut self, dataset: &Dataset) -> Result<()> {
+        self.check()?;
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let rows = dataset.select(&names)?;
+        let groups = self.groups(&rows)?;
+        let stored = rows.select_at(&self.stored)?;
+        self.appends += 1;
+        for (number, (keys, group)) in groups.into_iter().enumerate() {
+            let rows = group.of(&stored)?;
+            if let Err(e) = self.append_to(keys, rows) {
+                if number > 0 {
+                    self.broken = Some(format!("appending failed midway ({})", e.message()));
+                }
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    fn append_to(&mut self, keys: Keys, rows: Dataset) -> Result<()> {
+        let used = self.appends;
+        if let Some(partition) = self.open.get_mut(&keys) {
+            partition.used = used;
+            partition.has_rows = true;
+            return partition.writer.append_dataset(&rows);
+        }
+        let is_full = self.open.len() >= self.most_open && !self.close_idle()?;
+        if is_full {
+            self.waiting.push((keys, rows));
+            return Ok(());
+        }
+        let mut writer = self.open_partition(&keys)?;
+        let appended = writer.append_dataset(&rows);
+        let has_rows = appended.is_ok();
+        self.open.insert(keys, OpenPartition { writer, has_rows, used });
+        appended
+    }
+
+    fn open_partition(&self, keys: &Keys) -> Result<Writer> {
+        let texts = keys.iter().map(|text| text.as_deref().map_or(Value::Null, Value::Str));
+        let values: Vec<(&str, Value<'_>)> = self.by.iter().map(PartitionBy::key).zip(texts).collect();
+        partition_writer(&self.root, &values, Some(self.schema.clone()), &self.options)
+    }
+
+    /// Closes the partition that was not used for longest, and has no rows to commit; false if there is none.
+    fn close_idle(&mut self) -> Result<bool> {
+        let idle = self.open.iter().filter(|(_, partition)| !partition.has_rows);
+        let Some(keys) = idle.min_by_key(|(_, partition)| partition.used).map(|(keys, _)| keys.clone()) else {
+            return Ok(false);
+        };
+        let closed = self.open.remove(&keys).map(|partition| partition.writer.close());
+        closed.transpose()?;
+        Ok(true)
+    }
+
+    /// Makes all appended rows visible to others, partition by partition, each atomically.
+    ///
+    /// # Errors
+    /// As [`Writer::commit`] and [`PartitionedWriter::append_dataset`]; partitions before the one that it names are committed.
+    pub fn commit(&mut self) -> Result<()> {
+        self.check()?;
+        for partition in self.open.values_mut().filter(|partition| partition.has_rows) {
+            partition.writer.commit()?;
+            partition.has_rows = false;
+        }
+        while let Some((keys, rows)) = self.waiting.first().cloned() {
+            if self.open.len() >= self.most_open && !self.open.contains_key(&keys) {
+                self.close_idle()?;
+            }
+            self.append_to(keys.clone(), rows)?;
+            if let Some(partition) = self.open.get_mut(&keys) {
+                partition.writer.commit()?;
+                partition.has_rows = false;
+            }
+            self.waiting.remove(0);
+        }
+        Ok(())
+    }
+
+    /// Brings all committed rows to the disk.
+    ///
+    /// # Errors
+    /// As [`Writer::sync`].
+    pub fn sync(&mut self) -> Result<()> {
+        self.open.values_mut().try_for_each(|partition| partition.writer.sync())
+    }
+
+    /// Forgets what was appended since the last commit.
+    pub fn rollback(&mut self) {
+        for partition in self.open.values_mut().filter(|partition| partition.has_rows) {
+            partition.writer.rollback();
+            partition.has_rows = false;
+        }
+        self.waiting.clear();
+        self.broken = None;
+    }
+
+    /// Commits, syncs, and lets others write.
+    ///
+    /// # Errors
+    /// As [`commit`](PartitionedWriter::commit); the first of those of [`Writer::close`], after all were closed.
+    pub fn close(mut self) -> Result<()> {
+        self.commit()?;
+        let closed: Vec<_> = self.open.drain().map(|(_, partition)| partition.writer.close()).collect();
+        closed.into_iter().collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.broken {
+            None => Ok(()),
+            Some(why) => {
+                let message = format!("the writer can't go on: {why}; roll back first");
+                Err(Error::new(ErrorKind::InvalidArgument, message).at(&self.root))
+            }
+        }
+    }
+
+    /// The rows of each partition, in the order in which its first row comes.
+    fn groups(&self, rows: &Dataset) -> Result<Vec<(Keys, Group)>> {
+        let columns: Vec<Column> = self.by.iter().map(|by| rows.column(by.column())).collect::<Result<_>>()?;
+        let mut values: Vec<_> = columns.iter().map(Column::values).collect();
+        let mut groups: Vec<(Keys, Group)> = Vec::new();
+        let mut numbers: HashMap<Keys, usize> = HashMap::new();
+        // Rows that follow one another are mostly of one partition.
+        let mut last: Option<(Vec<Value<'_>>, usize)> = None;
+        for row in 0..rows.len()? {
+            let mut found = Vec::with_capacity(values.len());
+            for (by, values) in self.by.iter().zip(&mut values) {
+                let value = values.next().ok_or_else(|| Error::internal("a column shorter than its dataset"))??;
+                found.push(by.value_of(value));
+            }
+            if let Some((known, number)) = &last
+                && known.iter().zip(&found).all(|(a, b)| is_same(a, b))
+            {
+                groups[*number].1.add(row);
+                continue;
+            }
+            let keys = self.by.iter().zip(&found).map(|(by, value)| by.text(value)).collect::<Result<Keys>>()?;
+            let number = *numbers.entry(keys.clone()).or_insert(groups.len());
+            if number == groups.len() {
+                groups.push((keys, Group::default()));
+            }
+            groups[number].1.add(row);
+            last = Some((found, number));
+        }
+        Ok(groups)
+    }
+}
+
+fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) | (Value::Date(a), Value::Date(b)) => a == b,
+        (Value::UInt(a), Value::UInt(b)) => a == b,
+        (Value::Str(a), Value::Str(b)) => a == b,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::Null, Value::Null) => true,
+        _ => false,
+    }
+}
+
+/// Rows of a dataset that belong to one partition, in order.
+#[derive(Debug, Default)]
+struct Group(Vec<i64>);
+
+impl Group {
+    fn add(&mut self, row: u64) {
+        self.0.push(row as i64);
+    }
+
+    /// The rows: a part of the dataset where they follow one another, else gathered.
+    fn of(&self, dataset: &Dataset) -> Result<Dataset> {
+        let (Some(&first), Some(&last)) = (self.0.first(), self.0.last()) else { return dataset.slice(0, 0) };
+        if (last - first) as usize + 1 == self.0.len() {
+            return dataset.slice(first as u64, self.0.len() as u64);
+        }
+        dataset.take(&self.0)
+    }
+}
