@@ -7,7 +7,7 @@ use arrowwood::{bytes_text, compact, plural, table_stat};
 use clap::Args;
 use serde_json::json;
 
-use crate::shell::{Outcome, Progress, Stdout, named, print_json};
+use crate::shell::{Outcome, Progress, Stdout, named, open_one, print_json};
 
 /// Rewrite the files of a table without a writer as dense Arrow files, without space to grow.
 ///
@@ -18,19 +18,36 @@ pub(crate) struct Compact {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// The table directory.
+    /// The table directory, or one of partitions (key=value), all of which are compacted.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
 }
 
 impl Compact {
+    /// The table, or those of its partitions.
+    fn tables(&self) -> Outcome<Vec<PathBuf>> {
+        if table_stat(&self.table)?.is_some() || !self.table.is_dir() {
+            return Ok(vec![self.table.clone()]);
+        }
+        let partitions: Vec<PathBuf> =
+            open_one(&self.table)?.partitions().into_iter().map(|found| found.path).collect();
+        Ok(if partitions.is_empty() { vec![self.table.clone()] } else { partitions })
+    }
+
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
         let name = named(&self.table);
-        let before = table_stat(&self.table)?.unwrap_or_default().disk;
+        let tables = self.tables()?;
+        let disk = || -> arrowwood::Result<u64> {
+            tables.iter().map(|table| Ok(table_stat(table)?.unwrap_or_default().disk)).sum()
+        };
+        let before = disk()?;
         let mut progress = Progress::new(format!("compacting {name}"));
-        let rewritten = compact(&self.table, |done, total| progress.at(done, total))?;
+        let mut rewritten = 0;
+        for table in &tables {
+            rewritten += compact(table, |done, total| progress.at(done, total))?;
+        }
         drop(progress);
-        let after = table_stat(&self.table)?.unwrap_or_default().disk;
+        let after = disk()?;
         if self.json {
             let table = self.table.to_string_lossy();
             let facts = json!({"table": table, "rewritten": rewritten, "disk_before": before, "disk": after});

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Finding, Findings, Result};
 use crate::files::{arrow_files, expand, is_glob};
 use crate::ipc::{Format, Ipc, ReadOptions, Sound, WriteOptions};
 use crate::map::{Mapping, Mode, guard};
+use crate::partitions::partition_directories;
 use crate::table;
 use crate::table::Repaired;
 
@@ -95,7 +96,7 @@ fn each(
     progress: OnProgress,
 ) -> Result<Report> {
     let files = match std::fs::metadata(path) {
-        Ok(data) if data.is_dir() && !is_table(path)? => arrow_files(path)?,
+        Ok(data) if data.is_dir() && !is_table(path)? => files_of(path)?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_glob(path) => expand(path)?,
         _ => return work(path, progress),
     };
@@ -104,6 +105,28 @@ fn each(
         report.add(work(&file, progress)?);
     }
     Ok(report)
+}
+
+/// The files in a directory that is no table, and the tables and files of its partitions.
+fn files_of(directory: &Path) -> Result<Vec<PathBuf>> {
+    let partitions = partition_directories(directory)?;
+    if partitions.is_empty() {
+        return arrow_files(directory);
+    }
+    let mut found = Vec::new();
+    for partition in partitions {
+        if is_table(&partition)? {
+            found.push(partition);
+            continue;
+        }
+        match arrow_files(&partition) {
+            Ok(files) => found.extend(files),
+            // One that a writer has just made has no file yet.
+            Err(e) if e.kind() == ErrorKind::NotFound => (),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(found)
 }
 
 /// Whether a directory contains segments and no other Arrow files.

@@ -26,5 +26,7 @@ pub use origin::Partition;
 pub(crate) use origin::{OpenLeaf, in_partition, open_partitions, partition_of};
 #[cfg(feature = "table")]
 pub use siblings::partition_writer;
+#[cfg(feature = "check")]
+pub(crate) use tree::partition_directories;
 #[cfg(all(feature = "table", feature = "compute"))]
 pub use writer::{PartitionBy, PartitionedWriter};

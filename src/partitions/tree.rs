@@ -81,6 +81,22 @@ pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
     Ok(Some((Listed { path, modified, is_recent }, children)))
 }
 
+/// The directories of all partitions below `root` in the order of their names; none if there are no partitions.
+pub(crate) fn partition_directories(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let Some((_, mut children)) = list(root)? else { return Ok(found) };
+    children.sort_by(|a, b| a.path.cmp(&b.path));
+    for child in children {
+        let inside = partition_directories(&child.path)?;
+        if inside.is_empty() {
+            found.push(child.path);
+        } else {
+            found.extend(inside);
+        }
+    }
+    Ok(found)
+}
+
 /// The error of a directory that holds something beside partitions.
 fn mixed(partition: &Path, other: &str) -> Error {
     let name = partition.file_name().unwrap_or_default().to_string_lossy();

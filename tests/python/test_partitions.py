@@ -290,14 +290,16 @@ def test_verbs_of_the_command(table):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert run("head", "-n", "1", "--csv", str(table)).splitlines()[1] == "0,0,a"
+    assert run("head", "-n", "1", "--csv", str(table)).splitlines()[1] == "0,0.0,a"
     assert run("tail", "-n", "1", "--csv", str(table)).splitlines()[1] == "1,0.5,b"
-    assert "host" in run("schema", str(table)) and "5 rows" in run("stat", str(table))
+    assert "host" in run("schema", str(table)) and "rows         5" in run("stat", str(table))
+    assert "5 rows" in run("check", str(table)) and "2 files rewritten" in run("compact", str(table))
+    assert "5 rows" in run("check", str(table))
     command = [sys.executable, "-m", "arrowwood._cli", "tail", "-f", "-n", "1", "--csv", str(table)]
     follower = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert [follower.stdout.readline() for _ in range(2)][1] == "1,0.5,b\n"
     fill(table, "c", 1)
-    assert follower.stdout.readline() == "0,0,c\n"
+    assert follower.stdout.readline() == "0,0.0,c\n"
     follower.send_signal(signal.SIGINT)
     follower.wait()
 
