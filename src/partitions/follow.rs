@@ -1,10 +1,11 @@
 //! New rows of all partitions, as they come, and of partitions that come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::origin::{Leaf, Partitions, partitions_of};
+use super::origin::{Partitions, partitions_of};
+use super::tree::Identity;
 use crate::dataset::{ConstantColumn, Dataset, Piece};
 use crate::error::{Error, Result};
 use crate::table::{Follow, follow};
@@ -43,7 +44,7 @@ pub struct FollowPartitions {
 #[derive(Debug)]
 struct Followed {
     name: String,
-    inode: u64,
+    identity: Identity,
     constants: Arc<[ConstantColumn]>,
     follow: Follow,
     /// Whether its directory was removed, or another one has its name.
@@ -118,14 +119,15 @@ impl FollowPartitions {
     }
 
     fn take_leaves(&mut self, from: &FollowFrom) -> Result<()> {
-        let leaves: BTreeMap<(String, u64), &Leaf> =
-            self.partitions.leaves().iter().map(|leaf| ((self.partitions.name_of(leaf), leaf.inode), leaf)).collect();
-        for followed in &mut self.followed {
-            followed.is_gone = !leaves.contains_key(&(followed.name.clone(), followed.inode));
-        }
+        let known: HashMap<&str, Identity> =
+            self.followed.iter().filter(|f| !f.is_gone).map(|f| (f.name.as_str(), f.identity)).collect();
         let mut new = Vec::new();
-        for ((name, inode), leaf) in leaves {
-            if self.followed.iter().any(|followed| followed.name == name && followed.inode == inode) {
+        let mut there = HashMap::new();
+        for leaf in self.partitions.leaves() {
+            let name = self.partitions.name_of(leaf);
+            let identity = leaf.identity;
+            there.insert(name.clone(), identity);
+            if known.get(name.as_str()) == Some(&identity) {
                 continue;
             }
             let first = leaf.stored.first_row();
@@ -136,7 +138,10 @@ impl FollowPartitions {
             };
             let follow = follow(&leaf.stored, start, None).map_err(|e| e.at(&leaf.path))?;
             let constants = leaf.constants.clone();
-            new.push(Followed { name, inode, constants, follow, is_gone: false });
+            new.push(Followed { name, identity, constants, follow, is_gone: false });
+        }
+        for followed in &mut self.followed {
+            followed.is_gone = there.get(&followed.name) != Some(&followed.identity);
         }
         self.followed.extend(new);
         Ok(())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 
 use super::names::PartitionKey;
-use super::tree::{Child, Listed, list};
+use super::tree::{Child, Identity, Listed, list};
 use super::values;
 use crate::array::Value;
 use crate::dataset::{ConstantColumn, Dataset, Key, Origin, Piece, schema_difference, with_fields};
@@ -27,7 +27,7 @@ pub(crate) trait OpenLeaf: Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub path: PathBuf,
-    pub inode: u64,
+    pub identity: Identity,
     pub keys: Vec<PartitionKey>,
     pub constants: Arc<[ConstantColumn]>,
     /// The rows with the columns of the files.
@@ -49,13 +49,21 @@ pub(super) struct Partitions {
     leaves: Vec<Leaf>,
 }
 
+/// A partition that was not known.
+struct NewLeaf {
+    path: PathBuf,
+    identity: Identity,
+    keys: Vec<PartitionKey>,
+    stored: Dataset,
+}
+
 /// What a look at the tree of directories finds.
 #[derive(Default)]
 struct Found {
     listed: Vec<Listed>,
     is_pending: bool,
     /// Those that were not known.
-    new: Vec<(Child, Vec<PartitionKey>, Dataset)>,
+    new: Vec<NewLeaf>,
     /// The numbers of known ones.
     known: Vec<usize>,
 }
@@ -72,15 +80,15 @@ pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenL
         return Ok(None);
     }
     let found = look(&root, opener.as_ref(), &[])?;
-    let Some((_, keys, first)) = found.new.first() else {
+    let Some(first) = found.new.first() else {
         return Err(Error::new(ErrorKind::NotFound, "no partition has a file yet").at(&root));
     };
-    let fields = fields_of(&found, keys, given).map_err(|e| e.at(&root))?;
-    if let Some(twice) = fields.iter().find(|field| first.schema().column_with_name(field.name()).is_some()) {
+    let fields = fields_of(&found, &first.keys, given).map_err(|e| e.at(&root))?;
+    if let Some(twice) = fields.iter().find(|field| first.stored.schema().column_with_name(field.name()).is_some()) {
         let message = format!("column '{}' is in the files and in the names of directories; rename one", twice.name());
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&root));
     }
-    let stored = Dataset::concat(&found.new.iter().map(|(.., rows)| rows.clone()).collect::<Vec<_>>())?;
+    let stored = Dataset::concat(&found.new.iter().map(|leaf| leaf.stored.clone()).collect::<Vec<_>>())?;
     let schema = with_fields(stored.schema(), fields.iter());
     let mut partitions = Partitions {
         root,
@@ -121,7 +129,7 @@ fn fields_of(found: &Found, keys: &[PartitionKey], given: &Schema) -> Result<Vec
         return Err(Error::new(ErrorKind::ColumnNotFound, message));
     }
     let field = |(number, name): (usize, &&String)| {
-        let texts = found.new.iter().map(|(_, keys, _)| keys.get(number).and_then(|(_, text)| text.as_deref()));
+        let texts = found.new.iter().map(|leaf| leaf.keys.get(number).and_then(|(_, text)| text.as_deref()));
         let data_type = match given.column_with_name(name) {
             Some((_, field)) if values::is_supported(field.data_type()) => field.data_type().clone(),
             Some((_, field)) => {
@@ -137,8 +145,8 @@ fn fields_of(found: &Found, keys: &[PartitionKey], given: &Schema) -> Result<Vec
 
 /// Finds all partitions below `root`, and opens those that `known` does not have.
 fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
-    let known: HashMap<(&Path, u64), usize> =
-        known.iter().enumerate().map(|(number, leaf)| ((leaf.path.as_path(), leaf.inode), number)).collect();
+    let known: HashMap<&Path, (usize, Identity)> =
+        known.iter().enumerate().map(|(number, leaf)| (leaf.path.as_path(), (number, leaf.identity))).collect();
     let mut found = Found::default();
     let mut level = vec![(root.to_path_buf(), Vec::new())];
     while !level.is_empty() {
@@ -148,9 +156,11 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
             let Some((listed, children)) = if_there(list(&directory))?.flatten() else { continue };
             found.listed.push(listed);
             for child in children {
-                match known.get(&(child.path.as_path(), child.inode)) {
-                    Some(&number) => found.known.push(number),
-                    None => candidates.push((child, Vec::clone(&keys))),
+                match known.get(child.path.as_path()) {
+                    Some(&(number, identity)) if if_there(Identity::of(&child.path))? == Some(identity) => {
+                        found.known.push(number);
+                    }
+                    _ => candidates.push((child, Vec::clone(&keys))),
                 }
             }
         }
@@ -158,14 +168,14 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
         const WORK: usize = 64 << 10;
         let opened = parallel::map(candidates.len(), candidates.len() * WORK, |job| {
             let (child, _) = &candidates[job];
-            if_there(open_child(opener, &child.path))
+            open_child(opener, &child.path)
         });
         for ((child, mut keys), opened) in candidates.into_iter().zip(opened) {
             keys.push(child.key.clone());
             match opened? {
-                Some(Opened::Rows(rows)) => found.new.push((child, keys, rows)),
-                Some(Opened::Partitions) => level.push((child.path, keys)),
-                Some(Opened::Nothing) | None => found.is_pending = true,
+                Opened::Rows(identity, stored) => found.new.push(NewLeaf { path: child.path, identity, keys, stored }),
+                Opened::Partitions => level.push((child.path, keys)),
+                Opened::Nothing => found.is_pending = true,
             }
         }
     }
@@ -174,14 +184,28 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
 
 /// What a directory holds.
 enum Opened {
-    Rows(Dataset),
+    Rows(Identity, Dataset),
     Partitions,
     Nothing,
 }
 
 fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<Opened> {
+    let mut opened = open_once(opener, path);
+    for _ in 0..TRIES {
+        match &opened {
+            // It was dropped, or its segments were replaced or dropped while it was being opened.
+            Err(e) if e.kind() == ErrorKind::NotFound && !path.exists() => return Ok(Opened::Nothing),
+            Err(e) if e.kind() == ErrorKind::NotFound => opened = open_once(opener, path),
+            _ => break,
+        }
+    }
+    opened
+}
+
+fn open_once(opener: &dyn OpenLeaf, path: &Path) -> Result<Opened> {
+    let identity = Identity::of(path)?;
     match opener.open_leaf(path)? {
-        Some(rows) => Ok(Opened::Rows(rows)),
+        Some(rows) => Ok(Opened::Rows(identity, rows)),
         None if list(path)?.is_some() => Ok(Opened::Partitions),
         None => Ok(Opened::Nothing),
     }
@@ -201,8 +225,8 @@ impl Partitions {
     fn take(&mut self, found: Found) -> Result<()> {
         let known = found.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
         self.leaves = known;
-        for (child, keys, stored) in found.new {
-            let leaf = self.leaf(child, keys, stored)?;
+        for new in found.new {
+            let leaf = self.leaf(new)?;
             self.leaves.push(leaf);
         }
         let mut ordered = Vec::with_capacity(self.leaves.len());
@@ -218,7 +242,8 @@ impl Partitions {
         Ok(())
     }
 
-    fn leaf(&self, child: Child, keys: Vec<PartitionKey>, stored: Dataset) -> Result<Leaf> {
+    fn leaf(&self, new: NewLeaf) -> Result<Leaf> {
+        let NewLeaf { path, identity, keys, stored } = new;
         let fits =
             keys.len() == self.fields.len() && keys.iter().zip(self.fields.iter()).all(|((a, _), b)| a == b.name());
         if !fits {
@@ -226,22 +251,21 @@ impl Partitions {
             let got = names(keys.iter().map(|(name, _)| name.as_str()).collect());
             let expected = names(self.fields.iter().map(|field| field.name().as_str()).collect());
             let message = format!("the partition has the columns {got}, others have {expected}; each needs the same");
-            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&child.path));
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&path));
         }
         let count = self.schema.fields().len() - self.fields.len();
         let own = Schema::new(self.schema.fields()[..count].to_vec());
         if let Some(difference) = schema_difference(&own, stored.schema()) {
             let message = format!("the schemas of this partition and of others differ: {difference}");
-            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&child.path));
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&path));
         }
         let constants = keys.iter().zip(self.fields.iter()).map(|((_, text), field)| {
             let value = values::parse(field, text.as_deref())?;
             ConstantColumn::new(field.clone(), &value)
         });
-        let constants: Arc<[ConstantColumn]> =
-            constants.collect::<Result<Vec<_>>>().map_err(|e| e.at(&child.path))?.into();
+        let constants: Arc<[ConstantColumn]> = constants.collect::<Result<Vec<_>>>().map_err(|e| e.at(&path))?.into();
         let pieces = stored.with_constants(&constants).pieces().to_vec();
-        Ok(Leaf { path: child.path, inode: child.inode, keys, constants, stored, pieces })
+        Ok(Leaf { path, identity, keys, constants, stored, pieces })
     }
 
     fn pieces(&self) -> Vec<Piece> {

@@ -1,7 +1,7 @@
 //! The directories of a partitioned dataset: which there are, and whether more have come.
 
 use std::fs;
-use std::os::unix::fs::DirEntryExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -21,9 +21,26 @@ pub(super) struct Listed {
 #[derive(Clone, Debug)]
 pub(super) struct Child {
     pub path: PathBuf,
-    /// Which directory of this name it is.
-    pub inode: u64,
     pub key: PartitionKey,
+}
+
+/// Which directory of its name one is: another one may have come in its place, and have the inode of the one that was
+/// removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    inode: u64,
+    device: u64,
+    /// Where file systems know it.
+    made: Option<SystemTime>,
+}
+
+impl Identity {
+    /// # Errors
+    /// `NotFound`, `Io`.
+    pub fn of(directory: &Path) -> Result<Identity> {
+        let data = fs::metadata(directory).map_err(|e| Error::io("looking at the directory", &e).at(directory))?;
+        Ok(Identity { inode: data.ino(), device: data.dev(), made: data.created().ok() })
+    }
 }
 
 /// How coarse the times of changes may be: those of file systems advance with a clock of up to 10 ms.
@@ -60,7 +77,7 @@ pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
         let kind = entry.file_type().map_err(failed)?;
         let is_directory = kind.is_dir() || kind.is_symlink() && path.is_dir();
         match parse(&name).map_err(|e| e.at(directory))?.filter(|_| is_directory) {
-            Some(key) => children.push(Child { path, inode: entry.ino(), key }),
+            Some(key) => children.push(Child { path, key }),
             None if is_directory || name.as_encoded_bytes().ends_with(b".arrow") => foreign = Some(name),
             None => (),
         }
