@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use glob::Pattern;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::visible::visible;
 
 /// Whether `path`, where nothing has that name, is to be taken as a pattern.
 pub(crate) fn is_glob(path: &Path) -> bool {
@@ -30,10 +31,28 @@ pub(crate) fn arrow_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let names = names_in(directory)?.into_iter().filter(|name| name.as_bytes().ends_with(b".arrow"));
     let files = only_files(names.map(|name| directory.join(name)).collect());
     if files.is_empty() {
-        let message = "the directory has no file that ends in .arrow; name its files, or a glob";
+        let mut message = String::from("the directory has no file that ends in .arrow; name its files, or a glob");
+        let inside = directories_with_arrow_files(directory);
+        if !inside.is_empty() {
+            message.push_str(&format!(", or one of its subdirectories with such files: {}", inside.join(", ")));
+        }
         return Err(Error::new(ErrorKind::NotFound, message).at(directory));
     }
     Ok(files)
+}
+
+/// The names of the first few directories in `directory` that have such files, as those of the splits that Hugging Face
+/// saves have. What cannot be read has none.
+fn directories_with_arrow_files(directory: &Path) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let names = names_in(directory).unwrap_or_default();
+    let has_files = |name: &OsString| {
+        let path = directory.join(name);
+        path.is_dir()
+            && names_in(&path).is_ok_and(|names| names.iter().any(|name| name.as_bytes().ends_with(b".arrow")))
+    };
+    let found = names.into_iter().take(1000).filter(has_files).take(SHOWN);
+    found.map(|name| visible(&name.to_string_lossy()).into_owned()).collect()
 }
 
 /// The files that a pattern matches: `*`, `?` and `[…]` inside of a name, `**` for any number of directories. A part of

@@ -82,6 +82,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidData",
     "IoError",
+    "Loader",
     "Mapping",
     "Message",
     "MonthDayNano",
@@ -131,6 +132,7 @@ __all__ = [
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from arrowwood._dask import dask
+    from arrowwood._loader import Loader
     from arrowwood._remote import Connection, RemoteFollow, RemoteTable, RemoteWriter, connect
     from arrowwood._scan import scan
     from arrowwood._serve import Server, serve
@@ -138,6 +140,7 @@ if TYPE_CHECKING:
 
 # Looked for when they are first used: what they import takes longer than opening a file.
 _LATER = {
+    "Loader": "arrowwood._loader",
     "Connection": "arrowwood._remote",
     "RemoteFollow": "arrowwood._remote",
     "RemoteTable": "arrowwood._remote",

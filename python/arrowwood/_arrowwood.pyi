@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 from typing_extensions import Buffer as _HasBuffer
 
+from arrowwood._loader import Loader
 from arrowwood._types import Footprint, Message, Partition, Report, Split
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "StreamWriter",
     "Writer",
     "__version__",
+    "_Batches",
     "_Block",
     "_Values",
     "_open_places",
@@ -162,7 +164,8 @@ def from_arrow(data: _ArrowData) -> Dataset:
     """A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
 
     A stream is taken to its end. Arrays that are no structs, as those of a chunked array, a series or one array, become a
-    dataset with the one column ``values``. The producer vouches for the values.
+    dataset with the one column ``values``. A ``Dataset`` of Hugging Face is taken as it stands, over its mapped files. The
+    producer vouches for the values.
 
     Raises:
         InvalidArgument: the producer fails, gives what was taken before, or rows that are null as a whole.
@@ -465,10 +468,57 @@ class Dataset:
             InvalidArgument: there are fewer rows.
         """
     def shuffle(self, seed: int | None = None) -> Dataset:
-        """All rows in a random order: a view. Single rows are read in place; of a column that is used, also by a slice, the rows
-        are gathered in batches of 65,536.
+        """All rows in a random order: a view. Single rows are read in place; of a column that is used the rows are gathered in
+        batches of 65,536, and of a slice, ``ds.shuffle(3)[:256]``, those of the slice.
 
         One `seed` gives one order, on every machine; without one it is another each time.
+        """
+    def loader(
+        self,
+        batch_size: int,
+        *,
+        seed: int | None = None,
+        block: int | None = None,
+        start: int = 0,
+        drop_last: bool = False,
+        columns: Sequence[str] | None = None,
+        device: Any = None,
+        rank: int = 0,
+        world: int = 1,
+    ) -> Loader:
+        """Batches of `batch_size` rows for training, each a dict of NumPy arrays by column: numbers ``(n,)``, lists of one
+        length ``(n, length)``, tensors ``(n, *shape)``, in memory that can be written to. Lists of several lengths are
+        arrays of arrays, text is an array of objects.
+
+        Only the rows of a batch are read when it is asked for, and no order is stored: 10 rows or 10 billion make no
+        difference. A table's loader has the rows of the dataset, not those that are committed later.
+
+        Args:
+            batch_size: rows of a batch; the last one may have fewer.
+            seed: shuffles all rows, in another order each epoch; the same on every machine. None: rows as they stand.
+            block: shuffles blocks of so many rows, and mixes the rows of 16 of them at a time. Faster for a file that does
+                not fit into memory, if rows beside each other are not alike.
+            start: the number of the batch to begin with, in the first epoch.
+            drop_last: leave out a last batch with fewer rows, and batches that not every rank has one of.
+            columns: the columns to read; None reads all.
+            device: None gives NumPy arrays. ``"torch"`` gives tensors of PyTorch, ``"cuda"`` and so on tensors there.
+            rank: number of this process among `world`: it gets batches ``rank``, ``rank + world``, and so on, of those that one
+                process alone would get.
+            world: how many processes share the rows.
+
+        Raises:
+            ColumnNotFound: there is no such column.
+            InvalidArgument: an argument is out of its range.
+        """
+    def train_test_split(self, test_size: float | int | None = None, seed: int | None = None) -> tuple[Dataset, Dataset]:
+        """Two datasets of the rows, chosen at random: one to train on, and one to test with. Both are views: nothing is copied.
+
+        Args:
+            test_size: the part of the rows to test with, such as ``0.1``, or how many they are; a quarter, if it is left out.
+            seed: one seed gives one choice, on every machine; without one it is another each time.
+
+        Raises:
+            InvalidArgument: `test_size` is out of its range.
         """
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[dict[str, Any]]:
         """Rows `start` to `stop` as dicts, one after the other. The first ones of a stream come without walking it.
@@ -637,6 +687,7 @@ class Dataset:
     def _repr_html_(self) -> str: ...
     def _ipython_key_completions_(self) -> list[str]: ...
     def _widened(self) -> Dataset: ...
+    def _view_of(self, rows: bytes) -> Dataset: ...
     def _with_names(self, names: Sequence[str]) -> Dataset: ...
     def _in_partition(self, partition: list[tuple[str, str, str | None]]) -> Dataset: ...
     def _places(self) -> list[tuple[Path, int, int, list[int], list[tuple[str, str, str | None]]]] | None: ...
@@ -810,7 +861,8 @@ class Column:
         """
     def __dlpack_device__(self) -> tuple[int, int]:
         """The device of the values as DLPack numbers it: the processor's memory."""
-    def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]], list[int] | None]: ...
+    def _parts(self) -> tuple[str | None, list[tuple[_Values, bytes | None]], list[int] | None, list[int] | None]: ...
+    def _lists(self) -> tuple[str, _Values, list[int], list[int] | None] | None: ...
 
 @final
 class Col:
@@ -866,6 +918,21 @@ class _Values:
     """Fixed-width values of one chunk, for NumPy to look at in place."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class _Batches:
+    """Columns that are copied as they lie, with how NumPy sees their items, and the others."""
+
+    def __new__(cls, dataset: Dataset) -> Self: ...
+    def describe(self) -> list[tuple[str, list[int], list[int] | None] | None]:
+        """What arrays the columns become; `None` for those that are no numbers in place."""
+    def read(self, seed: int | None, epoch: int, block: int | None, start: int, stop: int) -> list[_Block | Column]:
+        """The columns' parts of the rows at places `start .. stop` of an epoch: memory, or a column where that is not enough.
+
+        Args:
+            seed: None leaves the rows in order.
+            block: rows of the blocks to shuffle; None shuffles all rows.
+        """
 
 @final
 class _Block:

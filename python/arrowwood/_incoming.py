@@ -4,14 +4,32 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from arrowwood import _arrowwood
 from arrowwood._errors import InvalidArgument, RowOutOfRange
 
 _EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__")
 _COARSE = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
 
 
+def hugging_face(given):
+    """The dataset over the table that a dataset of Hugging Face is, its rows in its order; None for anything else."""
+    if type(given).__module__.partition(".")[0] != "datasets":
+        return None
+    if isinstance(given, Mapping):
+        splits = ", ".join(repr(name) for name in given)
+        raise InvalidArgument(f"expected one dataset, got the splits {splits}: choose one, such as splits[{next(iter(given), 'train')!r}]")
+    if not hasattr(given, "data") or not hasattr(given.data, "table"):
+        return None
+    found = _arrowwood.from_arrow(given.data.table)
+    order = getattr(given, "_indices", None)
+    return found if order is None else found._view_of(order.column(0).to_numpy().astype("<u8").tobytes())
+
+
 def table(given):
     """`given`, or what stands for it: a pandas frame comes without its index, as columns where pyarrow is missing."""
+    found = hugging_face(given)
+    if found is not None:
+        return found
     if not (_is_pandas(given) and hasattr(given, "columns")):
         return given
     if _exports(given):

@@ -10,7 +10,7 @@ from arrowwood._errors import CopyNeeded, InvalidArgument
 
 def to_numpy(column, copy=None):
     """The values of `column` as an array; see ``Column.to_numpy``."""
-    dtype, parts, shape = column._parts()
+    dtype, parts, shape, order = column._parts()
     if copy is False:
         _refuse_copies(column, dtype, parts)
     has_nulls = any(nulls is not None for _, nulls in parts)
@@ -19,6 +19,8 @@ def to_numpy(column, copy=None):
     arrays = [_array(values, nulls, dtype, has_nulls) for values, nulls in parts]
     if shape is not None:
         arrays = [array.reshape(-1, *shape) for array in arrays] or [np.empty((0, *shape), dtype)]
+    if order is not None:
+        arrays = [array.transpose(0, *(at + 1 for at in order)) for array in arrays]
     if len(arrays) == 1:
         return arrays[0].copy() if copy and not arrays[0].flags.writeable else arrays[0]
     return np.concatenate(arrays) if arrays else np.empty(0, dtype)

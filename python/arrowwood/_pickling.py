@@ -12,3 +12,8 @@ def open_places(places, how, names=None):
 def open_bytes(data):
     """The dataset that was written to `data`."""
     return _arrowwood.open(data)
+
+
+def open_view(dataset, rows):
+    """The rows of `dataset` with the numbers `rows`, of 8 bytes each."""
+    return dataset._view_of(rows)

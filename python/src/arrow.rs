@@ -10,7 +10,8 @@ use crate::exchange;
 /// A dataset of the batches of any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, without copying.
 ///
 /// A stream is taken to its end. Arrays that are no structs, as those of a chunked array, a series or one array, become a
-/// dataset with the one column ``values``. The producer vouches for the values.
+/// dataset with the one column ``values``. A ``Dataset`` of Hugging Face is taken as it stands, over its mapped files. The
+/// producer vouches for the values.
 ///
 /// Raises:
 ///     InvalidArgument: the producer fails, gives what was taken before, or rows that are null as a whole.
@@ -26,6 +27,10 @@ pub fn dataset_of(data: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     }
     if let Some(dataset) = exchange::imported(data)? {
         return Ok(dataset);
+    }
+    let found = data.py().import("arrowwood._incoming")?.getattr("hugging_face")?.call1((data,))?;
+    if let Ok(dataset) = found.cast::<Dataset>() {
+        return Ok(dataset.get().inner().clone());
     }
     let got = data.get_type().name()?;
     Err(wrong_type(format!("expected an object with __arrow_c_stream__ or __arrow_c_array__, got {got}")))

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_data::ArrayData;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 use arrowwood::{Error, ErrorKind, guard, type_name, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList};
@@ -14,7 +14,8 @@ use crate::errors::{Failure, Result, argument, import};
 use crate::exchange;
 use crate::export::Values;
 use crate::index::stop_on_signal;
-use crate::schema::Field;
+use crate::schema;
+use crate::tensor::shape_of;
 use crate::value::{letters, object};
 
 /// One column of a dataset, over one or many batches. Iterating gives values.
@@ -60,8 +61,8 @@ impl Column {
 
     /// Name, type and metadata.
     #[getter]
-    fn field(&self) -> Field {
-        Field(self.inner.field().clone())
+    fn field(&self) -> schema::Field {
+        schema::Field(self.inner.field().clone())
     }
 
     /// How many values are ``None``, wherever the nulls stand: in dictionaries, runs and unions as well.
@@ -208,26 +209,43 @@ impl Column {
     }
 
     /// NumPy's name of the type, the values and nulls (a byte for each row, if there are any) of each chunk, and the shape of
-    /// a row of lists of one length.
+    /// a row of lists of one length, with the order of its dimensions where that is another.
     fn _parts<'py>(&self, py: Python<'py>) -> Result<Parts<'py>> {
-        let (data_type, shape) = match vector(self.inner.data_type()) {
-            Some((item, shape)) => (item, Some(shape)),
+        let (data_type, lengths) = match vector(self.inner.data_type()) {
+            Some((item, lengths)) => (item, Some(lengths)),
             None => (self.inner.data_type(), None),
         };
-        let Some(plain) = Plain::of(data_type) else { return Ok((None, Vec::new(), None)) };
+        let Some(plain) = Plain::of(data_type) else { return Ok((None, Vec::new(), None, None)) };
+        let (shape, order) = shown(self.inner.field(), lengths.clone());
         let chunks = py.detach(|| match self.inner.contiguous()? {
             Some(whole) => Ok(vec![whole]),
             None => self.inner.chunks(),
         })?;
         // Of lists of one length the numbers in them, where there are no nulls.
-        let chunks = match shape.as_ref().map(|shape| chunks.iter().map(|chunk| items(chunk, shape)).collect()) {
+        let chunks = match lengths.as_ref().map(|shape| chunks.iter().map(|chunk| items(chunk, shape)).collect()) {
             None => chunks,
             Some(Some(items)) => items,
-            Some(None) => return Ok((None, Vec::new(), None)),
+            Some(None) => return Ok((None, Vec::new(), None, None)),
         };
         let part = |chunk: &ArrayData| Ok((plain.values(chunk)?, nulls(py, chunk)));
         let parts = chunks.iter().filter(|chunk| !chunk.is_empty()).map(part).collect::<Result<_>>()?;
-        Ok((Some(plain.dtype.clone()), parts, shape))
+        Ok((Some(plain.dtype.clone()), parts, shape, order))
+    }
+
+    /// Of lists of numbers without nulls: NumPy's name of the numbers' type, the numbers, and either the shape of a row or,
+    /// where lists have several lengths, where in the numbers the next list begins. ``None`` for others.
+    fn _lists(&self, py: Python<'_>) -> Result<Option<Lists>> {
+        let is_list = matches!(self.inner.data_type(), DataType::List(_) | DataType::LargeList(_));
+        let Some(whole) = py.detach(|| self.inner.contiguous())?.filter(|_| is_list) else { return Ok(None) };
+        let (found, shape, ends) = match uniform(&whole) {
+            Some((found, shape)) => (found, shape, None),
+            None => match ragged(&whole) {
+                Some((found, ends)) => (found, Vec::new(), Some(ends)),
+                None => return Ok(None),
+            },
+        };
+        let Some(plain) = Plain::of(found.data_type()) else { return Ok(None) };
+        Ok(Some((plain.dtype.clone(), plain.values(&found)?, shape, ends)))
     }
 
     /// All values as a list.
@@ -312,8 +330,19 @@ impl ValueIterator {
 /// Values and nulls of a chunk.
 type Part<'py> = (Values, Option<Bound<'py, PyBytes>>);
 
-/// NumPy's name of a type, what the chunks have, and the shape of a row of lists of one length.
-type Parts<'py> = (Option<String>, Vec<Part<'py>>, Option<Vec<usize>>);
+/// The shape of a row of lists of one length, and the order of its dimensions, where that is not the one in memory.
+type RowShape = (Option<Vec<usize>>, Option<Vec<usize>>);
+
+/// NumPy's name of a type, what the chunks have, and the shape of a row.
+type Parts<'py> = (Option<String>, Vec<Part<'py>>, Option<Vec<usize>>, Option<Vec<usize>>);
+
+/// The shape of a row of `field`, whose lists have these lengths.
+pub fn shown(field: &Field, lengths: Option<Vec<usize>>) -> RowShape {
+    match shape_of(field) {
+        Some(shape) => (Some(shape.sizes), shape.order),
+        None => (lengths, None),
+    }
+}
 
 /// How NumPy sees a type of fixed width.
 pub struct Plain {
@@ -376,7 +405,7 @@ fn is_vector(data_type: &DataType) -> bool {
 }
 
 /// The numbers in lists of one length, which may be in lists of one length, and the lengths from the outermost one on.
-fn vector(data_type: &DataType) -> Option<(&DataType, Vec<usize>)> {
+pub fn vector(data_type: &DataType) -> Option<(&DataType, Vec<usize>)> {
     let mut item = data_type;
     let mut shape = Vec::new();
     while let DataType::FixedSizeList(inner, width @ 1..) = item {
@@ -396,6 +425,73 @@ fn items(chunk: &ArrayData, shape: &[usize]) -> Option<ArrayData> {
         lists = (start.checked_add(len)? <= inside.len()).then(|| inside.slice(start, len))?;
     }
     (lists.null_count() == 0).then_some(lists)
+}
+
+/// Numbers' type, numbers, and either the shape of a row or where the next row begins.
+type Lists = (String, Values, Vec<usize>, Option<Vec<i64>>);
+
+/// Where the items of each list of `lists` begin, and where the last ones end.
+fn offsets(lists: &ArrayData) -> Option<Vec<i64>> {
+    let bytes = lists.buffers().first()?.as_slice();
+    let end = lists.offset().checked_add(lists.len())?.checked_add(1)?;
+    match lists.data_type() {
+        DataType::List(_) => {
+            let all = bytes.as_chunks::<4>().0.get(lists.offset()..end)?;
+            Some(all.iter().map(|raw| i32::from_le_bytes(*raw).into()).collect())
+        }
+        DataType::LargeList(_) => {
+            let all = bytes.as_chunks::<8>().0.get(lists.offset()..end)?;
+            Some(all.iter().map(|raw| i64::from_le_bytes(*raw)).collect())
+        }
+        _ => None,
+    }
+}
+
+/// The items of `lists`, none of which is null, and where they begin; `None` where they are no numbers, or some are null.
+fn items_of(lists: &ArrayData) -> Option<(ArrayData, Vec<i64>)> {
+    let offsets = offsets(lists).filter(|_| lists.null_count() == 0)?;
+    let start = usize::try_from(*offsets.first()?).ok()?;
+    let end = usize::try_from(*offsets.last()?).ok()?;
+    let items = lists.child_data().first().filter(|items| start <= end && end <= items.len())?;
+    Some((items.slice(start, end - start), offsets))
+}
+
+/// The numbers in lists, or lists of lists, and so on, that have one length, with the shape of a row.
+fn uniform(lists: &ArrayData) -> Option<(ArrayData, Vec<usize>)> {
+    let (found, len) = match lists.data_type() {
+        DataType::FixedSizeList(_, width) => {
+            let width = usize::try_from(*width).ok()?;
+            (items(lists, &[width]).or_else(|| lists_inside(lists, width))?, width)
+        }
+        DataType::List(_) | DataType::LargeList(_) => {
+            let (items, offsets) = items_of(lists)?;
+            let len = offsets.get(1)?.checked_sub(*offsets.first()?)?;
+            if offsets.windows(2).any(|ends| ends[1].checked_sub(ends[0]) != Some(len)) {
+                return None;
+            }
+            (items, usize::try_from(len).ok()?)
+        }
+        item => return (is_vector(item) && lists.null_count() == 0).then(|| (lists.clone(), Vec::new())),
+    };
+    let (numbers, inner) = uniform(&found)?;
+    Some((numbers, [vec![len], inner].concat()))
+}
+
+/// The items, which are lists, of lists of `width` items that are not null.
+fn lists_inside(lists: &ArrayData, width: usize) -> Option<ArrayData> {
+    let start = lists.offset().checked_mul(width)?;
+    let len = lists.len().checked_mul(width)?;
+    let inside = lists.child_data().first().filter(|_| lists.null_count() == 0)?;
+    (start.checked_add(len)? <= inside.len()).then(|| inside.slice(start, len))
+}
+
+/// The numbers in lists of several lengths, and where each list but the first begins.
+fn ragged(lists: &ArrayData) -> Option<(ArrayData, Vec<i64>)> {
+    let (items, offsets) = items_of(lists)?;
+    let first = *offsets.first()?;
+    let inner = offsets.get(1..offsets.len().checked_sub(1)?)?;
+    let is_plain = is_vector(items.data_type()) && items.null_count() == 0;
+    is_plain.then(|| (items, inner.iter().map(|offset| offset - first).collect()))
 }
 
 /// The bits of a chunk of booleans as bytes.

@@ -203,8 +203,8 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().sample(n, seed))?))
     }
 
-    /// All rows in a random order: a view. Single rows are read in place; of a column that is used, also by a slice, the rows
-    /// are gathered in batches of 65,536.
+    /// All rows in a random order: a view. Single rows are read in place; of a column that is used the rows are gathered in
+    /// batches of 65,536, and of a slice, ``ds.shuffle(3)[:256]``, those of the slice.
     ///
     /// One `seed` gives one order, on every machine; without one it is another each time.
     #[pyo3(signature = (seed = None))]
@@ -213,11 +213,23 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().shuffle(seed))?))
     }
 
-    /// Pickling carries paths, options, rows and columns, not the data; what is in memory travels as an Arrow stream.
+    /// The rows with these numbers, of 8 bytes each, as a view.
+    fn _view_of(&self, py: Python<'_>, rows: &[u8]) -> Result<Dataset> {
+        let rows: Vec<u64> = rows.as_chunks().0.iter().map(|raw| u64::from_le_bytes(*raw)).collect();
+        Ok(self.with_rows(py.detach(|| self.inner().view_of(&rows))?))
+    }
+
+    /// Pickling carries paths, options, rows and columns, not the data; what is in memory travels as an Arrow stream. Of rows
+    /// in another order, as of ``shuffle``, it carries their numbers.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Result<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let py = slf.py();
         let this = slf.get();
         let helper = py.import("arrowwood._pickling")?;
+        if let Some((behind, rows)) = py.detach(|| this.inner().view_rows())? {
+            let rows: Vec<u8> = rows.iter().flat_map(|row| row.to_le_bytes()).collect();
+            let behind = Dataset::opened(behind, this.how());
+            return Ok((helper.getattr("open_view")?, (behind, PyBytes::new(py, &rows)).into_pyobject(py)?));
+        }
         match py.detach(|| recipe(this.inner(), this.how()))? {
             Some((places, how)) if this.inner().is_renamed() => {
                 let names: Vec<&String> = this.inner().schema().fields().iter().map(|field| field.name()).collect();

@@ -25,6 +25,7 @@ mod export;
 mod follow;
 mod incoming;
 mod index;
+mod loader;
 mod mapping;
 mod memory;
 mod open;
@@ -37,6 +38,7 @@ mod rows;
 mod schema;
 mod sink;
 mod stream;
+mod tensor;
 mod value;
 mod write;
 mod writer;
@@ -68,6 +70,8 @@ mod _arrowwood {
     use crate::export::{Block, Values};
     #[pymodule_export]
     use crate::follow::{Follow, follow};
+    #[pymodule_export]
+    use crate::loader::Batches;
     #[pymodule_export]
     use crate::mapping::{Mapping, map};
     #[pymodule_export]

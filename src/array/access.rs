@@ -172,6 +172,16 @@ pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
     layout(data_type).plain_width().filter(|&width| width > 0 && is_trivial(data_type))
 }
 
+/// The bytes per row of a column of fixed-width values, or of lists of one length of them, nested or not.
+pub(crate) fn row_width(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::FixedSizeList(item, len @ 1..) => {
+            row_width(item.data_type())?.checked_mul(usize::try_from(*len).ok()?)
+        }
+        other => fixed_width(other),
+    }
+}
+
 /// The dictionary of `array`.
 pub(crate) fn dictionary_of(array: &ArrayData) -> Result<&ArrayData> {
     array.child_data().first().ok_or_else(|| Error::invalid("keys without a dictionary"))

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::{DataType, Field, FieldRef, UnionFields, UnionMode};
 
-use super::access::{Bits, Texts, fixed_values};
+use super::access::{Bits, Texts, fixed_values, fixed_width};
 use super::value::{run_of, value};
 use super::{Parts, Unchecked, Value, cells, filled, merge};
 use crate::error::{Error, ErrorKind, Result};
@@ -96,40 +96,48 @@ pub(crate) fn fixed_of<const N: usize>(from: &[&Unchecked], picks: &[Pick]) -> R
 
 /// Values of `width` bytes, from bytes that begin at the first row.
 pub(crate) fn fixed_from(width: usize, from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
-    fn of<const N: usize>(from: &[&[u8]], picks: &[Pick]) -> Result<Buffer> {
-        picked::<N>(&from.iter().map(|bytes| bytes.as_chunks().0).collect::<Vec<_>>(), picks)
+    filled(picks.len().saturating_mul(width), |out| fixed_into(width, from, picks, out))
+}
+
+/// Copies values of `width` bytes, from bytes that begin at the first row, to `out`, which has room for them.
+pub(crate) fn fixed_into(width: usize, from: &[&[u8]], picks: &[Pick], out: &mut [u8]) -> Result<()> {
+    fn of<const N: usize>(from: &[&[u8]], picks: &[Pick], out: &mut [u8]) -> Result<()> {
+        picked_into::<N>(&from.iter().map(|bytes| bytes.as_chunks().0).collect::<Vec<_>>(), picks, out)
     }
     match width {
-        1 => of::<1>(from, picks),
-        2 => of::<2>(from, picks),
-        4 => of::<4>(from, picks),
-        8 => of::<8>(from, picks),
-        16 => of::<16>(from, picks),
-        32 => of::<32>(from, picks),
-        width => filled(picks.len().saturating_mul(width), |out| {
+        1 => of::<1>(from, picks, out),
+        2 => of::<2>(from, picks, out),
+        4 => of::<4>(from, picks, out),
+        8 => of::<8>(from, picks, out),
+        16 => of::<16>(from, picks, out),
+        32 => of::<32>(from, picks, out),
+        width => {
+            debug_assert_eq!(Some(out.len()), picks.len().checked_mul(width), "a place for each row");
             for (out, &(array, row)) in out.chunks_exact_mut(width).zip(picks) {
                 let start = row.saturating_mul(width);
                 let value = from.get(array as usize).and_then(|bytes| bytes.get(start..start.saturating_add(width)));
                 out.copy_from_slice(value.ok_or_else(no_row)?);
             }
             Ok(())
-        }),
+        }
     }
 }
 
 fn picked<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick]) -> Result<Buffer> {
-    filled(picks.len() * N, |out| {
-        let out = out.as_chunks_mut::<N>().0;
-        debug_assert_eq!(out.len(), picks.len(), "a place for each row");
-        let is_missing = Cell::new(false);
-        match sources {
-            [only] => out.iter_mut().zip(picks).for_each(|(out, &(_, row))| copy(out, only.get(row), &is_missing)),
-            _ => out.iter_mut().zip(picks).for_each(|(out, &(array, row))| {
-                copy(out, sources.get(array as usize).and_then(|values| values.get(row)), &is_missing);
-            }),
-        }
-        if is_missing.get() { Err(no_row()) } else { Ok(()) }
-    })
+    filled(picks.len() * N, |out| picked_into(sources, picks, out))
+}
+
+fn picked_into<const N: usize>(sources: &[&[[u8; N]]], picks: &[Pick], out: &mut [u8]) -> Result<()> {
+    let out = out.as_chunks_mut::<N>().0;
+    debug_assert_eq!(out.len(), picks.len(), "a place for each row");
+    let is_missing = Cell::new(false);
+    match sources {
+        [only] => out.iter_mut().zip(picks).for_each(|(out, &(_, row))| copy(out, only.get(row), &is_missing)),
+        _ => out.iter_mut().zip(picks).for_each(|(out, &(array, row))| {
+            copy(out, sources.get(array as usize).and_then(|values| values.get(row)), &is_missing);
+        }),
+    }
+    if is_missing.get() { Err(no_row()) } else { Ok(()) }
 }
 
 /// Copies a value, or records that there is none.
@@ -232,9 +240,34 @@ fn lists<const N: usize>(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], 
 
 fn fixed_lists(field: &FieldRef, from: &[&Unchecked], picks: &[Pick], size: i32) -> Result<Unchecked> {
     let size = fixed_size(size)?;
+    if let Some(rows) = whole_rows(field.data_type(), from, picks, size)? {
+        return Ok(rows);
+    }
     let start = |&(array, row): &Pick| (array, (from[array as usize].offset() + row).saturating_mul(size));
     let inside = picks.iter().map(start).flat_map(|(array, at)| (at..at + size).map(move |row| (array, row)));
     child(field, from, 0, &inside.collect::<Vec<_>>())
+}
+
+/// The items of lists of `size` values of fixed width, copied list by list; `None` if there are nulls among the items, or
+/// other types.
+fn whole_rows(item: &DataType, from: &[&Unchecked], picks: &[Pick], size: usize) -> Result<Option<Unchecked>> {
+    let Some(width) = fixed_width(item) else { return Ok(None) };
+    let items: Vec<_> = from.iter().filter_map(|array| array.child_data().first()).collect();
+    if size == 0 || items.len() < from.len() || items.iter().any(|items| items.nulls().is_some()) {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(items.len());
+    for (items, lists) in items.into_iter().zip(from) {
+        let start =
+            lists.offset().checked_mul(size).and_then(|start| start.checked_add(items.offset())?.checked_mul(width));
+        let whole = items.buffers().first().zip(start).and_then(|(buffer, start)| buffer.get(start..));
+        let Some(whole) = whole else { return Ok(None) };
+        bytes.push(whole);
+    }
+    let Some(row) = width.checked_mul(size) else { return Ok(None) };
+    let len = picks.len().checked_mul(size).ok_or_else(too_many)?;
+    let buffers = vec![fixed_from(row, &bytes, picks)?];
+    Ok(Some(Parts { data_type: item.clone(), len, validity: None, buffers, children: Vec::new() }.assemble()))
 }
 
 fn structs(fields: &[FieldRef], from: &[&Unchecked], picks: &[Pick]) -> Result<Vec<Unchecked>> {

@@ -365,7 +365,7 @@ impl Dataset {
             let from = start.saturating_sub(before).min(rows);
             let to = (end - before).min(rows);
             if from < to {
-                pieces.push(Piece { start: piece.start + from, rows: Some(to - from), ..piece.clone() });
+                pieces.push(piece.cut(from..to));
             }
             before = before.saturating_add(rows);
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
+use super::Dataset;
 use super::constant::ConstantColumn;
 use crate::array::{Unchecked, slice};
 use crate::error::Result;
@@ -115,6 +116,16 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// The columns with one value in all rows, which are the last ones.
     fn constants(&self) -> &[ConstantColumn] {
         &[]
+    }
+
+    /// The rows `rows` as a source of their own, if the source would otherwise gather more than them.
+    fn cut(&self, _rows: Range<u64>) -> Option<Arc<dyn Source>> {
+        None
+    }
+
+    /// If the source is a view: the dataset behind it, and the numbers that the rows `rows`, which must exist, have there.
+    fn resolve(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&Dataset, Vec<u64>)> {
+        None
     }
 
     /// The column whose values never decrease.
@@ -228,6 +239,17 @@ impl Piece {
         let to = span.end.min(end);
         let rows = (from - span.start) as usize..(to.max(from) - span.start) as usize;
         Ok(Some(Part { piece: self, batch, rows }))
+    }
+
+    /// The piece's rows `rows`, which must exist.
+    pub(super) fn cut(&self, rows: Range<u64>) -> Piece {
+        debug_assert!(rows.start <= rows.end, "rows in order");
+        let start = self.start + rows.start;
+        let len = rows.end - rows.start;
+        match self.source.cut(start..start + len) {
+            Some(source) => Piece { source, columns: self.columns.clone(), start: 0, rows: None },
+            None => Piece { start, rows: Some(len), ..self.clone() },
+        }
     }
 
     /// [`Source::look`] for the piece's part of its source.

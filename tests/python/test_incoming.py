@@ -129,8 +129,10 @@ def test_other_arrays():
     assert column(rows.T) == pa.array(rows.T.tolist(), pa.list_(pa.float32(), 3))
     assert column(np.ma.array([1, 2, 3], "int8", mask=[0, 1, 0])) == pa.array([1, None, 3], pa.int8())
     assert column(array.array("d", [1.5, 2.5])) == column(memoryview(np.array([1.5, 2.5]))) == pa.array([1.5, 2.5])
-    planes = pa.list_(pa.list_(pa.int64(), 2), 2)
-    assert column(np.arange(8).reshape(2, 2, 2)) == pa.array([[[0, 1], [2, 3]], [[4, 5], [6, 7]]], planes)
+    planes = np.arange(8).reshape(2, 2, 2)
+    assert column(planes) == pa.FixedShapeTensorArray.from_numpy_ndarray(planes)
+    lists = pa.list_(pa.list_(pa.int64(), 2), 2)
+    assert column(planes, lists) == pa.array([[[0, 1], [2, 3]], [[4, 5], [6, 7]]], lists)
     assert column([np.array([1, 2]), np.int8(3).repeat(2)]) == pa.array([[1, 2], [3, 3]])
     assert column([np.float32(1.5), np.float64(2), 3]) == pa.array([1.5, 2.0, 3.0])
     assert column([np.int8(1), np.uint64(2)]) == pa.array([1, 2]) and column([np.bool_(True)]) == pa.array([True])
@@ -145,7 +147,10 @@ DTYPES += "datetime64[D] datetime64[s] datetime64[ms] datetime64[us] datetime64[
 
 
 def of_shape(item, shape):
-    """Lists of one length of `item`, as a row of an array of this shape is."""
+    """Lists of one length of `item`, as a row of an array of this shape is; a tensor where it has dimensions of its own."""
+    is_number = pa.types.is_integer(item) or pa.types.is_floating(item)
+    if len(shape) > 2 and 0 not in shape[1:] and is_number:
+        return pa.fixed_shape_tensor(item, shape[1:])
     for size in reversed(shape[1:]):
         item = pa.list_(item, size)
     return item
@@ -164,9 +169,11 @@ def test_arrays_keep_type_and_shape(data):
     item = pa.array(np.zeros(0, dtype.newbyteorder("="))).type
     got = column(given)
     assert got.type == of_shape(item, given.shape) and len(got) == len(given)
-    assert got.to_pylist() == pa.array(given.astype(object).tolist(), got.type).to_pylist() or dtype.kind in "mM"
-    flat = got
-    for _ in given.shape[1:]:
+    is_tensor = isinstance(got.type, pa.FixedShapeTensorType)
+    flat = got.storage if is_tensor else got
+    expected = given.reshape(len(given), flat.type.list_size) if is_tensor else given
+    assert flat.to_pylist() == pa.array(expected.astype(object).tolist(), flat.type).to_pylist() or dtype.kind in "mM"
+    while pa.types.is_fixed_size_list(flat.type):
         flat = flat.flatten()
     raw = flat.cast(pa.int32()).cast(pa.int64()) if item == pa.date32() else flat.cast(pa.int64()) if dtype.kind in "mM" else flat
     native = given.astype("i8") if dtype.kind in "mM" else given.astype(dtype.newbyteorder("="))

@@ -128,3 +128,299 @@ def test_hugging_face(tmp_path, monkeypatch):
     assert pa.total_allocated_bytes() - before < 4096
     cached = huggingface.cached(tmp_path, 50)
     assert cached[49] == {"n": 49, "text": "sentence 49"} and cached.mapped.copied == 0
+
+
+def test_hugging_faces_datasets_by_object_and_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    datasets = example("huggingface").datasets
+    datasets.disable_progress_bars()
+    theirs = datasets.Dataset.from_dict({"n": list(range(100)), "text": [f"t{i}" for i in range(100)]})
+    assert aw.from_arrow(theirs).to_pylist() == theirs.to_list()
+    mixed_up = theirs.shuffle(seed=3).select(range(50))
+    assert aw.from_arrow(mixed_up)["n"].to_pylist() == mixed_up["n"][:]
+    aw.write(mixed_up, tmp_path / "m.arrow")
+    assert aw.open(tmp_path / "m.arrow").to_pylist() == mixed_up.to_list()
+    # Their tables are streams.
+    aw.write(theirs, tmp_path / "s.arrow", format="stream")
+    assert datasets.Dataset.from_file(str(tmp_path / "s.arrow")).to_list() == theirs.to_list()
+    splits = theirs.train_test_split(0.2)
+    with pytest.raises(aw.InvalidArgument, match="the splits 'train', 'test': choose one"):
+        aw.from_arrow(splits)
+    splits.save_to_disk(tmp_path / "splits")
+    with pytest.raises(aw.NotFound, match="subdirectories .*test, train"):
+        aw.open(tmp_path / "splits")
+    assert len(aw.open(tmp_path / "splits" / "train")) == 80
+    saved = datasets.load_from_disk(str(tmp_path / "splits"))["train"]
+    ours = aw.from_arrow(saved)
+    assert address(ours["n"].to_numpy()) == address(saved.data.table["n"].chunk(0).to_numpy())
+
+
+# ---- batches as arrays ----
+
+ROWS = 1000
+IMAGES = np.random.default_rng(0).integers(0, 255, (ROWS, 4, 5, 3), dtype="uint8")
+
+
+def mixed(path, **options):
+    """A file with a column of each kind, from whose number `y` all others follow."""
+    y = np.arange(ROWS)
+    columns = {
+        "x": IMAGES,
+        "v": np.arange(3 * ROWS, dtype="f4").reshape(ROWS, 3),
+        "y": y,
+        "day": y.astype("M8[D]"),
+        "odd": y % 2 == 1,
+        "text": [f"row {i}" for i in y],
+        "pair": [[int(i), int(i) + 1] for i in y],
+        "tokens": [[int(i)] * (int(i) % 4) for i in y],
+    }
+    aw.write(columns, path, **options)
+    return aw.open(path)
+
+
+def check(batch):
+    y = batch["y"]
+    assert np.array_equal(batch["x"], IMAGES[y]) and batch["x"].dtype == "uint8"
+    assert np.array_equal(batch["v"], (3 * y[:, None] + np.arange(3)).astype("f4")) and batch["v"].dtype == "f4"
+    assert np.array_equal(batch["day"], y.astype("M8[D]")) and np.array_equal(batch["odd"], y % 2 == 1)
+    assert batch["text"].tolist() == [f"row {i}" for i in y]
+    assert np.array_equal(batch["pair"], np.stack([y, y + 1], 1))
+    assert [tokens.tolist() for tokens in batch["tokens"]] == [[i] * (i % 4) for i in y]
+    for array in batch.values():
+        assert array.flags.writeable
+
+
+@pytest.mark.parametrize("options", [{}, {"max_rows": 37}, {"compression": "zstd"}, {"max_rows": 100, "compression": "lz4"}])
+@pytest.mark.parametrize("order", [{}, {"seed": 3}, {"seed": 3, "block": 10}])
+def test_an_epoch_has_every_row_once(tmp_path, options, order):
+    ds = mixed(tmp_path / "m.arrow", **options)
+    for source in [ds, ds.shuffle(1), ds[::-1], ds.shuffle(1)[100:700]]:
+        seen = []
+        for batch in source.loader(64, **order):
+            check(batch)
+            seen += batch["y"].tolist()
+        assert sorted(seen) == sorted(source["y"].to_pylist())
+        assert (seen == source["y"].to_pylist()) == (not order)
+    assert aw.from_arrow(ds)["y"].to_pylist() == list(range(ROWS))
+    for batch in aw.from_arrow(ds).loader(300, **order):
+        check(batch)
+
+
+def numbers(loader):
+    return [batch["y"].tolist() for batch in loader]
+
+
+@pytest.mark.parametrize("order", [{}, {"seed": 7}, {"seed": 7, "block": 16}])
+def test_the_state_goes_on_in_the_middle_of_an_epoch(tmp_path, order):
+    import json
+
+    ds = mixed(tmp_path / "m.arrow")
+    whole = ds.loader(64, columns=["y"], **order)
+    first, second = numbers(whole), numbers(whole)
+    assert (first == second) == (not order) and whole.epoch == 2
+    for stop in [0, 1, 5, 15, 16]:
+        loader = ds.loader(64, columns=["y"], **order)
+        begun = iter(loader)
+        before = [next(begun)["y"].tolist() for _ in range(stop)]
+        state = json.loads(json.dumps(loader.state_dict()))
+        resumed = aw.open(tmp_path / "m.arrow").loader(64, columns=["y"], **order)
+        resumed.load_state_dict(state)
+        assert before + numbers(resumed) == first
+        assert numbers(resumed) == second
+        # Who leaves the loop and begins another goes on as well.
+        assert before + numbers(loader) == first
+    assert numbers(ds.loader(64, columns=["y"], start=3, **order)) == first[3:]
+
+
+def test_a_state_of_another_loader_is_refused(tmp_path):
+    ds = mixed(tmp_path / "m.arrow")
+    state = ds.loader(64, seed=1).state_dict()
+    for other in [ds.loader(32, seed=1), ds.loader(64, seed=2), ds[:999].loader(64, seed=1), ds.loader(64, seed=1, world=2)]:
+        with pytest.raises(aw.InvalidArgument, match="load_state_dict: the state has"):
+            other.load_state_dict(state)
+    for broken in [{}, None, {**state, "batch": 17}, {**state, "epoch": "x"}, {**state, "batch": -1}]:
+        with pytest.raises(aw.InvalidArgument, match="load_state_dict"):
+            ds.loader(64, seed=1).load_state_dict(broken)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
+def test_ranks_share_the_batches_that_one_process_would_get(tmp_path, world):
+    ds = mixed(tmp_path / "m.arrow")
+    alone = numbers(ds.loader(64, seed=5, columns=["y"]))
+    ranks = [ds.loader(64, seed=5, columns=["y"], rank=rank, world=world) for rank in range(world)]
+    shares = [numbers(loader) for loader in ranks]
+    assert [len(loader) for loader in ranks] == [len(share) for share in shares]
+    assert sorted(sum(shares, [])) == sorted(alone)
+    assert shares[0][0] == alone[0]
+    equal = [ds.loader(64, seed=5, columns=["y"], rank=rank, world=world, drop_last=True) for rank in range(world)]
+    assert {len(loader) for loader in equal} == {15 // world}
+    assert all(len(batch) == 64 for loader in equal for batch in numbers(loader))
+
+
+def test_batches_have_numbers(tmp_path):
+    ds = mixed(tmp_path / "m.arrow")
+    loader = pickle.loads(pickle.dumps(ds.loader(64, seed=5)))
+    assert len(pickle.dumps(loader)) < 1500
+    expected = numbers(ds.loader(64, seed=5))
+    assert [loader[at]["y"].tolist() for at in range(len(loader))] == expected
+    assert loader[-1]["y"].tolist() == expected[-1] and len(expected[-1]) == 1000 % 64
+    with pytest.raises(IndexError):
+        loader[16]
+    loader.set_epoch(1)
+    assert loader[0]["y"].tolist() != expected[0]
+    check(loader[3])
+
+
+def read_batch(loader, at):
+    check(loader[at])
+    return loader[at]["y"].tolist()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_read_batches_by_number(tmp_path, method):
+    loader = mixed(tmp_path / "m.arrow").loader(64, seed=5)
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.starmap(read_batch, [(loader, at) for at in range(len(loader))]) == numbers(loader)
+
+
+def test_a_split_shares_no_row_and_travels_as_numbers(tmp_path):
+    ds = mixed(tmp_path / "m.arrow")
+    train, test = ds.train_test_split(0.1, seed=1)
+    assert (len(train), len(test)) == (900, 100)
+    assert sorted(train["y"].to_pylist() + test["y"].to_pylist()) == list(range(ROWS))
+    assert ds.train_test_split(0.1, seed=1)[1]["y"].to_pylist() == test["y"].to_pylist()
+    sent = pickle.dumps(train)
+    assert len(sent) < 8 * 900 + 1000
+    again = pickle.loads(sent)
+    assert again["text"].to_pylist() == train["text"].to_pylist()
+    for batch in again.loader(64, seed=2):
+        check(batch)
+    assert [len(part) for part in ds.train_test_split(7)] == [993, 7]
+    assert [len(part) for part in ds.train_test_split()] == [750, 250]
+    for wrong in [0.0, 1.5, -1, 1001, True, "x"]:
+        with pytest.raises(aw.InvalidArgument, match="train_test_split"):
+            ds.train_test_split(wrong)
+
+
+def test_a_slice_of_a_shuffle_gathers_its_rows_only(tmp_path):
+    rows = 200_000
+    aw.write({"x": np.zeros((rows, 100), "u1"), "n": np.arange(rows)}, tmp_path / "x.arrow")
+    ds = aw.open(tmp_path / "x.arrow")
+    order = ds.shuffle(3)["n"].to_numpy()
+    training = example("training")
+    before = training.own_memory()
+    held = [ds.shuffle(3)[at : at + 10] for at in range(0, rows, 2_000)]
+    assert all(part["n"].to_pylist() == order[at : at + 10].tolist() for part, at in zip(held, range(0, rows, 2_000)))
+    assert all(part["x"].to_numpy().sum() == 0 for part in held)
+    # Each of 100 slices would have gathered 65,536 rows of 100 bytes; their orders are 80 MB.
+    assert training.own_memory() - before < 200_000_000
+    nested = ds.shuffle(3)[1000:5000][10:20]
+    assert nested["n"].to_pylist() == order[1010:1020].tolist() and nested[3]["n"] == order[1013]
+    assert nested[2:]["n"].to_pylist() == order[1012:1020].tolist()
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_nulls_are_nan_or_refused(tmp_path, shape):
+    x = pa.array([1.5, None, 2.5])
+    y = pa.array([1, None, 3])
+    aw.write(pa.table({"x": x, "y": y, "i": [0, 1, 2]}), tmp_path / "n.arrow")
+    ds = aw.open(tmp_path / "n.arrow")
+    (batch,) = ds.loader(3, columns=["x", "i"])
+    assert np.array_equal(batch["x"], [1.5, np.nan, 2.5], equal_nan=True) and batch["i"].tolist() == [0, 1, 2]
+    with pytest.raises(aw.InvalidData, match="column 'y': nulls have no place in an array of int64; .*drop_nulls"):
+        next(iter(ds.loader(3, columns=["y"])))
+    (batch,) = ds.drop_nulls("y").loader(3, columns=["y"])
+    assert batch["y"].tolist() == [1, 3]
+
+
+def test_a_loader_says_what_it_expects(tmp_path):
+    ds = mixed(tmp_path / "m.arrow")
+    refused = [{"batch_size": 0}, {"start": 17}, {"start": -1}, {"rank": 1}, {"world": 0}, {"block": 5}, {"seed": 1, "block": 0}]
+    for wrong in [*refused, {"seed": -1}]:
+        with pytest.raises(aw.InvalidArgument, match="loader: "):
+            ds.loader(**{"batch_size": 64, **wrong})
+    with pytest.raises(aw.ColumnNotFound):
+        ds.loader(64, columns=["z"])
+    assert list(ds[:0].loader(64, seed=1)) == [] and len(ds[:0].loader(64)) == 0
+
+
+def test_a_growing_table_is_read_as_it_was(tmp_path):
+    schema = {"x": np.zeros((0, 2, 2), "f4"), "y": np.zeros(0, "i8")}
+    aw.write({"x": np.zeros((5, 2, 2), "f4"), "y": np.arange(5)}, tmp_path / "first.arrow")
+    with aw.writer(tmp_path / "t", aw.open(tmp_path / "first.arrow").schema) as writer:
+        for start in range(0, 100, 10):
+            y = np.arange(start, start + 10)
+            writer.append({"x": np.repeat(y, 4).reshape(10, 2, 2).astype("f4"), "y": y})
+        writer.commit()
+        ds = aw.open(tmp_path / "t")
+        loader = ds.loader(16, seed=1)
+        writer.append({**schema, "x": np.zeros((1, 2, 2), "f4"), "y": np.array([100])})
+        writer.commit()
+        batches = list(loader)
+        assert sorted(sum((batch["y"].tolist() for batch in batches), [])) == list(range(100))
+        assert all(np.array_equal(batch["x"][:, 1, 1], batch["y"]) for batch in batches)
+        with pytest.raises(aw.InvalidArgument, match=r"column 'x': expected rows of shape \[2, 2\], got \[4\]"):
+            writer.append({"x": np.zeros((1, 4), "f4"), "y": [101]})
+
+
+def test_tensors_are_those_of_arrow(tmp_path):
+    tensor = pa.FixedShapeTensorArray.from_numpy_ndarray(IMAGES)
+    aw.write({"x": IMAGES}, tmp_path / "ours.arrow")
+    theirs = pa.ipc.open_file(tmp_path / "ours.arrow").read_all()["x"]
+    assert theirs.type == tensor.type
+    assert np.array_equal(theirs.combine_chunks().to_numpy_ndarray(), IMAGES)
+    with pa.OSFile(str(tmp_path / "theirs.arrow"), "wb") as sink, pa.ipc.new_file(sink, pa.schema({"x": tensor.type})) as out:
+        out.write_batch(pa.record_batch({"x": tensor}))
+    ds = aw.open(tmp_path / "theirs.arrow")
+    x = ds["x"].to_numpy(copy=False)
+    assert np.array_equal(x, IMAGES) and x.shape == IMAGES.shape
+    assert np.array_equal(aw.from_arrow(pa.table({"x": tensor}))["x"].to_numpy(), IMAGES)
+    assert ds[7]["x"] == IMAGES[7].ravel().tolist() == theirs[7].as_py()
+
+
+def test_tensors_with_another_order_of_dimensions(tmp_path):
+    # The example of the specification: shape is that in memory, and dimension i shown is dimension permutation[i] there.
+    # (pyarrow 26 shows it the other way round, which is the same for two dimensions that are swapped.)
+    kind = pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=[2, 0, 1])
+    flat = np.arange(5 * 24, dtype="i4")
+    storage = pa.FixedSizeListArray.from_arrays(pa.array(flat), 24)
+    tensor = pa.ExtensionArray.from_storage(kind, storage)
+    aw.write(pa.table({"x": tensor}), tmp_path / "p.arrow")
+    expected = flat.reshape(5, 2, 3, 4).transpose(0, 3, 1, 2)
+    ds = aw.open(tmp_path / "p.arrow")
+    assert expected.shape == (5, 4, 2, 3) and np.array_equal(ds["x"].to_numpy(), expected)
+    (batch,) = ds.loader(5)
+    assert np.array_equal(batch["x"], expected)
+    swapped = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=[0, 2, 1]), storage)
+    assert np.array_equal(aw.from_arrow(pa.table({"x": swapped}))["x"].to_numpy(), swapped.to_numpy_ndarray())
+
+
+@pytest.mark.parametrize("metadata", ["", "{}", '{"shape": [2, 2]}', '{"shape": "x"}', '{"shape": [3, -2]}', "[", '{"shape": [6, 4611686018427387904]}'])
+def test_tensors_with_wrong_metadata_are_lists(metadata):
+    field = pa.field("x", pa.list_(pa.int8(), 6))
+    field = field.with_metadata({"ARROW:extension:name": "arrow.fixed_shape_tensor", "ARROW:extension:metadata": metadata})
+    storage = pa.FixedSizeListArray.from_arrays(pa.array(range(12), pa.int8()), 6)
+
+    class Columns:
+        def __arrow_c_schema__(self):
+            return pa.schema([field]).__arrow_c_schema__()
+
+    # As pyarrow checks what is wrong here, the field is handed over without it.
+    path = aw.Buffer()
+    with aw.stream_writer(path, Columns()) as writer:
+        writer.write({"x": [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]})
+    ds = aw.open(path)
+    assert ds["x"].to_numpy().shape == (2, 6)
+    assert storage.to_pylist() == ds["x"].to_pylist()
+
+
+def test_batches_as_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    ds = mixed(tmp_path / "m.arrow")
+    loader = ds.loader(64, seed=5, device="torch", columns=["x", "y", "odd", "text"])
+    for tensors, arrays in zip(loader, ds.loader(64, seed=5), strict=True):
+        assert torch.equal(tensors["x"], torch.from_numpy(arrays["x"])) and tensors["y"].dtype == torch.int64
+        assert torch.equal(tensors["odd"], torch.from_numpy(arrays["odd"])) and tensors["text"] == arrays["text"].tolist()
+    plain = ds.loader(64, seed=5, columns=["x", "y"])
+    data = torch.utils.data.DataLoader(plain, batch_size=None, num_workers=2)
+    assert [batch["y"].tolist() for batch in data] == numbers(plain)

@@ -60,7 +60,7 @@ struct Column<'py> {
 
 enum Values<'py> {
     Arrow(Field, Vec<ArrayRef>),
-    Numpy(ArrayRef),
+    Numpy(numpy::NumpyArray),
     Objects(Vec<Bound<'py, PyAny>>),
     Missing,
 }
@@ -133,9 +133,9 @@ fn values_of<'py>(given: &Bound<'py, PyAny>) -> Result<Values<'py>> {
         let (kind, values, nulls, shape): numpy::Parts<'_> = given.extract()?;
         // Times that are known to have no zone are what Arrow calls so.
         let Some(kind) = kind.strip_prefix("naive ") else {
-            return Ok(Values::Numpy(numpy::array((kind, values, nulls, shape))?));
+            return Ok(Values::Numpy(numpy::NumpyArray::of((kind, values, nulls, shape))?));
         };
-        let array = numpy::array((kind.into(), values, nulls, shape))?;
+        let array = numpy::NumpyArray::of((kind.into(), values, nulls, shape))?.array(None)?;
         return Ok(Values::Arrow(Field::new("", array.data_type().clone(), true), vec![array]));
     }
     arrays_of(given).map(|(field, arrays)| Values::Arrow(field, arrays))
@@ -223,7 +223,7 @@ impl Column<'_> {
     fn field(&self) -> Result<FieldRef> {
         let objects = match &self.values {
             Values::Arrow(field, _) => return Ok(Arc::new(field.clone().with_name(&self.name))),
-            Values::Numpy(array) => return Ok(Arc::new(Field::new(&self.name, array.data_type().clone(), true))),
+            Values::Numpy(array) => return Ok(Arc::new(array.field(&self.name)?)),
             Values::Objects(objects) => &objects[..],
             Values::Missing => &[],
         };
@@ -250,7 +250,7 @@ impl Column<'_> {
                 Ok(vec![builder.finish().map_err(|e| e.in_column(&self.name))?])
             }
             Values::Numpy(array) => {
-                let array = numpy::in_zone(array, &self.name, field.data_type())?;
+                let array = numpy::in_zone(&array.array(Some(field))?, &self.name, field.data_type())?;
                 self.cast(array.data_type(), std::slice::from_ref(&array), field)
             }
             Values::Arrow(own, arrays) => self.cast(own.data_type(), arrays, field),

@@ -13,29 +13,81 @@ use pyo3::prelude::*;
 
 use crate::errors::{Result, argument, wrong_type};
 use crate::memory::bytes_of;
+use crate::tensor::{shape_of, tensor_field};
 
 /// Kind, values, which of them are null, and shape (`arrowwood/_incoming.py`).
 pub type Parts<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Vec<usize>);
 
-/// The array that `parts` are: lists of one length in lists of one length, where there are more dimensions than one.
-pub fn array((kind, values, nulls, shape): Parts<'_>) -> Result<ArrayRef> {
-    let data_type =
-        data_type(&kind).ok_or_else(|| wrong_type(format!("NumPy arrays of {kind} cannot become Arrow")))?;
-    let values = whole(&values)?;
-    let nulls = nulls.map(|nulls| whole(&nulls)).transpose()?;
-    let nulls = nulls.map(|nulls| NullBuffer::new(flags(&nulls, |byte| byte == 0)));
-    let (len, buffer) = match data_type.primitive_width() {
-        Some(bytes) => (values.len() / bytes.max(1), values),
-        None => (values.len(), flags(&values, |byte| byte != 0).into_inner()),
-    };
-    let array = ArrayData::builder(data_type).len(len).nulls(nulls).add_buffer(buffer).align_buffers(true).build();
-    let array = array.map_err(|e| argument(format!("reading a NumPy array: {e}")))?;
-    // The last dimension is the innermost list.
-    let lists = (1..shape.len()).rev().try_fold(array, |items, dimension| {
-        let len = shape.iter().take(dimension).try_fold(1usize, |len, size| len.checked_mul(*size));
-        rows(items, shape[dimension], len.unwrap_or(usize::MAX))
-    });
-    Ok(make_array(lists?))
+/// A NumPy array: its values side by side, and the shape of a row.
+pub struct NumpyArray {
+    values: ArrayData,
+    rows: usize,
+    shape: Vec<usize>,
+}
+
+impl NumpyArray {
+    /// The array that `parts` are.
+    pub fn of((kind, values, nulls, shape): Parts<'_>) -> Result<NumpyArray> {
+        let data_type =
+            data_type(&kind).ok_or_else(|| wrong_type(format!("NumPy arrays of {kind} cannot become Arrow")))?;
+        let values = whole(&values)?;
+        let nulls = nulls.map(|nulls| whole(&nulls)).transpose()?;
+        let nulls = nulls.map(|nulls| NullBuffer::new(flags(&nulls, |byte| byte == 0)));
+        let (len, buffer) = match data_type.primitive_width() {
+            Some(bytes) => (values.len() / bytes.max(1), values),
+            None => (values.len(), flags(&values, |byte| byte != 0).into_inner()),
+        };
+        let array = ArrayData::builder(data_type).len(len).nulls(nulls).add_buffer(buffer).align_buffers(true).build();
+        let values = array.map_err(|e| argument(format!("reading a NumPy array: {e}")))?;
+        let (rows, shape) = shape.split_first().map_or((len, &[][..]), |(rows, shape)| (*rows, shape));
+        Ok(NumpyArray { values, rows, shape: shape.to_vec() })
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// The column's field: of values, of lists of one length, and of tensors where there are more dimensions and no nulls.
+    pub fn field(&self, name: &str) -> Result<Field> {
+        let field = Field::new(name, self.array(None)?.data_type().clone(), true);
+        Ok(if self.is_tensor() { tensor_field(field, &self.shape) } else { field })
+    }
+
+    fn is_tensor(&self) -> bool {
+        let has_rows = self.shape.iter().all(|size| *size > 0);
+        self.shape.len() > 1 && has_rows && self.values.data_type().is_numeric() && self.values.null_count() == 0
+    }
+
+    /// The array for `field`, or for the field it has itself: tensors as one list a row, others as lists in lists.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where `field` is of tensors of another shape.
+    pub fn array(&self, field: Option<&Field>) -> Result<ArrayRef> {
+        let wanted = field.and_then(shape_of);
+        if let (Some(wanted), Some(field)) = (&wanted, field)
+            && (wanted.sizes != self.shape || wanted.order.is_some())
+        {
+            let NumpyArray { rows, shape, .. } = self;
+            let expected = &wanted.sizes;
+            let order = if wanted.order.is_some() { ", with its dimensions permuted: append Arrow data" } else { "" };
+            let message = format!(
+                "column '{}': expected rows of shape {expected:?}, got {shape:?} in {rows} rows{order}",
+                field.name()
+            );
+            return Err(argument(message));
+        }
+        if wanted.is_some() || field.is_none() && self.is_tensor() {
+            let width = self.shape.iter().try_fold(1usize, |width, size| width.checked_mul(*size));
+            return Ok(make_array(rows(self.values.clone(), width.unwrap_or(usize::MAX), self.rows)?));
+        }
+        // The last dimension is the innermost list.
+        let lists = (0..self.shape.len()).rev().try_fold(self.values.clone(), |items, dimension| {
+            let outer = self.shape.iter().take(dimension).try_fold(self.rows, |len, size| len.checked_mul(*size));
+            rows(items, self.shape[dimension], outer.unwrap_or(usize::MAX))
+        });
+        Ok(make_array(lists?))
+    }
 }
 
 /// `array` in the time zone of `data_type`, where that is UTC: NumPy knows no zones, and its times are in UTC where the

@@ -2,16 +2,19 @@
 //!
 //! In reading order: `random`, `predicate` (conditions), `compare` (values against a literal), `mask` (rows that
 //! satisfy a condition), `compress` (copying selected rows), `plain` (rows of bytes in place), `take`, `filter`,
-//! `prune` (partitions that a condition leaves out), `view` (rows by number, in place), `shuffle`.
+//! `prune` (partitions that a condition leaves out), `view` (rows by number, in place), `shuffle`, `permutation` (an order
+//! that is computed), `sampler` (rows for training).
 
 mod compare;
 mod compress;
 mod filter;
 mod mask;
+mod permutation;
 mod plain;
 mod predicate;
 mod prune;
 mod random;
+mod sampler;
 mod shuffle;
 mod take;
 mod view;
@@ -21,5 +24,6 @@ pub(super) use mask::{Condition, Mask, nulls};
 pub(super) use plain::Plains;
 pub use predicate::{Col, Literal, Operator, Predicate, col};
 pub(super) use random::Random;
+pub use sampler::{EpochOrder, Gathered};
 pub(super) use take::{Picked, gather_rows};
 pub(super) use view::{Order, view};

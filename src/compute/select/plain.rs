@@ -9,13 +9,17 @@ use arrow_schema::{DataType, SchemaRef};
 
 use super::compress;
 use super::mask::SelectedRows;
-use crate::array::access::fixed_width;
-use crate::array::gather::{Pick, fixed_from};
+use crate::array::access::row_width;
+use crate::array::gather::{Pick, fixed_from, fixed_into};
 use crate::array::{Parts, Unchecked};
 use crate::compute::frame::{ANYWHERE, AT_ONCE, Frame};
 use crate::dataset::Plain;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::map::GrowableBuffer;
 use crate::parallel;
+
+/// Bytes that a thread copies at a time.
+const AT_A_TIME: usize = 1 << 18;
 
 /// The plain columns of some batches.
 #[derive(Debug, Default)]
@@ -44,7 +48,7 @@ impl<'a> Plains<'a> {
         for (number, field) in numbers.clone().zip(&schema.fields()[numbers]) {
             let (width, dictionary) = match field.data_type() {
                 DataType::Dictionary(index, _) => (index.primitive_width(), frame.dictionary(number)?),
-                other => (fixed_width(other), None),
+                other => (row_width(other), None),
             };
             let is_known = dictionary.is_some() || !matches!(field.data_type(), DataType::Dictionary(..));
             if let Some(width) = width.filter(|_| is_known) {
@@ -79,6 +83,19 @@ impl<'a> Plains<'a> {
         column.array(data_type, picks.len(), fixed_from(column.width, &from, picks)?).map(Some)
     }
 
+    /// The rows `picks` of column number `column` as bytes side by side.
+    pub(super) fn block(&self, column: usize, picks: &[Pick]) -> Result<Option<GrowableBuffer>> {
+        let Some((column, from)) = self.column(column) else { return Ok(None) };
+        let width = column.width;
+        let bytes = picks.len().checked_mul(width).ok_or_else(|| Error::unsupported("more bytes than addresses"))?;
+        let mut block = GrowableBuffer::exact(bytes)?;
+        let rows = (AT_A_TIME / width).max(1);
+        let jobs = block.as_mut_slice().chunks_mut(rows.saturating_mul(width)).zip(picks.chunks(rows)).map(Ok);
+        let copy = |(out, picks): (&mut [u8], &[Pick])| fixed_into(width, &from, picks, out);
+        parallel::try_map(jobs, bytes, |(out, _)| out.len(), copy, || ())?;
+        Ok(Some(block))
+    }
+
     /// The `count` selected rows of column number `column`.
     pub(super) fn compress(
         &self,
@@ -95,8 +112,27 @@ impl<'a> Plains<'a> {
 
 impl PlainColumn {
     fn array(&self, data_type: &DataType, len: usize, values: Buffer) -> Result<ArrayData> {
+        if let DataType::FixedSizeList(..) = data_type {
+            return lists(data_type, len, values)?.checked(&[]);
+        }
         let children = self.dictionary.iter().cloned().map(Unchecked::from).collect();
         let parts = Parts { data_type: data_type.clone(), len, validity: None, buffers: vec![values], children };
         parts.assemble().checked(self.dictionary.as_ref().as_slice())
     }
+}
+
+/// `len` lists of one length whose innermost items are `values`.
+fn lists(data_type: &DataType, len: usize, values: Buffer) -> Result<Unchecked> {
+    let data_type = data_type.clone();
+    let parts = match &data_type {
+        DataType::FixedSizeList(item, size) => {
+            let size = usize::try_from(*size).ok();
+            let items = size.and_then(|size| len.checked_mul(size));
+            let items = items.ok_or_else(|| Error::internal("more items than there are addresses"))?;
+            let children = vec![lists(item.data_type(), items, values)?];
+            Parts { data_type, len, validity: None, buffers: Vec::new(), children }
+        }
+        _ => Parts { data_type, len, validity: None, buffers: vec![values], children: Vec::new() },
+    };
+    Ok(parts.assemble())
 }

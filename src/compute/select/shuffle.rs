@@ -9,7 +9,7 @@ impl Dataset {
     /// All rows in a uniformly random order. The same `seed` gives the same order on every machine.
     ///
     /// The result is a view of four or eight bytes a row: [`row`](Dataset::row) reads a row in place; columns used as a
-    /// whole are gathered, in batches of at most 65,536 rows, and cached by the view.
+    /// whole are gathered, in batches of at most 65,536 rows, and cached by the view. A slice gathers its own rows.
     ///
     /// # Errors
     /// As [`Dataset::len`].

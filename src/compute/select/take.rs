@@ -12,9 +12,9 @@ use super::random::Random;
 use crate::array::Unchecked;
 use crate::array::gather::{Pick, gather};
 use crate::compute::frame::{ANYWHERE, Frame};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::ChangeCheck;
+use crate::map::{ChangeCheck, GrowableBuffer};
 use crate::parallel;
 
 /// The maximum rows in a batch of gathered rows.
@@ -29,10 +29,24 @@ impl Dataset {
     /// `RowOutOfRange`, naming the first index out of range.
     pub fn take(&self, indices: &[i64]) -> Result<Dataset> {
         self.watched(ChangeCheck::Now, || {
-            let frame = Frame::of(self)?;
-            let rows = positions(indices, frame.rows())?;
-            gather_rows(self, &frame, rows.len(), |i| rows[i])
+            let (dataset, rows) = self.behind(positions(indices, self.index()?.rows())?)?;
+            gather_rows(&dataset, &Frame::of(&dataset)?, rows.len(), |i| rows[i])
         })
+    }
+
+    /// Rows `rows` as rows of the dataset behind the views that this one is made of, if it is only of them: a view gathers
+    /// whole batches.
+    pub(super) fn behind(&self, mut rows: Vec<u64>) -> Result<(Dataset, Vec<u64>)> {
+        let mut dataset = self.clone();
+        loop {
+            let [Piece { source, columns, start, .. }] = dataset.pieces() else { return Ok((dataset, rows)) };
+            let Some((base, found)) = source.resolve(&mut rows.iter().map(|row| start.saturating_add(*row))) else {
+                return Ok((dataset, rows));
+            };
+            let pieces = base.select_at(columns)?.pieces().to_vec();
+            dataset = Dataset::of_pieces(dataset.schema().clone(), pieces);
+            rows = found;
+        }
     }
 
     /// `n` distinct rows, chosen uniformly, in the order drawn. The same `seed` and number of rows give the same sample
@@ -184,6 +198,11 @@ impl Picked {
     ) -> Result<Plains<'a>> {
         let columns = column.map_or(0..schema.fields().len(), |column| column..column + 1);
         Plains::of(frame, schema, columns, &self.parts)
+    }
+
+    /// The rows of column number `column` as bytes side by side, if it can be copied unchanged.
+    pub(super) fn block(&self, plains: &Plains<'_>, column: usize) -> Result<Option<GrowableBuffer>> {
+        plains.block(column, self.picks())
     }
 
     /// The rows of column number `column`, if it can be copied unchanged.

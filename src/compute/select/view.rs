@@ -18,7 +18,8 @@ use crate::map::ChangeCheck;
 /// The rows of `dataset` whose numbers `order` has, in that order; each number must be one of a row.
 pub(in crate::compute) fn view(dataset: &Dataset, order: Order) -> Result<Dataset> {
     let batch_rows = dataset.watched(ChangeCheck::Seldom, || batch_rows(dataset))?;
-    Ok(Dataset::of_source(Arc::new(ReorderedView::new(dataset.clone(), order, batch_rows))))
+    let rows = 0..order.len();
+    Ok(Dataset::of_source(Arc::new(ReorderedView::new(dataset.clone(), Arc::new(order), rows, batch_rows))))
 }
 
 impl Dataset {
@@ -35,6 +36,32 @@ impl Dataset {
             0 => Err(Error::argument("the step of a slice must not be 0")),
             1.. => view(self, Order::of(self.len()?, rows.step_by(size))),
             _ => view(self, Order::of(self.len()?, rows.rev().step_by(size))),
+        }
+    }
+}
+
+impl Dataset {
+    /// If it is a view of rows in another order: the dataset behind it, and the numbers that its rows have there.
+    #[doc(hidden)]
+    pub fn view_rows(&self) -> Result<Option<(Dataset, Vec<u64>)>> {
+        match self.pieces() {
+            [only] if only.source.resolve(&mut std::iter::empty()).is_some() => {
+                self.behind((0..self.len()?).collect()).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The rows `rows` in that order: a view as of [`Dataset::sort`].
+    ///
+    /// # Errors
+    /// `RowOutOfRange`.
+    #[doc(hidden)]
+    pub fn view_of(&self, rows: &[u64]) -> Result<Dataset> {
+        let len = self.len()?;
+        match rows.iter().find(|&&row| row >= len) {
+            Some(&row) => Err(self.no_row(row)),
+            None => view(self, Order::of(len, rows.iter().copied())),
         }
     }
 }
@@ -97,23 +124,35 @@ impl Order {
 #[derive(Debug)]
 struct ReorderedView {
     dataset: Dataset,
-    order: Order,
+    order: Arc<Order>,
+    /// The part of `order` that is shown.
+    shown: Range<u64>,
     batch_rows: usize,
     /// The gathered columns of each batch.
     gathered: Vec<OnceLock<ArrayData>>,
 }
 
 impl ReorderedView {
-    fn new(dataset: Dataset, order: Order, batch_rows: usize) -> ReorderedView {
-        let batches = order.len().div_ceil(batch_rows as u64) as usize;
+    fn new(dataset: Dataset, order: Arc<Order>, shown: Range<u64>, batch_rows: usize) -> ReorderedView {
+        debug_assert!(shown.start <= shown.end && shown.end <= order.len(), "rows that there are");
+        let batches = (shown.end - shown.start).div_ceil(batch_rows as u64) as usize;
         let gathered = (0..batches * dataset.num_columns()).map(|_| OnceLock::new()).collect();
-        ReorderedView { dataset, order, batch_rows, gathered }
+        ReorderedView { dataset, order, shown, batch_rows, gathered }
+    }
+
+    fn len(&self) -> u64 {
+        self.shown.end - self.shown.start
+    }
+
+    /// The number in `dataset` of row `row`.
+    fn number(&self, row: u64) -> Option<u64> {
+        if row < self.len() { self.order.get(self.shown.start + row) } else { None }
     }
 
     fn gather(&self, batch: usize, column: usize) -> Result<ArrayData> {
         let frame = Frame::of(&self.dataset)?;
         let span = self.span(batch)?.unwrap_or(0..0);
-        let picked = Picked::of(&frame, span.filter_map(|row| self.order.get(row)));
+        let picked = Picked::of(&frame, span.filter_map(|row| self.number(row)));
         let plains = picked.plains(&frame, self.dataset.schema(), Some(column))?;
         picked.column(&frame, &plains, self.dataset.schema(), column)
     }
@@ -125,20 +164,20 @@ impl Source for ReorderedView {
     }
 
     fn walk(&self, _until: u64) -> Result<u64> {
-        Ok(self.order.len())
+        Ok(self.len())
     }
 
     fn num_batches(&self) -> Result<usize> {
-        Ok(self.order.len().div_ceil(self.batch_rows as u64) as usize)
+        Ok(self.len().div_ceil(self.batch_rows as u64) as usize)
     }
 
     fn span(&self, batch: usize) -> Result<Option<Range<u64>>> {
         let start = batch as u64 * self.batch_rows as u64;
-        Ok((start < self.order.len()).then(|| start..self.order.len().min(start + self.batch_rows as u64)))
+        Ok((start < self.len()).then(|| start..self.len().min(start + self.batch_rows as u64)))
     }
 
     fn locate(&self, row: u64) -> Result<Option<usize>> {
-        Ok((row < self.order.len()).then_some(row as usize / self.batch_rows))
+        Ok((row < self.len()).then_some(row as usize / self.batch_rows))
     }
 
     fn column(&self, batch: usize, column: usize) -> Result<&Unchecked> {
@@ -158,8 +197,23 @@ impl Source for ReorderedView {
     }
 
     fn behind(&self, row: u64) -> Result<Option<Location<'_>>> {
-        let Some(row) = self.order.get(row) else { return Ok(None) };
+        let Some(row) = self.number(row) else { return Ok(None) };
         self.dataset.location(row)
+    }
+
+    /// A batch of the view is gathered as a whole, so that a few rows of it are to be another view.
+    fn cut(&self, rows: Range<u64>) -> Option<Arc<dyn Source>> {
+        if rows.end > self.len() || rows == (0..self.len()) {
+            return None;
+        }
+        let shown = self.shown.start + rows.start..self.shown.start + rows.end;
+        let cut = ReorderedView::new(self.dataset.clone(), self.order.clone(), shown, self.batch_rows);
+        Some(Arc::new(cut))
+    }
+
+    fn resolve(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&Dataset, Vec<u64>)> {
+        let numbers = rows.map(|row| self.number(row)).collect::<Option<_>>()?;
+        Some((&self.dataset, numbers))
     }
 
     fn footprint(&self) -> Footprint {

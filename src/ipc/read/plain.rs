@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow_schema::DataType;
+
 use super::data::IpcData;
 use super::decode::Batch;
 use crate::array::is_trivial;
@@ -100,14 +102,20 @@ impl<'a> PlainBatch<'a> {
 
 /// `None` for anything unusual: the decoder reads it or reports it.
 fn value_offset(data: &IpcData, batch: &Batch, column: usize, width: usize) -> Option<ValueOffset> {
-    let node = data.schema.columns.get(column)?;
+    let mut node = data.schema.columns.get(column)?;
     let as_stored = batch.header.compression.is_none() && !data.schema.big_endian && !data.options.thorough;
-    if !as_stored || !is_plain(node) {
-        return None;
+    let (mut number, mut buffer) = batch.start_of(column)?;
+    let mut rows = batch.header.rows;
+    let mut has_nulls = has_nulls(batch, number, rows)?;
+    // Lists of one length have no buffer but validity; their items are the next node.
+    while let DataType::FixedSizeList(_, size) = node.data_type() {
+        node = node.children.first()?;
+        number += 1;
+        buffer += 1;
+        rows = rows.checked_mul(usize::try_from(*size).ok()?)?;
+        has_nulls |= self::has_nulls(batch, number, rows)?;
     }
-    let (number, buffer) = batch.start_of(column)?;
-    let &(len, nulls) = batch.header.nodes.get(number)?;
-    if usize::try_from(len).ok()? != batch.header.rows || !(0..=len).contains(&nulls) {
+    if !as_stored || !is_plain(node) {
         return None;
     }
     // The first buffer is the validity bitmap.
@@ -117,7 +125,13 @@ fn value_offset(data: &IpcData, batch: &Batch, column: usize, width: usize) -> O
     let (body, body_len) = batch.body;
     let needed = batch.header.rows.checked_mul(width)?;
     let fits = needed <= len && offset.checked_add(len)? <= body_len;
-    fits.then_some(ValueOffset { offset: body.checked_add(offset)?, has_nulls: nulls > 0 })
+    fits.then_some(ValueOffset { offset: body.checked_add(offset)?, has_nulls })
+}
+
+/// Whether field node `number` of a batch declares nulls; `None` if it has not `rows` rows.
+fn has_nulls(batch: &Batch, number: usize, rows: usize) -> Option<bool> {
+    let &(len, nulls) = batch.header.nodes.get(number)?;
+    (usize::try_from(len).ok()? == rows && (0..=len).contains(&nulls)).then_some(nulls > 0)
 }
 
 /// Whether a column has a bitmap and values that can be anything, or keys.

@@ -1,0 +1,177 @@
+"""Batches for training: rows in any order as arrays, ``Dataset.loader``."""
+
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+from arrowwood import _arrowwood
+from arrowwood._errors import InvalidArgument, InvalidData
+
+_STATE = "arrowwood.loader"
+
+
+class Loader:
+    """Batches of a dataset's rows, each a dict of arrays by column; made by :meth:`Dataset.loader`.
+
+    Iterating gives the batches of an epoch, and the next iteration those of the next epoch, in another order if there is a
+    seed. ``loader[i]`` is batch `i` of the epoch :attr:`epoch`, whichever was read before: so it is a map-style dataset
+    for ``torch.utils.data.DataLoader(loader, batch_size=None, num_workers=4)``, whose workers map the file themselves.
+
+    Attributes:
+        epoch: number of the epoch that the next iteration reads. ``set_epoch`` sets it.
+        dataset: the rows.
+    """
+
+    def __init__(self, dataset, batch_size, *, seed, block, start, drop_last, columns, device, rank, world):
+        if batch_size < 1:
+            raise InvalidArgument(f"loader: a batch has a row or more, got batch_size={batch_size}")
+        if not 0 <= rank < world:
+            raise InvalidArgument(f"loader: expected a rank from 0 to {world - 1} of {world} processes, got {rank}")
+        if block is not None and seed is None:
+            raise InvalidArgument("loader: rows are shuffled by a seed; give seed=… with block=…")
+        if block is not None and block < 1:
+            raise InvalidArgument(f"loader: a block has a row or more, got block={block}")
+        if seed is not None and not 0 <= seed < 1 << 64:
+            raise InvalidArgument(f"loader: a seed is a number from 0 to 2**64 - 1, got {seed}")
+        self.dataset = dataset if columns is None else dataset.select(list(columns))
+        self.batch_size, self.drop_last, self.device = batch_size, drop_last, device
+        self._order = {"seed": seed, "block": block, "rank": rank, "world": world}
+        self._rows = len(self.dataset)
+        self.epoch = 0
+        if not 0 <= start <= len(self):
+            raise InvalidArgument(f"loader: start is the number of a batch, from 0 to {len(self)}, got {start}")
+        self._start = self._next = start
+        self._batches = self._kinds = None
+
+    def __len__(self):
+        """The number of batches of an epoch, of those of this rank."""
+        size, order = self.batch_size, self._order
+        if self.drop_last:
+            # As many for each rank, as those that exchange gradients need.
+            return self._rows // size // order["world"]
+        return max(0, -(-(-(-self._rows // size) - order["rank"]) // order["world"]))
+
+    def __getitem__(self, index):
+        """Batch `index` of the epoch."""
+        at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            raise IndexError(f"batch {index} of an epoch of {len(self)}")
+        return self._batch(self.epoch, at)
+
+    def __iter__(self) -> Iterator[dict]:
+        """The batches of an epoch from the one on where the last iteration, or the state that was loaded, stopped."""
+        worker, workers = _worker()
+        epoch, self._next = self.epoch, self._start
+        while self._next < len(self):
+            at = self._next
+            batch = self._batch(epoch, at) if at % workers == worker else None
+            self._next = at + 1
+            self._start = self._next
+            if batch is not None:
+                yield batch
+        self.epoch, self._start, self._next = epoch + 1, 0, 0
+
+    def set_epoch(self, epoch):
+        """Go to the beginning of an epoch: for those who index batches, or let workers do it."""
+        self.epoch, self._start, self._next = epoch, 0, 0
+
+    def state_dict(self):
+        """Where the iteration is, to be saved with a model: plain numbers. The batch handed out last is done by it."""
+        given = {"batch_size": self.batch_size, "drop_last": self.drop_last, "rows": self._rows, **self._order}
+        return {"kind": _STATE, "epoch": self.epoch, "batch": self._next, **given}
+
+    def load_state_dict(self, state):
+        """Go on where `state`, of :meth:`state_dict`, was taken: the next iteration gives the batches that were left.
+
+        Raises:
+            InvalidArgument: it is of a loader with another number of rows, batch size, seed or rank.
+        """
+        own = self.state_dict()
+        if not isinstance(state, dict) or state.get("kind") != _STATE:
+            raise InvalidArgument("load_state_dict: expected what state_dict() of a loader gave")
+        for name in own:
+            if name not in ("epoch", "batch") and own[name] != state.get(name):
+                hint = "; ds[:n] has the first n rows of a table that has grown" if name == "rows" else ""
+                raise InvalidArgument(f"load_state_dict: the state has {name}={state.get(name)}, and the loader {own[name]}{hint}")
+        epoch, batch = state.get("epoch"), state.get("batch")
+        if not isinstance(epoch, int) or not isinstance(batch, int) or epoch < 0 or not 0 <= batch <= len(self):
+            raise InvalidArgument(f"load_state_dict: there is no batch {batch} in epoch {epoch}")
+        self.epoch, self._start, self._next = epoch, batch, batch
+
+    def __getstate__(self):
+        return {**self.__dict__, "_batches": None, "_kinds": None}
+
+    def __repr__(self):
+        order = ", ".join(f"{name}={value}" for name, value in self._order.items() if value not in (None, 0, 1) or name == "seed")
+        return f"<arrowwood.Loader: {len(self)} batches of {self.batch_size} rows, {order}, epoch {self.epoch}>"
+
+    def _batch(self, epoch, at):
+        if self._batches is None:
+            self._batches = _arrowwood._Batches(self.dataset)
+            self._kinds = self._batches.describe()
+        order = self._order
+        start = (at * order["world"] + order["rank"]) * self.batch_size
+        parts = self._batches.read(order["seed"], epoch, order["block"], start, start + self.batch_size)
+        columns = zip(self.dataset.column_names, parts, self._kinds, strict=True)
+        arrays = {name: _array(name, part, kind) for name, part, kind in columns}
+        return arrays if self.device is None else _tensors(arrays, self.device)
+
+
+def _array(name, part, kind):
+    """The array of a column's part of a batch, which nobody else has."""
+    if kind is not None and not isinstance(part, _arrowwood.Column):
+        dtype, shape, order = kind
+        array = np.asarray(part).view(dtype).reshape(-1, *shape)
+        return array if order is None else array.transpose(0, *(at + 1 for at in order))
+    lists = part._lists()
+    if lists is not None:
+        dtype, values, shape, ends = lists
+        values = np.array(values).view(dtype)
+        return values.reshape(-1, *shape) if ends is None else _ragged(np.split(values, ends))
+    array = part.to_numpy(copy=True)
+    if kind is not None and array.dtype != kind[0]:
+        message = f"column {name!r}: nulls have no place in an array of {kind[0]}"
+        raise InvalidData(f"{message}; leave them out, by ds.drop_nulls({name!r}), or write the column with a value for them")
+    return array
+
+
+def _ragged(rows):
+    """Arrays of several lengths as an array of objects."""
+    array = np.empty(len(rows), object)
+    array[:] = rows
+    return array
+
+
+def _tensors(arrays, device):
+    """The arrays as tensors on `device`; what no tensor can be made of is a list."""
+    import torch
+
+    def tensor(array):
+        if array.dtype.kind not in "biufc":
+            return array.tolist() if array.dtype == object else array
+        found = torch.from_numpy(np.ascontiguousarray(array))
+        return found if str(device) in ("torch", "cpu") else found.to(device, non_blocking=True)
+
+    return {name: tensor(array) for name, array in arrays.items()}
+
+
+def _worker():
+    """The number of this process among the workers of PyTorch's loader, and how many there are."""
+    data = sys.modules.get("torch.utils.data")
+    info = data.get_worker_info() if data is not None else None
+    return (0, 1) if info is None else (info.id, info.num_workers)
+
+
+def split(dataset, test_size, seed):
+    """Two parts of the rows; see ``Dataset.train_test_split``."""
+    rows = len(dataset)
+    if isinstance(test_size, float) and 0 < test_size < 1:
+        test = round(rows * test_size)
+    elif isinstance(test_size, int) and not isinstance(test_size, bool) and 0 <= test_size <= rows:
+        test = test_size
+    else:
+        expected = f"a part between 0.0 and 1.0, or a number of rows from 0 to {rows}"
+        raise InvalidArgument(f"train_test_split: expected test_size to be {expected}, got {test_size!r}")
+    shuffled = dataset.shuffle(seed)
+    return shuffled[: rows - test], shuffled[rows - test :]

@@ -1,0 +1,178 @@
+//! Batches of rows as memory for NumPy: what `arrowwood/_loader.py` makes arrays of.
+
+use arrow_schema::{DataType, Field};
+use arrowwood::{EpochOrder, guard};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFloat};
+
+use crate::column::{Column, Plain, shown, vector};
+use crate::dataset::Dataset;
+use crate::errors::Result;
+use crate::export::Block;
+
+/// Columns that are copied as they lie, with how NumPy sees their items, and the others.
+#[pyclass(frozen, module = "arrowwood._arrowwood", name = "_Batches")]
+pub struct Batches {
+    all: arrowwood::Dataset,
+    plain: arrowwood::Dataset,
+    /// The number in `all`, and the items, of each column of `plain`.
+    items: Vec<(usize, Plain)>,
+    rest: arrowwood::Dataset,
+    /// The number in `all` of each column of `rest`.
+    others: Vec<usize>,
+}
+
+/// NumPy's name of the items' type, shape of a row, and order of its dimensions if it is another.
+type Description = (String, Vec<usize>, Option<Vec<usize>>);
+
+/// The items of a column, where NumPy holds them as Arrow does.
+fn items(field: &Field) -> Option<Plain> {
+    let item = vector(field.data_type()).map_or(field.data_type(), |(item, _)| item);
+    Plain::of(item).filter(|_| !matches!(item, DataType::Boolean | DataType::Date32))
+}
+
+#[pymethods]
+impl Batches {
+    #[new]
+    fn new(dataset: &Dataset) -> Result<Batches> {
+        let all = dataset.inner().clone();
+        let fields = all.schema().fields();
+        let items: Vec<_> = fields.iter().enumerate().filter_map(|(at, field)| Some((at, items(field)?))).collect();
+        let others: Vec<usize> = (0..fields.len()).filter(|at| items.iter().all(|(plain, _)| plain != at)).collect();
+        let plain = all.select_at(&items.iter().map(|(at, _)| *at).collect::<Vec<_>>())?;
+        let rest = all.select_at(&others)?;
+        Ok(Batches { all, plain, items, rest, others })
+    }
+
+    /// What arrays the columns become; `None` for those that are no numbers in place.
+    fn describe(&self) -> Vec<Option<Description>> {
+        let mut found: Vec<Option<Description>> = (0..self.all.num_columns()).map(|_| None).collect();
+        for (at, plain) in &self.items {
+            let field = self.all.schema().field(*at);
+            let (shape, order) = shown(field, vector(field.data_type()).map(|(_, lengths)| lengths));
+            found[*at] = Some((plain.dtype.clone(), shape.unwrap_or_default(), order));
+        }
+        found
+    }
+
+    /// The columns' parts of the rows at places `start .. stop` of an epoch: memory, or a column where that is not enough.
+    ///
+    /// Args:
+    ///     seed: None leaves the rows in order.
+    ///     block: rows of the blocks to shuffle; None shuffles all rows.
+    #[pyo3(signature = (seed, epoch, block, start, stop))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        seed: Option<u64>,
+        epoch: u64,
+        block: Option<u64>,
+        start: u64,
+        stop: u64,
+    ) -> Result<Vec<Bound<'py, PyAny>>> {
+        let (gathered, rest) = py.detach(|| {
+            let len = self.all.len()?;
+            let order = match (seed, block) {
+                (None, _) => EpochOrder::in_order(len),
+                (Some(seed), None) => EpochOrder::shuffled(len, seed, epoch),
+                (Some(seed), Some(block)) => EpochOrder::of_blocks(len, block, seed, epoch)?,
+            };
+            let rows = order.rows(start..stop);
+            let signed: Vec<i64> = rows.iter().map(|row| row.cast_signed()).collect();
+            let rest = if self.others.is_empty() { None } else { Some(self.rest.take(&signed)?) };
+            Ok::<_, arrowwood::Error>((self.plain.gather(&rows)?, rest))
+        })?;
+        let mut parts: Vec<Option<Bound<'py, PyAny>>> = (0..self.all.num_columns()).map(|_| None).collect();
+        let mut left = 0;
+        for ((at, plain), memory) in self.items.iter().zip(gathered.blocks) {
+            parts[*at] = Some(match memory {
+                Some(memory) => Bound::new(py, Block::new(memory, plain.width, plain.format))?.into_any(),
+                None => {
+                    left += 1;
+                    Bound::new(py, Column::new(gathered.rest.column_at(left - 1)?))?.into_any()
+                }
+            });
+        }
+        for (number, at) in self.others.iter().enumerate() {
+            let Some(rest) = &rest else { break };
+            parts[*at] = Some(Bound::new(py, Column::new(rest.column_at(number)?))?.into_any());
+        }
+        Ok(parts.into_iter().map(|part| part.unwrap_or_else(|| py.None().into_bound(py))).collect())
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    /// Batches of `batch_size` rows for training, each a dict of NumPy arrays by column: numbers ``(n,)``, lists of one
+    /// length ``(n, length)``, tensors ``(n, *shape)``, in memory that can be written to. Lists of several lengths are
+    /// arrays of arrays, text is an array of objects.
+    ///
+    /// Only the rows of a batch are read when it is asked for, and no order is stored: 10 rows or 10 billion make no
+    /// difference. A table's loader has the rows of the dataset, not those that are committed later.
+    ///
+    /// Args:
+    ///     batch_size: rows of a batch; the last one may have fewer.
+    ///     seed: shuffles all rows, in another order each epoch; the same on every machine. None: rows as they stand.
+    ///     block: shuffles blocks of so many rows, and mixes the rows of 16 of them at a time. Faster for a file that does
+    ///         not fit into memory, if rows beside each other are not alike.
+    ///     start: the number of the batch to begin with, in the first epoch.
+    ///     drop_last: leave out a last batch with fewer rows, and batches that not every rank has one of.
+    ///     columns: the columns to read; None reads all.
+    ///     device: None gives NumPy arrays. ``"torch"`` gives tensors of PyTorch, ``"cuda"`` and so on tensors there.
+    ///     rank: number of this process among `world`: it gets batches ``rank``, ``rank + world``, and so on, of those that one
+    ///         process alone would get.
+    ///     world: how many processes share the rows.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    ///     InvalidArgument: an argument is out of its range.
+    #[pyo3(signature = (
+        batch_size, *, seed = None, block = None, start = 0, drop_last = false, columns = None, device = None, rank = 0, world = 1
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
+    fn loader<'py>(
+        slf: &Bound<'py, Self>,
+        batch_size: &Bound<'py, PyAny>,
+        seed: Option<&Bound<'py, PyAny>>,
+        block: Option<&Bound<'py, PyAny>>,
+        start: i64,
+        drop_last: bool,
+        columns: Option<&Bound<'py, PyAny>>,
+        device: Option<&Bound<'py, PyAny>>,
+        rank: i64,
+        world: i64,
+    ) -> Result<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let named = PyDict::new(py);
+        named.set_item("seed", seed)?;
+        named.set_item("block", block)?;
+        named.set_item("start", start)?;
+        named.set_item("drop_last", drop_last)?;
+        named.set_item("columns", columns)?;
+        named.set_item("device", device)?;
+        named.set_item("rank", rank)?;
+        named.set_item("world", world)?;
+        let class = py.import("arrowwood._loader")?.getattr("Loader")?;
+        guard(|| Ok(class.call((slf, batch_size), Some(&named))?))
+    }
+
+    /// Two datasets of the rows, chosen at random: one to train on, and one to test with. Both are views: nothing is copied.
+    ///
+    /// Args:
+    ///     test_size: the part of the rows to test with, such as ``0.1``, or how many they are; a quarter, if it is left out.
+    ///     seed: one seed gives one choice, on every machine; without one it is another each time.
+    ///
+    /// Raises:
+    ///     InvalidArgument: `test_size` is out of its range.
+    #[pyo3(signature = (test_size = None, seed = None))]
+    fn train_test_split<'py>(
+        slf: &Bound<'py, Self>,
+        test_size: Option<&Bound<'py, PyAny>>,
+        seed: Option<u64>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let quarter = PyFloat::new(py, 0.25).into_any();
+        let split = py.import("arrowwood._loader")?.getattr("split")?;
+        guard(|| Ok(split.call1((slf, test_size.unwrap_or(&quarter), seed))?))
+    }
+}

@@ -1,0 +1,100 @@
+//! An order of the numbers below `len`, computed number by number: nothing is stored, however many there are.
+//!
+//! A Feistel network permutes the numbers of the next even count of bits; a result that is too large is permuted again
+//! until it is not (cycle walking; J. Black and P. Rogaway, *Ciphers with Arbitrary Finite Domains*). It is no uniform
+//! choice of all orders, of which there are more than seeds, but as good for batches.
+
+use super::random::{Random, mix};
+
+const ROUNDS: usize = 6;
+/// Bits of a half at least: the halves of less have too few functions to choose from.
+const LEAST: u32 = 4;
+
+#[derive(Clone, Debug)]
+pub(super) struct Permutation {
+    len: u64,
+    /// The bits of a half.
+    half: u32,
+    keys: [u64; ROUNDS],
+}
+
+impl Permutation {
+    /// One of the orders of the numbers below `len`.
+    pub(super) fn new(len: u64, seed: u64) -> Permutation {
+        let bits = 64 - len.saturating_sub(1).leading_zeros();
+        let mut random = Random::new(seed);
+        Permutation { len, half: bits.div_ceil(2).max(LEAST), keys: std::array::from_fn(|_| random.next()) }
+    }
+
+    /// The number at place `at`, which must be less than `len`.
+    pub(super) fn get(&self, at: u64) -> u64 {
+        debug_assert!(at < self.len, "a place that there is");
+        let mut number = at;
+        loop {
+            number = self.step(number);
+            // The walk returns to `at` at the latest, which is small enough.
+            if number < self.len {
+                return number;
+            }
+        }
+    }
+
+    fn step(&self, number: u64) -> u64 {
+        let mask = u64::MAX >> (64 - self.half);
+        let mut left = number >> self.half;
+        let mut right = number & mask;
+        for key in self.keys {
+            let next = left ^ (mix(right ^ key) & mask);
+            left = right;
+            right = next;
+        }
+        left << self.half | right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn every_number_comes_once() {
+        for len in [1, 2, 3, 10, 255, 256, 257, 5_000] {
+            for seed in 0..20 {
+                let order = Permutation::new(len, seed);
+                let mut all: Vec<u64> = (0..len).map(|at| order.get(at)).collect();
+                assert!(len < 10 || all.iter().zip(0..).any(|(number, at)| *number != at), "in order");
+                all.sort_unstable();
+                assert!(all.into_iter().eq(0..len), "{len} {seed}");
+            }
+        }
+        let large = Permutation::new(u64::MAX, 7);
+        assert!((u64::MAX - 1000..u64::MAX).all(|at| large.get(at) < u64::MAX));
+    }
+
+    #[test]
+    fn small_orders_come_as_often() {
+        let mut orders = HashMap::new();
+        for seed in 0..6_000u64 {
+            let order = Permutation::new(3, mix(seed));
+            *orders.entry([0, 1, 2].map(|at| order.get(at))).or_insert(0) += 1;
+        }
+        // A thousand each: five standard deviations are 144.
+        assert!(orders.len() == 6 && orders.values().all(|&count: &i32| (count - 1000).abs() < 150), "{orders:?}");
+    }
+
+    #[test]
+    fn places_say_nothing_about_numbers() {
+        // The mean of a batch of an ordered column is that of the column, give or take five standard errors.
+        let len = 1_000_000;
+        for seed in 0..20 {
+            let order = Permutation::new(len, seed);
+            for start in [0, 1_000, 999_000] {
+                let mean = (start..start + 1_000).map(|at| order.get(at) as f64).sum::<f64>() / 1_000.0;
+                assert!((mean - 500_000.0).abs() < 5.0 * 288_675.0 / 1_000f64.sqrt(), "{seed} {start} {mean}");
+            }
+            let pairs = (0..10_000).filter(|&at| order.get(at) < order.get(at + 1)).count();
+            assert!((4_700..5_300).contains(&pairs), "{pairs}");
+        }
+    }
+}

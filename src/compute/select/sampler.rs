@@ -1,0 +1,195 @@
+//! Rows for training: in an order that is computed, copied side by side.
+
+use std::ops::Range;
+
+use super::permutation::Permutation;
+use super::random::mix;
+use super::take::Picked;
+use crate::compute::frame::Frame;
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::map::{ChangeCheck, GrowableBuffer};
+
+/// Blocks whose rows are mixed.
+const MIXED: u64 = 16;
+
+/// The order in which the rows of an epoch come. It takes no memory, and depends on nothing but what it is made of.
+#[derive(Clone, Debug)]
+pub struct EpochOrder {
+    rows: u64,
+    how: How,
+}
+
+#[derive(Clone, Debug)]
+enum How {
+    InOrder,
+    Shuffled(Permutation),
+    /// Blocks of so many rows in a random order; rows are mixed with those of the blocks next to them in it.
+    Blocks {
+        size: u64,
+        blocks: Permutation,
+        seed: u64,
+    },
+}
+
+impl EpochOrder {
+    /// `rows` rows as they stand.
+    pub fn in_order(rows: u64) -> EpochOrder {
+        EpochOrder { rows, how: How::InOrder }
+    }
+
+    /// `rows` rows shuffled: another order for each seed and epoch.
+    pub fn shuffled(rows: u64, seed: u64, epoch: u64) -> EpochOrder {
+        EpochOrder { rows, how: How::Shuffled(Permutation::new(rows, keyed(seed, epoch))) }
+    }
+
+    /// Blocks of `size` rows shuffled, and the rows of every 16 blocks that come after each other: of a file that is not
+    /// in memory, blocks are read as a whole. The rows after the last whole block come last.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for blocks of no rows.
+    pub fn of_blocks(rows: u64, size: u64, seed: u64, epoch: u64) -> Result<EpochOrder> {
+        if size == 0 {
+            return Err(Error::argument("blocks to shuffle must have a row or more"));
+        }
+        let seed = keyed(seed, epoch);
+        let blocks = Permutation::new(rows / size, mix(seed));
+        Ok(EpochOrder { rows, how: How::Blocks { size, blocks, seed } })
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> u64 {
+        self.rows
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The numbers of the rows at `places`; of those that there are.
+    pub fn rows(&self, places: Range<u64>) -> Vec<u64> {
+        let places = places.start.min(self.rows)..places.end.min(self.rows);
+        match &self.how {
+            How::InOrder => places.collect(),
+            How::Shuffled(order) => places.map(|at| order.get(at)).collect(),
+            How::Blocks { size, blocks, seed } => {
+                let mut group = Group::of(0, self.rows, *size, *seed);
+                let mut row = |at: u64| {
+                    if !group.places.contains(&at) {
+                        group = Group::of(at, self.rows, *size, *seed);
+                    }
+                    let place = group.places.start + group.order.get(at - group.places.start);
+                    let block = place / size;
+                    // The rows of no whole block stay behind all others.
+                    if block < self.rows / size { blocks.get(block) * size + place % size } else { place }
+                };
+                places.map(&mut row).collect()
+            }
+        }
+    }
+}
+
+/// Places whose rows are mixed with each other.
+struct Group {
+    places: Range<u64>,
+    order: Permutation,
+}
+
+impl Group {
+    /// The group of place `at`.
+    fn of(at: u64, rows: u64, size: u64, seed: u64) -> Group {
+        let whole = rows / size * size;
+        let places = if at < whole {
+            let len = size.saturating_mul(MIXED);
+            let start = at / len * len;
+            start..start.saturating_add(len).min(whole)
+        } else {
+            whole..rows
+        };
+        let order = Permutation::new(places.end - places.start, keyed(seed, places.start));
+        Group { places, order }
+    }
+}
+
+fn keyed(seed: u64, number: u64) -> u64 {
+    mix(mix(seed).wrapping_add(number))
+}
+
+/// Rows that are copied side by side, with the numbers that they have behind views.
+#[derive(Debug)]
+pub struct Gathered {
+    /// For each column its values, `None` where they need more than copying: nulls, text, compressed files.
+    pub blocks: Vec<Option<GrowableBuffer>>,
+    /// The columns without a block, as [`Dataset::take`] gives them.
+    pub rest: Dataset,
+}
+
+impl Dataset {
+    /// Rows `rows` of all columns: numbers, and lists of one length of numbers, side by side in memory that nobody else
+    /// has, and other columns as a dataset.
+    ///
+    /// # Errors
+    /// `RowOutOfRange`; those of [`Dataset::take`].
+    pub fn gather(&self, rows: &[u64]) -> Result<Gathered> {
+        self.watched(ChangeCheck::Seldom, || {
+            let len = self.len()?;
+            if let Some(&row) = rows.iter().find(|&&row| row >= len) {
+                return Err(self.no_row(row));
+            }
+            let (dataset, found) = self.behind(rows.to_vec())?;
+            let frame = Frame::of(&dataset)?;
+            let picked = Picked::of(&frame, found.iter().copied());
+            let plains = picked.plains(&frame, dataset.schema(), None)?;
+            let blocks = (0..self.num_columns()).map(|column| picked.block(&plains, column));
+            let blocks = blocks.collect::<Result<Vec<_>>>()?;
+            let rest: Vec<usize> = (0..blocks.len()).filter(|&column| blocks[column].is_none()).collect();
+            let rest = self.select_at(&rest)?;
+            let signed: Vec<i64> = rows.iter().map(|row| row.cast_signed()).collect();
+            let rest = if rest.num_columns() == 0 { rest.slice(0, 0)? } else { rest.take(&signed)? };
+            Ok(Gathered { blocks, rest })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(order: &EpochOrder, batch: usize) -> Vec<u64> {
+        (0..order.len()).step_by(batch).flat_map(|at| order.rows(at..at + batch as u64)).collect()
+    }
+
+    #[test]
+    fn every_row_comes_once_however_batches_are_cut() {
+        for rows in [0, 1, 7, 1_000, 4_097] {
+            let orders = |epoch| {
+                [
+                    EpochOrder::in_order(rows),
+                    EpochOrder::shuffled(rows, 3, epoch),
+                    EpochOrder::of_blocks(rows, 10, 3, epoch).unwrap(),
+                    EpochOrder::of_blocks(rows, 5_000, 3, epoch).unwrap(),
+                ]
+            };
+            for (order, next) in orders(0).iter().zip(&orders(1)) {
+                let found = all(order, 256);
+                assert_eq!(found, all(order, 3));
+                let mut sorted = found.clone();
+                sorted.sort_unstable();
+                assert!(sorted.into_iter().eq(0..rows), "{order:?}");
+                if rows > 100 && !matches!(order.how, How::InOrder) {
+                    assert_ne!(found, all(next, 256), "each epoch has its own order");
+                    assert_ne!(found, (0..rows).collect::<Vec<_>>());
+                }
+            }
+        }
+        assert!(EpochOrder::of_blocks(10, 0, 0, 0).is_err());
+    }
+
+    #[test]
+    fn a_batch_comes_of_few_blocks() {
+        let order = EpochOrder::of_blocks(1_000_000, 100, 1, 0).unwrap();
+        let blocks: std::collections::HashSet<u64> = order.rows(3_200..4_800).iter().map(|row| row / 100).collect();
+        assert_eq!(blocks.len(), 16);
+    }
+}
