@@ -9,7 +9,6 @@ use std::sync::Arc;
 use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
-use super::Dataset;
 use super::constant::ConstantColumn;
 use crate::array::{Unchecked, slice};
 use crate::error::Result;
@@ -123,8 +122,9 @@ pub(crate) trait Source: Debug + Send + Sync {
         None
     }
 
-    /// If the source is a view: the dataset behind it, and the numbers that the rows `rows`, which must exist, have there.
-    fn resolve(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&Dataset, Vec<u64>)> {
+    /// If the source is a view: the pieces of the dataset behind it, and the numbers that the rows `rows`, which must exist,
+    /// have there.
+    fn resolve(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)> {
         None
     }
 

@@ -43,7 +43,11 @@ impl Dataset {
             let Some((base, found)) = source.resolve(&mut rows.iter().map(|row| start.saturating_add(*row))) else {
                 return Ok((dataset, rows));
             };
-            let pieces = base.select_at(columns)?.pieces().to_vec();
+            let narrow = |piece: &Piece| {
+                let columns = columns.iter().map(|&column| piece.columns[column]).collect();
+                Piece { columns, ..piece.clone() }
+            };
+            let pieces = base.iter().map(narrow).collect();
             dataset = Dataset::of_pieces(dataset.schema().clone(), pieces);
             rows = found;
         }

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, SchemaRef};
 use super::take::Picked;
 use crate::array::{Unchecked, merge};
 use crate::compute::frame::{BLOCK, Frame};
-use crate::dataset::{Dataset, Footprint, Location, Source};
+use crate::dataset::{Dataset, Footprint, Location, Piece, Source};
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 
@@ -211,9 +211,9 @@ impl Source for ReorderedView {
         Some(Arc::new(cut))
     }
 
-    fn resolve(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&Dataset, Vec<u64>)> {
+    fn resolve(&self, rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)> {
         let numbers = rows.map(|row| self.number(row)).collect::<Option<_>>()?;
-        Some((&self.dataset, numbers))
+        Some((self.dataset.pieces(), numbers))
     }
 
     fn footprint(&self) -> Footprint {
