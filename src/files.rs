@@ -23,6 +23,67 @@ fn has_wildcards(name: &OsStr) -> bool {
     name.as_bytes().iter().any(|byte| b"*?[".contains(byte))
 }
 
+/// The local path that a text names in another way: one that begins with `~/`, or a URL `file://`. `None` for a path as it
+/// stands, also one that looks like those and is there.
+///
+/// # Errors
+/// `InvalidArgument` for other URLs, with what to do instead.
+pub fn local_path(path: &Path) -> Result<Option<PathBuf>> {
+    let Some(text) = path.to_str() else { return Ok(None) };
+    let home = || std::env::var_os("HOME").filter(|home| !home.is_empty());
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme).filter(|scheme| is_scheme(scheme));
+    let is_home = text == "~" || text.starts_with("~/");
+    if !is_home && scheme.is_none() || path.exists() {
+        return Ok(None);
+    }
+    let Some(scheme) = scheme else {
+        let inside = text.trim_start_matches('~').trim_start_matches('/');
+        return Ok(home().map(|home| PathBuf::from(home).join(inside)));
+    };
+    if scheme.eq_ignore_ascii_case("file") {
+        let rest = text.get(scheme.len() + 3..).unwrap_or_default();
+        let local = rest.strip_prefix("localhost").unwrap_or(rest);
+        if local.starts_with('/') {
+            return Ok(Some(PathBuf::from(OsStr::from_bytes(&percent_decoded(local.as_bytes())))));
+        }
+        let message = "expected file:///path, with the path from the root of the file system";
+        return Err(Error::argument(message).at(path));
+    }
+    let copy = match scheme.to_ascii_lowercase().as_str() {
+        "s3" | "s3a" => format!("aws s3 cp '{text}' ."),
+        "gs" => format!("gcloud storage cp '{text}' ."),
+        "http" | "https" => format!("curl -O '{text}'"),
+        _ => "a program for it".into(),
+    };
+    let message = format!("only local files can be opened in place; copy it here first, by {copy}");
+    Err(Error::argument(message).at(path))
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
+/// `text` with each `%XX` as the byte it stands for.
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        match (byte, digit(text.get(at + 1)), digit(text.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            _ => {
+                bytes.push(byte);
+                at += 1;
+            }
+        }
+    }
+    bytes
+}
+
 /// The files of `directory` whose names end in `.arrow`.
 ///
 /// # Errors

@@ -168,11 +168,14 @@ pub use check::{Report, check, check_bytes, repair};
 pub use compute::{Aggregation, Col, EpochOrder, Function, Gathered, Literal, Operator, Predicate, col};
 pub use dataset::{Column, Dataset, Footprint, Row};
 pub use error::{Error, ErrorKind, Finding, Result};
+#[cfg(feature = "write")]
+#[doc(hidden)]
+pub use files::local_path;
 pub use ipc::{
     BufferInfo, Compression, FieldInfo, Format, Kind, Message, NodeInfo, StreamReader, Validate, read_stream,
 };
 #[cfg(feature = "write")]
-pub use ipc::{EncodedMessage, StreamEncoder, StreamWriter, WriteOptions, write, write_to};
+pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_to};
 /// All functions of this crate that return a [`Result`] are guarded. Reading what they return in place (text of a
 /// [`Value`], arrays of [`Column::chunks`]) is safe from truncation only inside of a guard, on the thread that entered
 /// it.
@@ -212,7 +215,10 @@ pub use table::publish;
 pub use table::{Durability, Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
 pub use text::Preview;
 #[cfg(feature = "text")]
-pub use text::{CsvOptions, Incoming, JsonOptions, read_csv_from, read_json_from, stream_csv, stream_json};
+pub use text::{
+    CsvOptions, Incoming, JsonOptions, TextFile, decompressed, read_csv_from, read_csv_in_order, read_json_from,
+    read_json_in_order, stream_csv, stream_json,
+};
 #[doc(hidden)]
 #[cfg(feature = "text")]
 pub use text::{JsonLines, csv_names, offset_advice, push_csv, time_of_text};

@@ -8,7 +8,7 @@ use arrow_schema::{FieldRef, Schema};
 use crate::array::{Bytes, Value};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::files::{arrow_files, expand, is_glob};
+use crate::files::{arrow_files, expand, is_glob, local_path};
 use crate::ipc::{Ipc, ReadOptions, Validate};
 use crate::map::{Mapping, Mode};
 use crate::partitions::{OpenLeaf, in_partition, open_partitions, partition_of};
@@ -83,7 +83,10 @@ impl Open {
             Ok(mapping) => self.mapping(mapping).map_err(|e| e.at(path)),
             Err(e) if e.kind() == ErrorKind::NotFound && is_glob(path) => self.paths(&expand(path)?),
             Err(_) if path.is_dir() => self.directory(path),
-            Err(e) => Err(e),
+            Err(e) => match local_path(path)? {
+                Some(local) => self.path(local),
+                None => Err(e),
+            },
         }
     }
 

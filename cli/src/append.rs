@@ -23,7 +23,7 @@ use crate::shell::{Failure, Outcome, Progress, Stdout, named, print_json, shown}
 /// them.
 #[derive(Args)]
 #[command(
-    after_help = "Example: arrowwood append ticks more.csv\nExample: tail -f ticks.jsonl | arrowwood append ticks"
+    after_help = "Example: arrowwood append ticks more.csv\nExample: tail -f ticks.jsonl | arrowwood append ticks\nExample: arrowwood append ticks --once day-*.csv"
 )]
 pub(crate) struct Append {
     /// Format of the inputs; by default detected from their names or first bytes.
@@ -48,6 +48,10 @@ pub(crate) struct Append {
     /// interval in seconds.
     #[arg(long, value_name = "WHEN", default_value = "1", value_parser = sync)]
     sync: Sync,
+    /// Leave out files that were appended with this option before: a file's name and size are noted in the commit of its
+    /// rows, as a position of the table, which has 256 of them at most. Files must not change.
+    #[arg(long)]
+    once: bool,
     /// Print the result as JSON on standard output.
     #[arg(long)]
     json: bool,
@@ -106,12 +110,28 @@ impl Append {
             *writer = Some(Writer::open(&self.table, Some(growable(&schema)), &self.options())?);
         }
         let Some(writer) = writer else { return Ok(()) };
+        let noted = if self.once { Some(position(path)?) } else { None };
+        if let Some((name, size)) = &noted
+            && let Some(before) = writer.positions().get(name)
+        {
+            if before == size {
+                let table = named(&self.table);
+                return Ok(writeln!(
+                    std::io::stderr(),
+                    "{table}: {} is left out, it was appended before",
+                    named(path)
+                )?);
+            }
+            return Err(Failure::hint(&format!(
+                "it was appended when it had {before} bytes, and has {size} now; --once is for files that don't change"
+            )));
+        }
         let patience = Duration::from_millis(self.commit_ms) / 2;
         match input.rows(writer.schema(), usize::try_from(self.commit_rows).unwrap_or(usize::MAX), patience)? {
-            Rows::Whole(dataset) => whole(writer, &dataset, path),
-            Rows::Coming(batches) if is_file(path) => {
-                all_or_nothing(writer, |writer| batches.into_iter().try_for_each(|batch| Ok(writer.append(&batch?)?)))
-            }
+            Rows::Whole(dataset) => whole(writer, &dataset, path, noted),
+            Rows::Coming(batches) if is_file(path) => all_or_nothing(writer, noted, |writer| {
+                batches.into_iter().try_for_each(|batch| Ok(writer.append(&batch?)?))
+            }),
             Rows::Coming(batches) => self.flow(writer, batches, patience),
         }
     }
@@ -159,11 +179,25 @@ impl Append {
     }
 }
 
-fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path) -> Outcome {
+/// The name and size of a file that is appended, as a position of the table.
+type Noted = Option<(String, i64)>;
+
+/// The position that notes that the file at `path` was appended.
+fn position(path: &Path) -> Outcome<(String, i64)> {
+    if !is_file(path) {
+        return Err(Failure::hint("--once needs files, which have a name and a size"));
+    }
+    let size = std::fs::metadata(path).map_err(|e| Error::io("opening", &e).at(path))?.len();
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Failure::hint("--once needs a name that is UTF-8"))?;
+    Ok((name.to_owned(), i64::try_from(size).unwrap_or(i64::MAX)))
+}
+
+fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: Noted) -> Outcome {
     let mut progress = Progress::new(format!("appending {}", named(path)));
     let total = dataset.len()?;
     let mut done = 0;
-    all_or_nothing(writer, |writer| {
+    all_or_nothing(writer, noted, |writer| {
         for batch in dataset.batches() {
             progress.at(done, total);
             let batch = batch?;
@@ -175,12 +209,15 @@ fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path) -> Outcome {
 }
 
 /// Commits the rows that `append` appends, or rolls back if it fails.
-fn all_or_nothing(writer: &mut Writer, append: impl FnOnce(&mut Writer) -> Outcome) -> Outcome {
+fn all_or_nothing(writer: &mut Writer, noted: Noted, append: impl FnOnce(&mut Writer) -> Outcome) -> Outcome {
     if let Err(e) = append(writer) {
         writer.rollback();
         return Err(e);
     }
-    Ok(writer.commit()?)
+    match noted {
+        Some((name, size)) => Ok(writer.commit_with(&[(&name, size)])?),
+        None => Ok(writer.commit()?),
+    }
 }
 
 /// Batches from a thread, and `None` at the end.

@@ -14,6 +14,9 @@ pub(crate) struct Head {
     /// Number of rows.
     #[arg(short = 'n', long, default_value_t = 10)]
     rows: u64,
+    /// The columns to print, in this order.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    columns: Vec<String>,
     #[command(flatten)]
     form: Form,
     /// Files, globs or directories of one schema; - is standard input.
@@ -23,6 +26,8 @@ pub(crate) struct Head {
 
 impl Head {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
-        print(&open(&self.paths)?.head(self.rows)?, &self.form, out)
+        let rows = open(&self.paths)?.head(self.rows)?;
+        let rows = if self.columns.is_empty() { rows } else { rows.select(&self.columns)? };
+        print(&rows, &self.form, out)
     }
 }

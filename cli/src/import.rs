@@ -1,17 +1,23 @@
 //! `arrowwood import`.
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::PathBuf;
 
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use arrowwood::{
-    Compression, CsvOptions, Dataset, Error, Format, JsonOptions, WriteOptions, read_csv_from, read_json_from, write,
-    write_to,
+    Compression, CsvOptions, Dataset, Error, FileWriter, Format, JsonOptions, StreamWriter, TextFile, WriteOptions,
+    decompressed, read_csv_in_order, read_json_in_order, write, write_to,
 };
 use clap::{Args, ValueEnum};
 
-use crate::shell::{Outcome, Progress, Stdout, is_stdin, named, reader, shown};
+use crate::export::{ask, is_parquet, literal};
+use crate::shell::{Outcome, Progress, Stdout, is_pipe, is_stdin, named, reader, shown};
+use crate::sql::Engine;
 
-/// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values.
+/// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values, so that
+/// a file is read twice; it may be larger than memory, and compressed with gzip or zstd. Parquet needs the Python package:
+/// pip install 'arrowwood[sql]'.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood import ticks.csv ticks.arrow --dictionary symbol")]
 pub(crate) struct Import {
@@ -28,6 +34,18 @@ pub(crate) struct Import {
     /// Delimiter of CSV fields: a character, or tab.
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     delimiter: u8,
+    /// The quote of CSV fields: a character, or none.
+    #[arg(long, value_name = "CHARACTER", default_value = "\"", value_parser = quote)]
+    quote: Quote,
+    /// The first line of the CSV is a row: columns are called column_1 and so on.
+    #[arg(long)]
+    no_header: bool,
+    /// A CSV field that is null; may be repeated. Without: nothing, and NA, N/A, null and NULL beside other values than text.
+    #[arg(long, value_name = "TEXT")]
+    null: Vec<String>,
+    /// Numbers of the CSV have a comma, as in 1,5.
+    #[arg(long)]
+    decimal_comma: bool,
     /// Write an IPC stream instead of a file.
     #[arg(long)]
     stream: bool,
@@ -51,41 +69,148 @@ pub(crate) fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
+/// The quote of fields, if there is one.
+#[derive(Clone, Copy)]
+struct Quote(Option<u8>);
+
+fn quote(text: &str) -> Result<Quote, String> {
+    match text.as_bytes() {
+        b"none" => Ok(Quote(None)),
+        [byte] if byte.is_ascii() => Ok(Quote(Some(*byte))),
+        _ => Err("expected one ASCII character, or none".into()),
+    }
+}
+
+/// Where a text is: a file, or memory that holds what came through a pipe.
+enum Text {
+    File(TextFile),
+    Memory(Vec<u8>),
+}
+
+impl Text {
+    fn open(&self) -> Result<Box<dyn Read + Send + '_>, Error> {
+        match self {
+            Text::File(file) => Ok(file.open()?),
+            Text::Memory(bytes) => decompressed(&bytes[..]),
+        }
+    }
+}
+
+/// Where batches go as they come.
+enum Target<'a> {
+    File(FileWriter),
+    Stream(StreamWriter<&'a mut Stdout>),
+}
+
 impl Import {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
-        let options = self.options();
-        let dataset = self.read().map_err(|e| e.at(shown(&self.text)))?;
-        if is_stdin(&self.out) {
-            write_to(&dataset, out, &WriteOptions { format: Format::Stream, ..options })?;
-        } else {
-            write(&dataset, &self.out, &options)?;
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<Engine<'_>>) -> Outcome {
+        if is_parquet(&self.text) {
+            let dataset = ask(engine, &format!("from read_parquet({})", literal(&self.text)?))?;
+            return self.write(&dataset, out);
+        }
+        let text = self.source().map_err(|e| e.at(shown(&self.text)))?;
+        // A file has one dictionary for all batches, and what is no file is written as a whole.
+        let is_to_collect = !self.dictionary.is_empty() || !is_stdin(&self.out) && (self.stream || is_pipe(&self.out));
+        if is_to_collect {
+            return self.write(&self.collected(&text)?, out);
+        }
+        let mut out = Some(out);
+        let mut target: Option<Target<'_>> = None;
+        let compression = self.options().compression;
+        let mut begin = |schema: &SchemaRef| match out.take() {
+            Some(out) if is_stdin(&self.out) => {
+                Ok(Target::Stream(StreamWriter::new(out, schema.clone(), compression)?))
+            }
+            _ => Ok::<_, Error>(Target::File(FileWriter::create(&self.out, schema.clone(), compression)?)),
+        };
+        let schema = self.read(&text, &mut |schema, batch| {
+            let batch = Dataset::from_batches(schema.clone(), vec![batch])?;
+            if target.is_none() {
+                target = Some(begin(schema)?);
+            }
+            match &mut target {
+                Some(Target::File(writer)) => writer.write(&batch),
+                Some(Target::Stream(writer)) => writer.write(&batch),
+                None => Ok(()),
+            }
+        });
+        let schema = schema.map_err(|e| e.at(shown(&self.text)))?;
+        let target = match target {
+            Some(target) => target,
+            None => begin(&schema)?,
+        };
+        match target {
+            Target::File(writer) => writer.finish()?,
+            Target::Stream(writer) => drop(writer.finish()?),
         }
         Ok(())
     }
 
-    fn read(&self) -> Outcome<Dataset> {
-        let mut text = BufReader::new(Watched::new(&self.text)?);
-        let dictionary = self.dictionary.clone();
-        let (schema, batches) = if self.is_json(&mut text)? {
-            let mut options = JsonOptions::default();
-            options.dictionary = dictionary;
-            read_json_from(text, &options)?
-        } else {
-            let mut options = CsvOptions::default();
-            (options.delimiter, options.dictionary) = (self.delimiter, dictionary);
-            read_csv_from(text, &options)?
-        };
-        Ok(Dataset::from_batches(schema, batches)?)
+    fn write(&self, dataset: &Dataset, out: &mut Stdout) -> Outcome {
+        Ok(match is_stdin(&self.out) {
+            true => write_to(dataset, out, &WriteOptions { format: Format::Stream, ..self.options() })?,
+            false => write(dataset, &self.out, &self.options())?,
+        })
     }
 
-    fn is_json(&self, text: &mut impl BufRead) -> Outcome<bool> {
-        match self.text.extension().and_then(|extension| extension.to_str()) {
+    fn collected(&self, text: &Text) -> Outcome<Dataset> {
+        let mut batches = Vec::new();
+        let schema = self.read(text, &mut |_, batch| {
+            batches.push(batch);
+            Ok(())
+        });
+        Ok(Dataset::from_batches(schema.map_err(|e| e.at(shown(&self.text)))?, batches)?)
+    }
+
+    fn source(&self) -> Outcome<Text> {
+        if !is_stdin(&self.text) && !is_pipe(&self.text) {
+            return Ok(Text::File(TextFile::new(&self.text)?));
+        }
+        let mut bytes = Vec::new();
+        reader(&self.text)?.read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e))?;
+        Ok(Text::Memory(bytes))
+    }
+
+    /// Reads the text, with a bar where that takes long.
+    fn read(
+        &self,
+        text: &Text,
+        take: &mut dyn FnMut(&SchemaRef, RecordBatch) -> Result<(), Error>,
+    ) -> Result<SchemaRef, Error> {
+        let mut progress = Progress::new(format!("reading {}", named(&self.text)));
+        let mut each = |schema: &SchemaRef, batch: Option<RecordBatch>| {
+            if let Text::File(file) = text {
+                // It is read twice: for the types, and for the values.
+                progress.at(file.done(), 2 * file.len());
+            }
+            batch.map_or(Ok(()), |batch| take(schema, batch))
+        };
+        if self.is_json(text)? {
+            let mut options = JsonOptions::default();
+            options.dictionary = self.dictionary.clone();
+            return read_json_in_order(&|| text.open(), &options, &mut each);
+        }
+        let mut options = CsvOptions::default();
+        options.delimiter = self.delimiter;
+        options.dictionary = self.dictionary.clone();
+        options.quote = self.quote.0;
+        options.header = !self.no_header;
+        options.null_values = Some(self.null.clone()).filter(|nulls| !nulls.is_empty());
+        options.decimal_comma = self.decimal_comma;
+        read_csv_in_order(&|| text.open(), &options, &mut each)
+    }
+
+    fn is_json(&self, text: &Text) -> Result<bool, Error> {
+        let name = self.text.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);
+        match name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("json" | "jsonl" | "ndjson") => return Ok(true),
             Some("csv" | "tsv") => return Ok(false),
             _ => {}
         }
-        let head = text.fill_buf().map_err(|e| Error::io("reading", &e))?;
-        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+        let mut head = Vec::new();
+        text.open()?.take(4096).read_to_end(&mut head).map_err(|e| Error::io("reading", &e))?;
+        let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
         let inside = head.strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
         Ok(head.starts_with(b"{") || inside.is_some_and(|inside| inside.starts_with(b"{") || inside.starts_with(b"]")))
     }
@@ -97,30 +222,5 @@ impl Import {
         });
         let format = if self.stream { Format::Stream } else { Format::File };
         WriteOptions { format, compression, ..WriteOptions::default() }
-    }
-}
-
-/// A reader with progress.
-struct Watched {
-    reader: Box<dyn Read>,
-    done: u64,
-    total: u64,
-    progress: Progress,
-}
-
-impl Watched {
-    fn new(path: &Path) -> Outcome<Watched> {
-        let total = std::fs::metadata(path).map_or(0, |data| data.len());
-        let progress = Progress::new(format!("reading {}", named(path)));
-        Ok(Watched { reader: reader(path)?, done: 0, total, progress })
-    }
-}
-
-impl Read for Watched {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        self.done += read as u64;
-        self.progress.at(self.done, self.total);
-        Ok(read)
     }
 }

@@ -6,10 +6,12 @@ mod check;
 mod compact;
 mod completions;
 mod create;
+mod export;
 mod head;
 mod import;
 mod input;
 mod inspect;
+mod man;
 #[cfg(feature = "serve")]
 mod pull;
 mod rows;
@@ -55,6 +57,7 @@ enum Verb {
     Cat(cat::Cat),
     Sql(sql::Sql),
     Import(import::Import),
+    Export(export::Export),
     Create(create::Create),
     Append(append::Append),
     Compact(compact::Compact),
@@ -65,6 +68,7 @@ enum Verb {
     #[cfg(feature = "serve")]
     Pull(pull::Pull),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Verb {
@@ -79,7 +83,8 @@ impl Verb {
             Verb::Stat(stat) => stat.run(out),
             Verb::Cat(cat) => cat.run(out),
             Verb::Sql(sql) => sql.run(out, engine),
-            Verb::Import(import) => import.run(out),
+            Verb::Import(import) => import.run(out, engine),
+            Verb::Export(export) => export.run(engine),
             Verb::Create(create) => create.run(),
             Verb::Append(append) => append.run(out),
             Verb::Compact(compact) => compact.run(out),
@@ -90,6 +95,7 @@ impl Verb {
             #[cfg(feature = "serve")]
             Verb::Pull(pull) => pull.run(),
             Verb::Completions(completions) => completions.run(out, &mut Command::command()),
+            Verb::Man(man) => man.run(Command::command()),
         }?;
         Ok(0)
     }

@@ -153,7 +153,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 }
 
 /// Pipes, as in `arrowwood head <(zcat ticks.arrow.gz)`, can be read but not mapped.
-fn is_pipe(path: &Path) -> bool {
+pub(crate) fn is_pipe(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 

@@ -119,6 +119,7 @@ __all__ = [
     "open",
     "read_csv",
     "read_json",
+    "read_parquet",
     "read_stream",
     "repair",
     "scan",
@@ -133,6 +134,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from arrowwood._dask import dask
     from arrowwood._loader import Loader
+    from arrowwood._parquet import read_parquet
     from arrowwood._remote import Connection, RemoteFollow, RemoteTable, RemoteWriter, connect
     from arrowwood._scan import scan
     from arrowwood._serve import Server, serve
@@ -148,6 +150,7 @@ _LATER = {
     "Server": "arrowwood._serve",
     "connect": "arrowwood._remote",
     "dask": "arrowwood._dask",
+    "read_parquet": "arrowwood._parquet",
     "scan": "arrowwood._scan",
     "serve": "arrowwood._serve",
     "sql": "arrowwood._sql",

@@ -38,6 +38,7 @@ __all__ = [
     "_Batches",
     "_Block",
     "_Values",
+    "_local_path",
     "_open_places",
     "_run_cli",
     "_visible",
@@ -107,7 +108,8 @@ def open(
     are theirs to lose.
 
     Args:
-        source: a path, a glob, a directory of ``*.arrow`` files or of partitions (``key=value``), any object with the buffer protocol (``bytes``,
+        source: a path (also with ``~``, or ``file://``), a glob, a directory of ``*.arrow`` files or of partitions
+            (``key=value``), any object with the buffer protocol (``bytes``,
             ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
             follow one another and whose schemas must agree.
         validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
@@ -184,10 +186,11 @@ def write(
 
     Args:
         data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
-            a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), or rows as
-            dicts.
+            a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), rows as dicts,
+            or a list or an iterator of any of these that export Arrow data, such as record batches, which are written as
+            they come.
         target: a path, which is replaced in one step when all is written, a :class:`Buffer`, or any other object with
-            ``write(bytes)``.
+            ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
         schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
             there, but for floats of less than 64 bits, which are rounded.
         format: ``"file"``, with a footer for random access, or ``"stream"``.
@@ -207,14 +210,26 @@ def read_csv(
     schema: _Schema | None = None,
     dictionary: Sequence[str] | None = None,
     delimiter: str = ",",
+    quote: str | None = '"',
+    header: bool = True,
+    null_values: Sequence[str] | None = None,
+    decimal: Literal[".", ","] = ".",
 ) -> Dataset:
-    """Read CSV text, whose first line names the columns, into memory.
+    """Read CSV text, whose first line names the columns, into memory. It may be compressed with gzip or zstd.
+
+    An empty field is null, and a quoted one an empty text. A file is parsed by several threads, and read twice if its types
+    are to be inferred.
 
     Args:
         source: a path, or an object with ``read()``.
         schema: the columns to read, found by name, and their types; by default all, with types that fit all values.
         dictionary: the names of text columns to dictionary-encode.
         delimiter: the ASCII character between fields.
+        quote: the ASCII character around fields that contain delimiters or line breaks; None: nothing quotes.
+        header: whether the first line has the names. Without, columns are called ``column_1`` and so on.
+        null_values: fields that are null, unless they are quoted. By default ``NA``, ``N/A``, ``null`` and ``NULL`` are, in columns
+            other than text.
+        decimal: ``"."``, or ``","`` for numbers such as 1,5.
 
     Raises:
         InvalidData: a line has too few or too many fields, or a value is not of its type; the message says where.
@@ -223,7 +238,7 @@ def read_csv(
 def read_json(
     source: _Path | IO[bytes] | IO[str], *, schema: _Schema | None = None, dictionary: Sequence[str] | None = None
 ) -> Dataset:
-    """Read JSON, one object on each line or an array of objects, into memory.
+    """Read JSON, one object on each line or an array of objects, into memory. It may be compressed with gzip or zstd.
 
     Args:
         source: a path, or an object with ``read()``.
@@ -231,7 +246,8 @@ def read_json(
         dictionary: the names of text columns to dictionary-encode.
 
     Raises:
-        InvalidData: a line is no object, or a value is not of its type; the message says where.
+        InvalidData: a line is no object, a value is not of its type, or no type holds all numbers of a column; the message
+            says where.
     """
 
 @final
@@ -940,6 +956,9 @@ class _Block:
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+
+def _local_path(text: _Path) -> Path:
+    """The local path that a text names."""
 
 def _open_places(
     places: list[tuple[_Path, int, int, list[int]]], how: tuple[Literal["lazy", "full"], bool, bool, bool]

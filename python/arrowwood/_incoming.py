@@ -1,6 +1,7 @@
 """Tables and columns of Python, NumPy and pandas, made ready for the compiled part."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 
@@ -9,6 +10,17 @@ from arrowwood._errors import InvalidArgument, RowOutOfRange
 
 _EXPORTS = ("__arrow_c_stream__", "__arrow_c_array__")
 _COARSE = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
+
+
+def batches(given):
+    """Whether it is a list or an iterator of tables that export Arrow data, and the same from its beginning."""
+    if isinstance(given, list):
+        return bool(given) and all(_exports(part) for part in given), given
+    if not isinstance(given, Iterator) or _exports(given):
+        return False, given
+    first = next(given, None)
+    rest = chain([] if first is None else [first], given)
+    return first is not None and _exports(first), rest
 
 
 def hugging_face(given):

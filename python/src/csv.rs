@@ -1,10 +1,11 @@
 //! `read_csv`, `read_json`: text as a dataset in memory.
 
-use std::fs::File;
-use std::path::Path;
+use std::io::Read;
 use std::sync::Arc;
 
-use arrowwood::{CsvOptions, Error, JsonOptions, read_csv_from, read_json_from};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrowwood::{CsvOptions, Error, JsonOptions, TextFile, decompressed, read_csv_in_order, read_json_in_order};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -12,52 +13,68 @@ use crate::dataset::Dataset;
 use crate::errors::{Problem, Result, argument, wrong_type};
 use crate::exchange::schema_of;
 use crate::open::path_of;
-use crate::progress::{Progress, Watched, watched};
+use crate::progress::{Progress, watched};
 use crate::sink::{Source, open_pipe};
 
-/// Read CSV text, whose first line names the columns, into memory.
+/// Read CSV text, whose first line names the columns, into memory. It may be compressed with gzip or zstd.
+///
+/// An empty field is null, and a quoted one an empty text. A file is parsed by several threads, and read twice if its types
+/// are to be inferred.
 ///
 /// Args:
 ///     source: a path, or an object with ``read()``.
 ///     schema: the columns to read, found by name, and their types; by default all, with types that fit all values.
 ///     dictionary: the names of text columns to dictionary-encode.
 ///     delimiter: the ASCII character between fields.
+///     quote: the ASCII character around fields that contain delimiters or line breaks; None: nothing quotes.
+///     header: whether the first line has the names. Without, columns are called ``column_1`` and so on.
+///     null_values: fields that are null, unless they are quoted. By default ``NA``, ``N/A``, ``null`` and ``NULL`` are, in columns
+///         other than text.
+///     decimal: ``"."``, or ``","`` for numbers such as 1,5.
 ///
 /// Raises:
 ///     InvalidData: a line has too few or too many fields, or a value is not of its type; the message says where.
 #[pyfunction]
-#[pyo3(signature = (source, *, schema = None, dictionary = None, delimiter = ","))]
+#[pyo3(signature = (
+    source, *, schema = None, dictionary = None, delimiter = ",", quote = Some("\""), header = true, null_values = None,
+    decimal = "."
+))]
+#[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
 pub fn read_csv(
     py: Python<'_>,
     source: &Bound<'_, PyAny>,
     schema: Option<&Bound<'_, PyAny>>,
     dictionary: Option<Vec<String>>,
     delimiter: &str,
+    quote: Option<&str>,
+    header: bool,
+    null_values: Option<Vec<String>>,
+    decimal: &str,
 ) -> Result<Dataset> {
-    let &[delimiter] = delimiter.as_bytes() else {
-        return Err(argument(format!("the delimiter must be one ASCII character, got '{delimiter}'")));
-    };
     let mut options = CsvOptions::default();
     options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
     options.dictionary = dictionary.unwrap_or_default();
-    options.delimiter = delimiter;
-    if !source.hasattr("read")?
-        && let Some(path) = path_of(source)?
-    {
-        if let Some(pipe) = open_pipe(py, &path, "O_RDONLY")? {
-            let problem = Problem::default();
-            let text = Source::File(pipe, problem.clone());
-            let found = py.detach(|| read(text, &options)).map_err(|e| e.at(&path));
-            return Ok(Dataset::new(problem.or(found)?));
-        }
-        let read = |progress: Progress| read_file(&path, &options, progress).map_err(|e| e.at(&path));
-        return Ok(Dataset::new(watched(py, ("reading", "bytes"), read)?));
-    }
-    let text = whole(source)?;
-    Ok(Dataset::new(py.detach(|| read(&text[..], &options))?))
+    options.delimiter = character("delimiter", delimiter)?;
+    options.quote = quote.map(|quote| character("quote", quote)).transpose()?;
+    options.header = header;
+    options.null_values = null_values;
+    options.decimal_comma = match decimal {
+        "." => false,
+        "," => true,
+        other => return Err(argument(format!("decimal must be '.' or ',', got '{other}'"))),
+    };
+    let passes = if options.schema.is_none() { 2 } else { 1 };
+    read(py, source, passes, |open, each| read_csv_in_order(open, &options, each))
 }
 
-/// Read JSON, one object on each line or an array of objects, into memory.
+fn character(what: &str, given: &str) -> Result<u8> {
+    match given.as_bytes() {
+        &[byte] => Ok(byte),
+        _ => Err(argument(format!("the {what} must be one ASCII character, got '{given}'"))),
+    }
+}
+
+/// Read JSON, one object on each line or an array of objects, into memory. It may be compressed with gzip or zstd.
 ///
 /// Args:
 ///     source: a path, or an object with ``read()``.
@@ -65,7 +82,8 @@ pub fn read_csv(
 ///     dictionary: the names of text columns to dictionary-encode.
 ///
 /// Raises:
-///     InvalidData: a line is no object, or a value is not of its type; the message says where.
+///     InvalidData: a line is no object, a value is not of its type, or no type holds all numbers of a column; the message
+///         says where.
 #[pyfunction]
 #[pyo3(signature = (source, *, schema = None, dictionary = None))]
 pub fn read_json(
@@ -77,37 +95,53 @@ pub fn read_json(
     let mut options = JsonOptions::default();
     options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
     options.dictionary = dictionary.unwrap_or_default();
-    let read = |input: Box<dyn std::io::Read + Send>| {
-        let (schema, batches) = read_json_from(input, &options)?;
+    let passes = if options.schema.is_none() { 2 } else { 1 };
+    read(py, source, passes, |open, each| read_json_in_order(open, &options, each))
+}
+
+/// Opens a text from its beginning.
+type Opening<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send + 'a>, Error>;
+/// What takes batches as they come.
+type Each<'a> = &'a mut dyn FnMut(&SchemaRef, Option<RecordBatch>) -> Result<(), Error>;
+
+/// Reads a text, in so many passes, by `parse`.
+fn read(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    passes: u64,
+    parse: impl Fn(Opening<'_>, Each<'_>) -> Result<SchemaRef, Error> + Send + Sync,
+) -> Result<Dataset> {
+    let collect = |open: Opening<'_>, tick: &mut dyn FnMut()| {
+        let mut batches = Vec::new();
+        let schema = parse(open, &mut |_, batch| {
+            tick();
+            batches.extend(batch);
+            Ok(())
+        })?;
         arrowwood::Dataset::from_batches(schema, batches)
     };
+    let of_bytes = |bytes: &[u8]| collect(&|| decompressed(bytes), &mut || ());
     if !source.hasattr("read")?
         && let Some(path) = path_of(source)?
     {
         if let Some(pipe) = open_pipe(py, &path, "O_RDONLY")? {
             let problem = Problem::default();
-            let text = Source::File(pipe, problem.clone());
-            let found = py.detach(|| read(Box::new(text))).map_err(|e| e.at(&path));
+            let mut text = Source::File(pipe, problem.clone());
+            let mut bytes = Vec::new();
+            let read = py.detach(|| text.read_to_end(&mut bytes).map_err(|e| Error::io("reading the text", &e)));
+            let found = read.and_then(|_| py.detach(|| of_bytes(&bytes))).map_err(|e| e.at(&path));
             return Ok(Dataset::new(problem.or(found)?));
         }
-        let opened = || File::open(&path).map_err(|e| Error::io("opening the JSON file", &e));
-        let found = py.detach(|| opened().and_then(|file| read(Box::new(file)))).map_err(|e| e.at(&path));
-        return Ok(Dataset::new(found?));
+        let found = |progress: Progress<'_>| {
+            let file = TextFile::new(&path)?;
+            let total = passes * file.len();
+            let mut tick = || progress(file.done(), total);
+            collect(&|| Ok(file.open()? as Box<dyn Read + Send>), &mut tick).map_err(|e| e.at(&path))
+        };
+        return Ok(Dataset::new(watched(py, ("reading", "bytes"), found)?));
     }
-    let text = std::io::Cursor::new(whole(source)?);
-    Ok(Dataset::new(py.detach(|| read(Box::new(text)))?))
-}
-
-fn read_file(path: &Path, options: &CsvOptions, progress: Progress) -> Result<arrowwood::Dataset, Error> {
-    let opening = |e| Error::io("opening the CSV file", &e);
-    let reader = File::open(path).map_err(opening)?;
-    let total = reader.metadata().map_err(opening)?.len();
-    read(Watched { reader, done: 0, total, progress }, options)
-}
-
-fn read(input: impl std::io::Read, options: &CsvOptions) -> Result<arrowwood::Dataset, Error> {
-    let (schema, batches) = read_csv_from(input, options)?;
-    arrowwood::Dataset::from_batches(schema, batches)
+    let text = whole(source)?;
+    Ok(Dataset::new(py.detach(|| of_bytes(&text))?))
 }
 
 /// All that a file object, opened for bytes or for text, has.

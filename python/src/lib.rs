@@ -99,6 +99,12 @@ mod _arrowwood {
         arrowwood::visible_lines(text).into_owned()
     }
 
+    /// The local path that a text names.
+    #[pyfunction]
+    fn _local_path(text: std::path::PathBuf) -> crate::errors::Result<std::path::PathBuf> {
+        Ok(arrowwood::local_path(&text)?.unwrap_or(text))
+    }
+
     /// The rows that a query in SQL asks for, or what is wrong.
     fn answer(query: &str) -> Result<arrowwood::Dataset, String> {
         let ask = |py: Python<'_>| -> PyResult<arrowwood::Dataset> {

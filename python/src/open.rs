@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use arrowwood::{Bytes, Open, guard};
+use arrowwood::{Bytes, Open, guard, local_path};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -19,7 +19,8 @@ use crate::recipe::{How, Place, place_of};
 /// are theirs to lose.
 ///
 /// Args:
-///     source: a path, a glob, a directory of ``*.arrow`` files or of partitions (``key=value``), any object with the buffer protocol (``bytes``,
+///     source: a path (also with ``~``, or ``file://``), a glob, a directory of ``*.arrow`` files or of partitions
+///         (``key=value``), any object with the buffer protocol (``bytes``,
 ///         ``memoryview``, ``mmap.mmap``, :class:`Mapping`; used in place and kept), or a list of those, whose rows
 ///         follow one another and whose schemas must agree.
 ///     validate: when offsets, text and dictionary keys are checked: ``"lazy"`` when a column is first used as a
@@ -88,7 +89,8 @@ pub fn path_of(source: &Bound<'_, PyAny>) -> Result<Option<PathBuf>> {
     if let Ok(text) = source.cast::<PyString>()
         && let Ok(text) = text.to_str()
     {
-        return Ok(Some(text.into()));
+        let path = PathBuf::from(text);
+        return Ok(Some(local_path(&path)?.unwrap_or(path)));
     }
     if source.is_instance_of::<PyList>() || source.is_instance_of::<PyTuple>() || memory::has_buffer(source) {
         return Ok(None);

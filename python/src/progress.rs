@@ -1,6 +1,5 @@
 //! Progress on the terminal, drawn by Python.
 
-use std::io::Read;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -31,21 +30,4 @@ pub fn watched<T: Send>(
         }
     };
     Ok(py.detach(|| work(&mut draw))?)
-}
-
-/// A reader of `total` bytes that tells how far it is.
-pub struct Watched<'a, R> {
-    pub reader: R,
-    pub done: u64,
-    pub total: u64,
-    pub progress: Progress<'a>,
-}
-
-impl<R: Read> Read for Watched<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let read = self.reader.read(buffer)?;
-        self.done += read as u64;
-        (self.progress)(self.done, self.total);
-        Ok(read)
-    }
 }

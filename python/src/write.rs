@@ -1,11 +1,14 @@
 //! `write`: a dataset, or whatever else is a table, as an IPC file or stream.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use arrowwood::{Compression, Format, WriteOptions, guard};
+use arrow_schema::SchemaRef;
+use arrowwood::{Compression, ErrorKind, FileWriter, Format, WriteOptions, guard};
 use pyo3::prelude::*;
 
-use crate::errors::{Problem, Result, argument};
+use crate::dataset::Dataset;
+use crate::errors::{Failure, Problem, Result, argument};
 use crate::exchange::schema_of;
 use crate::incoming::dataset_from;
 use crate::index::positive;
@@ -16,10 +19,11 @@ use crate::sink::{Sink, is_pipe};
 ///
 /// Args:
 ///     data: a :class:`Dataset`, a data frame (of pandas: without its index), anything else that exports Arrow data,
-///         a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), or rows as
-///         dicts.
+///         a dict of columns (lists, NumPy arrays, Arrow arrays, series; anything that can be iterated), rows as dicts,
+///         or a list or an iterator of any of these that export Arrow data, such as record batches, which are written as
+///         they come.
 ///     target: a path, which is replaced in one step when all is written, a :class:`Buffer`, or any other object with
-///         ``write(bytes)``.
+///         ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
 ///     schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
 ///         there, but for floats of less than 64 bits, which are rounded.
 ///     format: ``"file"``, with a footer for random access, or ``"stream"``.
@@ -48,16 +52,78 @@ pub fn write(
         max_rows: max_rows.map(|rows| positive("max_rows", rows)).transpose()?,
     };
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
-    let dataset = guard(|| dataset_from(data, schema.as_ref()))?;
-    if !target.hasattr("write")?
-        && let Some(path) = path_of(target)?
-        && !is_pipe(&path)
+    let path = if target.hasattr("write")? { None } else { path_of(target)?.filter(|path| !is_pipe(path)) };
+    if let Some(path) = &path
+        && is_parquet(path)
     {
+        let dataset = Dataset::new(whole(data, schema.as_ref())?);
+        let writer = py.import("arrowwood._parquet")?.getattr("write")?;
+        return guard(|| Ok(writer.call1((dataset, path, compression, max_rows)).map(drop)?));
+    }
+    let helper = py.import("arrowwood._incoming")?;
+    let (batches, data) = guard(|| {
+        helper.getattr("batches")?.call1((data,))?.extract::<(bool, Bound<'_, PyAny>)>().map_err(Failure::from)
+    })?;
+    if let Some(path) = &path
+        && batches
+        && options.format == Format::File
+        && options.max_rows.is_none()
+    {
+        return write_batches(&data, path, schema.as_ref(), &options);
+    }
+    let dataset = if batches { joined(&data, schema.as_ref())? } else { whole(&data, schema.as_ref())? };
+    if let Some(path) = path {
         return Ok(py.detach(|| arrowwood::write(&dataset, path, &options))?);
     }
     let problem = Problem::default();
     let mut sink = Sink::of(target, &problem)?;
     problem.or(py.detach(|| arrowwood::write_to(&dataset, &mut sink, &options)))
+}
+
+fn is_parquet(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    ["parquet", "pq"].contains(&extension.to_ascii_lowercase().as_str())
+}
+
+fn whole(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwood::Dataset> {
+    guard(|| dataset_from(data, schema))
+}
+
+/// The rows of several tables.
+fn joined(tables: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwood::Dataset> {
+    let parts = tables.try_iter()?.map(|table| whole(&table?, schema)).collect::<Result<Vec<_>>>()?;
+    Ok(arrowwood::Dataset::concat(&parts)?)
+}
+
+/// Writes tables as they come, each of which may be forgotten then. Those with dictionaries are collected: a file has one for
+/// all batches.
+fn write_batches(
+    tables: &Bound<'_, PyAny>,
+    path: &Path,
+    schema: Option<&SchemaRef>,
+    options: &WriteOptions,
+) -> Result<()> {
+    let py = tables.py();
+    let mut writer: Option<FileWriter> = None;
+    let mut kept: Vec<arrowwood::Dataset> = Vec::new();
+    for table in tables.try_iter()? {
+        let part = whole(&table?, schema)?;
+        if writer.is_none() && kept.is_empty() {
+            match FileWriter::create(path, part.schema().clone(), options.compression) {
+                Err(e) if e.kind() == ErrorKind::Unsupported => {}
+                begun => writer = Some(begun?),
+            }
+        }
+        match &mut writer {
+            Some(writer) => py.detach(|| writer.write(&part))?,
+            None => kept.push(part),
+        }
+        py.check_signals()?;
+    }
+    match writer {
+        Some(writer) => Ok(py.detach(|| writer.finish())?),
+        None => Ok(py.detach(|| arrowwood::write(&arrowwood::Dataset::concat(&kept)?, path, options))?),
+    }
 }
 
 fn framing(name: &str) -> Result<Format> {

@@ -20,4 +20,4 @@ pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validate,
 #[cfg(feature = "check")]
 pub(crate) use read::{Sound, read_batch, read_footer, same_schema};
 #[cfg(feature = "write")]
-pub use write::{EncodedMessage, StreamEncoder, StreamWriter, WriteOptions, write, write_to};
+pub use write::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_to};

@@ -7,9 +7,13 @@
 //! `Utf8`. Conversion must be lossless, so numbers with leading zeros (zip codes) or a plus sign (phone numbers),
 //! integers of more than 64 bits, and, in columns with floats, integers that no float represents exactly, are `Utf8`.
 //!
-//! An empty field is null; in columns other than text, so are `NA`, `N/A`, `null` and `NULL`. Blank lines are skipped,
-//! spaces are kept.
+//! An empty field is null; in columns other than text, so are `NA`, `N/A`, `null` and `NULL`, unless they are quoted. A
+//! quoted empty field is an empty text. Blank lines are skipped, but in a text of one column, where each is a null. Spaces
+//! are kept.
+//!
+//! The text is cut behind whole records, and its chunks are parsed by several threads.
 
+use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::fmt::Display;
 use std::io::Read;
@@ -18,12 +22,13 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use csv::{Position, ReaderBuilder, StringRecord};
+use csv::{ReaderBuilder, StringRecord};
 
+use super::chunks::{Chunk, Chunks, Cut, Each, in_waves, read_all};
 use super::columns::*;
 use super::lines::{Incoming, Parser};
 use super::scalar::*;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::types::type_name;
 
 /// Options for reading CSV.
@@ -38,13 +43,30 @@ pub struct CsvOptions {
     pub dictionary: Vec<String>,
     /// The field delimiter.
     pub delimiter: u8,
-    /// Rows per record batch; the last has the remainder.
+    /// What quotes fields that contain delimiters, line breaks or quotes; `None`: nothing does.
+    pub quote: Option<u8>,
+    /// Whether the first line has the names of the columns. They are `column_1` and so on without.
+    pub header: bool,
+    /// Unquoted fields that are null in any column; `None`: those above.
+    pub null_values: Option<Vec<String>>,
+    /// Whether decimal numbers have a comma, and no point.
+    pub decimal_comma: bool,
+    /// The most rows of a record batch. Batches may have fewer: those of a chunk of text.
     pub batch_rows: usize,
 }
 
 impl Default for CsvOptions {
     fn default() -> Self {
-        CsvOptions { schema: None, dictionary: Vec::new(), delimiter: b',', batch_rows: 1 << 20 }
+        CsvOptions {
+            schema: None,
+            dictionary: Vec::new(),
+            delimiter: b',',
+            quote: Some(b'"'),
+            header: true,
+            null_values: None,
+            decimal_comma: false,
+            batch_rows: 1 << 20,
+        }
     }
 }
 
@@ -58,7 +80,43 @@ impl CsvOptions {
                  semicolon or tab"
             )));
         }
+        if let Some(quote) = self.quote
+            && (!quote.is_ascii() || quote == self.delimiter || b"\r\n".contains(&quote))
+        {
+            let got = quote.escape_ascii();
+            return Err(Error::argument(format!(
+                "reading CSV: expected a quote in ASCII other than the delimiter or a line break, got {got}"
+            )));
+        }
+        if self.decimal_comma && self.delimiter == b',' {
+            return Err(Error::argument(
+                "reading CSV: expected another delimiter where numbers have a comma, got a comma; give a semicolon, for example",
+            ));
+        }
         Ok(())
+    }
+
+    /// Whether `value` is null in a column of text or of other values; `is_quoted` is asked only where that matters.
+    fn is_null(&self, value: &str, is_text: bool, is_quoted: impl FnOnce() -> bool) -> bool {
+        if value.is_empty() {
+            // An empty field is nothing, unless it is quoted and may be a text.
+            return !is_text || !is_quoted();
+        }
+        let is_word = match &self.null_values {
+            Some(nulls) => nulls.iter().any(|null| null == value),
+            None => !is_text && is_null(value),
+        };
+        is_word && !is_quoted()
+    }
+
+    /// A number as the parsers expect it; other values unchanged.
+    fn with_point<'a>(&self, value: &'a str) -> Cow<'a, str> {
+        if !self.decimal_comma || !value.contains([',', '.']) {
+            return Cow::Borrowed(value);
+        }
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || b"+-.,eE".contains(&byte));
+        // A point is no part of a number here: two of them are none anywhere.
+        if is_number { Cow::Owned(value.replace('.', "..").replace(',', ".")) } else { Cow::Borrowed(value) }
     }
 }
 
@@ -68,18 +126,116 @@ impl CsvOptions {
 /// As [`stream_csv`], but the schema is optional, and the header may name other columns.
 pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     options.check()?;
-    let text = Text::read(input, options.delimiter)?;
-    let header = text.header()?;
-    let schema = match &options.schema {
-        Some(schema) => schema.clone(),
-        None => Arc::new(infer(&text, &header, options)?),
+    let text = read_all(input).map_err(|e| Error::io("reading CSV", &e))?;
+    let mut batches = Vec::new();
+    let schema = read_csv_in_order(&|| Ok(&text[..]), options, &mut |_, batch| {
+        batches.extend(batch);
+        Ok(())
+    })?;
+    Ok((schema, batches))
+}
+
+/// Reads a text, which `open` opens once or twice, and hands its record batches to `each` in order: the memory needed does
+/// not depend on the text's length, unless there are columns to dictionary-encode. The text is read twice if its types are
+/// to be inferred. Now and then `each` gets no batch, so that it can show progress, or stop by an error.
+///
+/// # Errors
+/// Those of [`read_csv_from`] and of `each`.
+pub fn read_csv_in_order<R: Read + Send>(
+    open: &dyn Fn() -> Result<R>,
+    options: &CsvOptions,
+    each: Each<'_>,
+) -> Result<SchemaRef> {
+    options.check()?;
+    let text = Chunked::begin(open()?, options)?;
+    let Some(schema) = &options.schema else {
+        let header = text.header.clone();
+        let schema = Arc::new(infer(text, options, each)?);
+        let again = Chunked::begin(open()?, options)?;
+        if again.header != header {
+            let message = "reading CSV: the header changed while the text was read";
+            return Err(Error::new(ErrorKind::FileChanged, message));
+        }
+        return parse(again, &schema, options, each);
     };
-    let mut table = CsvTable::new(&schema, &header, options)?;
-    let mut rows = text.rows()?;
-    while rows.next()? {
-        table.push(&rows, &mut Filling::cut)?;
+    parse(text, schema, options, each)
+}
+
+/// A text's header, and the chunks from it on.
+struct Chunked<R> {
+    header: StringRecord,
+    first: Chunk,
+    rest: Chunks<R, CsvCut>,
+}
+
+impl<R: Read> Chunked<R> {
+    fn begin(input: R, options: &CsvOptions) -> Result<Chunked<R>> {
+        let mut rest = Chunks::new(input, CsvCut::new(options), "reading CSV");
+        // Blank lines before the header may fill chunks.
+        loop {
+            let chunk = rest.next().ok_or_else(no_header)??;
+            let first = Chunk { is_first: true, ..chunk };
+            if let Some(header) = Text::of(first.clone(), options).header()? {
+                return Ok(Chunked { header, first, rest });
+            }
+        }
     }
-    table.columns.cut().and_then(|()| table.columns.assemble()).map_err(reading)
+
+    fn chunks(self) -> impl Iterator<Item = Result<Chunk>> {
+        std::iter::once(Ok(self.first)).chain(self.rest)
+    }
+}
+
+/// Parses the chunks of a text of `schema`, several at a time.
+fn parse<R: Read + Send>(
+    text: Chunked<R>,
+    schema: &SchemaRef,
+    options: &CsvOptions,
+    each: Each<'_>,
+) -> Result<SchemaRef> {
+    let header = text.header.clone();
+    let table = CsvTable::new(schema, &header, options)?;
+    let is_dictionary = |field: &FieldRef| matches!(field.data_type(), DataType::Dictionary(..));
+    if !options.dictionary.is_empty() || schema.fields().iter().any(is_dictionary) {
+        return parse_in_line(text, table, options, each);
+    }
+    let work = |chunk: Chunk| {
+        let mut table = CsvTable::new(schema, &header, options)?;
+        let text = Text::of(chunk, options);
+        let mut rows = text.rows(header.len())?;
+        let mut batches = Vec::new();
+        let mut full = |columns: &mut Filling<_>| columns.take().map(|batch| batches.extend(batch));
+        while rows.next()? {
+            table.push(&rows, options, &mut full)?;
+        }
+        full(&mut table.columns).map_err(reading)?;
+        Ok(batches)
+    };
+    in_waves(text.chunks(), work, &mut |batches: Vec<RecordBatch>| {
+        batches.into_iter().map(Some).chain([None]).try_for_each(|batch| each(schema, batch))
+    })?;
+    Ok(schema.clone())
+}
+
+/// As [`parse`], chunk after chunk, with one dictionary for all batches.
+fn parse_in_line<R: Read>(
+    text: Chunked<R>,
+    mut table: CsvTable,
+    options: &CsvOptions,
+    each: Each<'_>,
+) -> Result<SchemaRef> {
+    let width = text.header.len();
+    for chunk in text.chunks() {
+        let chunk = chunk?;
+        let text = Text::of(chunk, options);
+        let mut rows = text.rows(width)?;
+        while rows.next()? {
+            table.push(&rows, options, &mut Filling::cut)?;
+        }
+    }
+    let (schema, batches) = table.columns.cut().and_then(|()| table.columns.assemble()).map_err(reading)?;
+    batches.into_iter().try_for_each(|batch| each(&schema, Some(batch)))?;
+    Ok(schema)
 }
 
 /// Reads rows of [`CsvOptions::schema`] from `input` as they arrive, in batches of at most [`CsvOptions::batch_rows`]
@@ -96,8 +252,13 @@ pub fn read_csv_from(input: impl Read, options: &CsvOptions) -> Result<(SchemaRe
 pub fn stream_csv(input: impl Read + Send + 'static, options: &CsvOptions, patience: Duration) -> Result<Incoming> {
     options.check()?;
     let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
-    let rows =
-        CsvBlocks { options: options.clone(), schema: schema.clone(), table: None, lines: 0, place: ParserState::Mark };
+    let rows = CsvBlocks {
+        options: options.clone(),
+        schema: schema.clone(),
+        table: None,
+        lines: 0,
+        cut: CsvCut::new(options),
+    };
     Incoming::new(input, schema, Box::new(rows), "reading CSV", patience)
 }
 
@@ -107,77 +268,108 @@ fn reading(e: Error) -> Error {
 
 // ---- rows ----
 
-/// The text, with an extra record after its `end`. That record is lost exactly if a quote is left open, which the
-/// parser does not report otherwise: it would make the rest of the file one field.
-struct Text {
+/// Whole records, with an extra one after their `end`. That record is lost exactly if a quote is left open, which the
+/// parser does not report otherwise: it would make the rest of the text one field.
+struct Text<'a> {
     bytes: Vec<u8>,
     end: usize,
-    delimiter: u8,
+    options: &'a CsvOptions,
     /// The number of lines before the text.
     lines: usize,
+    has_quotes: bool,
+    /// Whether the first record has the names of the columns.
+    has_header: bool,
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-impl Text {
-    fn read(input: impl Read, delimiter: u8) -> Result<Text> {
-        let mut bytes = Vec::new();
-        input.chain(&b"\nx"[..]).read_to_end(&mut bytes).map_err(|e| Error::io("reading CSV", &e))?;
-        without_marks(&mut bytes);
-        Ok(Text { end: bytes.len() - 1, bytes, delimiter, lines: 0 })
+impl<'a> Text<'a> {
+    fn of(chunk: Chunk, options: &'a CsvOptions) -> Text<'a> {
+        let text = Text::after(chunk.lines, chunk.bytes, options);
+        Text { has_header: chunk.is_first && options.header, ..text }
     }
 
     /// Whole records; all but the very last end with a line break.
-    fn after(lines: usize, mut bytes: Vec<u8>, delimiter: u8) -> Text {
+    fn after(lines: usize, mut bytes: Vec<u8>, options: &'a CsvOptions) -> Text<'a> {
         if lines == 0 {
             without_marks(&mut bytes);
         }
         if !matches!(bytes.last(), Some(b'\n' | b'\r')) {
             bytes.push(b'\n');
         }
+        let has_quotes = options.quote.is_some_and(|quote| bytes.contains(&quote));
         bytes.push(b'x');
-        Text { end: bytes.len() - 1, bytes, delimiter, lines }
+        Text { end: bytes.len() - 1, bytes, options, lines, has_quotes, has_header: false }
     }
 
     fn records(&self) -> CsvRecords<'_> {
         let mut builder = ReaderBuilder::new();
-        let builder = builder.has_headers(false).flexible(true).delimiter(self.delimiter);
+        let builder = builder.has_headers(false).flexible(true).delimiter(self.options.delimiter);
+        let builder = match self.options.quote {
+            Some(quote) => builder.quote(quote),
+            None => builder.quoting(false),
+        };
         let reader = builder.from_reader(&self.bytes[..]);
-        CsvRecords { text: self, reader, record: StringRecord::new(), start: 0, width: None }
+        let record = StringRecord::new();
+        CsvRecords { text: self, reader, record, start: 0, width: None, blank: 0, is_blank: false, is_more: false }
     }
 
-    fn header(&self) -> Result<StringRecord> {
+    /// The names of the columns; `None` if there is no record.
+    fn header(&self) -> Result<Option<StringRecord>> {
         let mut records = self.records();
         if !records.next()? {
-            return Err(no_header());
+            return Ok(None);
+        }
+        if !self.options.header {
+            let names = (1..=records.record.len()).map(|number| format!("column_{number}"));
+            return Ok(Some(names.collect::<Vec<_>>().into()));
         }
         let mut names = HashSet::new();
         for (i, name) in records.record.iter().enumerate() {
             check_name(i + 1, name, names.insert(name))?;
         }
-        Ok(records.record)
+        Ok(Some(records.record))
     }
 
-    /// The records after the header.
-    fn rows(&self) -> Result<CsvRecords<'_>> {
+    /// The records of `width` fields after the header, if there is one.
+    fn rows(&self, width: usize) -> Result<CsvRecords<'_>> {
         let mut records = self.records();
-        records.next()?;
+        if self.has_header {
+            records.next()?;
+        }
+        records.width = Some(width);
         Ok(records)
     }
 
     /// The start of the record that the parser found from `at` on: it leaves line breaks for the next record.
-    fn record_start(&self, at: Option<&Position>) -> usize {
-        let at = at.map_or(0, |at| self.end.min(at.byte() as usize));
+    fn record_start(&self, at: usize) -> usize {
         at + self.bytes[at..].iter().take_while(|byte| b"\r\n".contains(byte)).count()
+    }
+
+    /// The number of lines without anything between the end of a record, at `at`, and the next record.
+    fn blank_lines(&self, at: usize, next: usize) -> usize {
+        let breaks = self.bytes.get(at..next).unwrap_or_default();
+        // The line feed of the record's own line break may be left.
+        let is_rest = at > 0 && self.bytes.get(at - 1) == Some(&b'\r') && breaks.first() == Some(&b'\n');
+        let is_end = |&i: &usize| breaks[i] == b'\n' || breaks.get(i + 1) != Some(&b'\n');
+        (usize::from(is_rest)..breaks.len()).filter(is_end).count()
     }
 
     /// The number of the line with the byte at `at`, from 1. The parser's own number refers to blank lines before a
     /// record.
     fn line(&self, at: usize) -> usize {
-        let before = &self.bytes[..at];
-        let ends_line = |&i: &usize| before[i] == b'\n' || (before[i] == b'\r' && self.bytes[i + 1] != b'\n');
-        self.lines + 1 + (0..at).filter(ends_line).count()
+        self.lines + 1 + line_ends(&self.bytes[..at], self.bytes.get(at).copied())
     }
+}
+
+/// The number of line breaks in `text`, which `next` follows.
+fn line_ends(text: &[u8], next: Option<u8>) -> usize {
+    if !text.contains(&b'\r') {
+        return text.iter().filter(|&&byte| byte == b'\n').count();
+    }
+    let after = |i: usize| text.get(i + 1).copied().or(next);
+    let ends_line = |&i: &usize| text[i] == b'\n' || (text[i] == b'\r' && after(i) != Some(b'\n'));
+    (0..text.len()).filter(ends_line).count()
 }
 
 fn without_marks(bytes: &mut Vec<u8>) {
@@ -202,23 +394,68 @@ fn check_name(number: usize, name: &str, new: bool) -> Result<()> {
 }
 
 struct CsvRecords<'a> {
-    text: &'a Text,
+    text: &'a Text<'a>,
     reader: csv::Reader<&'a [u8]>,
     record: StringRecord,
     start: usize,
     width: Option<usize>,
+    /// The number of blank lines that come before `record`, each of which is a record of one field.
+    blank: usize,
+    /// Whether the present record is one of them.
+    is_blank: bool,
+    /// Whether `record` is one of the text.
+    is_more: bool,
 }
 
 impl CsvRecords<'_> {
     /// Reads the next record; false if there is none.
     fn next(&mut self) -> Result<bool> {
+        if self.blank > 0 {
+            self.blank -= 1;
+            self.is_blank = true;
+            return Ok(true);
+        }
+        if self.is_blank {
+            self.is_blank = false;
+            return Ok(self.is_more);
+        }
         self.reader.read_record(&mut self.record).map_err(|e| self.unreadable(&e))?;
-        self.start = self.text.record_start(self.record.position());
-        let more = self.start < self.text.end;
-        if more {
+        let at = self.record.position().map_or(0, |at| self.text.end.min(at.byte() as usize));
+        self.start = self.text.record_start(at);
+        self.is_more = self.start < self.text.end;
+        // Of one column, nothing is a null as between delimiters.
+        if self.width == Some(1) {
+            self.blank = self.text.blank_lines(at, self.start.min(self.text.end));
+        }
+        if self.is_more {
             self.check()?;
         }
-        Ok(more)
+        if self.blank > 0 { self.next() } else { Ok(self.is_more) }
+    }
+
+    /// Field number `number`.
+    fn field(&self, number: usize) -> &str {
+        if self.is_blank { "" } else { self.record.get(number).unwrap_or_default() }
+    }
+
+    /// Whether field number `number` begins with a quote.
+    fn is_quoted(&self, number: usize) -> bool {
+        if self.is_blank || !self.text.has_quotes {
+            return false;
+        }
+        let delimiter = self.text.options.delimiter;
+        let quote = self.text.options.quote;
+        let mut place = ParserState::FieldStart;
+        let mut field = 0;
+        for &byte in self.text.bytes.get(self.start..).unwrap_or_default() {
+            if field == number {
+                return Some(byte) == quote;
+            }
+            let next = place.next(byte, delimiter, quote);
+            field += usize::from(byte == delimiter && place != ParserState::Quoted);
+            place = next;
+        }
+        false
     }
 
     fn check(&mut self) -> Result<()> {
@@ -228,8 +465,9 @@ impl CsvRecords<'_> {
         let got = self.record.len();
         let width = *self.width.get_or_insert(got);
         if got != width {
+            let whose = if self.text.options.header { "the header" } else { "the first line" };
             let message = format!(
-                "expected as many fields as the header has, {width}, got {got}; quote fields that contain delimiters"
+                "expected as many fields as {whose} has, {width}, got {got}; quote fields that contain delimiters"
             );
             return Err(self.error(message));
         }
@@ -237,7 +475,8 @@ impl CsvRecords<'_> {
     }
 
     fn unreadable(&self, error: &csv::Error) -> Error {
-        let line = self.text.line(self.text.record_start(error.position()));
+        let at = error.position().map_or(0, |at| self.text.end.min(at.byte() as usize));
+        let line = self.text.line(self.text.record_start(at));
         Error::invalid(format!("reading CSV, line {line}: expected UTF-8, got other bytes; save the file as UTF-8"))
     }
 
@@ -248,15 +487,31 @@ impl CsvRecords<'_> {
 
 // ---- inference ----
 
-fn infer(text: &Text, header: &StringRecord, options: &CsvOptions) -> Result<Schema> {
+/// The columns of a text, and the types that hold all their values.
+fn infer<R: Read + Send>(text: Chunked<R>, options: &CsvOptions, each: Each<'_>) -> Result<Schema> {
+    let header = text.header.clone();
     let encoded = |name: &str| options.dictionary.iter().any(|listed| listed == name);
-    let mut kinds: Vec<Kinds> = header.iter().map(|name| if encoded(name) { TEXT } else { UNSEEN }).collect();
-    let mut rows = text.rows()?;
-    while rows.next()? {
-        for (kinds, value) in kinds.iter_mut().zip(&rows.record) {
-            narrow(kinds, value);
+    let unknown: SchemaRef = Arc::new(Schema::empty());
+    let begun: Vec<Kinds> = header.iter().map(|name| if encoded(name) { TEXT } else { UNSEEN }).collect();
+    let mut kinds = begun.clone();
+    let see = |chunk: Chunk| {
+        let mut kinds = begun.clone();
+        let text = Text::of(chunk, options);
+        let mut rows = text.rows(header.len())?;
+        while rows.next()? {
+            for (number, kinds) in kinds.iter_mut().enumerate().filter(|(_, kinds)| **kinds != TEXT) {
+                let value = rows.field(number);
+                if !options.is_null(value, false, || rows.is_quoted(number)) {
+                    *kinds &= kinds_of(&options.with_point(value));
+                }
+            }
         }
-    }
+        Ok(kinds)
+    };
+    in_waves(text.chunks(), see, &mut |found: Vec<Kinds>| {
+        kinds.iter_mut().zip(found).for_each(|(kinds, found)| *kinds &= found);
+        each(&unknown, None)
+    })?;
     let fields = header.iter().zip(kinds).map(|(name, kinds)| Field::new(name, candidate(kinds), true));
     Ok(Schema::new(fields.collect::<Fields>()))
 }
@@ -304,21 +559,29 @@ impl CsvTable {
     /// Adds the next row, and passes the columns to `full` when a batch is full.
     fn push(
         &mut self,
-        rows: &CsvRecords,
+        rows: &CsvRecords<'_>,
+        options: &CsvOptions,
         full: &mut impl FnMut(&mut Filling<Box<dyn Sink>>) -> Result<()>,
     ) -> Result<()> {
         for (column, &source) in self.columns.columns.iter_mut().zip(&self.sources) {
-            push(column, rows.record.get(source).unwrap_or_default()).map_err(|refusal| rows.error(refusal))?;
+            push(column, rows, source, options).map_err(|refusal| rows.error(refusal))?;
         }
         if self.columns.count() { full(&mut self.columns).map_err(reading) } else { Ok(()) }
     }
 }
 
-fn push(column: &mut Column<Box<dyn Sink>>, value: &str) -> Result<(), String> {
+fn push(
+    column: &mut Column<Box<dyn Sink>>,
+    rows: &CsvRecords<'_>,
+    source: usize,
+    options: &CsvOptions,
+) -> Result<(), String> {
     let is_text = is_text(column.field.data_type());
-    let null = if is_text { value.is_empty() } else { is_null(value) };
+    let value = rows.field(source);
+    let null = options.is_null(value, is_text, || rows.is_quoted(source));
     let allowed = !null || column.field.is_nullable();
-    let pushed = allowed.then(|| column.sink.push((!null).then_some(value)));
+    let parsed = if is_text { Cow::Borrowed(value) } else { options.with_point(value) };
+    let pushed = allowed.then(|| column.sink.push((!null).then_some(&parsed)));
     pushed.flatten().ok_or_else(|| {
         let (expected, way_out) = refusal(&column.field, null);
         let name = shorten(column.field.name());
@@ -355,7 +618,48 @@ struct CsvBlocks {
     table: Option<CsvTable>,
     /// The number of parsed lines.
     lines: usize,
+    cut: CsvCut,
+}
+
+/// Finds the ends of records.
+struct CsvCut {
+    delimiter: u8,
+    quote: Option<u8>,
     place: ParserState,
+}
+
+impl CsvCut {
+    fn new(options: &CsvOptions) -> CsvCut {
+        CsvCut { delimiter: options.delimiter, quote: options.quote, place: ParserState::Mark }
+    }
+}
+
+impl Cut for CsvCut {
+    fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
+        use ParserState::*;
+        let has_quotes = self.quote.is_some_and(|quote| fresh.contains(&quote));
+        let mut end = None;
+        let mut from = 0;
+        // Without quotes, every line break ends a record, and what comes after the last one decides the state.
+        if !has_quotes && matches!(self.place, FieldStart | Field | Quote) {
+            from = fresh.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
+        }
+        for (i, &byte) in fresh.iter().enumerate().skip(from) {
+            let place = self.place.next(byte, self.delimiter, self.quote);
+            match (self.place, byte) {
+                (Quoted, _) => {}
+                (_, b'\n') => end = Some(i + 1),
+                (Return, _) => end = Some(i),
+                _ => {}
+            }
+            self.place = place;
+        }
+        end
+    }
+
+    fn lines(&self, records: &[u8]) -> usize {
+        line_ends(records, None)
+    }
 }
 
 /// The parser state after the last byte of a block.
@@ -374,11 +678,13 @@ enum ParserState {
 
 impl ParserState {
     /// The state after `byte`.
-    fn next(self, byte: u8, delimiter: u8) -> ParserState {
+    fn next(self, byte: u8, delimiter: u8, quote: Option<u8>) -> ParserState {
         use ParserState::*;
+        let is_quote = Some(byte) == quote;
         match (self, byte) {
-            (Quoted, b'"') => Quote,
-            (Quoted, _) | (Mark | FieldStart | Return | Quote, b'"') => Quoted,
+            (Quoted, _) if is_quote => Quote,
+            (Quoted, _) => Quoted,
+            (Mark | FieldStart | Return | Quote, _) if is_quote => Quoted,
             (Mark, byte) if BYTE_ORDER_MARK.contains(&byte) => Mark,
             (_, b'\n') => FieldStart,
             (_, b'\r') => Return,
@@ -390,31 +696,22 @@ impl ParserState {
 
 impl Parser for CsvBlocks {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
-        let mut end = None;
-        for (i, &byte) in fresh.iter().enumerate() {
-            let place = self.place.next(byte, self.options.delimiter);
-            match (self.place, byte) {
-                (ParserState::Quoted, _) => {}
-                (_, b'\n') => end = Some(i + 1),
-                (ParserState::Return, _) => end = Some(i),
-                _ => {}
-            }
-            self.place = place;
-        }
-        end
+        self.cut.whole(fresh)
     }
 
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
-        let text = Text::after(self.lines, records, self.options.delimiter);
-        let mut rows = text.records();
-        if self.table.is_none() && rows.next()? {
-            self.table = Some(CsvTable::for_all(&self.schema, &text.header()?, &self.options)?);
+        let mut text = Text::after(self.lines, records, &self.options);
+        if self.table.is_none()
+            && let Some(header) = text.header()?
+        {
+            self.table = Some(CsvTable::for_all(&self.schema, &header, &self.options)?);
+            text.has_header = self.options.header;
         }
         if let Some(table) = &mut self.table {
-            rows.width = Some(table.width);
+            let mut rows = text.rows(table.width)?;
             let mut full = |columns: &mut Filling<_>| columns.take().map(|batch| ready.extend(batch));
             while rows.next()? {
-                table.push(&rows, &mut full)?;
+                table.push(&rows, &self.options, &mut full)?;
             }
         }
         self.lines = text.line(text.end) - 1;
@@ -718,9 +1015,101 @@ mod tests {
     }
 
     #[test]
+    fn quotes_tell_nothing_from_an_empty_text() {
+        let text = "a,b,c\n\"\",,1\n,\"x\",\"\"\n\"NA\",\"\",NA\n";
+        let (schema, batches) = read(text, &options()).unwrap();
+        let texts = |column: usize| batches[0].column(column).as_string::<i32>().iter().collect::<Vec<_>>();
+        assert_eq!(texts(0), [Some(""), None, Some("NA")]);
+        assert_eq!(texts(1), [None, Some("x"), Some("")]);
+        // No number is there to be empty.
+        assert_eq!((schema.field(2).data_type(), batches[0].column(2).null_count()), (&Int64, 2));
+        // What is quoted says that it is text.
+        let (kind, array) = (read("a\n1\n\"NA\"\n", &options()).unwrap().0, read("a\n1\nNA\n", &options()).unwrap().0);
+        assert_eq!((kind.field(0).data_type(), array.field(0).data_type()), (&Utf8, &Int64));
+        fails("a\n1\n\"NA\"\n", &with_type(Int64), ErrorKind::InvalidData, &["line 3", "\"NA\""]);
+        // Quoted numbers are numbers.
+        assert_eq!(read("a\n\"1\"\n\"2\"\n", &options()).unwrap().0.field(0).data_type(), &Int64);
+    }
+
+    #[test]
+    fn a_blank_line_of_one_column_is_a_null() {
+        for text in ["a\n1\n\n2\n\n", "a\r\n1\r\n\r\n2\r\n\r\n", "a\r1\r\r2\r\r", "\n\na\n1\n\n2\n\n"] {
+            let (_, batches) = read(text, &options()).unwrap();
+            let values: Vec<_> = batches[0].column(0).as_primitive::<Int64Type>().iter().collect();
+            assert_eq!(values, [Some(1), None, Some(2), None], "{text:?}");
+        }
+        assert_eq!(read("a\n1\n", &options()).unwrap().1[0].num_rows(), 1);
+        assert_eq!(read("a\n1", &options()).unwrap().1[0].num_rows(), 1);
+        // Of several columns it is nothing.
+        assert_eq!(read("a,b\n1,2\n\n3,4\n\n", &options()).unwrap().1[0].num_rows(), 2);
+        fails("a\n1\n\nx\n", &with_type(Int64), ErrorKind::InvalidData, &["line 4"]);
+    }
+
+    #[test]
+    fn options_of_other_texts() {
+        let nulls = |values: &[&str]| Some(values.iter().map(|value| value.to_string()).collect());
+        let given = CsvOptions { null_values: nulls(&["-", "x"]), ..options() };
+        let (schema, batches) = read("a,b\n-,x\n1,NA\n\"\",\"x\"\n", &given).unwrap();
+        assert_eq!((schema.field(0).data_type(), batches[0].column(0).null_count()), (&Int64, 2));
+        let texts: Vec<_> = batches[0].column(1).as_string::<i32>().iter().collect();
+        assert_eq!(texts, [None, Some("NA"), Some("x")]);
+        let given = CsvOptions { decimal_comma: true, delimiter: b';', ..options() };
+        let (schema, batches) = read("a;b;c;d\n1,5;1.5;a,b.c;2000-01-01\n-2,25e3;2;d;2000-01-02\n", &given).unwrap();
+        let kinds: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        assert_eq!(kinds, [Float64, Utf8, Utf8, Date32]);
+        assert_eq!(batches[0].column(0).as_primitive::<Float64Type>().values(), &[1.5, -2250.0]);
+        assert_eq!(batches[0].column(1).as_string::<i32>().value(0), "1.5");
+        let (schema, batches) = read("1,a\n2,b\n", &CsvOptions { header: false, ..options() }).unwrap();
+        assert_eq!(
+            schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(),
+            ["column_1", "column_2"]
+        );
+        assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().values(), &[1, 2]);
+        let (_, batches) = read("a\n'x\ny'\n\"z\n", &CsvOptions { quote: Some(b'\''), ..options() }).unwrap();
+        assert_eq!(batches[0].column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["x\ny", "\"z"]);
+        let (_, batches) = read("a\n\"x\n\"y\"\n", &CsvOptions { quote: None, ..options() }).unwrap();
+        assert_eq!(batches[0].column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["\"x", "\"y\""]);
+        fails("a\n", &CsvOptions { quote: Some(b','), ..options() }, ErrorKind::InvalidArgument, &["quote"]);
+        fails("a\n", &CsvOptions { decimal_comma: true, ..options() }, ErrorKind::InvalidArgument, &["delimiter"]);
+    }
+
+    /// A text of several chunks is what its rows are, wherever it is cut.
+    #[test]
+    fn large_texts_are_parsed_chunk_by_chunk() {
+        let rows = 300_000usize;
+        let row = |i: usize| {
+            let text = if i.is_multiple_of(7) { "\"a\nb, \"\"c\"\"\"".into() } else { format!("text {i}") };
+            format!("{i},{text},{}.5\n", i * 3)
+        };
+        let text = format!("id,text,x\n{}", (0..rows).map(row).collect::<String>());
+        assert!(text.len() > 6 << 20);
+        let (schema, batches) = read(&text, &options()).unwrap();
+        let kinds: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        assert_eq!(kinds, [Int64, Utf8, Float64]);
+        assert!(batches.len() > 2);
+        let mut id = 0usize;
+        for batch in &batches {
+            for at in 0..batch.num_rows() {
+                assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(at), id as i64);
+                let expected = if id.is_multiple_of(7) { "a\nb, \"c\"".to_string() } else { format!("text {id}") };
+                assert_eq!(batch.column(1).as_string::<i32>().value(at), expected);
+                id += 1;
+            }
+        }
+        assert_eq!(id, rows);
+        let (schema, encoded) = read(&text, &encoding("text")).unwrap();
+        assert_eq!(schema.field(1).data_type(), &Dictionary(Box::new(Int32), Box::new(Utf8)));
+        assert_eq!(encoded.iter().map(RecordBatch::num_rows).sum::<usize>(), rows);
+        // The line counts those of quoted fields, in whichever chunk it is.
+        let broken = text.replacen("299998,text 299998,899994.5", "299998,text 299998", 1);
+        let line = 1 + 299_998 + (0..299_998usize).filter(|i| i.is_multiple_of(7)).count() + 1;
+        invalid(&broken, &[&format!("line {line}"), "got 2"]);
+    }
+
+    #[test]
     fn marks_line_ends_quotes_and_delimiters() {
         let expected = column(&["x", "é\"q\"\r\n", "z"], &options()).unwrap().1;
-        for text in ["a\nx\n\"é\"\"q\"\"\r\n\"\nz", "\u{feff}\"a\"\r\nx\r\n\n\"é\"\"q\"\"\r\n\"\r\nz\r\n\r\n"] {
+        for text in ["a\nx\n\"é\"\"q\"\"\r\n\"\nz", "\u{feff}\"a\"\r\nx\r\n\"é\"\"q\"\"\r\n\"\r\nz\r\n"] {
             assert_eq!(read(text, &options()).unwrap().1[0].column(0), &expected);
         }
         for delimiter in [b'\t', b';', b'x', b'|', b' '] {

@@ -2,9 +2,11 @@
 //!
 //! In reading order: `display` (values), `preview` (tables); with the feature `text` `to_json` (values for programs),
 //! `rows` (lines of text out of rows), `scalar` (values from text), `columns` (columns of them), `lines` (rows as they
-//! arrive), `csv`, `json`. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know
+//! arrive), `chunks` (rows for several threads), `source` (files, compressed or not), `csv`, `json`. One of the four wings on `dataset` (`ipc`, `compute`, `text`, `cdata`), which don't know
 //! each other.
 
+#[cfg(feature = "text")]
+mod chunks;
 #[cfg(feature = "text")]
 mod columns;
 #[cfg(feature = "text")]
@@ -20,14 +22,16 @@ mod rows;
 #[cfg(feature = "text")]
 mod scalar;
 #[cfg(feature = "text")]
+mod source;
+#[cfg(feature = "text")]
 mod to_json;
 
 #[cfg(feature = "text")]
-pub use self::csv::{CsvOptions, read_csv_from, stream_csv};
+pub use self::csv::{CsvOptions, read_csv_from, read_csv_in_order, stream_csv};
 #[doc(hidden)]
 pub use display::{bytes_text, count_text, cut, plural};
 #[cfg(feature = "text")]
-pub use json::{JsonOptions, read_json_from, stream_json};
+pub use json::{JsonOptions, read_json_from, read_json_in_order, stream_json};
 #[cfg(feature = "text")]
 pub use lines::Incoming;
 pub use preview::Preview;
@@ -37,3 +41,5 @@ pub use rows::{JsonLines, csv_names, push_csv};
 #[doc(hidden)]
 #[cfg(feature = "text")]
 pub use scalar::{offset_advice, time_of_text};
+#[cfg(feature = "text")]
+pub use source::{TextFile, decompressed};

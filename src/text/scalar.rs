@@ -21,6 +21,10 @@ pub(crate) const MICROS: Kinds = 1 << 5;
 pub(crate) const NANOS: Kinds = 1 << 6;
 pub(crate) const UTC_MICROS: Kinds = 1 << 7;
 pub(crate) const UTC_NANOS: Kinds = 1 << 8;
+/// Words for floats that are no numbers, of JSON: with no number beside them they are texts.
+pub(crate) const WORD: Kinds = 1 << 9;
+/// Numbers of JSON: if no type holds them all, they are not to become texts.
+pub(crate) const NUMBER: Kinds = 1 << 10;
 pub(crate) const TEXT: Kinds = 0;
 pub(crate) const UNSEEN: Kinds = Kinds::MAX;
 
@@ -28,6 +32,7 @@ pub(crate) fn candidate(kinds: Kinds) -> DataType {
     let utc = || Some("UTC".into());
     match kinds {
         UNSEEN | TEXT => DataType::Utf8,
+        _ if kinds & WORD != 0 => DataType::Utf8,
         _ if kinds & BOOLEAN != 0 => DataType::Boolean,
         _ if kinds & INT != 0 => DataType::Int64,
         _ if kinds & UINT != 0 => DataType::UInt64,
@@ -37,12 +42,6 @@ pub(crate) fn candidate(kinds: Kinds) -> DataType {
         _ if kinds & NANOS != 0 => DataType::Timestamp(TimeUnit::Nanosecond, None),
         _ if kinds & UTC_MICROS != 0 => DataType::Timestamp(TimeUnit::Microsecond, utc()),
         _ => DataType::Timestamp(TimeUnit::Nanosecond, utc()),
-    }
-}
-
-pub(crate) fn narrow(kinds: &mut Kinds, value: &str) {
-    if *kinds != TEXT && !is_null(value) {
-        *kinds &= kinds_of(value);
     }
 }
 

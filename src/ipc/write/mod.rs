@@ -7,4 +7,4 @@ mod unify;
 mod writer;
 
 pub use encoder::{EncodedMessage, StreamEncoder};
-pub use writer::{StreamWriter, WriteOptions, write, write_to};
+pub use writer::{FileWriter, StreamWriter, WriteOptions, write, write_to};

@@ -74,18 +74,30 @@ fn write_through(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Resu
 }
 
 fn write_beside(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<()> {
-    let name = path.file_name().ok_or_else(|| Error::argument("not the name of a file"))?;
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{}.part", std::process::id()));
-    let part = Unfinished(path.with_file_name(hidden));
-    let mut sink = File::create(&part.0).map_err(|e| Error::io("creating the file", &e))?;
+    let (part, mut sink) = Unfinished::beside(path)?;
     write_to(dataset, &mut sink, options)?;
-    std::fs::rename(&part.0, path).map_err(|e| Error::io("giving the written file its name", &e))
+    part.finish(path)
 }
 
 /// A file that is removed on drop unless it was renamed.
 struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// A new file in the directory of `path`.
+    fn beside(path: &Path) -> Result<(Unfinished, File)> {
+        let name = path.file_name().ok_or_else(|| Error::argument("not the name of a file"))?;
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.part", std::process::id()));
+        let part = Unfinished(path.with_file_name(hidden));
+        let file = File::create(&part.0).map_err(|e| Error::io("creating the file", &e))?;
+        Ok((part, file))
+    }
+
+    fn finish(&self, path: &Path) -> Result<()> {
+        std::fs::rename(&self.0, path).map_err(|e| Error::io("giving the written file its name", &e))
+    }
+}
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
@@ -221,6 +233,83 @@ impl<W: Write> std::fmt::Debug for StreamWriter<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StreamWriter").field("schema", &self.schema).field("batches", &self.batches).finish()
     }
+}
+
+/// Writes record batches to an Arrow file, each at once: the file gets its name when it is complete.
+///
+/// Columns with dictionaries can't be written so: a file has one dictionary for all batches. Collect them, and use
+/// [`write()`].
+pub struct FileWriter {
+    out: MessageSink<BufWriter<File>>,
+    schema: SchemaRef,
+    nodes: IpcSchema,
+    dictionaries: Dictionaries,
+    blocks: WrittenBlocks,
+    unfinished: Unfinished,
+    path: PathBuf,
+}
+
+impl FileWriter {
+    /// Begins the file that will be at `path`.
+    ///
+    /// # Errors
+    /// `Unsupported` for columns with dictionaries; `InvalidArgument` for a name of another format; `Io`.
+    pub fn create(path: impl AsRef<Path>, schema: SchemaRef, compression: Option<Compression>) -> Result<FileWriter> {
+        let path = path.as_ref();
+        refuse_other_format(path).map_err(|e| e.at(path))?;
+        if let Some(field) = schema.fields().iter().find(|field| has_dictionary(field.data_type())) {
+            let name = field.name();
+            return Err(Error::unsupported(format!(
+                "column '{name}' has a dictionary, and a file has one for all batches; collect them before"
+            )));
+        }
+        let (unfinished, file) = Unfinished::beside(path).map_err(|e| e.at(path))?;
+        let mut out = MessageSink::new(BufWriter::with_capacity(1 << 16, file), compression);
+        out.put(MAGIC)?;
+        out.put(&[0; 2])?;
+        let nodes = out.schema(&schema)?;
+        let dictionaries = Dictionaries::new(Format::File, &nodes);
+        let path = path.to_path_buf();
+        Ok(FileWriter { out, schema, nodes, dictionaries, blocks: WrittenBlocks::default(), unfinished, path })
+    }
+
+    /// Writes the rows of a dataset, one record batch for each of its batches.
+    ///
+    /// # Errors
+    /// `SchemaMismatch`; `InvalidData` for a damaged value, whose batch is not written; `Io`.
+    pub fn write(&mut self, data: &Dataset) -> Result<()> {
+        if let Some(difference) = schema_difference(&self.schema, data.schema()) {
+            let message = format!("the rows have another schema than the file: {difference}");
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&self.path));
+        }
+        let FileWriter { out, nodes, dictionaries, blocks, .. } = self;
+        data.watched(ChangeCheck::Now, || {
+            data.parts().try_for_each(|part| out.part(&part?, nodes, dictionaries, blocks))
+        })
+        .map_err(|e| e.at(&self.path))
+    }
+
+    /// Writes the footer, and gives the file its name.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn finish(mut self) -> Result<()> {
+        let done = self.out.end().and_then(|()| self.out.footer(&self.schema, &self.blocks));
+        done.and_then(|()| self.out.flush())
+            .and_then(|()| self.unfinished.finish(&self.path))
+            .map_err(|e| e.at(&self.path))
+    }
+}
+
+impl std::fmt::Debug for FileWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileWriter").field("path", &self.path).field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+fn has_dictionary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(..))
+        || children(data_type).into_iter().any(|child| has_dictionary(child.data_type()))
 }
 
 /// Cuts the batch into pieces of at most `max_rows` rows; an empty batch is one piece.

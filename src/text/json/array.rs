@@ -16,7 +16,9 @@ enum At {
     Start,
     /// In lines, which stay as they are.
     Lines,
-    /// In the array, inside as many brackets and braces of an element.
+    /// In the array, where an element has to begin: after a comma, or after the bracket, which may also end it.
+    Element { is_first: bool },
+    /// In the array, inside as many brackets and braces of an element, or after it.
     Array { depth: u32 },
     /// In a string of an element, maybe behind a backslash.
     String { depth: u32, is_escaped: bool },
@@ -37,9 +39,19 @@ impl<R> ArrayLines<R> {
             At::Start if byte.is_ascii_whitespace() || BYTE_ORDER_MARK.contains(byte) => At::Start,
             At::Start if *byte == b'[' => {
                 *byte = b' ';
-                At::Array { depth: 0 }
+                At::Element { is_first: true }
             }
             At::Start => At::Lines,
+            At::Element { is_first } => match byte {
+                b']' if is_first => array(0, byte)?,
+                b',' | b']' => return Err(wrong("expected an element of the array, got a comma or bracket too many")),
+                b'\n' | b'\r' => {
+                    *byte = b' ';
+                    self.at
+                }
+                _ if byte.is_ascii_whitespace() => self.at,
+                _ => array(0, byte)?,
+            },
             At::Array { depth } => array(depth, byte)?,
             At::String { depth, is_escaped: true } => At::String { depth, is_escaped: false },
             At::String { depth, .. } => match byte {
@@ -68,7 +80,7 @@ fn array(depth: u32, byte: &mut u8) -> io::Result<At> {
         }
         b',' if depth == 0 => {
             *byte = b'\n';
-            At::Array { depth }
+            At::Element { is_first: false }
         }
         b'\n' | b'\r' => {
             *byte = b' ';
@@ -87,7 +99,10 @@ fn wrong(message: &str) -> io::Error {
 impl<R: Read> Read for ArrayLines<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.input.read(buffer)?;
-        if len == 0 && !buffer.is_empty() && matches!(self.at, At::Array { .. } | At::String { .. }) {
+        if len == 0
+            && !buffer.is_empty()
+            && matches!(self.at, At::Element { .. } | At::Array { .. } | At::String { .. })
+        {
             return Err(wrong("the text ends inside of its array; is it cut off?"));
         }
         buffer.iter_mut().take(len).try_for_each(|byte| self.step(byte))?;
@@ -155,6 +170,11 @@ mod tests {
         }
         assert!(lines("[{\"a\": 1}] {\"a\": 2}", 3).unwrap_err().to_string().contains("behind the end"));
         assert_eq!(lines("\u{feff}[{},\r\n{}]\n", 1).unwrap().trim_start_matches('\u{feff}').trim(), "{}\n  {}");
+        for text in ["[{},]", "[,{}]", "[{},,{}]", "[ , ]", "[{}, \n ]"] {
+            assert!(lines(text, 2).unwrap_err().to_string().contains("expected an element"), "{text}");
+        }
+        assert!(lines("[{},", 2).unwrap_err().to_string().contains("cut off"));
+        assert_eq!(lines(" [ ] ", 2).unwrap().trim(), "");
         assert_eq!(json!([]).to_string(), "[]");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use arrow_schema::{DataType, Field, Fields, Schema};
 
 use super::object::{JsonObject, JsonText, Lines, Refusal, items, members, string};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::text::scalar::*;
 
 /// The common type of a column's values so far.
@@ -17,7 +17,7 @@ enum CommonType {
 
 /// Members of objects, in order of first appearance.
 #[derive(Default)]
-struct Shapes {
+pub(super) struct Shapes {
     members: Vec<(String, CommonType)>,
     numbers: HashMap<String, usize>,
 }
@@ -25,19 +25,14 @@ struct Shapes {
 /// The maximum nesting depth, as for IPC files.
 const MAX_DEPTH: usize = 64;
 
-/// The columns of the lines. Those of `dictionary` are text.
-pub(super) fn infer(lines: Lines<'_>, dictionary: &[String]) -> Result<Schema> {
+/// The columns of the lines.
+pub(super) fn shapes(lines: Lines<'_>) -> Result<Shapes> {
     let mut shapes = Shapes::default();
     for line in lines {
         let line = line?;
         shapes.see(&line.object()?, MAX_DEPTH - 1).map_err(|refusal| line.error(refusal))?;
     }
-    for (name, shape) in &mut shapes.members {
-        if dictionary.contains(name) {
-            *shape = CommonType::Scalar(TEXT);
-        }
-    }
-    Ok(Schema::new(shapes.fields()))
+    Ok(shapes)
 }
 
 impl Shapes {
@@ -54,8 +49,35 @@ impl Shapes {
         Ok(())
     }
 
-    fn fields(self) -> Fields {
-        self.members.into_iter().map(|(name, shape)| Field::new(name, shape.data_type(), true)).collect()
+    /// The columns of these lines and of `other`, which come after them.
+    pub(super) fn merge(&mut self, other: Shapes) {
+        for (name, shape) in other.members {
+            match self.numbers.get(&name).and_then(|&number| self.members.get_mut(number)) {
+                Some((_, own)) => own.merge(shape),
+                None => {
+                    self.numbers.insert(name.clone(), self.members.len());
+                    self.members.push((name, shape));
+                }
+            }
+        }
+    }
+
+    /// The schema of the columns. Those of `dictionary` are text.
+    pub(super) fn schema(mut self, dictionary: &[String]) -> Result<Schema> {
+        for (name, shape) in &mut self.members {
+            if dictionary.contains(name) {
+                *shape = CommonType::Scalar(TEXT);
+            }
+        }
+        Ok(Schema::new(self.fields("")?))
+    }
+
+    fn fields(self, above: &str) -> Result<Fields> {
+        let field = |(name, shape): (String, CommonType)| {
+            let place = format!("{above}{name}");
+            Ok(Field::new(name, shape.data_type(&place)?, true))
+        };
+        self.members.into_iter().map(field).collect()
     }
 }
 
@@ -84,23 +106,43 @@ impl CommonType {
         Ok(())
     }
 
-    fn data_type(self) -> DataType {
-        match self {
-            CommonType::Scalar(kinds) => candidate(kinds),
-            CommonType::List(shape) => DataType::new_list(shape.data_type(), true),
-            CommonType::Struct(shapes) => DataType::Struct(shapes.fields()),
+    /// The type of the values of both.
+    fn merge(&mut self, other: CommonType) {
+        match (&mut *self, other) {
+            (_, CommonType::Scalar(UNSEEN)) => {}
+            (CommonType::Scalar(own), other) if *own == UNSEEN => *self = other,
+            (CommonType::Scalar(own), CommonType::Scalar(other)) => *own &= other,
+            (CommonType::List(own), CommonType::List(other)) => own.merge(*other),
+            (CommonType::Struct(own), CommonType::Struct(other)) => own.merge(other),
+            _ => *self = CommonType::Scalar(TEXT),
         }
+    }
+
+    /// The type of the values at `place`.
+    fn data_type(self, place: &str) -> Result<DataType> {
+        Ok(match self {
+            CommonType::Scalar(NUMBER) => {
+                return Err(Error::invalid(format!(
+                    "column `{}`: no type holds all its numbers exactly; give a schema with its type, such as float64, decimal \
+                     or utf8",
+                    shorten(place)
+                )));
+            }
+            CommonType::Scalar(kinds) => candidate(kinds),
+            CommonType::List(shape) => DataType::new_list(shape.data_type(&format!("{place}[]"))?, true),
+            CommonType::Struct(shapes) => DataType::Struct(shapes.fields(&format!("{place}."))?),
+        })
     }
 }
 
 fn scalar_kinds(json: &str) -> Result<Kinds, Refusal> {
     Ok(match json.as_bytes().first() {
         Some(b'"') => match &*string(json)? {
-            "NaN" | "Infinity" | "-Infinity" => FLOAT,
+            "NaN" | "Infinity" | "-Infinity" => FLOAT | WORD | NUMBER,
             text => kinds_of(text) & !(BOOLEAN | INT | UINT | FLOAT),
         },
         Some(b'[' | b'{') => TEXT,
         Some(b't' | b'f') => BOOLEAN,
-        _ => number_kinds(json),
+        _ => number_kinds(json) | NUMBER,
     })
 }

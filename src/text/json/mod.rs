@@ -2,9 +2,10 @@
 //!
 //! Types are inferred from all values of a column, so they are valid for the whole text: `true` and `false` are
 //! `Boolean`, numbers `Int64`, `UInt64` or `Float64` (as in CSV: the first that represents all exactly), strings
-//! `Date32` or `Timestamp` if all are dates or times as in CSV, `Float64` if they are `NaN`, `Infinity` or `-Infinity`,
-//! else `Utf8`; lists are `List`, objects `Struct` with the members of all objects. A column of only nulls is `Utf8`,
-//! and so is one without a common type: strings are kept, other values become their JSON text, digit by digit.
+//! `Date32` or `Timestamp` if all are dates or times as in CSV, `Float64` if they are `NaN`, `Infinity` or `-Infinity`
+//! beside numbers, else `Utf8`; lists are `List`, objects `Struct` with the members of all objects. A column of only nulls is `Utf8`,
+//! and so is one without a common type: strings are kept, other values become their JSON text, digit by digit. Numbers that
+//! no type holds all of exactly, with nothing else beside them, are an error: a schema says what they are to be.
 //!
 //! Missing members are null. Blank lines are skipped.
 //!
@@ -21,15 +22,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Schema, SchemaRef};
 
 use self::array::ArrayLines;
 use self::fill::JsonColumns;
-use self::infer::infer;
+use self::infer::{Shapes, shapes};
 use self::object::Lines;
+use super::chunks::{Chunk, Chunks, Cut, Each, in_waves, read_all};
 use super::columns::{check_batch_rows, check_dictionary, given_schema};
 use super::lines::{Incoming, Parser, failed};
 use crate::error::{Error, Result};
+use crate::types::layout::children;
 
 /// Options for reading JSON lines.
 #[derive(Clone, Debug)]
@@ -56,9 +59,87 @@ impl Default for JsonOptions {
 /// # Errors
 /// As [`stream_json`].
 pub fn read_json_from(input: impl Read, options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    let mut text = Vec::new();
-    ArrayLines::new(input).read_to_end(&mut text).map_err(|e| failed(READING, &e))?;
-    read(&text, options).map_err(reading)
+    let text = read_all(input).map_err(|e| failed(READING, &e))?;
+    let mut batches = Vec::new();
+    let schema = read_json_in_order(&|| Ok(&text[..]), options, &mut |_, batch| {
+        batches.extend(batch);
+        Ok(())
+    })?;
+    Ok((schema, batches))
+}
+
+/// Reads a text, which `open` opens once or twice, and hands its record batches to `each` in order: the memory needed does
+/// not depend on the text's length, unless there are columns to dictionary-encode. The text is read twice if its types are
+/// to be inferred. Now and then `each` gets no batch, so that it can show progress, or stop by an error.
+///
+/// # Errors
+/// Those of [`read_json_from`] and of `each`.
+pub fn read_json_in_order<R: Read + Send>(
+    open: &dyn Fn() -> Result<R>,
+    options: &JsonOptions,
+    each: Each<'_>,
+) -> Result<SchemaRef> {
+    check_batch_rows(options.batch_rows).map_err(reading)?;
+    let chunks = || Ok::<_, Error>(Chunks::new(ArrayLines::new(open()?), LineCut, READING));
+    let schema = match &options.schema {
+        Some(schema) => schema.clone(),
+        None => {
+            let unknown = Arc::new(Schema::empty());
+            let mut found = Shapes::default();
+            let see = |chunk: Chunk| shapes(Lines::of(&chunk.bytes, chunk.lines)).map_err(reading);
+            in_waves(chunks()?, see, &mut |more| {
+                found.merge(more);
+                each(&unknown, None)
+            })?;
+            Arc::new(found.schema(&options.dictionary).map_err(reading)?)
+        }
+    };
+    check_dictionary(&options.dictionary, &schema).map_err(reading)?;
+    if !options.dictionary.is_empty() || schema.fields().iter().any(|field| has_dictionary(field.data_type())) {
+        return parse_in_line(chunks()?, &schema, options, each);
+    }
+    let work = |chunk: Chunk| {
+        let mut columns = columns_of(&schema, options)?;
+        let mut batches = Vec::new();
+        for line in Lines::of(&chunk.bytes, chunk.lines) {
+            if columns.push(line?)? {
+                batches.extend(columns.filling.take()?);
+            }
+        }
+        batches.extend(columns.filling.take()?);
+        Ok(batches)
+    };
+    let work = |chunk: Chunk| work(chunk).map_err(reading);
+    in_waves(chunks()?, work, &mut |batches: Vec<RecordBatch>| {
+        batches.into_iter().map(Some).chain([None]).try_for_each(|batch| each(&schema, batch))
+    })?;
+    Ok(schema)
+}
+
+/// The chunks one after the other, with one dictionary for all batches.
+fn parse_in_line(
+    chunks: impl Iterator<Item = Result<Chunk>>,
+    schema: &SchemaRef,
+    options: &JsonOptions,
+    each: Each<'_>,
+) -> Result<SchemaRef> {
+    let mut columns = columns_of(schema, options).map_err(reading)?;
+    for chunk in chunks {
+        let chunk = chunk?;
+        for line in Lines::of(&chunk.bytes, chunk.lines) {
+            if line.and_then(|line| columns.push(line)).map_err(reading)? {
+                columns.filling.cut().map_err(reading)?;
+            }
+        }
+    }
+    let (schema, batches) = columns.filling.cut().and_then(|()| columns.filling.assemble()).map_err(reading)?;
+    batches.into_iter().try_for_each(|batch| each(&schema, Some(batch)))?;
+    Ok(schema)
+}
+
+fn has_dictionary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(..))
+        || children(data_type).into_iter().any(|child| has_dictionary(child.data_type()))
 }
 
 const READING: &str = "reading JSON lines";
@@ -67,22 +148,17 @@ fn reading(e: Error) -> Error {
     e.context(READING)
 }
 
-fn read(text: &[u8], options: &JsonOptions) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-    check_batch_rows(options.batch_rows)?;
-    let lines = || Lines::of(text, 0);
-    let schema = match &options.schema {
-        Some(schema) => schema.clone(),
-        None => Arc::new(infer(lines(), &options.dictionary)?),
-    };
-    check_dictionary(&options.dictionary, &schema)?;
-    let mut columns = columns_of(&schema, options)?;
-    for line in lines() {
-        if columns.push(line?)? {
-            columns.filling.cut()?;
-        }
+/// Lines end with line feeds.
+struct LineCut;
+
+impl Cut for LineCut {
+    fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
+        fresh.iter().rposition(|&byte| byte == b'\n').map(|at| at + 1)
     }
-    columns.filling.cut()?;
-    columns.filling.assemble()
+
+    fn lines(&self, records: &[u8]) -> usize {
+        records.iter().filter(|&&byte| byte == b'\n').count()
+    }
 }
 
 fn columns_of(schema: &SchemaRef, options: &JsonOptions) -> Result<JsonColumns> {
@@ -118,7 +194,7 @@ struct JsonLines {
 
 impl Parser for JsonLines {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
-        fresh.iter().rposition(|&byte| byte == b'\n').map(|at| at + 1)
+        LineCut.whole(fresh)
     }
 
     fn parse(&mut self, records: Vec<u8>, ready: &mut VecDeque<RecordBatch>) -> Result<()> {
@@ -150,7 +226,7 @@ mod tests {
     use arrow_array::types::*;
     use arrow_array::{Array, ArrayRef};
     use arrow_schema::TimeUnit::*;
-    use arrow_schema::{DataType, Field, Fields, Schema};
+    use arrow_schema::{Field, Fields};
     use proptest::prelude::*;
     use serde_json::{Value as Json, json};
 
@@ -202,9 +278,9 @@ mod tests {
             (&["1", "-9223372036854775808"], Int64),
             (&["18446744073709551615", "0"], UInt64),
             (&["1", "2.5", "1e300", "\"NaN\"", "\"-Infinity\""], Float64),
-            (&["1", "18446744073709551616"], Utf8),
-            (&["2.5", "9007199254740993"], Utf8),
-            (&["1e999"], Utf8),
+            (&["1", "18446744073709551616", "\"x\""], Utf8),
+            (&["\"NaN\"", "\"Infinity\""], Utf8),
+            (&["\"NaN\"", "null"], Utf8),
             (&["\"x\"", "\"\""], Utf8),
             (&["\"1\""], Utf8),
             (&["\"true\"", "true"], Utf8),
@@ -224,6 +300,18 @@ mod tests {
             let (schema, _) = read(&lines(values)).unwrap_or_else(|e| panic!("{values:?}: {e}"));
             assert_eq!(schema.field(0).data_type(), expected, "{values:?}");
         }
+    }
+
+    #[test]
+    fn numbers_that_fit_no_type_are_refused() {
+        for values in
+            [&["1", "18446744073709551616"][..], &["2.5", "9007199254740993"], &["1e999"], &["1e999", "\"NaN\""]]
+        {
+            refused(lines(values), &JsonOptions::default(), &["column `a`", "no type holds", "schema"]);
+            let texts = typed(&values[..1], Float64).map(|array| array.len());
+            assert!(texts.is_ok() || values[0] == "1e999");
+        }
+        refused("{\"a\": {\"b\": [1, 1e999]}}", &JsonOptions::default(), &["column `a.b[]`"]);
     }
 
     #[test]

@@ -1,0 +1,26 @@
+//! `arrowwood man`.
+
+use std::path::PathBuf;
+
+use arrowwood::Error;
+use clap::Args;
+
+use crate::shell::Outcome;
+
+/// Write the manual pages of this command and its verbs into a directory.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood man ~/.local/share/man/man1, then man arrowwood")]
+pub(crate) struct Man {
+    /// The directory; it is made if there is none.
+    #[arg(value_name = "DIRECTORY")]
+    directory: PathBuf,
+}
+
+impl Man {
+    /// Writes the pages of `command`.
+    pub(crate) fn run(&self, command: clap::Command) -> Outcome {
+        let failed = |e: std::io::Error| Error::io("writing the manual pages", &e).at(&self.directory);
+        std::fs::create_dir_all(&self.directory).map_err(failed)?;
+        Ok(clap_mangen::generate_to(command, &self.directory).map_err(failed)?)
+    }
+}

@@ -1,0 +1,39 @@
+"""Parquet files, by pyarrow."""
+
+from typing import Any
+
+from arrowwood import _arrowwood
+from arrowwood._extras import engine
+
+
+def read_parquet(source: Any, *, columns: list[str] | None = None) -> "_arrowwood.Dataset":
+    """Read a Parquet file, or a directory of them, into memory, by pyarrow.
+
+    Parquet is decoded: for data that is read often, write an Arrow file of it once, ``aw.write(ds, "x.arrow")``.
+
+    Args:
+        source: a path, or an object with ``read()``.
+        columns: the columns to read; all, if there are none given.
+
+    Raises:
+        ImportError: pyarrow is not installed: ``pip install 'arrowwood[parquet]'``.
+        OSError, pyarrow.ArrowInvalid: the file can't be read, in pyarrow's words.
+    """
+    parquet = engine("pyarrow.parquet", "read_parquet()", "parquet")
+    if isinstance(source, str):
+        source = _arrowwood._local_path(source)
+    return _arrowwood.from_arrow(parquet.read_table(source, columns=columns))
+
+
+def write(dataset: "_arrowwood.Dataset", path: Any, compression: str | None, max_rows: int | None) -> None:
+    """Write a Parquet file, a row group for about a million rows, which gets its name when it is complete."""
+    parquet = engine("pyarrow.parquet", "write() of Parquet", "parquet")
+    part = path.with_name(f".{path.name}.part")
+    step = max_rows or 1 << 20
+    try:
+        with parquet.ParquetWriter(part, dataset[:0].to_arrow().schema, compression=compression or "snappy") as writer:
+            for start in range(0, len(dataset), step):
+                writer.write_table(dataset[start : start + step].to_arrow(), row_group_size=step)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,132 @@
+//! Texts that may be compressed.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// A text in a file, decompressed if it is gzip or zstd; it may be read several times.
+#[derive(Clone, Debug)]
+pub struct TextFile {
+    path: PathBuf,
+    len: u64,
+    done: Arc<AtomicU64>,
+}
+
+impl TextFile {
+    /// The text in the file at `path`.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    pub fn new(path: impl AsRef<Path>) -> Result<TextFile> {
+        let path = path.as_ref().to_path_buf();
+        let data = std::fs::metadata(&path).map_err(|e| Error::io("opening the text", &e).at(&path))?;
+        Ok(TextFile { path, len: data.len(), done: Arc::default() })
+    }
+
+    /// The text from its beginning.
+    ///
+    /// # Errors
+    /// `Io`; `Unsupported` for compressed text where the feature `compression` is missing.
+    pub fn open(&self) -> Result<Box<dyn Read + Send>> {
+        let file = File::open(&self.path).map_err(|e| Error::io("opening the text", &e).at(&self.path))?;
+        decompressed(Counted { file, done: self.done.clone() }).map_err(|e| e.at(&self.path))
+    }
+
+    /// The size of the file.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the file is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The number of bytes that were read so far, all times counted.
+    pub fn done(&self) -> u64 {
+        // Relaxed: it is for whoever looks.
+        self.done.load(Ordering::Relaxed)
+    }
+}
+
+struct Counted {
+    file: File,
+    done: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.file.read(buffer)?;
+        self.done.fetch_add(len as u64, Ordering::Relaxed);
+        Ok(len)
+    }
+}
+
+const GZIP: &[u8] = b"\x1f\x8b";
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+
+/// The text that `input` is, decompressed if it begins as gzip or zstd does.
+///
+/// # Errors
+/// `Io`; `Unsupported` for compressed text where the feature `compression` is missing.
+pub fn decompressed<'a>(mut input: impl Read + Send + 'a) -> Result<Box<dyn Read + Send + 'a>> {
+    let failed = |e: io::Error| Error::io("reading text", &e);
+    let mut head = Vec::new();
+    input.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head).map_err(failed)?;
+    let is_gzip = head.starts_with(GZIP);
+    let is_zstd = head == ZSTD;
+    let whole = io::Cursor::new(head).chain(input);
+    if is_gzip || is_zstd {
+        return unpacked(BufReader::new(whole), is_gzip).map_err(failed);
+    }
+    Ok(Box::new(whole))
+}
+
+#[cfg(feature = "compression")]
+fn unpacked<'a>(input: impl io::BufRead + Send + 'a, is_gzip: bool) -> io::Result<Box<dyn Read + Send + 'a>> {
+    if is_gzip {
+        return Ok(Box::new(flate2::bufread::MultiGzDecoder::new(input)));
+    }
+    Ok(Box::new(zstd::stream::read::Decoder::with_buffer(input)?))
+}
+
+#[cfg(not(feature = "compression"))]
+fn unpacked<'a>(_: impl io::BufRead + Send + 'a, is_gzip: bool) -> io::Result<Box<dyn Read + Send + 'a>> {
+    let codec = if is_gzip { "gzip" } else { "zstd" };
+    let message = format!("the text is compressed with {codec}, and this build has no codecs (feature `compression`)");
+    Err(io::Error::new(io::ErrorKind::Unsupported, message))
+}
+
+#[cfg(test)]
+#[cfg(feature = "compression")]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn text_of(bytes: &[u8]) -> Result<String> {
+        let mut text = String::new();
+        decompressed(bytes)?.read_to_string(&mut text).map_err(|e| Error::io("reading", &e))?;
+        Ok(text)
+    }
+
+    #[test]
+    fn texts_are_decompressed_by_their_first_bytes() {
+        for text in ["", "a", "a,b\n1,2\n", &"x".repeat(1 << 20)] {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(text.as_bytes()).unwrap();
+            let gzip = gzip.finish().unwrap();
+            let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
+            assert_eq!(text_of(text.as_bytes()).unwrap(), text);
+            // Members and frames one after the other are one text.
+            for packed in [&gzip, &zstd] {
+                assert_eq!(text_of(packed).unwrap(), text);
+                assert_eq!(text_of(&[&packed[..], &packed[..]].concat()).unwrap(), text.repeat(2));
+                assert!(text_of(&packed[..packed.len() - 1]).is_err());
+            }
+        }
+    }
+}
