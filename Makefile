@@ -9,11 +9,21 @@ C_PREFIX := $(abspath $(TARGET))/capi
 
 .PHONY: demo test test-rust features test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
-  interop live torture torture-serve check-all fuzz docs rustdoc wheel dist smoke lint msrv msrv-version clean
+  interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
+  needs lint msrv msrv-version clean
 
-demo: $(VENV)/demo.done
+demo: needs $(VENV)/demo.done
 	$(BIN)/python examples/in_place.py
 	$(BIN)/python examples/live_table.py
+
+# What a bare machine lacks, in one line.
+needs:
+	@missing=''; \
+	command -v cargo > /dev/null || missing="$$missing Rust ≥ $(MSRV) (https://rustup.rs);"; \
+	command -v cc > /dev/null || missing="$$missing a C compiler (apt install gcc, dnf install gcc);"; \
+	$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2> /dev/null || \
+	  missing="$$missing Python ≥ 3.11 with venv (apt install python3-venv; or PYTHON=python3.11);"; \
+	[ -z "$$missing" ] || { echo "make: please install:$$missing" >&2; exit 1; }
 
 test: test-rust features test-c test-python test-jvm
 
@@ -146,12 +156,26 @@ GLIBC = $(subst _,.,$(MANYLINUX:manylinux_%=%))
 MATURIN := 'maturin[zig]>=1.9,<2'
 wheel: $(BIN)/python
 	$(BIN)/pip install --quiet $(MATURIN)
-	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --zig --compatibility $(MANYLINUX) --out dist
+	PATH="$(abspath $(BIN)):$$PATH" maturin build --release --zig --compatibility $(MANYLINUX) $(WHEEL_TARGET:%=--target %) --out dist
 
-# All that is uploaded: wheel, sources, and the crates, which are built from their packages as Cargo's users will.
-dist: wheel
+sources: $(BIN)/python
+	$(BIN)/pip install --quiet $(MATURIN)
 	$(BIN)/maturin sdist --out dist
-	cargo package --package arrowwood-mapping --package arrowwood --package arrowwood-serve --package arrowwood-cli
+
+# The crates, in order of dependency, are built from their packages as Cargo's users will.
+CRATES := arrowwood-mapping arrowwood arrowwood-serve arrowwood-cli
+crates:
+	cargo package $(CRATES:%=--package %)
+
+publish-crates:
+	cargo publish $(CRATES:%=--package %)
+
+# All that is uploaded.
+dist: wheel sources crates
+
+# The workflows, by the linter for them: go install github.com/rhysd/actionlint/cmd/actionlint@latest
+workflows:
+	@if command -v actionlint > /dev/null; then actionlint; else echo 'workflows: NOT CHECKED, actionlint is not installed'; fi
 
 # Programs in C, C++, Go, R and Python against the C library, installed as it is for users; what is not here is left out.
 test-c:
@@ -188,7 +212,10 @@ jars: $(BIN)/python
 	strip -o $(JVM_NATIVES)-release/linux-x86_64/libarrowwood.so $(TARGET)/$(JVM_TARGET)/release/libarrowwood.so
 	$(MAVEN) -Darrowwood.natives=$(JVM_NATIVES)-release -DskipTests clean package
 	cp jvm/*/target/arrowwood-*$(VERSION)*.jar dist/
-	@# The jar alone, in an empty folder.
+	$(MAKE) --no-print-directory smoke-jars
+
+# The jar alone, in an empty folder.
+smoke-jars:
 	folder=$$(mktemp -d) && cd $$folder && $(JDK)/bin/jshell --class-path $(abspath dist)/arrowwood-$(VERSION).jar \
 	  -R--enable-native-access=ALL-UNNAMED $(abspath examples/java/prices.jsh) < /dev/null | grep -q '^102.99' && rmdir $$folder
 

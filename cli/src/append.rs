@@ -52,6 +52,9 @@ pub(crate) struct Append {
     /// rows, as a position of the table, which has 256 of them at most. Files must not change.
     #[arg(long)]
     once: bool,
+    /// Wait so many seconds for another process that writes the table.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    wait: f64,
     /// Print the result as JSON on standard output.
     #[arg(long)]
     json: bool,
@@ -94,9 +97,22 @@ impl Append {
         WriterOptions { sync: self.sync, ..self.making.options() }
     }
 
+    /// The table, for which others may have to be waited for.
+    fn open(&self, schema: Option<SchemaRef>) -> arrowwood::Result<Writer> {
+        let start = Instant::now();
+        loop {
+            match Writer::open(&self.table, schema.clone(), &self.options()) {
+                Err(e) if e.kind() == ErrorKind::Busy && start.elapsed().as_secs_f64() < self.wait => {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                opened => return opened,
+            }
+        }
+    }
+
     /// The table, if it exists or its schema is known.
     fn reopen(&self) -> Outcome<Option<Writer>> {
-        match Writer::open(&self.table, self.schema.clone(), &self.options()) {
+        match self.open(self.schema.clone()) {
             Err(e) if e.kind() == ErrorKind::NotFound && self.schema.is_none() => Ok(None),
             writer => Ok(Some(writer?)),
         }
@@ -107,7 +123,7 @@ impl Append {
         if writer.is_none() {
             let (schema, same) = input.with_schema()?;
             input = same;
-            *writer = Some(Writer::open(&self.table, Some(growable(&schema)), &self.options())?);
+            *writer = Some(self.open(Some(growable(&schema)))?);
         }
         let Some(writer) = writer else { return Ok(()) };
         let noted = if self.once { Some(position(path)?) } else { None };

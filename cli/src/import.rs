@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
     Compression, CsvOptions, Dataset, Error, FileWriter, Format, JsonOptions, StreamWriter, TextFile, WriteOptions,
-    decompressed, read_csv_in_order, read_json_in_order, write, write_to,
+    decompressed, local_path, read_csv_in_order, read_json_in_order, write, write_to,
 };
 use clap::{Args, ValueEnum};
 
@@ -163,8 +163,10 @@ impl Import {
     }
 
     fn source(&self) -> Outcome<Text> {
-        if !is_stdin(&self.text) && !is_pipe(&self.text) {
-            return Ok(Text::File(TextFile::new(&self.text)?));
+        let local = local_path(&self.text)?;
+        let path = local.as_deref().unwrap_or(&self.text);
+        if !is_stdin(path) && !is_pipe(path) {
+            return Ok(Text::File(TextFile::new(path)?));
         }
         let mut bytes = Vec::new();
         reader(&self.text)?.read_to_end(&mut bytes).map_err(|e| Error::io("reading", &e))?;

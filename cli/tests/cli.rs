@@ -304,7 +304,10 @@ fn csv_tells_null_from_empty_text() {
     let csv = printed(&run_with_input(&data, &["cat", "--csv", "-"], &stream(&[two])));
     assert_eq!(csv, "a,b\n\"\",\"\"\n,\n\"a,b\n\",\"a,b\n\"\n");
     let one = RecordBatch::try_from_iter_with_nullable([("a", of(vec![None]), true)]).unwrap();
-    assert_eq!(printed(&run_with_input(&data, &["cat", "--csv", "-"], &stream(&[one]))), "a\n\"\"\n");
+    assert_eq!(printed(&run_with_input(&data, &["cat", "--csv", "-"], &stream(&[one]))), "a\n\n");
+    fs::write(data.path().join("one.csv"), "a\n\n\"\"\nx\n").unwrap();
+    printed(&run(&data, &["import", "one.csv", "one.arrow"]));
+    assert_eq!(printed(&run(&data, &["cat", "--csv", "one.arrow"])), "a\n\n\"\"\nx\n");
 }
 
 #[test]

@@ -173,6 +173,7 @@ pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
 }
 
 /// The bytes per row of a column of fixed-width values, or of lists of one length of them, nested or not.
+#[cfg(feature = "compute")]
 pub(crate) fn row_width(data_type: &DataType) -> Option<usize> {
     match data_type {
         DataType::FixedSizeList(item, len @ 1..) => {

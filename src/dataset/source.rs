@@ -124,6 +124,7 @@ pub(crate) trait Source: Debug + Send + Sync {
 
     /// If the source is a view: the pieces of the dataset behind it, and the numbers that the rows `rows`, which must exist,
     /// have there.
+    #[cfg(feature = "compute")]
     fn resolve(&self, _rows: &mut dyn Iterator<Item = u64>) -> Option<(&[Piece], Vec<u64>)> {
         None
     }

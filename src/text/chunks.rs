@@ -63,7 +63,8 @@ impl<R: Read, C: Cut> Chunks<R, C> {
             let start = self.begun.len();
             let wanted = (CHUNK as u64).saturating_sub(start as u64).max(CHUNK as u64 / 2);
             let read = self.input.by_ref().take(wanted).read_to_end(&mut self.begun);
-            if read.map_err(|e| failed(self.doing, &e))? == 0 {
+            if (read.map_err(|e| failed(self.doing, &e))? as u64) < wanted {
+                // What comes at the end of the text is whole, or an error.
                 self.is_over = true;
                 let rest = std::mem::take(&mut self.begun);
                 return Ok(Some(self.chunk(rest)).filter(|chunk| !chunk.bytes.is_empty()));

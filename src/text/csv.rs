@@ -294,7 +294,7 @@ impl<'a> Text<'a> {
         if lines == 0 {
             without_marks(&mut bytes);
         }
-        if !matches!(bytes.last(), Some(b'\n' | b'\r')) {
+        if !matches!(bytes.last(), None | Some(b'\n' | b'\r')) {
             bytes.push(b'\n');
         }
         let has_quotes = options.quote.is_some_and(|quote| bytes.contains(&quote));

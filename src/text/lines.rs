@@ -354,6 +354,21 @@ mod tests {
     }
 
     #[test]
+    fn blank_lines_of_one_column_are_nulls_however_they_come() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
+        for text in ["a\n1\n\n2\n", "a\n1\n\n2", "\na\r\n1\r\n\r\n2\r\n", "a\r1\r\r2\r", "a\n", "a"] {
+            let options = CsvOptions { schema: Some(schema.clone()), batch_rows: 100, ..CsvOptions::default() };
+            let whole = read_csv_from(text.as_bytes(), &options).unwrap().1.iter().flat_map(rows).collect::<Vec<_>>();
+            assert_eq!(whole, if text.len() < 4 { &[][..] } else { &["1", "null", "2"] }, "{text:?}");
+            for cuts in [vec![], vec![1; 20], vec![4, 3], vec![2; 9]] {
+                let pieces = Pieces { text: text.into(), cuts };
+                let (rows, error) = all(stream_csv(pieces, &options, NEVER).unwrap());
+                assert!(error.is_none() && rows == whole, "{text:?}: {rows:?} {error:?}");
+            }
+        }
+    }
+
+    #[test]
     fn headers_name_the_columns_of_the_schema_and_no_others() {
         let error = |text: &str| all(stream_csv(Pieces { text: text.into(), cuts: vec![] }, &csv(9), NEVER).unwrap()).1;
         for (text, kind, part) in [

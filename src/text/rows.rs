@@ -13,8 +13,8 @@ pub fn csv_names(schema: &Schema) -> String {
     schema.fields().iter().map(|field| csv_field(field.name())).collect::<Vec<_>>().join(",")
 }
 
-/// Puts `row` behind what `line` holds, as CSV. Null is nothing and an empty string `""`, but a line with nothing on it
-/// would be no row.
+/// Puts `row` behind what `line` holds, as CSV. Null is nothing and an empty string `""`: of one column a null is a line with
+/// nothing on it, as it is read.
 ///
 /// # Errors
 /// That of the first damaged value.
@@ -24,7 +24,7 @@ pub fn push_csv(row: &Row<'_>, line: &mut String) -> Result<()> {
         for (number, (_, value)) in row.iter().enumerate() {
             line.push_str(if number > 0 { "," } else { "" });
             let value = value?;
-            if !matches!(value, Value::Null) || row.len() == 1 {
+            if !matches!(value, Value::Null) {
                 line.push_str(&csv_field(&value.to_csv_cell()?));
             }
         }

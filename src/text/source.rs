@@ -101,8 +101,8 @@ fn unpacked<'a>(_: impl io::BufRead + Send + 'a, is_gzip: bool) -> io::Result<Bo
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
-#[cfg(test)]
 #[cfg(feature = "compression")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;

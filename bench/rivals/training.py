@@ -1,0 +1,109 @@
+"""Batches for training beside Hugging Face `datasets`: 256 random rows of 3,072 bytes, as tensors, from one file.
+
+    $ python bench/rivals/training.py [--gib 4] [--batches 300]
+
+Both read the same Arrow stream, which is made in --folder, and each batch is what the other one gets: rows by a seed, as
+tensors where torch is installed, as NumPy arrays where not. Prints batches a second, of one process and of four, and the
+memory that processes have for themselves. Needs `datasets`; the first rows are read before, so that the file is in the page
+cache as far as it fits.
+"""
+
+import argparse
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+import arrowwood as aw
+
+WIDTH, BATCH = 3072, 256
+
+
+def make(path, rows):
+    """A stream of `rows` rows in batches of 10,000, as `datasets` writes them."""
+    import pyarrow as pa
+
+    schema = pa.schema({"x": pa.list_(pa.uint8(), WIDTH), "y": pa.int64()})
+    with aw.stream_writer(path, schema) as writer:
+        for start in range(0, rows, 10_000):
+            count = min(10_000, rows - start)
+            x = np.random.default_rng(start).integers(0, 256, (count, WIDTH), dtype="uint8")
+            writer.write({"x": x, "y": np.arange(start, start + count)})
+
+
+def own_memory():
+    """The bytes that this process has beside pages of files."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Anonymous:"))
+
+
+def form():
+    try:
+        import torch
+
+        torch.set_num_threads(1)
+        return "torch"
+    except ImportError:
+        return "numpy"
+
+
+def ours(path, numbers):
+    loader = aw.open(path).loader(BATCH, seed=1, device="torch" if form() == "torch" else None)
+    for number in numbers:
+        yield loader[number]
+
+
+def theirs(path, numbers):
+    import datasets
+
+    datasets.disable_progress_bars()
+    dataset = datasets.Dataset.from_file(str(path)).with_format(form())
+    order = np.random.default_rng(1).permutation(len(dataset))
+    for number in numbers:
+        yield dataset[order[number * BATCH : (number + 1) * BATCH]]
+
+
+def run(job):
+    """Batches a second after the first two, the memory that came with them, and what is in them."""
+    who, path, numbers = job
+    form()
+    if who is theirs:
+        import datasets  # noqa: F401, what is imported is not of the batches
+    before, total, start = own_memory(), 0, time.perf_counter()
+    for count, batch in enumerate(who(path, numbers)):
+        total += int(batch["x"].sum()) + int(batch["y"].sum())
+        assert tuple(batch["x"].shape) == (BATCH, WIDTH), batch["x"].shape
+        if count == 1:
+            start = time.perf_counter()
+    return (len(numbers) - 2) / (time.perf_counter() - start), own_memory() - before
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gib", type=float, default=4)
+    parser.add_argument("--batches", type=int, default=300)
+    parser.add_argument("--folder", type=Path, default=Path("."))
+    options = parser.parse_args()
+    rows = int(options.gib * 2**30 / WIDTH)
+    path = options.folder / f"training-{options.gib:g}.arrows"
+    if not path.exists():
+        make(path, rows)
+    with path.open("rb") as file:  # into the page cache, as far as it fits
+        while file.read(1 << 24):
+            pass
+    numbers = range(min(options.batches, rows // BATCH))
+    print(f"{rows:,} rows, {os.path.getsize(path):,} bytes, {form()}, {os.cpu_count()} processors")
+    context = multiprocessing.get_context("spawn")
+    for processes in [1, 4]:
+        shares = [list(numbers[at::processes]) for at in range(processes)]
+        for name, who in [("arrowwood", ours), ("datasets", theirs)]:
+            with context.Pool(processes) as pool:
+                found = pool.map(run, [(who, path, share) for share in shares], chunksize=1)
+            rate, memory = sum(rate for rate, _ in found), sum(memory for _, memory in found)
+            print(f"{name:10} {processes} processes: {rate:8.1f} batches/s, {memory / 2**20:6.1f} MiB of their own")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""What pipelines need: text in bounded memory, compressed or not; Parquet; iterators of batches; paths in other words."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import arrowwood as aw
+
+
+def command(*arguments, **options):
+    line = [sys.executable, "-m", "arrowwood._cli", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=120, **options)
+
+
+def ran(*arguments, **options):
+    done = command(*arguments, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- text ----
+
+
+def test_csv_tells_nothing_from_an_empty_text(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('a,b\n"",1\n,"NA"\n')
+    assert aw.read_csv(path).to_pylist() == [{"a": "", "b": "1"}, {"a": None, "b": "NA"}]
+    path.write_text("a\n1\n\n3\n")
+    assert aw.read_csv(path)["a"].to_pylist() == [1, None, 3]
+
+
+def test_csv_in_other_manners(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("1,5;-;'a;b'\n2;7;c\n")
+    ds = aw.read_csv(path, delimiter=";", quote="'", header=False, null_values=["-"], decimal=",")
+    assert ds.to_pylist() == [
+        {"column_1": 1.5, "column_2": None, "column_3": "a;b"},
+        {"column_1": 2.0, "column_2": 7, "column_3": "c"},
+    ]
+    options = ["--delimiter", ";", "--quote", "'", "--no-header", "--null", "-", "--decimal-comma"]
+    ran("import", path, tmp_path / "x.arrow", *options)
+    assert aw.open(tmp_path / "x.arrow").to_pylist() == ds.to_pylist()
+    for wrong in [{"decimal": "x"}, {"quote": "ab"}, {"quote": ","}, {"decimal": ","}]:
+        with pytest.raises(aw.InvalidArgument):
+            aw.read_csv(path, **wrong)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_compressed_text(tmp_path, suffix):
+    rows = 200_000
+    text = "id,name\n" + "".join(f"{i},name {i}\n" for i in range(rows))
+    lines = "".join(json.dumps({"id": i, "name": f"name {i}"}) + "\n" for i in range(rows))
+    for name, content, read in [("x.csv", text, aw.read_csv), ("x.jsonl", lines, aw.read_json)]:
+        packed = {"": bytes, ".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}[suffix](content.encode())
+        path = tmp_path / (name + suffix)
+        path.write_bytes(packed)
+        ds = read(path)
+        assert ds.shape == (rows, 2) and ds["id"].sum() == rows * (rows - 1) // 2 and ds[-1] == {"id": rows - 1, "name": f"name {rows - 1}"}
+        with path.open("rb") as file:
+            assert read(file).shape == (rows, 2)
+        ran("import", path, tmp_path / "out.arrow")
+        assert aw.open(tmp_path / "out.arrow")["name"].to_pylist() == [f"name {i}" for i in range(rows)]
+
+
+def test_imports_need_no_memory_for_the_whole_text(tmp_path):
+    path = tmp_path / "x.csv"
+    with path.open("w") as file:
+        file.write("id,x,name\n")
+        for start in range(0, 4_000_000, 100_000):
+            file.write("".join(f"{i},{i / 4},some text of number {i}\n" for i in range(start, start + 100_000)))
+    assert path.stat().st_size > 150_000_000
+    program = (
+        "import resource, sys; from arrowwood import _arrowwood; "
+        f"code = _arrowwood._run_cli(['arrowwood', 'import', {str(path)!r}, {str(tmp_path / 'x.arrow')!r}]); "
+        "print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    code, peak = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split()
+    assert code == "0" and int(peak) < 256 << 10
+    ds = aw.open(tmp_path / "x.arrow")
+    assert len(ds) == 4_000_000 and ds["id"].sum() == 4_000_000 * 3_999_999 // 2
+    assert ds[3_999_999] == {"id": 3_999_999, "x": 999_999.75, "name": "some text of number 3999999"}
+
+
+values = st.one_of(st.none(), st.integers(-(2**40), 2**40), st.booleans(), st.text(max_size=5))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), values, max_size=3), max_size=8))
+def test_json_is_what_pythons_own_reads(rows):
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    ds = aw.read_json(_file(text))
+    array = aw.read_json(_file(json.dumps(rows)))
+    assert ds.to_pylist() == array.to_pylist() and len(ds) == len(rows)
+    for name in ds.column_names:
+        given = [row.get(name) for row in rows]
+        if all(isinstance(value, str | None) for value in given) and "date" not in ds[name].dtype:
+            assert ds[name].to_pylist() == given
+
+
+def _file(text):
+    import io
+
+    return io.StringIO(text)
+
+
+def test_json_that_was_read_silently(tmp_path):
+    assert aw.read_json(_file('{"a": "NaN"}\n'))["a"].to_pylist() == ["NaN"]
+    beside = aw.read_json(_file('{"a": "NaN"}\n{"a": 1.5}\n'))["a"]
+    assert beside.dtype == "float64" and np.isnan(beside[0])
+    with pytest.raises(aw.InvalidData, match="column `a`: no type holds all its numbers"):
+        aw.read_json(_file('{"a": 1}\n{"a": 18446744073709551616}\n'))
+    assert aw.read_json(_file('{"a": 18446744073709551616}\n'), schema="a: float64")["a"][0] == 2.0**64
+    for text in ['[{"a":1},]', '[,{"a":1}]', '[{"a":1},,{"a":2}]']:
+        with pytest.raises(aw.InvalidData, match="expected an element"):
+            aw.read_json(_file(text))
+
+
+# ---- other formats and sources ----
+
+
+def test_parquet_both_ways(tmp_path):
+    table = pa.table({"n": range(1000), "s": [f"s{i}" for i in range(1000)], "d": pa.array([1.5, None] * 500)})
+    pq.write_table(table, tmp_path / "x.parquet")
+    ds = aw.read_parquet(tmp_path / "x.parquet")
+    assert ds.to_arrow().equals(table)
+    assert aw.read_parquet(str(tmp_path / "x.parquet"), columns=["d"]).column_names == ["d"]
+    aw.write(ds, tmp_path / "y.parquet", compression="zstd", max_rows=300)
+    assert pq.read_table(tmp_path / "y.parquet").equals(table)
+    assert pq.ParquetFile(tmp_path / "y.parquet").num_row_groups == 4
+    ran("import", tmp_path / "x.parquet", tmp_path / "z.arrow")
+    assert aw.open(tmp_path / "z.arrow").to_pylist() == table.to_pylist()
+    ran("export", tmp_path / "z.arrow", tmp_path / "z.parquet")
+    assert pq.read_table(tmp_path / "z.parquet").to_pylist() == table.to_pylist()
+    with pytest.raises(TypeError):
+        aw.write(5, tmp_path / "none.parquet")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.parquet", "y.parquet", "z.arrow", "z.parquet"]
+
+
+def test_export_by_name(tmp_path):
+    aw.write({"a": [1, None], "b": ["x", ""]}, tmp_path / "x.arrow")
+    ran("export", tmp_path / "x.arrow", tmp_path / "x.csv")
+    assert (tmp_path / "x.csv").read_text() == 'a,b\n1,x\n,""\n'
+    assert aw.read_csv(tmp_path / "x.csv").to_pylist() == aw.open(tmp_path / "x.arrow").to_pylist()
+    ran("export", tmp_path / "x.arrow", tmp_path / "x.jsonl")
+    assert aw.read_json(tmp_path / "x.jsonl").to_pylist() == aw.open(tmp_path / "x.arrow").to_pylist()
+    refused = command("export", tmp_path / "x.arrow", tmp_path / "x.xlsx")
+    assert refused.returncode == 1 and ".parquet" in refused.stderr
+    missing = command("export", tmp_path / "none.arrow", tmp_path / "y.csv")
+    assert missing.returncode == 1 and not (tmp_path / "y.csv").exists()
+
+
+def test_batches_are_written_as_they_come(tmp_path):
+    def batches(count):
+        for i in range(count):
+            yield pa.record_batch({"n": [i, i + 1]})
+
+    aw.write(batches(3), tmp_path / "x.arrow")
+    ds = aw.open(tmp_path / "x.arrow")
+    assert ds["n"].to_pylist() == [0, 1, 1, 2, 2, 3] and ds.num_batches == 3
+    aw.write(list(batches(3)), tmp_path / "y.arrow", compression="zstd")
+    assert aw.open(tmp_path / "y.arrow").to_pylist() == ds.to_pylist()
+    for options in [{"format": "stream"}, {"max_rows": 1}, {"schema": "n: int16"}]:
+        aw.write(batches(3), tmp_path / "z.arrow", **options)
+        assert aw.open(tmp_path / "z.arrow").to_pylist() == ds.to_pylist()
+    dictionaries = [pa.table({"s": pa.array(part).dictionary_encode()}) for part in (["a", "b"], ["c", "a"])]
+    aw.write(iter(dictionaries), tmp_path / "d.arrow")
+    assert aw.open(tmp_path / "d.arrow")["s"].to_pylist() == ["a", "b", "c", "a"]
+
+    def failing():
+        yield from batches(2)
+        raise RuntimeError("no more")
+
+    for error, parts in [(RuntimeError, failing()), (aw.SchemaMismatch, iter([*batches(1), pa.record_batch({"m": [1]})]))]:
+        with pytest.raises(error):
+            aw.write(parts, tmp_path / "x.arrow")
+    # Nothing was replaced, and nothing is left.
+    assert aw.open(tmp_path / "x.arrow").to_pylist() == ds.to_pylist()
+    assert not list(tmp_path.glob(".*"))
+    aw.write(({"n": i} for i in range(3)), tmp_path / "rows.arrow")
+    assert aw.open(tmp_path / "rows.arrow")["n"].to_pylist() == [0, 1, 2]
+
+
+def test_paths_in_other_words(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    aw.write({"n": [1]}, "~/a b.arrow")
+    assert (tmp_path / "a b.arrow").exists() and aw.open("~/a b.arrow")["n"][0] == 1
+    assert aw.open(f"file://{tmp_path}/a%20b.arrow")["n"][0] == 1
+    assert "1" in ran("head", f"file://localhost{tmp_path}/a%20b.arrow")
+    for url, way_out in [("s3://bucket/x.arrow", "aws s3 cp"), ("https://host/x.arrow", "curl -O"), ("gs://b/x.csv", "gcloud storage cp")]:
+        for read in [aw.open, aw.read_csv, aw.read_json, aw.read_parquet]:
+            with pytest.raises(aw.InvalidArgument, match=way_out):
+                read(url)
+        assert way_out in command("head", url).stderr
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~").mkdir()
+    aw.write({"n": [2]}, tmp_path / "~" / "x.arrow")
+    assert aw.open("~/x.arrow")["n"][0] == 2
+
+
+# ---- the command ----
+
+
+def test_files_are_appended_once(tmp_path):
+    (tmp_path / "a.csv").write_text("n\n1\n2\n")
+    (tmp_path / "b.csv").write_text("n\n3\n")
+    table = tmp_path / "t"
+    ran("append", table, "--once", tmp_path / "a.csv")
+    again = command("append", table, "--once", tmp_path / "a.csv", tmp_path / "b.csv")
+    assert again.returncode == 0 and "left out" in again.stderr
+    assert aw.open(table)["n"].to_pylist() == [1, 2, 3] and aw.open(table).positions == {"a.csv": 8, "b.csv": 4}
+    (tmp_path / "a.csv").write_text("n\n1\n2\n9\n")
+    changed = command("append", table, "--once", tmp_path / "a.csv")
+    assert changed.returncode == 1 and "8 bytes" in changed.stderr and len(aw.open(table)) == 3
+    assert command("append", table, "--once", "-", input="n\n5\n").returncode == 1
+
+
+def test_jobs_that_overlap_wait_for_each_other(tmp_path):
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    with aw.writer(tmp_path / "t", "n: int64"):
+        busy = command("append", tmp_path / "t", tmp_path / "a.csv")
+        assert busy.returncode == 1 and "busy" in busy.stderr.lower() or "another" in busy.stderr
+        line = [sys.executable, "-m", "arrowwood._cli", "append", "--wait", "60", str(tmp_path / "t"), str(tmp_path / "a.csv")]
+        job = subprocess.Popen(line, stderr=subprocess.PIPE)
+    assert job.communicate(timeout=100)[1] is not None and job.returncode == 0
+    assert aw.open(tmp_path / "t")["n"].to_pylist() == [1]
+
+
+def test_head_of_some_columns(tmp_path):
+    aw.write({"a": [1], "b": [2], "c": [3]}, tmp_path / "x.arrow")
+    assert ran("head", "--csv", "--columns", "c,a", tmp_path / "x.arrow") == "c,a\n3,1\n"
+
+
+def test_manual_pages(tmp_path):
+    ran("man", tmp_path / "man1")
+    pages = {path.name for path in (tmp_path / "man1").iterdir()}
+    assert {"arrowwood.1", "arrowwood-append.1", "arrowwood-export.1"} <= pages
+    assert "\\-\\-once" in (tmp_path / "man1" / "arrowwood-append.1").read_text()
