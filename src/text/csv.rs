@@ -866,8 +866,9 @@ mod tests {
 
     #[test]
     fn words_for_null_are_text_in_text() {
-        let (_, array) = column(&["NA", "", "null", "x"], &options()).unwrap();
-        assert_eq!(array.as_string::<i32>().iter().collect::<Vec<_>>(), [Some("NA"), None, Some("null"), Some("x")]);
+        let (_, batches) = read("a,b\nNA,\n,\nnull,\nx,\n", &options()).unwrap();
+        let texts = batches[0].column(0).as_string::<i32>().iter().collect::<Vec<_>>();
+        assert_eq!(texts, [Some("NA"), None, Some("null"), Some("x")]);
         let (_, array) = column(&["NA", "", "null", "NULL", "N/A", "7"], &options()).unwrap();
         assert_eq!((array.null_count(), array.as_primitive::<Int64Type>().value(5)), (5, 7));
     }
@@ -973,8 +974,9 @@ mod tests {
     fn a_schema_may_choose_the_keys() {
         let options = with_type(Dictionary(Box::new(UInt8), Box::new(Utf8)));
         for dictionary in [vec![], vec!["a".to_string()]] {
-            let (_, array) = column(&["x", "", "y", "x"], &CsvOptions { dictionary, ..options.clone() }).unwrap();
-            let keys = array.as_dictionary::<UInt8Type>().keys();
+            let options = CsvOptions { dictionary, ..options.clone() };
+            let (_, batches) = read("a\nx\n\ny\nx\n", &options).unwrap();
+            let keys = batches[0].column(0).as_dictionary::<UInt8Type>().keys();
             assert_eq!(keys.iter().collect::<Vec<_>>(), [Some(0), None, Some(1), Some(0)]);
         }
         let text = |distinct: u32| (0..distinct).fold("a".to_string(), |text, i| format!("{text}\n{i}"));

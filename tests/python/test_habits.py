@@ -268,7 +268,7 @@ def test_tables_print_as_people_read(ds):
     assert "0.957427" in described and not re.search(r"\d\.\d{7}", described)
 
 
-@pytest.mark.parametrize("name", ["z.parquet", "z.pq", "z.csv", "z.TSV", "z.json", "z.jsonl", "z.ndjson"])
+@pytest.mark.parametrize("name", ["z.csv", "z.TSV", "z.json", "z.jsonl", "z.ndjson"])
 def test_write_makes_no_file_of_another_format(ds, tmp_path, name):
     with pytest.raises(aw.InvalidArgument, match=re.escape(f"copy self to '{name}'")):
         aw.write(ds, tmp_path / name)

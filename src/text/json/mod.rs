@@ -493,7 +493,14 @@ mod tests {
         fn values_come_back(objects in prop::collection::vec(prop::collection::vec(("[abc]", json()), 0..4), 1..6)) {
             let objects: Vec<Json> = objects.into_iter().map(|members| members.into_iter().collect()).collect();
             let text: String = objects.iter().map(|object| format!("{object}\n")).collect();
-            let (schema, batches) = read(&text).unwrap();
+            let (schema, batches) = match read(&text) {
+                Ok(found) => found,
+                Err(e) => {
+                    // Whole numbers that floats beside them can't hold.
+                    prop_assert!(e.message().contains("no type holds all its numbers") && text.contains('.'), "{}", e);
+                    return Ok(());
+                }
+            };
             let strange = schema.fields().iter().any(|field| format!("{:?}", field.data_type()).contains("Utf8"));
             let came = rows(schema, batches);
             prop_assert_eq!(came.len(), objects.len());
