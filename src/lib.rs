@@ -168,7 +168,6 @@ pub use check::{Report, check, check_bytes, repair};
 pub use compute::{Aggregation, Col, EpochOrder, Function, Gathered, Literal, Operator, Predicate, col};
 pub use dataset::{Column, Dataset, Footprint, Row};
 pub use error::{Error, ErrorKind, Finding, Result};
-#[cfg(feature = "write")]
 #[doc(hidden)]
 pub use files::local_path;
 pub use ipc::{
