@@ -9,7 +9,7 @@ C_PREFIX := $(abspath $(TARGET))/capi
 
 .PHONY: demo test test-rust features test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
-  interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
+  view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint msrv msrv-version clean
 
 demo: needs $(VENV)/demo.done
@@ -25,7 +25,7 @@ needs:
 	  missing="$$missing Python ≥ 3.11 with venv (apt install python3-venv; or PYTHON=python3.11);"; \
 	[ -z "$$missing" ] || { echo "make: please install:$$missing" >&2; exit 1; }
 
-test: test-rust features test-c test-python test-jvm
+test: test-rust features test-c test-python test-jvm test-view
 
 # Cargo builds a library anew for each selection of packages that gives it other features. All tests but Python's have this
 # one, so that they share what is built.
@@ -79,6 +79,22 @@ bench-builders:
 bench-paged:
 	cargo build --release -p arrowwood-bench --bin paged
 	$(PYTHON) bench/report.py paged $(TARGET)/release/paged
+
+# The page of `arrowwood view`, from view/src into serve/page, which is committed. Needs npm.
+view:
+	cd view && npm ci --silent --no-audit --no-fund && npx tsc --noEmit && node build.mjs
+
+# The page in Chromium, and whether it is what its source gives; left out where there is no node or no browser.
+# ARROWWOOD_INSTALL=1 installs Debian's.
+test-view:
+	$(RUST_PROGRAMS)
+	CARGO_TARGET_DIR=$(abspath $(TARGET)) view/test/run.sh test
+
+# The figures of the page, in a browser. The file of 100 GB that it looks at is sparse.
+bench-view:
+	cargo build --release -p arrowwood-cli
+	cargo build --release -p arrowwood-serve --example view_samples
+	CARGO_TARGET_DIR=$(abspath $(TARGET)) PROFILE=release view/test/run.sh bench
 
 # What calls cost from C, beside the same in Rust. Its 300 MB of data lie in $(TARGET)/bench-c.
 bench-c:

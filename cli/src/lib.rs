@@ -24,6 +24,8 @@ mod stat;
 mod tail;
 #[cfg(feature = "serve")]
 mod token;
+#[cfg(feature = "serve")]
+mod view;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -62,6 +64,8 @@ enum Verb {
     Append(append::Append),
     Compact(compact::Compact),
     #[cfg(feature = "serve")]
+    View(view::View),
+    #[cfg(feature = "serve")]
     Serve(serve::Serve),
     #[cfg(feature = "serve")]
     Token(token::Token),
@@ -88,6 +92,8 @@ impl Verb {
             Verb::Create(create) => create.run(),
             Verb::Append(append) => append.run(out),
             Verb::Compact(compact) => compact.run(out),
+            #[cfg(feature = "serve")]
+            Verb::View(view) => view.run(out),
             #[cfg(feature = "serve")]
             Verb::Serve(serve) => serve.run(out),
             #[cfg(feature = "serve")]

@@ -38,20 +38,22 @@ impl Caller {
 pub(crate) struct Access {
     tokens: Option<Tokens>,
     read_only: bool,
+    /// The cookie in which the page has the token; cookies are those of all ports of a host, so the port is in its name.
+    cookie: String,
     /// Names, in lower case, that requests may be addressed to.
     hosts: Vec<String>,
     everything: Arc<Rights>,
 }
 
 impl Access {
-    pub fn new(tokens: Option<Tokens>, read_only: bool, hosts: Vec<String>) -> Access {
+    pub fn new(tokens: Option<Tokens>, read_only: bool, hosts: Vec<String>, port: u16) -> Access {
         let mut hosts: Vec<String> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         hosts.push("localhost".into());
         if let Ok(own) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
             hosts.push(own.trim().to_ascii_lowercase());
         }
         hosts.retain(|host| !host.is_empty());
-        Access { tokens, read_only, hosts, everything: Arc::new(Rights::all()) }
+        Access { tokens, read_only, cookie: format!("{COOKIE}-{port}"), hosts, everything: Arc::new(Rights::all()) }
     }
 
     /// Refuses what is addressed to somebody else, or comes from a page of somebody else.
@@ -88,7 +90,7 @@ impl Access {
     pub fn caller(&self, method: &Method, headers: &HeaderMap) -> Result<Caller> {
         let everything = self.everything.clone();
         let Some(tokens) = &self.tokens else { return Ok(Caller { entry: None, everything }) };
-        let found = token_of(method, headers).and_then(|token| tokens.find(&token));
+        let found = token_of(method, headers, &self.cookie).and_then(|token| tokens.find(&token));
         match found {
             Some(entry) => Ok(Caller { entry: Some(entry), everything }),
             None => {
@@ -96,6 +98,12 @@ impl Access {
                 Err(refusal.header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
             }
         }
+    }
+
+    /// The cookie for `token`, if that is a valid one.
+    pub fn cookie_of(&self, token: &str) -> Option<String> {
+        self.tokens.as_ref()?.find(token)?;
+        Some(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie))
     }
 
     /// Whether the caller's token still is what it was.
@@ -161,7 +169,7 @@ fn host_name(host: &str) -> &str {
     }
 }
 
-fn token_of(method: &Method, headers: &HeaderMap) -> Option<String> {
+fn token_of(method: &Method, headers: &HeaderMap, cookie: &str) -> Option<String> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let (scheme, rest) = value.to_str().ok()?.split_once(' ')?;
         return match scheme.to_ascii_lowercase().as_str() {
@@ -179,7 +187,7 @@ fn token_of(method: &Method, headers: &HeaderMap) -> Option<String> {
     }
     let cookies = headers.get_all(header::COOKIE).into_iter().filter_map(|cookies| cookies.to_str().ok());
     let mut cookies = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-    cookies.find(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned())
+    cookies.find(|(name, _)| *name == COOKIE || *name == cookie).map(|(_, value)| value.to_owned())
 }
 
 #[cfg(test)]
@@ -200,7 +208,7 @@ mod tests {
 
     #[test]
     fn only_names_of_the_server_are_answered() {
-        let access = Access::new(None, false, vec!["Data.Example.org".into(), "*.lan".into()]);
+        let access = Access::new(None, false, vec!["Data.Example.org".into(), "*.lan".into()], 80);
         for (host, expected) in [
             ("localhost", 200),
             ("LOCALHOST:7447", 200),
@@ -229,7 +237,7 @@ mod tests {
 
     #[test]
     fn pages_of_others_are_refused() {
-        let access = Access::new(None, false, Vec::new());
+        let access = Access::new(None, false, Vec::new(), 80);
         for (name, value, expected) in [
             ("origin", "http://localhost:7447", 200),
             ("origin", "https://localhost:7447", 200),
@@ -250,7 +258,7 @@ mod tests {
     fn tokens_come_in_the_ways_that_clients_have() {
         let token = |method: Method, name: &str, value: &str| {
             let request = request("localhost", &[(name, value)]);
-            token_of(&method, request.headers())
+            token_of(&method, request.headers(), "arrowwood-80")
         };
         for value in ["Bearer aw_1_2", "bearer  aw_1_2 ", "Token aw_1_2", "Basic dTphd18xXzI=", "basic OmF3XzFfMg=="] {
             assert_eq!(token(Method::POST, "authorization", value).as_deref(), Some("aw_1_2"), "{value}");
@@ -259,6 +267,8 @@ mod tests {
             assert_eq!(token(Method::POST, "authorization", value), None, "{value}");
         }
         assert_eq!(token(Method::GET, "cookie", "a=b; arrowwood=aw_1_2").as_deref(), Some("aw_1_2"));
+        assert_eq!(token(Method::GET, "cookie", "arrowwood-81=x; arrowwood-80=aw_1_2").as_deref(), Some("aw_1_2"));
+        assert_eq!(token(Method::GET, "cookie", "arrowwood-81=aw_1_2"), None);
         assert_eq!(token(Method::POST, "cookie", "arrowwood=aw_1_2"), None);
     }
 }

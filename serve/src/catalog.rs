@@ -12,6 +12,8 @@ use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
 use crate::refusal::{Refusal, Result};
 use crate::table::{Kind, Table};
 
+/// What is unpacked of a single file, and kept while the file is open.
+const KEPT: u64 = 64 << 20;
 /// Bytes of a name.
 const LONGEST: usize = 200;
 /// How files are called that are served.
@@ -24,9 +26,11 @@ pub(crate) struct Entry {
     pub kind: Kind,
 }
 
-/// The tables and files of a directory.
+/// The tables and files of a directory, or a single one.
 pub(crate) struct Catalog {
     directory: PathBuf,
+    /// The only one that is served, whatever is beside it.
+    only: Option<Entry>,
     known: Mutex<HashMap<String, Arc<Table>>>,
     making: Mutex<()>,
 }
@@ -45,16 +49,43 @@ impl Catalog {
             let message = "this is a table; give the directory that it is in";
             return Err(Error::new(ErrorKind::InvalidArgument, message).at(directory));
         }
-        Ok(Catalog { directory, known: Mutex::default(), making: Mutex::default() })
+        Ok(Catalog { directory, only: None, known: Mutex::default(), making: Mutex::default() })
+    }
+
+    /// A single file or table; a pattern or a directory of files is served as one file.
+    ///
+    /// # Errors
+    /// As [`arrowwood::open`].
+    pub fn single(path: &Path) -> arrowwood::Result<Catalog> {
+        // The error of a path that is not there names it as it was given.
+        let rows = arrowwood::open(path)?;
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let is_table = path.is_dir() && has_segments(&path);
+        let kind = match (is_table, path.is_file()) {
+            (true, _) => Kind::Table,
+            (false, true) => Kind::File,
+            (false, false) => Kind::Files,
+        };
+        drop(rows);
+        Ok(Catalog {
+            directory: path,
+            only: Some(Entry { name, kind }),
+            known: Mutex::default(),
+            making: Mutex::default(),
+        })
     }
 
     /// All there is, by name. Blocks.
     pub fn list(&self) -> Result<Vec<Entry>> {
+        if let Some(only) = &self.only {
+            return Ok(vec![only.clone()]);
+        }
         let failed = |e: std::io::Error| Refusal::of_table(&Error::io("listing the directory", &e).at(&self.directory));
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(failed)? {
             let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
-            if let Some((kind, _)) = self.look(&name) {
+            if let Some((kind, ..)) = self.look(&name) {
                 found.push(Entry { name, kind });
             }
         }
@@ -63,7 +94,13 @@ impl Catalog {
     }
 
     /// What stands under `name`, if it may be served.
-    fn look(&self, name: &str) -> Option<(Kind, Metadata)> {
+    fn look(&self, name: &str) -> Option<(Kind, PathBuf, (u64, u64))> {
+        let identity = |data: Metadata| (data.dev(), data.ino());
+        if let Some(only) = &self.only {
+            let data = fs::metadata(&self.directory).map(identity);
+            let found = if only.kind == Kind::Files { Some((0, 0)) } else { data.ok() };
+            return found.filter(|_| only.name == name).map(|found| (only.kind, self.directory.clone(), found));
+        }
         if !is_name(name) {
             return None;
         }
@@ -71,8 +108,8 @@ impl Catalog {
         let data = fs::symlink_metadata(&path).ok()?;
         let is_file = data.is_file() && FILES.iter().any(|ending| name.ends_with(ending));
         match data.is_dir() {
-            true if has_segments(&path) => Some((Kind::Table, data)),
-            false if is_file => Some((Kind::File, data)),
+            true if has_segments(&path) => Some((Kind::Table, path, identity(data))),
+            false if is_file => Some((Kind::File, path, identity(data))),
             _ => None,
         }
     }
@@ -80,14 +117,14 @@ impl Catalog {
     /// The table called `name`. Blocks.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
         let missing = || Refusal::not_found("there is no such table");
-        let (kind, data) = self.look(name).ok_or_else(missing)?;
-        let identity = (data.dev(), data.ino());
+        let (kind, path, identity) = self.look(name).ok_or_else(missing)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = known.get(name).filter(|table| table.identity == identity) {
             return Ok(table.clone());
         }
-        let table = Table::open(name, self.directory.join(name), kind, identity).map_err(|e| Refusal::of_table(&e))?;
-        let table = Arc::new(table);
+        let keeps = if self.only.is_some() { KEPT } else { 0 };
+        let table = Table::open(name, path, kind, identity).map_err(|e| Refusal::of_table(&e))?;
+        let table = Arc::new(table.keeping(keeps));
         // A table that was removed, and made anew, is another one; whoever uses the old one learns so.
         known.insert(name.to_owned(), table.clone());
         Ok(table)
@@ -95,6 +132,9 @@ impl Catalog {
 
     /// Makes a table; whether it was not there. Blocks.
     pub fn create(&self, name: &str, schema: SchemaRef, options: &WriterOptions) -> Result<bool> {
+        if self.only.is_some() {
+            return Err(Refusal::forbidden("no table is made beside a single one"));
+        }
         if !is_name(name) {
             let detail = format!(
                 "a table's name has 1 to {LONGEST} bytes, no control characters and none of / \\ ? # %, and does not \

@@ -44,5 +44,6 @@ pub(crate) fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Table => "table",
         Kind::File => "file",
+        Kind::Files => "files",
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Follower {
 impl Follower {
     /// What `query` asks for. Blocks.
     pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Follower> {
-        if table.kind == Kind::File {
+        if table.kind != Kind::Table {
             return Err(Refusal::bad_request("a file does not grow; follow a table"));
         }
         let progress = table.watch().map_err(|e| Refusal::of_table(&e))?;
@@ -164,7 +164,7 @@ pub(crate) struct Events {
 impl Events {
     /// What `query` asks for. Blocks.
     pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Events> {
-        if table.kind == Kind::File {
+        if table.kind != Kind::Table {
             return Err(Refusal::bad_request("a file does not grow; there are events of tables"));
         }
         let interval = query.number::<u64>("interval")?.unwrap_or(INTERVAL.2);

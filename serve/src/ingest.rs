@@ -63,7 +63,7 @@ async fn growing(session: &Session, name: &str) -> Result<Arc<Table>> {
     let table = session.table(name).await?;
     match table.kind {
         Kind::Table => Ok(table),
-        Kind::File => Err(Refusal::bad_request("a file does not grow; append to a table")),
+        Kind::File | Kind::Files => Err(Refusal::bad_request("a file does not grow; append to a table")),
     }
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &Wr
                     (a.name(), a.data_type(), a.is_nullable()) == (b.name(), b.data_type(), b.is_nullable())
                 });
         let is_sorted = options.sorted_by.as_deref().is_none_or(|column| facts["sorted_by"] == *column);
-        if table.kind == Kind::File || !is_same || !is_sorted {
+        if table.kind != Kind::Table || !is_same || !is_sorted {
             return Err(Refusal::conflict("schema_mismatch", "the table is there, with another schema"));
         }
     }
@@ -305,7 +305,7 @@ fn for_tables(session: &Session, measurements: BTreeMap<String, Rows>) -> Result
 
 fn for_table(table: Arc<Table>, rows: Rows) -> Result<(Arc<Table>, Dataset)> {
     let name = &table.name;
-    if table.kind == Kind::File {
+    if table.kind != Kind::Table {
         return Err(Refusal::bad_request(format!("{name}: a file does not grow")));
     }
     let schema = table.rows().map_err(|e| Refusal::of_table(&e))?.schema().clone();

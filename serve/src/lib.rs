@@ -3,6 +3,7 @@
 //! ```text
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
+//! anatomy, bins, cells, search, statistics, page: what people look at, by `arrowwood view`
 //! session, access, token: who asks, who may · catalog, table, facts: what is served and how far it is ·
 //! producers: what was sent before · pull ─▶ client: a local table that is a prefix of a server's
 //! ```
@@ -10,8 +11,11 @@
 //! the kernel takes them from the mapping. `docs/serve.md` has the routes, `SECURITY.md` what an attacker can do.
 
 mod access;
+mod anatomy;
 mod audit;
+mod bins;
 mod catalog;
+mod cells;
 mod client;
 mod condition;
 mod connection;
@@ -23,7 +27,9 @@ mod ingest;
 mod limits;
 mod line;
 mod metrics;
+mod numbers;
 mod outgoing;
+mod page;
 mod producers;
 mod pull;
 mod query;
@@ -33,10 +39,13 @@ mod receive;
 mod refusal;
 mod response;
 mod routes;
+mod search;
 mod server;
 mod session;
+mod statistics;
 mod table;
 mod token;
+mod views;
 mod writer;
 
 pub use audit::AuditLog;

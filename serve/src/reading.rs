@@ -162,7 +162,7 @@ impl Selection {
     }
 
     fn next_batch(&mut self) -> arrowwood::Result<Option<Dataset>> {
-        if self.table.kind == Kind::File && self.rest.footprint().copied > UNPACKED {
+        if self.table.kind != Kind::Table && self.rest.footprint().copied > UNPACKED {
             self.reopen()?;
         }
         let batch = self.rest.batches().next().transpose()?;

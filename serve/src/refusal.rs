@@ -110,6 +110,14 @@ impl Refusal {
         self
     }
 
+    /// The same in the words of the library, for whoever may know where files are.
+    pub fn in_full(mut self) -> Refusal {
+        if let Some(log) = &self.0.log {
+            self.0.detail.clone_from(log);
+        }
+        self
+    }
+
     pub fn status(&self) -> StatusCode {
         self.0.status
     }

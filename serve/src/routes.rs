@@ -11,21 +11,29 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
+use crate::anatomy;
 use crate::audit::Line;
+use crate::bins;
+use crate::cells;
 use crate::facts::{facts, kind_name};
 use crate::following::{self, Events, Follower};
 use crate::ingest;
 use crate::limits::Limits;
 use crate::outgoing::Outgoing;
+use crate::page;
 use crate::query::{Query, own};
 use crate::reading::{self, Form, Selection};
 use crate::receive::receive;
 use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, json_response, text, with_type};
+use crate::search::{self, Search};
 use crate::session::{Peer, Session, Shared, Trace};
+use crate::statistics;
 
 /// Routes below a table that are kept for what is not built yet.
-const RESERVED: &[&str] = &["statistics", "bins", "groups", "views", "anatomy", "cell", "sql"];
+const RESERVED: &[&str] = &["groups", "sql"];
+/// Routes below a table for people who look at it.
+const LOOKS: &[&str] = &["cells", "cell", "views", "statistics", "bins", "anatomy"];
 /// Bytes of the text of a schema.
 const SCHEMA: usize = 128 << 10;
 
@@ -35,6 +43,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Inc
     let path = request.uri().path().to_owned();
     let mut trace = Trace::default();
     let done = route(&shared, &peer, request, &mut trace).await;
+    let done = done.map_err(|refusal| if shared.is_view { refusal.in_full() } else { refusal });
     let (code, log) = match &done {
         Ok(_) => (None, None),
         Err(refusal) => (Some(refusal.code()), refusal.log().map(str::to_owned)),
@@ -50,9 +59,11 @@ pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Inc
         shared.audit.write(&Line { peer, token, method: &method, path: &path, status, rows, code, log });
     }
     let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
+    let nothing = HeaderValue::from_static("default-src 'none'");
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(nothing);
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(own("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
     if method == Method::HEAD {
         *response.body_mut() = Outgoing::empty();
@@ -88,6 +99,11 @@ async fn route(
     if shared.is_stopping() {
         return Err(stopping());
     }
+    if shared.is_view
+        && let Some(response) = page::answer(&shared.access, &parts, &names)?
+    {
+        return Ok(response);
+    }
     let caller = Arc::new(shared.access.caller(&parts.method, &parts.headers)?);
     trace.caller = Some(caller.clone());
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
@@ -103,6 +119,7 @@ async fn route(
         ["v1", "tables", name, "rows"] => rows(session, &parts, name).await,
         ["v1", "tables", name, "follow"] => follow(session, &parts, name).await,
         ["v1", "tables", name, "events"] => events(session, &parts, name).await,
+        ["v1", "tables", name, look] if LOOKS.contains(&look) => self::look(session, &parts, name, look).await,
         ["v1", "tables", name, "producers", producer] => ingest::producer(session, &parts, name, producer).await,
         ["v1", "tables", name, other] if RESERVED.contains(&other) => {
             session.check_read(name)?;
@@ -214,4 +231,34 @@ async fn events(session: Session, parts: &Parts, name: &str) -> Result<Response<
     let events = session.work(move |session| Events::of(table, &query, session.clone())).await?;
     session.peer.is_follower.store(true, Ordering::Release);
     Ok(with_type(StatusCode::OK, "text/event-stream", following::body(events, &session)))
+}
+
+/// What people look at: cells as text, and what is told of columns, rows and bytes.
+async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result<Response<Outgoing>> {
+    allow(parts, &[Method::GET])?;
+    session.check_read(name)?;
+    let query = |known| Query::parse(parts.uri.query(), known);
+    let table = session.table(name).await?;
+    let found = match look {
+        "cells" => {
+            let query = query(cells::PARAMETERS)?;
+            session.work(move |session| cells::cells(session, &table, &query)).await?
+        }
+        "cell" => {
+            let query = query(anatomy::CELL_PARAMETERS)?;
+            session.work(move |_| anatomy::cell(&table, &query)).await?
+        }
+        "anatomy" => {
+            let query = query(anatomy::PARAMETERS)?;
+            session.work(move |_| anatomy::anatomy(&table, &query)).await?
+        }
+        "bins" => bins::bins(&session, table, &query(bins::PARAMETERS)?).await?,
+        "statistics" => statistics::statistics(&session, table, &query(statistics::PARAMETERS)?).await?,
+        _ => {
+            let query = query(search::PARAMETERS)?;
+            let search = session.work(move |session| Search::of(table, &query, session.clone())).await?;
+            return Ok(with_type(StatusCode::OK, Form::JsonLines.media_type(), Outgoing::steps(search)));
+        }
+    };
+    Ok(json_response(StatusCode::OK, &found))
 }

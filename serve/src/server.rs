@@ -27,6 +27,7 @@ use crate::metrics::Metrics;
 use crate::receive::Memory;
 use crate::session::Shared;
 use crate::token::Tokens;
+use crate::views::Views;
 use crate::writer::Writing;
 
 /// How often it is looked whether the certificate was renewed.
@@ -108,9 +109,29 @@ impl Server {
     /// `InvalidArgument` for an address other than loopback without TLS and tokens; `NotFound`, `InvalidData` for files
     /// that are not what they should be; `Io` where the address can't be had.
     pub fn bind(directory: impl AsRef<Path>, options: &Options) -> Result<Server> {
-        let catalog = Catalog::open(directory.as_ref())?;
-        let addresses = addresses(options)?;
         let tokens = options.token_file.as_deref().map(Tokens::open).transpose()?;
+        Server::start(Catalog::open(directory.as_ref())?, tokens, false, options)
+    }
+
+    /// Opens one file, table, pattern or directory of files, read-only, for the page that shows it. [`Server::url`] has a
+    /// token that is made for this server alone; nothing is shown without it.
+    ///
+    /// # Errors
+    /// As [`Server::bind`] and [`arrowwood::open`].
+    pub fn view(path: impl AsRef<Path>, options: &Options) -> Result<Server> {
+        if addresses(&Options { insecure: true, ..options.clone() })?.iter().any(is_foreign) {
+            let message = format!("{} can be reached from other machines; use an address of this one", options.listen);
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let catalog = Catalog::single(path.as_ref())?;
+        let (tokens, token) = Tokens::temporary()?;
+        let mut server = Server::start(catalog, Some(tokens), true, &Options { read_only: true, ..options.clone() })?;
+        server.url += &format!("/?token={token}");
+        Ok(server)
+    }
+
+    fn start(catalog: Catalog, tokens: Option<Tokens>, is_view: bool, options: &Options) -> Result<Server> {
+        let addresses = addresses(options)?;
         let tls = options.tls.as_ref().map(|(cert, key)| Tls::open(cert, key)).transpose()?;
         let mut hosts = options.hosts.clone();
         hosts.extend(tls.as_ref().map(Tls::names).unwrap_or_default());
@@ -124,11 +145,13 @@ impl Server {
         let limits = options.limits.clone();
         let shared = Arc::new(Shared {
             catalog,
-            access: Access::new(tokens, options.read_only, hosts),
+            access: Access::new(tokens, options.read_only, hosts, port),
             memory: Memory::new(limits.ingest_memory),
             writing: Writing { metrics: metrics.clone(), idle: limits.writer },
             decoding: Semaphore::new(cores()),
             audit: options.audit.clone(),
+            is_view,
+            views: Views::default(),
             limits,
             metrics,
             stopping,
@@ -199,7 +222,7 @@ fn addresses(options: &Options) -> Result<Vec<SocketAddr>> {
     let listen = &options.listen;
     let not_one = |e: std::io::Error| Error::io(&format!("'{listen}' is not an address; HOST:PORT is expected"), &e);
     let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(not_one)?.collect();
-    let is_open = addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());
+    let is_open = addresses.iter().any(is_foreign);
     let missing = match (&options.tls, &options.token_file) {
         (Some(_), Some(_)) => None,
         (None, Some(_)) => Some("TLS (--tls-cert, --tls-key)"),
@@ -213,6 +236,11 @@ fn addresses(options: &Options) -> Result<Vec<SocketAddr>> {
         }
         None => Ok(addresses),
     }
+}
+
+/// Whether other machines can reach an address.
+fn is_foreign(address: &SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
 }
 
 /// Listens on the first of the addresses that can be had.

@@ -17,6 +17,7 @@ use crate::outgoing::blocking;
 use crate::receive::Memory;
 use crate::refusal::{Refusal, Result};
 use crate::table::Table;
+use crate::views::Views;
 use crate::writer::Writing;
 
 /// What all connections share.
@@ -30,6 +31,10 @@ pub(crate) struct Shared {
     /// Who may decode large bodies now.
     pub decoding: Semaphore,
     pub audit: AuditLog,
+    /// Whether this is `arrowwood view`: the page is served, and errors have all their words.
+    pub is_view: bool,
+    /// Rows that were found by conditions, or sorted.
+    pub views: Views,
     pub stopping: watch::Receiver<bool>,
 }
 

@@ -18,6 +18,8 @@ use crate::queue::Queue;
 const LINGER: Duration = Duration::from_secs(2);
 /// How long segments may stay mapped that were compacted or dropped: they take space on the disk until then.
 const STALE: Duration = Duration::from_secs(10);
+/// How long files that are kept open are taken for those that are there.
+const REOPEN: Duration = Duration::from_secs(60);
 /// Between two looks at a table that is committed to all the time.
 const REST: Duration = Duration::from_micros(200);
 /// How often it is asked what is durable of a table that others write: at first, and when nothing changes.
@@ -30,6 +32,8 @@ pub(crate) enum Kind {
     Table,
     /// An Arrow file.
     File,
+    /// Several Arrow files, one after the other: a pattern, or a directory.
+    Files,
 }
 
 /// How far a table is.
@@ -77,8 +81,10 @@ pub(crate) struct Table {
     pub kind: Kind,
     /// Device and number of its directory or file.
     pub identity: (u64, u64),
-    /// The newest commit that was looked at; of a table only.
+    /// The newest commit that was looked at; or a file as it was opened.
     newest: Mutex<Option<Newest>>,
+    /// How many bytes may be unpacked of a file that is kept open.
+    keeps: u64,
     progress: watch::Sender<Progress>,
     is_watched: Mutex<bool>,
     /// What the server itself has made durable.
@@ -98,6 +104,7 @@ impl Table {
             kind,
             identity,
             newest: Mutex::new(newest),
+            keeps: 0,
             progress: watch::Sender::default(),
             is_watched: Mutex::new(false),
             durable: AtomicU64::new(0),
@@ -106,12 +113,21 @@ impl Table {
         })
     }
 
-    /// The rows as of the newest commit. Of a file a dataset of its own, so that nothing that it unpacks is kept. Blocks.
+    /// The same, which may keep so many bytes of a file unpacked.
+    pub fn keeping(self, bytes: u64) -> Table {
+        Table { keeps: bytes, ..self }
+    }
+
+    /// The rows as of the newest commit. Of a file a dataset of its own, so that nothing that it unpacks is kept, unless the
+    /// table is one that [keeps](Table::keeping) some. Blocks.
     ///
     /// # Errors
     /// As [`Dataset::refresh`].
     pub fn rows(&self) -> Result<Dataset> {
         let mut newest = locked(&self.newest);
+        if self.kind != Kind::Table {
+            return self.file_rows(&mut newest);
+        }
         let Some(known) = newest.as_mut() else { return open(&self.path) };
         let is_stale = known.opened.elapsed() > STALE && known.names != names_changed(&self.path);
         match known.rows.refresh() {
@@ -122,8 +138,26 @@ impl Table {
         Ok(known.rows.clone())
     }
 
+    fn file_rows(&self, newest: &mut Option<Newest>) -> Result<Dataset> {
+        if self.keeps == 0 {
+            return open(&self.path);
+        }
+        let is_kept = |known: &&Newest| {
+            let is_same = self.kind == Kind::Files || known.names == names_changed(&self.path);
+            is_same && known.rows.footprint().copied <= self.keeps && known.opened.elapsed() < REOPEN
+        };
+        if let Some(known) = newest.as_ref().filter(is_kept) {
+            return Ok(known.rows.clone());
+        }
+        let opened = Newest::open(&self.path)?;
+        Ok(newest.insert(opened).rows.clone())
+    }
+
     /// Whether the directory or file of that name still is the one that was opened. Blocks.
     pub fn is_same(&self) -> bool {
+        if self.kind == Kind::Files {
+            return true;
+        }
         fs::symlink_metadata(&self.path).is_ok_and(|data| (data.dev(), data.ino()) == self.identity)
     }
 

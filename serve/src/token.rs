@@ -257,7 +257,8 @@ fn stamp(path: &Path) -> Stamp {
 /// The tokens of a file that may change.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    path: PathBuf,
+    /// `None`: tokens of this process alone.
+    path: Option<PathBuf>,
     by_id: RwLock<HashMap<String, Arc<TokenEntry>>>,
     seen: Mutex<(Instant, Stamp)>,
     /// What ids that are not there are compared with.
@@ -274,7 +275,19 @@ impl Tokens {
         let salt = random::<16>()?.to_vec();
         let hash = random::<32>()?.to_vec();
         let nobody = TokenEntry { name: String::new(), rights, id: String::new(), salt, hash };
-        Ok(Tokens { path: path.to_path_buf(), by_id, seen, nobody })
+        Ok(Tokens { path: Some(path.to_path_buf()), by_id, seen, nobody })
+    }
+
+    /// One token of this process alone, which may read everything, and its secret.
+    pub fn temporary() -> Result<(Tokens, String)> {
+        let (id, secret, salt) = (hex(&random::<4>()?), hex(&random::<32>()?), random::<16>()?.to_vec());
+        let rights = Rights { read: vec!["*".into()], write: Vec::new() };
+        let hash = hash(&salt, &secret).to_vec();
+        let entry = TokenEntry { name: "view".into(), rights, id: id.clone(), salt, hash };
+        let nobody = TokenEntry { name: String::new(), rights: Rights::default(), ..entry.clone() };
+        let by_id = RwLock::new(by_id(vec![entry]));
+        let seen = Mutex::new((Instant::now(), None));
+        Ok((Tokens { path: None, by_id, seen, nobody }, format!("aw_{id}_{secret}")))
     }
 
     /// The entry of `token`, if it is one.
@@ -295,18 +308,19 @@ impl Tokens {
 
     /// Reads the file again where it has changed. One that can't be read has no tokens.
     fn look(&self) {
+        let Some(path) = &self.path else { return };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.0.elapsed() < LOOK {
             return;
         }
-        let now = stamp(&self.path);
+        let now = stamp(path);
         let is_same = now == seen.1;
         *seen = (Instant::now(), now);
         drop(seen);
         if is_same {
             return;
         }
-        let tokens = list_tokens(&self.path).unwrap_or_else(|e| {
+        let tokens = list_tokens(path).unwrap_or_else(|e| {
             eprintln!("arrowwood: no token is valid: {e}");
             Vec::new()
         });

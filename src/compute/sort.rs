@@ -10,7 +10,7 @@ use super::group::{Cell, cell, is_integer, is_key};
 use super::reduce::{Rows, each_decimal, each_float, each_integer, is_number, number_rows};
 use super::select::{Order, view};
 use crate::dataset::Dataset;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::types::type_name;
 
@@ -25,11 +25,38 @@ impl Dataset {
     /// # Errors
     /// `ColumnNotFound`; `InvalidArgument` without columns; `Unsupported` for columns of nested types.
     pub fn sort<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Dataset> {
+        match self.sorted_rows(by)? {
+            Some(order) => view(self, order),
+            None => Ok(self.clone()),
+        }
+    }
+
+    /// The numbers of the rows in the order of [`sort`](Dataset::sort), counted from the dataset's first row.
+    ///
+    /// # Errors
+    /// As [`Dataset::sort`].
+    #[doc(hidden)]
+    pub fn row_order<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Vec<u64>> {
+        match self.sorted_rows(by)? {
+            Some(order) => Ok(order.into_numbers()),
+            None => {
+                let rows = self.len()?;
+                let mut numbers = Vec::new();
+                let too_many = |_| Error::new(ErrorKind::Unsupported, format!("the numbers of {rows} rows have no room in memory"));
+                numbers.try_reserve_exact(usize::try_from(rows).unwrap_or(usize::MAX)).map_err(too_many)?;
+                numbers.extend(0..rows);
+                Ok(numbers)
+            }
+        }
+    }
+
+    /// The order of the rows; `None` where it is the one they have, as of columns of nulls.
+    fn sorted_rows<N: AsRef<str>>(&self, by: &[(N, bool)]) -> Result<Option<Order>> {
         if by.is_empty() {
             return Err(Error::argument("sort needs the name of a column"));
         }
         let columns = by.iter().map(|(name, _)| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
-        let order = self.watched(ChangeCheck::Now, || {
+        self.watched(ChangeCheck::Now, || {
             let frame = Frame::of(self)?;
             let keys = columns.iter().zip(by);
             // Nulls are in no order, and there may be more of them than memory for their numbers.
@@ -37,8 +64,7 @@ impl Dataset {
             let keys = keys.map(|(&column, (_, descends))| SortKey::of(self, &frame, column, *descends));
             let keys = keys.collect::<Result<Vec<_>>>()?;
             if keys.is_empty() { Ok(None) } else { sorted(&keys, frame.rows()).map(Some) }
-        })?;
-        order.map_or_else(|| Ok(self.clone()), |order| view(self, order))
+        })
     }
 }
 

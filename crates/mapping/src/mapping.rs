@@ -193,6 +193,16 @@ impl Mapping {
         self.0.region.resident().map_err(|e| self.failed("asking which pages are resident", &e))
     }
 
+    /// Returns the share of resident pages in each of `parts` parts of the mapping of the same length; fewer parts if there
+    /// are fewer pages.
+    ///
+    /// # Errors
+    /// `Io` if the system has no such call.
+    #[doc(hidden)]
+    pub fn residency(&self, parts: usize) -> Result<Vec<f32>> {
+        self.0.region.residency(parts).map_err(|e| self.failed("asking which pages are resident", &e))
+    }
+
     /// Writes changed pages back to the file (msync(2), `MS_SYNC`).
     ///
     /// # Errors

@@ -417,21 +417,42 @@ impl MemoryRegion {
         let _ = (offset, len);
     }
 
-    /// Asks in steps of 1 GiB, so that the result, a byte for each page, stays small.
+    /// The number of resident bytes.
     pub(crate) fn resident(&self) -> io::Result<usize> {
+        let mut pages = 0;
+        self.each_page(|_, is_resident| pages += usize::from(is_resident))?;
+        Ok((pages * page_size()).min(self.len))
+    }
+
+    /// The share of resident pages in each of `parts` parts of the same length.
+    pub(crate) fn residency(&self, parts: usize) -> io::Result<Vec<f32>> {
+        let all = self.len.div_ceil(page_size());
+        let mut counts = vec![(0u32, 0u32); parts.min(all)];
+        let parts = counts.len();
+        self.each_page(|page, is_resident| {
+            let part = (page as u128 * parts as u128 / all as u128) as usize;
+            counts[part].0 += u32::from(is_resident);
+            counts[part].1 += 1;
+        })?;
+        Ok(counts.into_iter().map(|(resident, pages)| resident as f32 / pages.max(1) as f32).collect())
+    }
+
+    /// Calls `seen` with each page's number, and whether the page is resident. Asks in steps of 1 GiB, so that the
+    /// system's answer, a byte for each page, stays small.
+    fn each_page(&self, mut seen: impl FnMut(usize, bool)) -> io::Result<()> {
         const STEP: usize = 1 << 30;
         let page = page_size();
         let mut flags = vec![0u8; STEP.min(self.len).div_ceil(page)];
-        let mut pages = 0;
         for start in (0..self.len).step_by(STEP) {
             let len = STEP.min(self.len - start);
             // SAFETY: `start < self.len`, so the sum stays inside the mapped range.
             let at = unsafe { self.base.as_ptr().add(start) };
             // SAFETY: the range is mapped, its start a multiple of the page size; `flags` has a byte for each page.
             check(unsafe { libc::mincore(at.cast(), len, flags.as_mut_ptr().cast()) })?;
-            pages += flags[..len.div_ceil(page)].iter().filter(|&&flag| flag & 1 == 1).count();
+            let asked = flags.iter().take(len.div_ceil(page)).enumerate();
+            asked.for_each(|(number, flag)| seen(start / page + number, flag & 1 == 1));
         }
-        Ok((pages * page).min(self.len))
+        Ok(())
     }
 
     pub(crate) fn flush(&self) -> io::Result<()> {

@@ -45,6 +45,22 @@ impl Dataset {
         })
     }
 
+    /// The numbers of the rows for which `predicate` is true, in order, counted from the dataset's first row. Reads all rows
+    /// of the columns that the predicate names: narrow the dataset first.
+    ///
+    /// # Errors
+    /// As [`Dataset::filter`].
+    #[doc(hidden)]
+    pub fn matching_rows(&self, predicate: &Predicate) -> Result<Vec<u64>> {
+        let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
+        self.watched(ChangeCheck::Now, || {
+            let frame = Frame::of(self)?;
+            let bytes = usize::try_from(frame.rows()).unwrap_or(usize::MAX).saturating_mul(8);
+            let found = parallel::map(frame.blocks(), bytes, |block| matching(&frame, block, &condition));
+            Ok(found.into_iter().collect::<Result<Vec<_>>>()?.concat())
+        })
+    }
+
     /// A part of the dataset with all rows for which `predicate` is true, and maybe others: in a sorted table, the rows
     /// between the bounds. For callers that filter piece by piece.
     ///
@@ -179,6 +195,18 @@ fn first_row(frame: &Frame<'_>, condition: &Condition, wanted: bool) -> Result<u
         }
     }
     Ok(low)
+}
+
+/// The dataset's rows in `block` for which the condition is true.
+fn matching(frame: &Frame<'_>, block: usize, condition: &Condition) -> Result<Vec<u64>> {
+    let mut found = Vec::new();
+    let mut start = frame.block_start(block);
+    for (part, rows) in frame.spans(block) {
+        let mask = condition.mask(frame, part, &rows, true)?;
+        found.extend(mask.rows().map(|row| start + row as u64));
+        start += rows.len() as u64;
+    }
+    Ok(found)
 }
 
 /// The rows for which the condition is true, in batches.

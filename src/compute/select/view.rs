@@ -12,7 +12,7 @@ use super::take::Picked;
 use crate::array::{Unchecked, merge};
 use crate::compute::frame::{BLOCK, Frame};
 use crate::dataset::{Dataset, Footprint, Location, Piece, Source};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 
 /// The rows of `dataset` whose numbers `order` has, in that order; each number must be one of a row.
@@ -23,6 +23,19 @@ pub(in crate::compute) fn view(dataset: &Dataset, order: Order) -> Result<Datase
 }
 
 impl Dataset {
+    /// The rows with the numbers `rows`, in that order: a view as of [`Dataset::sort`].
+    ///
+    /// # Errors
+    /// `RowOutOfRange` for a number past the end; as [`Dataset::len`].
+    #[doc(hidden)]
+    pub fn rows_at(&self, rows: &[u64]) -> Result<Dataset> {
+        let end = self.len()?;
+        if let Some(row) = rows.iter().find(|row| **row >= end) {
+            return Err(Error::new(ErrorKind::RowOutOfRange, format!("row {row} of {end} rows")));
+        }
+        view(self, Order::of(end, rows.iter().copied()))
+    }
+
     /// Every `step`th of the rows `start .. end`, backwards from the last one if `step` is negative: a view as of
     /// [`Dataset::sort`].
     ///
@@ -101,6 +114,13 @@ impl Order {
         match u32::try_from(end) {
             Ok(_) => Order::Short(rows.map(|row| row as u32).collect()),
             Err(_) => Order::Long(rows.collect()),
+        }
+    }
+
+    pub(in crate::compute) fn into_numbers(self) -> Vec<u64> {
+        match self {
+            Order::Short(rows) => rows.into_iter().map(u64::from).collect(),
+            Order::Long(rows) => rows,
         }
     }
 

@@ -1,0 +1,58 @@
+//! `arrowwood view`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use arrowwood_serve::{Options, Server};
+use clap::Args;
+
+use crate::shell::{Outcome, Stdout};
+
+/// Programs that open a URL in the user's browser.
+const OPENERS: [&str; 4] = ["xdg-open", "open", "wslview", "sensible-browser"];
+
+/// Look at data in the browser: rows, columns, plots, and the bytes of the file.
+///
+/// Prints the page's URL as the first line, and opens it in the browser. The URL has a token that is made for this run;
+/// nothing is shown without it. Only this machine is served, nothing is written, and nothing comes from the internet.
+/// Ends with Ctrl-C.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood view ticks.arrow\n\
+                  Example: arrowwood view 'logs/*.arrow' --no-browser")]
+pub(crate) struct View {
+    /// Address to listen on, of this machine; port 0 selects a free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]
+    listen: String,
+    /// Only print the URL.
+    #[arg(long)]
+    no_browser: bool,
+    /// A file, a table, a glob, or a directory of .arrow files.
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+}
+
+impl View {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        let options = Options { listen: self.listen.clone(), ..Options::default() };
+        let server = Server::view(&self.path, &options)?;
+        writeln!(out, "{}", server.url())?;
+        out.flush()?;
+        if !self.no_browser {
+            open_browser(server.url());
+        }
+        Ok(server.run_until_signal()?)
+    }
+}
+
+/// Opens the URL where there is a browser; it was printed for everybody else.
+fn open_browser(url: &str) {
+    let started = OPENERS.iter().find_map(|opener| {
+        let quiet = || Stdio::null();
+        Command::new(opener).arg(url).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn().ok()
+    });
+    if let Some(mut opener) = started {
+        // It ends at once, or with the browser; until then it is not left as a zombie.
+        std::thread::spawn(move || opener.wait());
+    }
+}

@@ -1,0 +1,273 @@
+//! A file taken apart: its messages and buffers, which of its pages are in memory, and where the bytes of a cell are.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use arrow_schema::DataType;
+use arrowwood::layout::{Role, children, layout};
+use arrowwood::{BufferInfo, Dataset, Error, Kind as MessageKind, Mapping, Message, Mode, cut, open, table_stat};
+use serde_json::{Value as Json, json};
+
+use crate::cells::one_column;
+use crate::query::Query;
+use crate::refusal::{Refusal, Result};
+use crate::table::{Kind, Table};
+
+pub(crate) const PARAMETERS: &[&str] = &["file", "message", "from", "limit", "residency"];
+pub(crate) const CELL_PARAMETERS: &[&str] = &["row", "at"];
+
+/// Messages of an answer: unless the client says otherwise, and at most; and files.
+const MESSAGES: (usize, usize) = (500, 5_000);
+const FILES: usize = 10_000;
+/// Bytes of a buffer that are shown, and characters of a cell.
+const BYTES: usize = 64;
+const CELL: usize = 16 << 10;
+/// Parts of a file whose pages are counted.
+const PARTS: usize = 2_000;
+
+fn of_table(e: Error) -> Refusal {
+    Refusal::of_table(&e)
+}
+
+/// A file, and the rows of the table that it holds.
+struct Part {
+    path: PathBuf,
+    first_row: u64,
+}
+
+/// The files of a table, in the order of their rows.
+fn parts(table: &Table, rows: &Dataset) -> Result<Vec<Part>> {
+    if table.kind == Kind::File {
+        return Ok(vec![Part { path: table.path.clone(), first_row: 0 }]);
+    }
+    if table.kind == Kind::Files {
+        let mut first_row = 0;
+        let places = if rows.is_empty().map_err(of_table)? { Vec::new() } else { rows.places().map_err(of_table)? };
+        let part = |place: arrowwood::Place| {
+            let part = Part { path: place.path, first_row };
+            first_row += place.rows;
+            part
+        };
+        return Ok(places.into_iter().map(part).collect());
+    }
+    let failed = |e: std::io::Error| of_table(Error::io("listing the table", &e).at(&table.path));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&table.path).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.strip_suffix(".arrow").filter(|number| number.len() == 20);
+        if let Some(first_row) = number.and_then(|number| number.parse().ok()) {
+            found.push(Part { path, first_row });
+        }
+    }
+    found.sort_by_key(|part| part.first_row);
+    Ok(found)
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The files of a table; or the messages of one; or the buffers of one of these. Blocks.
+pub(crate) fn anatomy(table: &Table, query: &Query) -> Result<Json> {
+    let rows = table.rows().map_err(of_table)?;
+    let parts = parts(table, &rows)?;
+    let Some(file) = query.number::<usize>("file")? else { return files(table, &parts) };
+    let missing = || Refusal::not_found(format!("there are {} files, counted from 0", parts.len()));
+    let part = parts.get(file).ok_or_else(missing)?;
+    let size =
+        fs::metadata(&part.path).map_err(|e| of_table(Error::io("asking for its size", &e).at(&part.path)))?.len();
+    if let Some(count) = query.number::<usize>("residency")? {
+        let mapping = Mapping::open(&part.path, Mode::Read).map_err(of_table)?;
+        let shares = mapping.residency(count.clamp(1, PARTS)).map_err(of_table)?;
+        return Ok(json!({"size": size, "shares": shares}));
+    }
+    let messages = open(&part.path).and_then(|file| file.messages()).map_err(of_table)?;
+    if let Some(number) = query.number::<usize>("message")? {
+        let missing = || Refusal::not_found(format!("there are {} messages, counted from 0", messages.len()));
+        let message = messages.get(number).ok_or_else(missing)?;
+        return Ok(in_detail(message));
+    }
+    let from = query.number::<usize>("from")?.unwrap_or(0);
+    let limit = query.number::<usize>("limit")?.unwrap_or(MESSAGES.0).min(MESSAGES.1);
+    let shown: Vec<Json> = messages.iter().skip(from).take(limit).map(brief).collect();
+    Ok(json!({"name": name_of(&part.path), "size": size, "from": from, "total": messages.len(), "messages": shown}))
+}
+
+fn files(table: &Table, parts: &[Part]) -> Result<Json> {
+    let stat = if table.kind == Kind::Table { table_stat(&table.path).map_err(of_table)? } else { None };
+    let described = parts.iter().take(FILES).map(|part| {
+        let size = fs::metadata(&part.path).map_or(0, |data| data.len());
+        json!({"name": name_of(&part.path), "size": size, "first_row": part.first_row})
+    });
+    let mut told = json!({"files": described.collect::<Vec<_>>(), "total": parts.len()});
+    if let Some(stat) = stat {
+        told["end"] = stat.end.into();
+        told["durable_end"] = stat.durable_end.into();
+        told["live"] = stat.live.into();
+        told["writer"] = stat.writer.into();
+        told["disk_bytes"] = stat.disk.into();
+        told["apparent_bytes"] = stat.apparent.into();
+    }
+    Ok(told)
+}
+
+fn kind_name(kind: MessageKind) -> &'static str {
+    match kind {
+        MessageKind::Schema => "schema",
+        MessageKind::RecordBatch => "record batch",
+        MessageKind::DictionaryBatch => "dictionary batch",
+        MessageKind::Tensor | MessageKind::SparseTensor => "tensor",
+    }
+}
+
+fn brief(message: &Message) -> Json {
+    json!({
+        "kind": kind_name(message.kind), "offset": message.offset, "metadata_offset": message.metadata_offset,
+        "metadata_length": message.metadata_length, "body_offset": message.body_offset,
+        "body_length": message.body_length, "rows": message.rows, "buffers": message.buffers.len(),
+    })
+}
+
+fn in_detail(message: &Message) -> Json {
+    let mut told = brief(message);
+    told["version"] = message.version.into();
+    told["compression"] = message.compression.map(|codec| format!("{codec:?}").to_lowercase()).into();
+    told["dictionary"] = message.dictionary.map(|(id, is_delta)| json!({"id": id, "delta": is_delta})).into();
+    let buffers = message.buffers.iter().map(|buffer| {
+        let at = message.body_offset as i64 + buffer.offset;
+        json!({"field": &*buffer.field, "name": buffer.name, "offset": at, "length": buffer.length})
+    });
+    told["buffers"] = buffers.collect();
+    told
+}
+
+/// A cell in full, and its bytes: in which file, message and buffers, and at which offsets. Blocks.
+pub(crate) fn cell(table: &Table, query: &Query) -> Result<Json> {
+    let rows = table.rows().map_err(of_table)?;
+    let column = one_column(&rows, query)?;
+    let row =
+        query.number::<u64>("row")?.ok_or_else(|| Refusal::bad_request("row: the number of a row is expected"))?;
+    let missing = || Refusal::not_found(format!("there is no row {row}"));
+    let at = row.checked_sub(rows.first_row()).ok_or_else(missing)?;
+    if at >= rows.len().map_err(of_table)? {
+        return Err(missing());
+    }
+    let found = rows.row(at).map_err(of_table)?;
+    let value = found.get(column);
+    let field = rows.schema().field(column);
+    let mut told = json!({"row": row, "column": field.name(), "type": arrowwood::field_type_name(field)});
+    match value {
+        Ok(value) if value.is_null() => told["value"] = Json::Null,
+        Ok(value) => told["value"] = cut(&value, CELL).into(),
+        Err(e) => told["error"] = e.message().into(),
+    }
+    if let Some(place) = place(table, &rows, row, column)? {
+        told["place"] = place;
+    }
+    Ok(told)
+}
+
+/// Where a cell's bytes are; `None` where its file says nothing of them, such as of rows that are not in a footer yet.
+fn place(table: &Table, rows: &Dataset, row: u64, column: usize) -> Result<Option<Json>> {
+    let parts = parts(table, rows)?;
+    let Some((file, part)) = parts.iter().enumerate().rev().find(|(_, part)| part.first_row <= row) else {
+        return Ok(None);
+    };
+    let messages = open(&part.path).and_then(|file| file.messages()).map_err(of_table)?;
+    let mut index = row - part.first_row;
+    for (number, message) in messages.iter().enumerate().filter(|(_, message)| message.kind == MessageKind::RecordBatch)
+    {
+        let rows_of = message.rows.unwrap_or(0);
+        if index >= rows_of {
+            index -= rows_of;
+            continue;
+        }
+        let mut told = json!({
+            "file": file, "name": name_of(&part.path), "message": number, "message_offset": message.offset,
+            "row_in_batch": index, "compressed": message.compression.is_some(),
+        });
+        let types: Vec<&DataType> = rows.schema().fields().iter().map(|field| field.data_type()).collect();
+        let source = File::open(&part.path).map_err(|e| of_table(Error::io("opening", &e).at(&part.path)))?;
+        told["buffers"] = Json::from(buffers(&source, message, &types, column, index));
+        return Ok(Some(told));
+    }
+    Ok(None)
+}
+
+/// The buffers of `column`, each with the bytes that belong to row `row` of the batch.
+fn buffers(file: &File, message: &Message, types: &[&DataType], column: usize, row: u64) -> Vec<Json> {
+    let mut left = message.buffers.iter().peekable();
+    types.iter().take(column).for_each(|data_type| skip(data_type, &mut left));
+    let Some(data_type) = types.get(column) else { return Vec::new() };
+    let mut told = Vec::new();
+    let mut inside: Option<(u64, u64)> = None;
+    for role in layout(data_type).roles() {
+        let Some(buffer) = left.next_if(|buffer| is_named(buffer, role)) else { break };
+        let start = message.body_offset.saturating_add(u64::try_from(buffer.offset).unwrap_or(0));
+        let length = u64::try_from(buffer.length).unwrap_or(0);
+        let mut described = json!({"name": buffer.name, "offset": start, "length": length});
+        let of_row =
+            bytes_of(role, row, inside).filter(|(at, len)| at.checked_add(*len).is_some_and(|end| end <= length));
+        if let Some((at, len)) = of_row.filter(|_| message.compression.is_none()) {
+            let mut bytes = vec![0; usize::try_from(len).unwrap_or(BYTES).min(BYTES)];
+            if file.read_exact_at(&mut bytes, start + at).is_ok() {
+                if let Role::Offsets { width } = role {
+                    inside = ends(&bytes, width);
+                }
+                described["at"] = (start + at).into();
+                described["bytes"] = len.into();
+                described["hex"] = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ").into();
+                if matches!(role, Role::Validity | Role::Bits) {
+                    described["bit"] = (row % 8).into();
+                }
+            }
+        }
+        told.push(described);
+    }
+    told
+}
+
+/// Offset in its buffer and length of the bytes of a row.
+fn bytes_of(role: Role, row: u64, inside: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    let width = |width: usize| u64::try_from(width).ok();
+    let (size, count) = match role {
+        Role::Validity | Role::Bits => return Some((row / 8, 1)),
+        Role::Data => return inside.and_then(|(start, end)| Some((start, end.checked_sub(start)?))),
+        Role::Values { width: bytes, .. } | Role::Starts { width: bytes } | Role::Sizes { width: bytes } => {
+            (width(bytes)?, 1)
+        }
+        Role::Offsets { width: bytes } => (width(bytes)?, 2),
+        Role::Views => (16, 1),
+        Role::TypeIds => (1, 1),
+    };
+    Some((row.checked_mul(size)?, size.checked_mul(count)?))
+}
+
+/// Two offsets of `width` bytes.
+fn ends(bytes: &[u8], width: usize) -> Option<(u64, u64)> {
+    let number = |at: usize| -> Option<u64> {
+        let mut word = [0; 8];
+        word.get_mut(..width)?.copy_from_slice(bytes.get(at..at + width)?);
+        Some(u64::from_le_bytes(word))
+    };
+    Some((number(0)?, number(width)?))
+}
+
+/// Whether a buffer has that role; the values of a dictionary's column are called keys.
+fn is_named(buffer: &BufferInfo, role: Role) -> bool {
+    buffer.name == role.name() || buffer.name == "keys" && matches!(role, Role::Values { .. })
+}
+
+/// Leaves out the buffers of a column.
+fn skip<'a>(data_type: &DataType, left: &mut std::iter::Peekable<impl Iterator<Item = &'a BufferInfo>>) {
+    let layout = layout(data_type);
+    for role in layout.roles() {
+        left.next_if(|buffer| is_named(buffer, role));
+    }
+    if layout.variadic {
+        while left.next_if(|buffer| is_named(buffer, Role::Data)).is_some() {}
+    }
+    children(data_type).into_iter().for_each(|child| skip(child.data_type(), left));
+}

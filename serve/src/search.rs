@@ -1,0 +1,119 @@
+//! [`Search`]: rows by a condition, in their order or sorted. Reports how far it is, and ends when its client goes.
+
+use std::io;
+use std::sync::Arc;
+
+use arrowwood::{Dataset, Error, Predicate};
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+
+use crate::condition::parse_condition;
+use crate::outgoing::{Step, Steps, blocking};
+use crate::query::Query;
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+use crate::table::Table;
+
+pub(crate) const PARAMETERS: &[&str] = &["where", "sort", "descending"];
+
+/// Rows that are kept of a view, eight bytes each.
+const MOST: usize = 2_000_000;
+/// Rows that are searched between two reports, and rows that are sorted without a condition.
+const BLOCK: u64 = 1 << 22;
+const SORTED: u64 = 1 << 25;
+
+/// A search that is going on.
+pub(crate) struct Search {
+    session: Session,
+    table: Arc<Table>,
+    rows: Dataset,
+    condition: Option<Predicate>,
+    sort: Option<(String, bool)>,
+    /// The part of the rows in which there may be some, and how many of it were searched.
+    inside: Dataset,
+    searched: u64,
+    found: Vec<u64>,
+}
+
+impl Search {
+    /// What `query` asks for. Blocks.
+    pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Search> {
+        let of_table = |e: Error| Refusal::of_table(&e);
+        let rows = table.rows().map_err(of_table)?;
+        let condition = query.get("where")?.map(|text| parse_condition(text, rows.schema())).transpose()?;
+        let sort = query.get("sort")?.map(str::to_owned);
+        let descending = query.flag("descending")?;
+        if let Some(name) = &sort {
+            // An error of the name or the type is one of the request.
+            rows.head(0).and_then(|none| none.row_order(&[(name, descending)])).map_err(of_table)?;
+        }
+        if condition.is_none() && sort.is_none() {
+            return Err(Refusal::bad_request("where or sort is expected"));
+        }
+        let len = rows.len().map_err(of_table)?;
+        if condition.is_none() && len > SORTED {
+            let detail = format!("{len} rows are too many to sort for a look, at most {SORTED}: set a condition first");
+            return Err(Refusal::bad_request(detail));
+        }
+        let inside = match &condition {
+            Some(condition) => rows.narrowed(condition).map_err(of_table)?,
+            None => rows.clone(),
+        };
+        let sort = sort.map(|name| (name, descending));
+        Ok(Search { session, table, rows, condition, sort, inside, searched: 0, found: Vec::new() })
+    }
+
+    /// Searches the next rows; a line that says how far this is. Blocks.
+    fn search(mut self) -> arrowwood::Result<(Option<Search>, Json)> {
+        let all = self.inside.len()?;
+        if let Some(condition) = &self.condition
+            && self.searched < all
+            && self.found.len() < MOST
+        {
+            let rows = BLOCK.min(all - self.searched);
+            let before = self.inside.first_row() + self.searched;
+            let found = self.inside.slice(self.searched, rows)?.matching_rows(condition)?;
+            self.found.extend(found.into_iter().map(|row| before + row).take(MOST - self.found.len()));
+            self.searched += rows;
+            let report = json!({"searched": self.searched, "of": all, "found": self.found.len()});
+            return Ok((Some(self), report));
+        }
+        let is_whole = self.searched == all || self.condition.is_none();
+        self.sort()?;
+        let rows = self.found.len();
+        let id = self.session.shared.views.add(&self.table.name, self.found);
+        Ok((None, json!({"view": id, "rows": rows, "searched": self.searched, "of": all, "whole": is_whole})))
+    }
+
+    fn sort(&mut self) -> arrowwood::Result<()> {
+        let first = self.rows.first_row();
+        let Some((name, descending)) = &self.sort else { return Ok(()) };
+        let by = [(name, *descending)];
+        if self.condition.is_none() {
+            self.found = self.rows.row_order(&by)?.into_iter().map(|row| first + row).collect();
+            return Ok(());
+        }
+        let numbers: Vec<u64> = self.found.iter().map(|row| row - first).collect();
+        // Only the column itself is gathered.
+        let order = self.rows.select(&[name])?.rows_at(&numbers)?.row_order(&by)?;
+        self.found = order.into_iter().filter_map(|at| self.found.get(usize::try_from(at).ok()?).copied()).collect();
+        Ok(())
+    }
+}
+
+impl Steps for Search {
+    async fn step(self) -> Step<Search> {
+        let session = self.session.clone();
+        if session.is_stopping() || !session.is_valid() {
+            return Step::Failed(io::Error::other("the server is stopping"));
+        }
+        let line = |json: Json| vec![Bytes::from(json.to_string() + "\n")];
+        match blocking(move || self.search()).await {
+            Ok(Ok((Some(search), report))) => Step::Data(search, line(report)),
+            Ok(Ok((None, report))) => Step::End(line(report)),
+            // The answer has begun: the last line says why there is no view.
+            Ok(Err(e)) => Step::End(line(json!({"error": e.message()}))),
+            Err(e) => Step::Failed(e),
+        }
+    }
+}

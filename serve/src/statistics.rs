@@ -1,0 +1,261 @@
+//! A column at a glance: nulls, extremes, mean, a histogram or the most frequent values; of some blocks of rows first, of all
+//! when the client asks for it.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrowwood::{Column, Dataset, Error, ErrorKind, Value, cut};
+use serde_json::{Value as Json, json};
+
+use crate::cells::one_column;
+use crate::numbers::{each_number, is_number, text_of};
+use crate::query::Query;
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+use crate::table::Table;
+
+pub(crate) const PARAMETERS: &[&str] = &["at", "sample"];
+
+/// Blocks of a sample, and the rows of each.
+const SAMPLE: (u64, u64) = (64, 1_024);
+/// Rows between two looks whether the client is still there.
+const BLOCK: u64 = 1 << 24;
+/// Bars of a histogram.
+const BARS: usize = 32;
+/// Values that are listed, rows of which all values are counted, and characters of a value.
+const TOP: u64 = 10;
+const COUNTED: u64 = 1 << 23;
+const WIDTH: usize = 60;
+
+/// What is known of the rows that were looked at.
+#[derive(Debug, Default)]
+struct Glance {
+    rows: u64,
+    nulls: u64,
+    /// The least and the greatest value, to compare and as text.
+    min: Option<(Key, String)>,
+    max: Option<(Key, String)>,
+    sum: f64,
+    numbers: u64,
+}
+
+/// What values of a column are compared by.
+#[derive(Clone, Debug, PartialEq, PartialOrd)]
+enum Key {
+    Number(i128),
+    Float(f64),
+    Digits(arrow_buffer::i256),
+    Bytes(Vec<u8>),
+}
+
+fn key(value: &Value<'_>) -> Option<Key> {
+    Some(match value {
+        Value::Bool(bit) => Key::Number((*bit).into()),
+        Value::Int(n) | Value::Date(n) | Value::Time(n, _) | Value::Timestamp(n, ..) | Value::Duration(n, _) => {
+            Key::Number((*n).into())
+        }
+        Value::UInt(n) => Key::Number((*n).into()),
+        Value::Float32(x) => Key::Float((*x).into()),
+        Value::Float64(x) => Key::Float(*x),
+        Value::Decimal { digits, .. } => Key::Digits(*digits),
+        Value::Str(text) => Key::Bytes(text.as_bytes().to_vec()),
+        Value::Bytes(bytes) => Key::Bytes(bytes.to_vec()),
+        _ => return None,
+    })
+}
+
+/// A result; `None` where the column's type has none.
+fn if_supported<T>(result: arrowwood::Result<T>) -> arrowwood::Result<Option<T>> {
+    match result {
+        Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+impl Glance {
+    fn of(column: &Column) -> arrowwood::Result<Glance> {
+        let shown = |value: Value<'_>| key(&value).map(|key| (key, cut(&value, WIDTH)));
+        let nulls = column.null_count()?;
+        let mean = if is_number(column.data_type()) { if_supported(column.mean())?.flatten() } else { None };
+        let rows = column.len()?;
+        Ok(Glance {
+            rows,
+            nulls,
+            min: if_supported(column.min())?.and_then(shown),
+            max: if_supported(column.max())?.and_then(shown),
+            sum: mean.unwrap_or_default() * (rows - nulls) as f64,
+            numbers: if mean.is_some() { rows - nulls } else { 0 },
+        })
+    }
+
+    fn and(self, other: Glance) -> Glance {
+        let which = |a: Option<(Key, String)>, b: Option<(Key, String)>, wanted| match (a, b) {
+            (Some(a), Some(b)) if b.0.partial_cmp(&a.0) == Some(wanted) => Some(b),
+            (a, b) => a.or(b),
+        };
+        Glance {
+            rows: self.rows + other.rows,
+            nulls: self.nulls + other.nulls,
+            min: which(self.min, other.min, Ordering::Less),
+            max: which(self.max, other.max, Ordering::Greater),
+            sum: self.sum + other.sum,
+            numbers: self.numbers + other.numbers,
+        }
+    }
+
+    fn to_json(&self) -> Json {
+        let text = |end: &Option<(Key, String)>| end.as_ref().map(|(_, text)| text.clone());
+        let mean = (self.numbers > 0).then(|| self.sum / self.numbers as f64).filter(|mean| mean.is_finite());
+        json!({"rows": self.rows, "nulls": self.nulls, "min": text(&self.min), "max": text(&self.max), "mean": mean})
+    }
+}
+
+/// Some rows from everywhere, or all if they are few.
+fn sample(rows: &Dataset) -> arrowwood::Result<Dataset> {
+    let len = rows.len()?;
+    let (blocks, size) = SAMPLE;
+    if len <= blocks * size {
+        return Ok(rows.clone());
+    }
+    let start = |block: u64| (u128::from(len - size) * u128::from(block) / u128::from(blocks - 1)) as u64;
+    let parts = (0..blocks).map(|block| rows.slice(start(block), size)).collect::<arrowwood::Result<Vec<_>>>()?;
+    Dataset::concat(&parts)
+}
+
+/// Counts of the values between `low` and `high`, in bars of the same width.
+fn bars(column: &Column, low: f64, high: f64) -> arrowwood::Result<Vec<u64>> {
+    let scale = BARS as f64 / (high - low);
+    let count = |array: &arrow_data::ArrayData| {
+        let mut bars = vec![0u64; BARS];
+        each_number(array, |x| {
+            let Some(x) = x.filter(|x| *x >= low && *x <= high) else { return };
+            bars[(((x - low) * scale) as usize).min(BARS - 1)] += 1;
+        });
+        bars
+    };
+    let add = |mut a: Vec<u64>, b: Vec<u64>| {
+        a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+        a
+    };
+    Ok(column.map_reduce(count, add)?.unwrap_or_else(|| vec![0; BARS]))
+}
+
+/// The least and the greatest number that are finite.
+fn finite(column: &Column) -> arrowwood::Result<Option<(f64, f64)>> {
+    let ends = |array: &arrow_data::ArrayData| {
+        let mut ends = (f64::INFINITY, f64::NEG_INFINITY);
+        each_number(array, |x| {
+            let Some(x) = x.filter(|x| x.is_finite()) else { return };
+            ends = (if x < ends.0 { x } else { ends.0 }, if x > ends.1 { x } else { ends.1 });
+        });
+        ends
+    };
+    let ends = column.map_reduce(ends, |a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    Ok(ends.filter(|(low, high)| low <= high))
+}
+
+/// The most frequent values of the rows, how often each comes, and how many values there are.
+fn top(column: &Column) -> arrowwood::Result<Option<Json>> {
+    // Its name could be that of the counts.
+    let renamed = column.as_dataset().with_names(&["value"])?.column_at(0)?;
+    let Some(counts) = if_supported(renamed.value_counts())? else { return Ok(None) };
+    let mut listed = Vec::new();
+    for row in counts.head(TOP)?.rows() {
+        let row = row?;
+        let value = row.get(0)?;
+        let text = if value.is_null() { Json::Null } else { cut(&value, WIDTH).into() };
+        listed.push(json!([text, row.get(1)?.to_json()?]));
+    }
+    Ok(Some(json!({"values": listed, "distinct": counts.len()?, "of": column.len()?})))
+}
+
+/// What pictures a column: a histogram of numbers, the most frequent of other values. Of `column`, or of its sample.
+fn picture(column: &Column, ends: Option<(f64, f64)>) -> arrowwood::Result<Vec<(&'static str, Json)>> {
+    if !is_number(column.data_type()) {
+        return Ok(top(column)?.map(|top| ("top", top)).into_iter().collect());
+    }
+    let Some((low, high)) = ends else { return Ok(Vec::new()) };
+    let counts = bars(column, low, if high > low { high } else { low + 1.0 })?;
+    let texts = [text_of(column.data_type(), low), text_of(column.data_type(), high)];
+    Ok(vec![("histogram", json!({"counts": counts, "ends": texts}))])
+}
+
+fn of_sample(rows: &Dataset) -> arrowwood::Result<Json> {
+    let column = sample(rows)?.column_at(0)?;
+    let mut told = Glance::of(&column)?.to_json();
+    let ends = if is_number(column.data_type()) { finite(&column)? } else { None };
+    picture(&column, ends)?.into_iter().for_each(|(name, json)| told[name] = json);
+    Ok(told)
+}
+
+/// Statistics of a column. Of all rows they take as long as reading them, and end when the client goes.
+pub(crate) async fn statistics(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
+    let of_table = |e: Error| Refusal::of_table(&e);
+    let rows = session.work(move |_| table.rows().map_err(of_table)).await?;
+    let number = one_column(&rows, query)?;
+    let is_sample = query.flag("sample")?;
+    let rows = rows.select_at(&[number]).map_err(of_table)?;
+    let len = rows.len().map_err(of_table)?;
+    let is_exact = !is_sample || len <= SAMPLE.0 * SAMPLE.1;
+    let sampled = rows.clone();
+    let mut told = session.work(move |_| of_sample(&sampled).map_err(of_table)).await?;
+    if !is_sample && len > SAMPLE.0 * SAMPLE.1 {
+        exact(session, &rows, len, &mut told).await?;
+    }
+    let field = rows.schema().field(0);
+    let facts = json!({"name": field.name(), "type": arrowwood::field_type_name(field), "exact": is_exact, "of": len});
+    let mut all: HashMap<String, Json> = HashMap::new();
+    all.extend([facts, told].into_iter().filter_map(|json| json.as_object().cloned()).flatten());
+    Ok(all.into_iter().collect())
+}
+
+/// Replaces what a sample told by what all rows tell.
+async fn exact(session: &Session, rows: &Dataset, len: u64, told: &mut Json) -> Result<()> {
+    let of_table = |e: Error| Refusal::of_table(&e);
+    let mut all = Glance::default();
+    let mut ends: Option<(f64, f64)> = None;
+    let mut histogram: Vec<u64> = vec![0; BARS];
+    for start in (0..len).step_by(BLOCK as usize) {
+        let block = rows.slice(start, BLOCK).map_err(of_table)?;
+        let look = move |_: &Session| {
+            let column = block.column_at(0).map_err(of_table)?;
+            let ends = if is_number(column.data_type()) { finite(&column).map_err(of_table)? } else { None };
+            Ok((Glance::of(&column).map_err(of_table)?, ends))
+        };
+        let (glance, own) = session.work(look).await?;
+        all = all.and(glance);
+        ends = match (ends, own) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+            (a, b) => a.or(b),
+        };
+    }
+    let data_type = rows.schema().field(0).data_type().clone();
+    if let Some((low, high)) = ends {
+        for start in (0..len).step_by(BLOCK as usize) {
+            let block = rows.slice(start, BLOCK).map_err(of_table)?;
+            let high = if high > low { high } else { low + 1.0 };
+            let look =
+                move |_: &Session| block.column_at(0).and_then(|column| bars(&column, low, high)).map_err(of_table);
+            let counts = session.work(look).await?;
+            histogram.iter_mut().zip(counts).for_each(|(all, own)| *all += own);
+        }
+        told["histogram"] = json!({"counts": histogram, "ends": [text_of(&data_type, low), text_of(&data_type, high)]});
+    } else if !is_number(&data_type) && len <= COUNTED && repeats(told) {
+        let rows = rows.clone();
+        let look = move |_: &Session| rows.column_at(0).and_then(|column| top(&column)).map_err(of_table);
+        if let Some(top) = session.work(look).await? {
+            told["top"] = top;
+        }
+    }
+    if let (Some(told), Json::Object(all)) = (told.as_object_mut(), all.to_json()) {
+        told.extend(all);
+    }
+    Ok(())
+}
+
+/// Whether the sample's values repeat: if each is another, all of them would be kept in memory to be counted.
+fn repeats(told: &Json) -> bool {
+    let number = |name: &str| told.get("top").and_then(|top| top.get(name)).and_then(Json::as_u64).unwrap_or(u64::MAX);
+    number("distinct") < number("of") / 2
+}

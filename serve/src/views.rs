@@ -1,0 +1,49 @@
+//! [`Views`]: rows that a condition found, in their order or sorted, by number.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::StatusCode;
+
+use crate::refusal::{Refusal, Result};
+
+/// Views that are kept.
+const KEPT: usize = 4;
+
+/// Rows of a table.
+#[derive(Debug)]
+pub(crate) struct View {
+    id: String,
+    table: String,
+    /// Their numbers in the table.
+    pub rows: Vec<u64>,
+}
+
+/// The views of all clients; the oldest are dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Views(Mutex<(u64, VecDeque<Arc<View>>)>);
+
+impl Views {
+    /// # Errors
+    /// 404 for a view that was dropped.
+    pub fn get(&self, id: &str, table: &str) -> Result<Arc<View>> {
+        let views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = views.1.iter().find(|view| view.id == id && view.table == table).cloned();
+        found.ok_or_else(|| {
+            let detail = "the rows that were found are no longer kept; search again";
+            Refusal::new(StatusCode::NOT_FOUND, "no_view", detail)
+        })
+    }
+
+    /// Keeps the rows of a table; what they are called.
+    pub fn add(&self, table: &str, rows: Vec<u64>) -> String {
+        let mut views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        views.0 += 1;
+        let id = views.0.to_string();
+        views.1.push_back(Arc::new(View { id: id.clone(), table: table.to_owned(), rows }));
+        while views.1.len() > KEPT {
+            views.1.pop_front();
+        }
+        id
+    }
+}

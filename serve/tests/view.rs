@@ -1,0 +1,422 @@
+//! `arrowwood view`: nothing without the token, nothing but what was asked for, and what people see is what the file has.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrowwood::{Dataset, Value, WriteOptions, Writer, WriterOptions, parse_schema, write};
+use arrowwood_serve::{AuditLog, Options, Server, Stopper};
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+
+mod support;
+
+use support::{Client, Reply, eventually, options};
+
+/// A page's server over a path.
+struct Viewed {
+    port: u16,
+    token: String,
+    stopper: Stopper,
+    thread: Option<JoinHandle<arrowwood::Result<()>>>,
+}
+
+impl Viewed {
+    fn open(path: impl AsRef<Path>) -> Viewed {
+        let server = Server::view(path, &Options { audit: AuditLog::new(|_| ()), ..options() }).unwrap();
+        let (address, token) = server.url().split_once("/?token=").unwrap();
+        let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+        let token = token.to_owned();
+        let stopper = server.stopper();
+        Viewed { port, token, stopper, thread: Some(std::thread::spawn(move || server.run())) }
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let stream = std::net::TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(support::TIMEOUT)).unwrap();
+        Client::new(stream).send(method, path, headers, b"").unwrap()
+    }
+
+    fn cookie(&self) -> String {
+        format!("arrowwood-{}={}", self.port, self.token)
+    }
+
+    fn get(&self, path: &str) -> Reply {
+        self.send("GET", path, &[("cookie", &self.cookie())])
+    }
+
+    fn json(&self, path: &str) -> Json {
+        let reply = self.get(path);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        serde_json::from_str(&reply.text()).unwrap()
+    }
+
+    /// The last line of a search.
+    fn view(&self, path: &str) -> Json {
+        let reply = self.get(path);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        serde_json::from_str(reply.text().lines().last().unwrap()).unwrap()
+    }
+}
+
+impl Drop for Viewed {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Rows of three columns: `n` from 0 on, `x` = n / 4 with a NaN and a null, `word`, of which some are null.
+fn rows(len: i64) -> Dataset {
+    let words = ["<b>", "it's", "null", ""];
+    let x = (0..len).map(|n| if n == 7 { None } else { Some(if n == 3 { f64::NAN } else { n as f64 / 4.0 }) });
+    let word = (0..len).map(|n| (n % 5 != 4).then(|| words[(n % 5) as usize]));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("n", Arc::new(Int64Array::from_iter_values(0..len))),
+        ("x", Arc::new(x.collect::<Float64Array>())),
+        ("a \"word\"", Arc::new(word.collect::<StringArray>())),
+    ];
+    let columns = columns.into_iter().map(|(name, array)| (name, array, true));
+    Dataset::try_from(vec![RecordBatch::try_from_iter_with_nullable(columns).unwrap()]).unwrap()
+}
+
+fn file(folder: &Path, len: i64) -> std::path::PathBuf {
+    let path = folder.join("a.arrow");
+    write(&rows(len), &path, &WriteOptions::default()).unwrap();
+    path
+}
+
+#[test]
+fn nothing_is_shown_without_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let viewed = Viewed::open(file(folder.path(), 20));
+    let wrong = format!("arrowwood-{}={}0", viewed.port, viewed.token);
+    let other_port = format!("arrowwood-1={}", viewed.token);
+    for path in ["", "/a.arrow", "/a.arrow/cells", "/a.arrow/rows", "/a.arrow/cell?row=0&at=0", "/a.arrow/anatomy"] {
+        let path = format!("/v1/tables{path}");
+        assert_eq!(viewed.send("GET", &path, &[]).status, 401, "{path}");
+        assert_eq!(viewed.send("GET", &path, &[("cookie", &wrong)]).status, 401, "{path}");
+        assert_eq!(viewed.send("GET", &path, &[("cookie", &other_port)]).status, 401, "{path}");
+        assert_eq!(viewed.get(&path).status, 200, "{path}");
+    }
+    // The page itself has no data, and may load nothing that is not its own.
+    let page = viewed.send("GET", "/", &[]);
+    assert_eq!(page.status, 200);
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'self';"));
+    assert!(!page.text().contains("a.arrow"));
+    for (name, media) in [("view.js", "text/javascript"), ("view.css", "text/css"), ("icon.svg", "image/svg+xml")] {
+        let reply = viewed.send("GET", &format!("/{name}"), &[]);
+        assert!(reply.header("content-type").unwrap().starts_with(media), "{name}");
+    }
+}
+
+#[test]
+fn a_browser_gets_the_token_as_a_cookie_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let viewed = Viewed::open(file(folder.path(), 20));
+    let reply = viewed.send("GET", &format!("/?token={}", viewed.token), &[]);
+    assert_eq!((reply.status, reply.header("location")), (303, Some("/")));
+    let cookie = reply.header("set-cookie").unwrap();
+    assert_eq!(cookie, format!("{}; Path=/; HttpOnly; SameSite=Strict", viewed.cookie()));
+    let reply = viewed.send("GET", &format!("/?token={}x", viewed.token), &[]);
+    assert_eq!((reply.status, reply.header("set-cookie")), (401, None));
+    // Nowhere else is a token taken from a query.
+    assert_eq!(viewed.send("GET", &format!("/v1/tables?token={}", viewed.token), &[]).status, 401);
+}
+
+#[test]
+fn pages_of_others_and_other_names_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let viewed = Viewed::open(file(folder.path(), 20));
+    let cookie = viewed.cookie();
+    for (name, value, expected) in [
+        ("host", "evil.example", 421),
+        ("host", "127.0.0.1.evil.example", 421),
+        ("origin", "http://evil.example", 403),
+        ("origin", "null", 403),
+        ("sec-fetch-site", "cross-site", 403),
+        ("sec-fetch-site", "same-site", 403),
+        ("sec-fetch-site", "same-origin", 200),
+    ] {
+        let reply = viewed.send("GET", "/v1/tables", &[("cookie", &cookie), (name, value)]);
+        assert_eq!(reply.status, expected, "{name}: {value}");
+        assert_eq!(reply.header("access-control-allow-origin"), None);
+    }
+}
+
+#[test]
+fn only_the_path_is_served_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 20);
+    write(&rows(3), folder.path().join("secret.arrow"), &WriteOptions::default()).unwrap();
+    let before = fs::read(&path).unwrap();
+    let viewed = Viewed::open(&path);
+    for name in ["secret.arrow", "..%2Fa.arrow", "%2e%2e/a.arrow", "a.arrow%2F..%2Fsecret.arrow", "a.arrow%00", "."] {
+        let status = viewed.get(&format!("/v1/tables/{name}/rows")).status;
+        assert!([400, 404].contains(&status), "{name}: {status}");
+    }
+    for path in ["/../Cargo.toml", "/..%2f..%2fetc/passwd", "/view.js/..", "/page/view.js", "//etc/passwd"] {
+        assert_eq!(viewed.get(path).status, 404, "{path}");
+    }
+    let bearer = format!("Bearer {}", viewed.token);
+    for (method, path) in
+        [("PUT", "/v1/tables/new"), ("PUT", "/v1/tables/a.arrow"), ("POST", "/v1/tables/a.arrow/rows")]
+    {
+        let headers = [("authorization", bearer.as_str()), ("content-type", "text/csv")];
+        let reply = viewed.send(method, path, &headers);
+        assert_eq!(reply.status, 403, "{method} {path}: {}", reply.text());
+        assert_eq!(viewed.send(method, path, &[("cookie", &viewed.cookie())]).status, 401);
+    }
+    assert_eq!(viewed.json("/v1/tables")["tables"].as_array().unwrap().len(), 1);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    let foreign = Options { listen: "0.0.0.0:0".into(), insecure: true, ..Options::default() };
+    assert!(Server::view(&path, &foreign).map(drop).unwrap_err().to_string().contains("other machines"));
+}
+
+#[test]
+fn cells_are_what_the_rows_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 300);
+    let viewed = Viewed::open(&path);
+    let told = viewed.json("/v1/tables/a.arrow/cells?from=2&to=9&at=1,2,0");
+    assert_eq!(told["rows"], json!([2, 3, 4, 5, 6, 7, 8]));
+    assert_eq!(told["end"], 300);
+    assert_eq!(told["cells"][1], json!(["NaN", "", "3"]));
+    assert_eq!(told["cells"][0], json!(["0.5", "null", "2"]));
+    assert_eq!(told["cells"][5], json!([null, "null", "7"]));
+    assert_eq!(told["cells"][2][1], Json::Null);
+    for (query, status) in [
+        ("from=301", 416),
+        ("at=3", 400),
+        ("at=-1", 400),
+        ("at=x", 400),
+        ("from=-1", 400),
+        ("width=x", 400),
+        ("view=9", 404),
+        ("colums=n", 400),
+        ("at=18446744073709551616", 400),
+    ] {
+        assert_eq!(viewed.get(&format!("/v1/tables/a.arrow/cells?{query}")).status, status, "{query}");
+    }
+    // However much is asked for, an answer is small.
+    let many = vec!["0"; 1_000].join(",");
+    let told = viewed.json(&format!("/v1/tables/a.arrow/cells?at={many}"));
+    assert_eq!(told["rows"].as_array().unwrap().len(), 50);
+}
+
+#[test]
+fn rows_are_found_by_a_condition_and_sorted() {
+    let folder = tempfile::tempdir().unwrap();
+    let viewed = Viewed::open(file(folder.path(), 1_000));
+    let told =
+        viewed.view("/v1/tables/a.arrow/views?where=x%20%3E%3D%20240%20and%20n%20%21%3D%20970&sort=n&descending=true");
+    assert_eq!((&told["rows"], &told["whole"]), (&json!(39), &json!(true)));
+    let id = told["view"].as_str().unwrap();
+    let cells = viewed.json(&format!("/v1/tables/a.arrow/cells?view={id}&from=0&to=2&at=0"));
+    assert_eq!(
+        (&cells["rows"], &cells["cells"], &cells["end"]),
+        (&json!([999, 998]), &json!([["999"], ["998"]]), &json!(39))
+    );
+    // A whole column, nulls last.
+    let told = viewed.view("/v1/tables/a.arrow/views?sort=x");
+    let cells = viewed.json(&format!("/v1/tables/a.arrow/cells?view={}&from=996&at=1", told["view"].as_str().unwrap()));
+    assert_eq!(cells["cells"], json!([["249.5"], ["249.75"], ["NaN"], [null]]));
+    // Nothing is found: no row, and no error.
+    assert_eq!(viewed.view("/v1/tables/a.arrow/views?where=n%20%3C%200")["rows"], 0);
+    for (query, status) in [("", 400), ("where=nothing%20%3D%201", 400), ("where=n%20%3D", 400), ("sort=nothing", 400)]
+    {
+        assert_eq!(viewed.get(&format!("/v1/tables/a.arrow/views?{query}")).status, status, "{query}");
+    }
+    // Views that were not used for long are forgotten.
+    (0..4).for_each(|n| drop(viewed.view(&format!("/v1/tables/a.arrow/views?where=n%20%3D%20{n}"))));
+    assert_eq!(viewed.get(&format!("/v1/tables/a.arrow/cells?view={id}")).status, 404);
+}
+
+#[test]
+fn statistics_of_a_sample_and_of_all_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let viewed = Viewed::open(file(folder.path(), 100_000));
+    let told = viewed.json("/v1/tables/a.arrow/statistics?at=0");
+    assert_eq!(
+        (&told["min"], &told["max"], &told["nulls"], &told["exact"]),
+        (&json!("0"), &json!("99999"), &json!(0), &json!(true))
+    );
+    assert_eq!(told["mean"], 49_999.5);
+    let counts: Vec<u64> =
+        told["histogram"]["counts"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    assert_eq!((counts.len(), counts.iter().sum::<u64>()), (32, 100_000));
+    assert!(counts.iter().all(|count| (3_100..3_200).contains(count)), "{counts:?}");
+    let sample = viewed.json("/v1/tables/a.arrow/statistics?at=0&sample=true");
+    assert_eq!((&sample["exact"], &sample["rows"], &sample["of"]), (&json!(false), &json!(65_536), &json!(100_000)));
+    // The least and the greatest rows are among those that are looked at.
+    assert_eq!((&sample["min"], &sample["max"]), (&json!("0"), &json!("99999")));
+    let words = viewed.json("/v1/tables/a.arrow/statistics?at=2");
+    assert_eq!((&words["top"]["distinct"], &words["nulls"]), (&json!(5), &json!(20_000)));
+    assert_eq!(words["top"]["values"][0], json!(["<b>", 20_000]));
+    assert_eq!(viewed.json("/v1/tables/a.arrow/statistics?at=1")["nulls"], 1);
+    assert_eq!(viewed.get("/v1/tables/a.arrow/statistics?at=0,1").status, 400);
+}
+
+/// The bins, by looking at each row.
+fn naive_bins(rows: &Dataset, from: u64, to: u64, count: u64) -> Vec<Json> {
+    let at = |bin: u64| from + (to - from) * bin / count;
+    let value = |row: u64| match rows.row(row).unwrap().get(1).unwrap() {
+        Value::Float64(x) if !x.is_nan() => Some(x),
+        _ => None,
+    };
+    let bin = |bin: u64| {
+        let values: Vec<f64> = (at(bin)..at(bin + 1)).filter_map(value).collect();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        match (values.first(), values.last()) {
+            (Some(first), Some(last)) => json!([first, least, greatest, last]),
+            _ => Json::Null,
+        }
+    };
+    (0..count).map(bin).collect()
+}
+
+#[test]
+fn bins_are_those_of_all_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let viewed = Viewed::open(file(folder.path(), 10_000));
+    let rows = rows(10_000);
+    for (from, to, count) in [(0, 10_000, 7), (0, 10, 10), (2, 9, 3), (3, 4, 1), (9_000, 10_000, 333)] {
+        let told = viewed.json(&format!("/v1/tables/a.arrow/bins?at=1&from={from}&to={to}&count={count}"));
+        assert_eq!(told["bins"], Json::from(naive_bins(&rows, from, to, count)), "{from} {to} {count}");
+        assert_eq!(told["exact"], true);
+    }
+    // Never more bins than rows; the sample says what it is.
+    assert_eq!(viewed.json("/v1/tables/a.arrow/bins?at=1&from=5&to=9&count=100")["bins"].as_array().unwrap().len(), 4);
+    assert_eq!(viewed.json("/v1/tables/a.arrow/bins?at=1&count=2&sample=true")["exact"], false);
+    assert_eq!(viewed.json("/v1/tables/a.arrow/bins?at=1&from=10000")["bins"], json!([]));
+    assert_eq!(viewed.get("/v1/tables/a.arrow/bins?at=2").status, 400);
+}
+
+#[test]
+fn a_cell_is_found_in_the_bytes_of_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 100);
+    let viewed = Viewed::open(&path);
+    let bytes = fs::read(&path).unwrap();
+    let told = viewed.json("/v1/tables/a.arrow/cell?row=42&at=0");
+    assert_eq!(told["value"], "42");
+    let values = told["place"]["buffers"].as_array().unwrap().iter().find(|buffer| buffer["name"] == "values").unwrap();
+    let at = values["at"].as_u64().unwrap() as usize;
+    assert_eq!(bytes[at..at + 8], 42i64.to_le_bytes());
+    assert_eq!(values["hex"], "2a 00 00 00 00 00 00 00");
+    let told = viewed.json("/v1/tables/a.arrow/cell?row=41&at=2");
+    let data = told["place"]["buffers"].as_array().unwrap().iter().find(|buffer| buffer["name"] == "data").unwrap();
+    let at = data["at"].as_u64().unwrap() as usize;
+    assert_eq!((&bytes[at..at + 4], &told["value"]), (b"it's".as_slice(), &json!("it's")));
+    for query in ["row=100&at=0", "row=0&at=3", "at=0", "row=0"] {
+        assert!([400, 404].contains(&viewed.get(&format!("/v1/tables/a.arrow/cell?{query}")).status), "{query}");
+    }
+    // Messages fill the file, and buffers their bodies.
+    let told = viewed.json("/v1/tables/a.arrow/anatomy?file=0");
+    assert_eq!((&told["size"], &told["total"]), (&json!(bytes.len()), &json!(2)));
+    let message = viewed.json("/v1/tables/a.arrow/anatomy?file=0&message=1");
+    let end = message["body_offset"].as_u64().unwrap() + message["body_length"].as_u64().unwrap();
+    for buffer in message["buffers"].as_array().unwrap() {
+        assert!(buffer["offset"].as_u64().unwrap() + buffer["length"].as_u64().unwrap() <= end, "{buffer}");
+    }
+    let shares = viewed.json("/v1/tables/a.arrow/anatomy?file=0&residency=1000")["shares"].as_array().unwrap().clone();
+    assert_eq!(shares.len(), bytes.len().div_ceil(4_096));
+    for query in ["file=1", "file=0&message=2", "file=x"] {
+        assert!([400, 404].contains(&viewed.get(&format!("/v1/tables/a.arrow/anatomy?{query}")).status), "{query}");
+    }
+}
+
+#[test]
+fn a_table_is_seen_to_grow() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    let schema = Arc::new(parse_schema("n: int not null").unwrap());
+    let options = WriterOptions { segment_rows: Some(1_000), ..WriterOptions::default() };
+    let mut writer = Writer::open(&path, Some(schema), &options).unwrap();
+    let mut append = |rows: std::ops::Range<i64>| {
+        rows.for_each(|n| writer.append_row(&[Value::Int(n)]).unwrap());
+        writer.commit().unwrap();
+    };
+    append(0..2_500);
+    let viewed = Viewed::open(&path);
+    assert_eq!(viewed.json("/v1/tables/t")["kind"], "table");
+    let told = viewed.json("/v1/tables/t/cells?from=2498");
+    assert_eq!(told["cells"], json!([["2498"], ["2499"]]));
+    append(2_500..2_501);
+    let told = viewed.json("/v1/tables/t/cells?from=2498");
+    assert_eq!((&told["cells"][2], &told["end"]), (&json!(["2500"]), &json!(2_501)));
+    let files = viewed.json("/v1/tables/t/anatomy");
+    assert_eq!(
+        (&files["total"], &files["live"], &files["files"][1]["first_row"]),
+        (&json!(3), &json!(true), &json!(1_000))
+    );
+    // Its footer leads other readers to the row, a moment after the commit.
+    eventually("the row is in the published footer", || {
+        let told = viewed.json("/v1/tables/t/cell?row=2500&at=0");
+        assert_eq!(told["value"], "2500");
+        told["place"]["file"] == 2 && told["place"]["row_in_batch"].is_u64()
+    });
+}
+
+#[test]
+fn several_files_are_shown_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&rows(10), folder.path().join("1.arrow"), &WriteOptions::default()).unwrap();
+    write(&rows(20), folder.path().join("2.arrow"), &WriteOptions::default()).unwrap();
+    for path in [folder.path().to_path_buf(), folder.path().join("*.arrow")] {
+        let viewed = Viewed::open(&path);
+        let name = viewed.json("/v1/tables")["tables"][0]["name"].as_str().unwrap().to_owned();
+        let name: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();
+        let told = viewed.json(&format!("/v1/tables/{name}"));
+        assert_eq!((&told["kind"], &told["end"]), (&json!("files"), &json!(30)));
+        let cell = viewed.json(&format!("/v1/tables/{name}/cell?row=12&at=0"));
+        assert_eq!((&cell["value"], &cell["place"]["name"]), (&json!("2"), &json!("2.arrow")));
+    }
+    let missing = Server::view(folder.path().join("nothing.arrow"), &options()).map(drop).unwrap_err();
+    assert_eq!(missing.kind(), arrowwood::ErrorKind::NotFound);
+}
+
+#[test]
+fn damage_is_told_in_the_words_of_the_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 1_000);
+    let viewed = Viewed::open(&path);
+    let told = viewed.json("/v1/tables/a.arrow/cell?row=5&at=2");
+    let offsets =
+        told["place"]["buffers"].as_array().unwrap().iter().find(|buffer| buffer["name"] == "offsets").unwrap();
+    let at = offsets["at"].as_u64().unwrap() as usize;
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[at..at + 4].copy_from_slice(&i32::MAX.to_le_bytes());
+    let damaged = folder.path().join("b.arrow");
+    fs::write(&damaged, bytes).unwrap();
+    let viewed = Viewed::open(&damaged);
+    let told = viewed.json("/v1/tables/b.arrow/cells?from=4&to=8");
+    assert!(told["cells"][1][2]["error"].as_str().unwrap().contains("offset"), "{told}");
+    assert_eq!(told["cells"][1][0], "5");
+    let reply = viewed.get("/v1/tables/b.arrow/statistics?at=2");
+    assert_eq!(reply.status, 500);
+    assert!(reply.text().contains("offset"), "{}", reply.text());
+}
+
+/// `make view` makes the page; whoever changes its source without that is told here, without npm.
+#[test]
+fn the_page_was_made_of_its_source() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut names: Vec<_> =
+        fs::read_dir(root.join("../view/src")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    let mut hash = Sha256::new();
+    for path in names {
+        hash.update(path.file_name().unwrap().to_str().unwrap());
+        hash.update([0]);
+        hash.update(fs::read(path).unwrap());
+    }
+    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let recorded = fs::read_to_string(root.join("page/source.sha256")).unwrap();
+    assert_eq!(recorded.trim(), digest, "serve/page is not what view/src gives; run make view");
+}

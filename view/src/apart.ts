@@ -1,0 +1,246 @@
+// A file taken apart: messages and buffers to scale, which pages are in memory, and the bytes of one cell.
+
+import { BufferPlace, CellDetail, Files, Message, MessageDetail, Messages, get } from "./api.js";
+import { bytes, clamp, colour, count, el, plural, sheet } from "./dom.js";
+
+const LIMIT = 5000;
+/** How often the strip of pages in memory is drawn anew. */
+const STRIP = 2000;
+
+const shade: Record<string, string> = { schema: "schema", "record batch": "accent", "dictionary batch": "words" };
+
+export class Apart {
+  readonly element: HTMLElement;
+  private files: Files | undefined;
+  private file = 0;
+  private messages: Messages | undefined;
+  private message: number | undefined;
+  private marked: BufferPlace[] = [];
+  private choice = el("select", { "aria-label": "File", change: () => void this.open(Number(this.choice.value)) });
+  private facts = el("p", { class: "basis" });
+  private map = el("canvas", { class: "map", role: "img", tabindex: 0 });
+  private strip = el("canvas", { class: "strip", role: "img" });
+  private stripText = el("p", { class: "hint" });
+  private detail = el("div", { class: "detail", "aria-live": "polite" });
+  private timer = 0;
+
+  constructor() {
+    this.element = el(
+      "section",
+      { class: "apart", "aria-label": "The file taken apart" },
+      el("p", { class: "tools" }, this.choice, this.facts),
+      el("h3", {}, "Messages, to scale"),
+      this.map,
+      el("p", { class: "hint" }, "Click a message for its buffers. In the rows, click a cell for its bytes."),
+      el("h3", {}, "Pages in memory"),
+      this.strip,
+      this.stripText,
+      this.detail,
+    );
+    this.map.addEventListener("click", (event) => {
+      const at = (event.offsetX / this.map.clientWidth) * (this.messages?.size ?? 0);
+      void this.pick(this.at(at));
+    });
+    this.map.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) void this.pick((this.message ?? -1) + step);
+    });
+    new ResizeObserver(() => this.draw()).observe(this.map);
+  }
+
+  /** Shows the files, and looks at pages in memory from now on. */
+  async show() {
+    clearInterval(this.timer);
+    this.timer = window.setInterval(() => this.element.isConnected && !document.hidden && void this.residency(), STRIP);
+    try {
+      this.files = await get<Files>("anatomy");
+      this.choice.replaceChildren(...this.files.files.map(({ name }, i) => el("option", { value: i }, name)));
+      this.choice.hidden = this.files.files.length < 2;
+      await this.open(clamp(this.file, 0, this.files.files.length - 1));
+    } catch (e) {
+      this.facts.textContent = (e as Error).message;
+    }
+  }
+
+  hide() {
+    clearInterval(this.timer);
+  }
+
+  async open(file: number) {
+    this.file = file;
+    this.choice.value = String(file);
+    this.message = undefined;
+    this.marked = [];
+    this.detail.replaceChildren();
+    try {
+      this.messages = await get<Messages>("anatomy", { file, limit: LIMIT });
+    } catch (e) {
+      this.messages = undefined;
+      this.facts.textContent = (e as Error).message;
+      return;
+    }
+    const { size, total, messages } = this.messages;
+    const f = this.files!;
+    const parts = [bytes(size), plural(total, "message")];
+    if (messages.length < total) parts.push(`the first ${count(messages.length)} are drawn`);
+    if (f.live !== undefined) {
+      parts.push(plural(f.total, "segment"), `rows up to ${count(f.end!)}`, `durable up to ${count(f.durable_end!)}`);
+      parts.push(f.writer ? `written by process ${f.writer}` : "nobody writes", `${bytes(f.disk_bytes!)} on the disk`);
+    }
+    this.facts.textContent = parts.join(" · ");
+    this.draw();
+    void this.residency();
+  }
+
+  private at(offset: number): number {
+    const messages = this.messages?.messages ?? [];
+    const found = messages.findIndex((message) => offset < message.body_offset + message.body_length);
+    return found < 0 ? messages.length - 1 : found;
+  }
+
+  private async pick(number: number) {
+    const from = this.messages?.messages ?? [];
+    if (!from.length) return;
+    this.message = clamp(number, 0, from.length - 1);
+    this.draw();
+    try {
+      const detail = await get<MessageDetail>("anatomy", { file: this.file, message: this.message });
+      this.describe(detail);
+    } catch (e) {
+      this.detail.replaceChildren(el("p", { class: "error" }, (e as Error).message));
+    }
+  }
+
+  private describe(message: MessageDetail) {
+    const canvas = el("canvas", { class: "map", role: "img", "aria-label": `Buffers of message ${this.message}, to scale` });
+    const rows = message.rows === null ? "" : `, ${plural(message.rows, "row")}`;
+    const codec = message.compression ? `, compressed with ${message.compression}` : "";
+    const words = message.dictionary ? `, dictionary ${message.dictionary.id}${message.dictionary.delta ? " (delta)" : ""}` : "";
+    this.detail.replaceChildren(
+      el("h3", {}, `Message ${this.message}: ${message.kind}${rows}${words}${codec}`),
+      el("p", { class: "basis" }, `metadata at ${count(message.metadata_offset)}, ${bytes(message.metadata_length)} · body at ${count(message.body_offset)}, ${bytes(message.body_length)}`),
+      canvas,
+      buffers(message.buffers),
+    );
+    const { pen, width, height } = sheet(canvas);
+    const x = (offset: number) => ((offset - message.body_offset) / Math.max(1, message.body_length)) * width;
+    let shadeOf = 0;
+    let field: string | undefined;
+    for (const buffer of message.buffers) {
+      if (buffer.field !== field) {
+        field = buffer.field;
+        shadeOf += 1;
+      }
+      pen.fillStyle = colour(shadeOf % 2 ? "accent" : "words");
+      pen.globalAlpha = buffer.name === "validity" ? 0.45 : 1;
+      pen.fillRect(x(buffer.offset), 0, Math.max(1, (buffer.length / Math.max(1, message.body_length)) * width - 0.5), height);
+    }
+  }
+
+  private draw() {
+    const { messages } = this;
+    if (!messages || !this.element.isConnected) return;
+    const { pen, width, height } = sheet(this.map);
+    const x = (offset: number) => (offset / Math.max(1, messages.size)) * width;
+    const box = (from: number, length: number, name: string, alpha = 1) => {
+      pen.globalAlpha = alpha;
+      pen.fillStyle = colour(name);
+      pen.fillRect(x(from), 0, Math.max(1, x(length) - 0.5), height);
+    };
+    messages.messages.forEach((message: Message, i) => {
+      box(message.body_offset, message.body_length, shade[message.kind] ?? "soft", i === this.message || i % 2 ? 1 : 0.75);
+      box(message.offset, message.body_offset - message.offset, "schema");
+    });
+    pen.globalAlpha = 1;
+    const picked = this.message === undefined ? undefined : messages.messages[this.message];
+    pen.strokeStyle = pen.fillStyle = colour("mark");
+    pen.lineWidth = 2;
+    if (picked) pen.strokeRect(x(picked.offset) + 1, 1, Math.max(3, x(picked.body_offset + picked.body_length - picked.offset) - 2), height - 2);
+    for (const { at, bytes: length } of this.marked) {
+      if (at !== undefined) pen.fillRect(x(at) - 1, 0, Math.max(2, x(length ?? 1)), height);
+    }
+    this.map.setAttribute("aria-label", `${plural(messages.total, "message")} in ${bytes(messages.size)}`);
+  }
+
+  private async residency() {
+    try {
+      const parts = clamp(Math.floor(this.strip.clientWidth), 50, 2000);
+      const { shares, size } = await get<{ shares: number[]; size: number }>("anatomy", { file: this.file, residency: parts });
+      const { pen, width, height } = sheet(this.strip);
+      pen.fillStyle = colour("accent");
+      shares.forEach((share, i) => {
+        if (!share) return;
+        pen.globalAlpha = 0.25 + 0.75 * share;
+        pen.fillRect((i / shares.length) * width, 0, width / shares.length + 0.5, height);
+      });
+      const share = shares.reduce((sum, part) => sum + part, 0) / Math.max(1, shares.length);
+      const text = `about ${bytes(Math.round(share * size))} of ${bytes(size)} (${(100 * share).toFixed(1)} %) are in memory, whoever loaded them`;
+      this.stripText.textContent = text;
+      this.strip.setAttribute("aria-label", text);
+    } catch (e) {
+      this.stripText.textContent = (e as Error).message;
+    }
+  }
+
+  /** Shows where the bytes of a cell are. */
+  async mark(cell: CellDetail) {
+    if (!cell.place) return;
+    if (!this.files) await this.show();
+    if (this.file !== cell.place.file || !this.messages) await this.open(cell.place.file);
+    this.marked = cell.place.buffers;
+    await this.pick(cell.place.message);
+    this.draw();
+  }
+}
+
+function buffers(all: BufferPlace[]): HTMLElement {
+  const shown = all.slice(0, 2000);
+  return el(
+    "div",
+    { class: "scroll" },
+    el(
+      "table",
+      { class: "buffers" },
+      el("thead", {}, el("tr", {}, ...["field", "buffer", "offset", "length"].map((name) => el("th", { scope: "col" }, name)))),
+      el(
+        "tbody",
+        {},
+        ...shown.map((buffer) =>
+          el("tr", {}, el("td", {}, buffer.field ?? ""), el("td", {}, buffer.name), el("td", {}, count(buffer.offset)), el("td", {}, count(buffer.length))),
+        ),
+      ),
+    ),
+    shown.length < all.length && el("p", { class: "hint" }, `the first ${count(shown.length)} of ${count(all.length)}`),
+  );
+}
+
+/** A cell in full and its bytes, in the panel. */
+export async function cellPanel(into: HTMLElement, row: number, at: number, close: () => void, show: (cell: CellDetail) => void, only: (text: string | null) => void) {
+  const cell = await get<CellDetail>("cell", { row, at });
+  const { place } = cell;
+  const value = cell.error !== undefined ? el("p", { class: "error" }, cell.error) : el("pre", { class: cell.value === null ? "value null" : "value" }, cell.value ?? "null");
+  into.replaceChildren(
+    el("button", { class: "close", "aria-label": "Close", click: close }, "×"),
+    el("h2", {}, cell.column),
+    el("p", { class: "type" }, `${cell.type} · row ${count(cell.row)}`),
+    value,
+    el("p", { class: "actions" }, cell.error === undefined && el("button", { click: () => only(cell.value ?? null) }, "Only these rows"), place && el("button", { click: () => show(cell) }, "Show in the file")),
+    ...(place
+      ? [
+          el("h3", {}, "Its bytes"),
+          el("p", { class: "basis" }, `${place.name} · message ${count(place.message)} at ${count(place.message_offset)} · row ${count(place.row_in_batch)} of the batch`),
+          ...(place.compressed ? [el("p", { class: "hint" }, "The body is compressed: single values have no place of their own.")] : []),
+          ...place.buffers.map((buffer) =>
+            el(
+              "div",
+              { class: "buffer" },
+              el("strong", {}, buffer.name),
+              ` at ${count(buffer.offset)}, ${bytes(buffer.length)}`,
+              buffer.hex !== undefined &&
+                el("code", {}, `${count(buffer.at!)}: ${buffer.hex}${buffer.bytes! > 64 ? " …" : ""}${buffer.bit === undefined ? "" : `  (bit ${buffer.bit})`}`),
+            ),
+          ),
+        ]
+      : [el("p", { class: "hint" }, "No footer leads to this row yet: it is committed, and other Arrow readers find it a moment later.")]),
+  );
+}

@@ -1,0 +1,48 @@
+// Elements. Text from files only ever becomes text: nothing here parses markup.
+
+type Child = Node | string | null | undefined | false;
+
+export function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, string | number | boolean | EventListener | undefined> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (typeof value === "function") made.addEventListener(name, value);
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  made.append(...children.filter((child): child is Node | string => !!child || child === ""));
+  return made;
+}
+
+export const count = (n: number) => n.toLocaleString("en-US");
+
+export function bytes(n: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let unit = 0;
+  while (n >= 999.95 && unit + 1 < units.length) {
+    n /= 1000;
+    unit += 1;
+  }
+  return `${unit ? n.toFixed(1) : n} ${units[unit]}`;
+}
+
+export const plural = (n: number, one: string, many = one + "s") => `${count(n)} ${n === 1 ? one : many}`;
+
+export const clamp = (x: number, low: number, high: number) => Math.max(low, Math.min(high, x));
+
+/** The colour that a CSS variable has now. */
+export const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+/** A canvas in the pixels of the screen, and what draws on it, in those of the page. */
+export function sheet(canvas: HTMLCanvasElement): { pen: CanvasRenderingContext2D; width: number; height: number } {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const scale = window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(width * scale));
+  canvas.height = Math.max(1, Math.round(height * scale));
+  const pen = canvas.getContext("2d")!;
+  pen.scale(scale, scale);
+  return { pen, width, height };
+}

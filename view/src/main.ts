@@ -1,0 +1,475 @@
+// The page: rows, a plot, and the file taken apart.
+
+import { Apart, cellPanel } from "./apart.js";
+import { Column, Extent, Facts, Refused, Report, Statistics, events, get, open, search, url } from "./api.js";
+import { clamp, count, el, plural } from "./dom.js";
+import { bars, forget, panel, sampled } from "./glance.js";
+import { Grid } from "./grid.js";
+import { Plot } from "./plot.js";
+import { Rows } from "./rows.js";
+
+type Tab = "rows" | "plot" | "file";
+
+/** What the URL says behind its #, so that a link leads to the same rows. */
+interface Place {
+  tab: Tab;
+  row?: number;
+  column?: number;
+  where: string;
+  sort: string;
+  descending: boolean;
+  plot?: number;
+  from?: number;
+  to?: number;
+}
+
+function placeOf(hash: string): Place {
+  const parameters = new URLSearchParams(hash.slice(1));
+  const number = (name: string) => {
+    const value = parameters.get(name);
+    return value !== null && /^\d+$/.test(value) ? Number(value) : undefined;
+  };
+  const tab = parameters.get("tab");
+  return {
+    tab: tab === "plot" || tab === "file" ? tab : "rows",
+    row: number("row"),
+    column: number("column"),
+    where: parameters.get("where") ?? "",
+    sort: parameters.get("sort") ?? "",
+    descending: parameters.get("descending") === "true",
+    plot: number("plot"),
+    from: number("from"),
+    to: number("to"),
+  };
+}
+
+/** A column's name as conditions have it, and a text. */
+const quoted = (name: string) => (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
+const literal = (type: string, text: string) =>
+  /^(u?int|float|decimal|bool)/.test(type) && !/nan|inf/i.test(text) ? text : `'${text.replaceAll("'", "''")}'`;
+
+class Page {
+  private grid: Grid;
+  private plot: Plot;
+  private apart = new Apart();
+  private place = placeOf(location.hash);
+  private extent: Extent;
+  /** The end of the rows that are shown: a snapshot, until one follows. */
+  private end: number;
+  private isFollowing = false;
+  private isChasing = false;
+  private view: { id: string; rows: number; whole: boolean } | undefined;
+  private searching: AbortController | undefined;
+  private looking = new AbortController();
+  private saving = 0;
+
+  private filter = el("input", { type: "search", class: "filter", placeholder: 'Filter: price > 100 and symbol == "IBM"', "aria-label": "Filter", spellcheck: "false", autocomplete: "off", enterkeyhint: "search" });
+  private goto = el("input", { type: "text", class: "goto", inputmode: "numeric", placeholder: "Row …", "aria-label": "Go to row" });
+  private finder = el("input", { type: "search", class: "finder", placeholder: "Column …", "aria-label": "Find a column", list: "columns", autocomplete: "off" });
+  private status = el("span", { class: "status", role: "status", "aria-live": "polite" });
+  private fresh = el("button", { class: "fresh", click: () => this.follow(true), hidden: true });
+  private following = el("button", { class: "follow", "aria-pressed": "false", click: () => this.follow(!this.isFollowing) }, "Follow");
+  private message = el("p", { class: "message", role: "alert", hidden: true });
+  private aside = el("aside", { class: "panel", "aria-label": "Details", hidden: true });
+  private main = el("main", {});
+  private tabs: Record<Tab, HTMLElement>;
+  private saves = el("span", { class: "saves" });
+
+  constructor(private facts: Facts) {
+    const { columns, first_row, end } = facts;
+    this.extent = { first_row, end, durable_end: facts.durable_end ?? end };
+    this.end = end;
+    this.grid = new Grid(columns, {
+      moved: () => this.moved(),
+      picked: (row, column) => void this.pick(row, column),
+      header: (column) => void this.glance(column),
+      glance: (column, into) => void this.mini(column, into),
+    });
+    this.plot = new Plot(columns, () => [this.extent.first_row, this.end], () => this.save(), (row) => {
+      this.clear();
+      this.tab("rows");
+      this.grid.go(row);
+    });
+    const tab = (name: Tab, text: string) => el("button", { role: "tab", "aria-selected": "false", click: () => this.tab(name) }, text);
+    this.tabs = { rows: tab("rows", "Rows"), plot: tab("plot", "Plot"), file: tab("file", "File") };
+    const isTable = facts.kind === "table";
+    document.title = `${facts.name} · Arrowwood`;
+    document.body.replaceChildren(
+      el(
+        "header",
+        {},
+        el("h1", { title: facts.path ?? facts.name }, facts.name),
+        el("nav", { role: "tablist", "aria-label": "Ways to look" }, ...Object.values(this.tabs)),
+        this.filter,
+        this.goto,
+        this.finder,
+        isTable && this.following,
+        this.fresh,
+        this.saves,
+        el("button", { class: "theme", "aria-label": "Dark or light", title: "Dark or light", click: () => this.theme() }, "◐"),
+      ),
+      this.message,
+      el("div", { class: "middle" }, this.main, this.aside),
+      el("footer", {}, this.status, el("span", { class: "keys" }, "/ filter · g row · c column · 1 2 3 views · f follow · Enter cell")),
+      el("datalist", { id: "columns" }, ...columns.slice(0, 5000).map(({ name }) => el("option", { value: name }))),
+    );
+    this.listen(isTable);
+  }
+
+  private listen(isTable: boolean) {
+    this.filter.addEventListener("keydown", (event) => event.key === "Enter" && void this.search());
+    this.filter.addEventListener("search", () => !this.filter.value && this.place.where && void this.search());
+    this.goto.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      const row = Number(this.goto.value.replaceAll(/[,_\s]/g, ""));
+      if (!this.goto.value.trim() || !Number.isFinite(row)) return this.say("Go to row: a whole number is expected");
+      this.tab("rows");
+      this.grid.go(row < 0 ? this.grid.rows.end + row : row);
+      this.focus();
+    });
+    this.finder.addEventListener("change", () => this.find());
+    window.addEventListener("hashchange", () => {
+      const next = placeOf(location.hash);
+      if (JSON.stringify(next) !== JSON.stringify(this.place)) void this.restore(next);
+    });
+    document.addEventListener("keydown", (event) => this.key(event));
+    for (const media of ["(prefers-color-scheme: dark)"]) matchMedia(media).addEventListener("change", () => this.repaint());
+    if (isTable) {
+      events(
+        (extent) => this.grew(extent),
+        () => this.say("The table was removed, or can no longer be read."),
+      );
+    }
+  }
+
+  async start() {
+    const chosen = localStorage.getItem("arrowwood-theme");
+    if (chosen) document.documentElement.dataset.theme = chosen;
+    this.rows();
+    await this.restore(this.place);
+    this.focus();
+  }
+
+  private async restore(place: Place) {
+    this.place = place;
+    this.filter.value = place.where;
+    await this.search(place);
+    this.tab(place.tab);
+    if (place.row !== undefined) this.grid.go(place.row, clamp(place.column ?? 0, 0, Math.max(0, this.facts.columns.length - 1)));
+    if (place.plot !== undefined && place.plot < this.facts.columns.length) {
+      [this.plot.from, this.plot.to] = [place.from ?? this.extent.first_row, place.to ?? this.end];
+      this.plot.show(place.plot);
+    }
+  }
+
+  private focus() {
+    this.main.querySelector<HTMLElement>("#grid")?.focus({ preventScroll: true });
+  }
+
+  private say(text = "") {
+    this.message.textContent = text;
+    this.message.hidden = !text;
+  }
+
+  /** The rows that are shown: of the table as far as it is looked at, or those that were found. */
+  private rows() {
+    const { view } = this;
+    const rows = new Rows(
+      this.facts.columns.length,
+      view?.id,
+      view ? 0 : this.extent.first_row,
+      view ? view.rows : this.end,
+      () => this.grid.paint(),
+      (e) => void this.lost(e),
+    );
+    this.grid.show(rows);
+    this.tell();
+  }
+
+  /** Rows could not be had: of a view that the server no longer keeps they are searched again. */
+  private async lost(e: Refused) {
+    if (e.code === "no_view") return this.search(this.place);
+    if (e.code === "dropped") {
+      this.facts = await get<Facts>("");
+      this.extent.first_row = this.facts.first_row;
+      return this.rows();
+    }
+    this.say(e.message);
+  }
+
+  private tell(report?: Report) {
+    const all = this.end - this.extent.first_row;
+    const { view } = this;
+    const found = view ? `${plural(view.rows, "row")} of ${count(all)}${view.whole ? "" : ", the first that were found"}` : plural(all, "row");
+    const going = report?.of ? `searched ${count(report.searched!)} of ${count(report.of)}: ${count(report.found ?? 0)} found … (Esc ends it)` : "";
+    const durable = this.facts.kind === "table" && !view ? ` · ${this.extent.durable_end >= this.end ? "all durable" : `durable up to ${count(this.extent.durable_end)}`}` : "";
+    this.status.textContent = going || `${found} · ${plural(this.facts.columns.length, "column")}${durable}`;
+    const parameters = { where: this.place.where };
+    const save = (format: string) => el("a", { href: url("rows", { ...parameters, format }), download: `${this.facts.name}.${format === "arrow" ? "arrows" : format}` }, format);
+    this.saves.replaceChildren("Save: ", save("arrow"), " ", save("csv"), " ", save("jsonl"));
+  }
+
+  private grew(extent: Extent) {
+    this.extent = extent;
+    if (this.isFollowing) return void this.chase();
+    const more = extent.end - this.end;
+    this.fresh.hidden = more <= 0;
+    if (more > 0) this.fresh.textContent = plural(more, "new row");
+    this.tell();
+  }
+
+  /** Shows the newest rows as soon as they are here, and then the next. */
+  private async chase() {
+    if (this.isChasing) return;
+    this.isChasing = true;
+    while (this.isFollowing && this.end < this.extent.end) {
+      const { rows } = this.grid;
+      const { first_row, end } = this.extent;
+      await this.grid.bring(end);
+      if (!this.isFollowing || this.grid.rows !== rows) break;
+      this.end = end;
+      [rows.first, rows.end] = [first_row, end];
+      this.grid.toEnd();
+      this.tell();
+    }
+    this.isChasing = false;
+  }
+
+  private follow(isFollowing: boolean) {
+    this.isFollowing = false;
+    if (isFollowing) {
+      this.tab("rows");
+      if (this.view) this.clear();
+      this.end = this.extent.end;
+      forget();
+      this.rows();
+      this.grid.toEnd();
+      this.fresh.hidden = true;
+      this.isFollowing = true;
+    }
+    this.following.setAttribute("aria-pressed", String(isFollowing));
+    this.following.textContent = isFollowing ? "Freeze" : "Follow";
+  }
+
+  private clear() {
+    this.filter.value = "";
+    Object.assign(this.place, { where: "", sort: "", descending: false });
+    this.view = undefined;
+    this.rows();
+    this.save();
+  }
+
+  private async search(wanted: { where?: string; sort?: string; descending?: boolean } = { ...this.place, where: this.filter.value.trim() }) {
+    this.searching?.abort();
+    const where = (wanted.where ?? "").trim();
+    const { sort = "", descending = false } = wanted;
+    this.filter.value = where;
+    this.say();
+    if (!where && !sort) {
+      if (this.view || this.place.where) this.clear();
+      return;
+    }
+    const searching = (this.searching = new AbortController());
+    try {
+      const done = await search({ where, sort, descending }, (report) => this.tell(report), searching.signal);
+      this.view = { id: done.view!, rows: done.rows!, whole: done.whole !== false };
+      if (this.isFollowing) this.follow(false);
+      Object.assign(this.place, { where, sort, descending });
+      this.grid.top = 0;
+      this.grid.active = { row: 0, column: this.grid.active.column };
+      this.rows();
+      this.save();
+      this.tab("rows");
+    } catch (e) {
+      if (!searching.signal.aborted) this.say((e as Error).message);
+      this.tell();
+    }
+  }
+
+  private only(column: Column, value: string | null) {
+    const test = value === null ? `${quoted(column.name)} is null` : `${quoted(column.name)} == ${literal(column.type, value)}`;
+    const before = this.filter.value.trim();
+    void this.search({ ...this.place, where: before ? `(${before}) and ${test}` : test });
+  }
+
+  private async mini(column: number, into: HTMLElement) {
+    try {
+      const statistics: Statistics = await sampled(column);
+      const canvas = into.querySelector("canvas");
+      if (canvas?.isConnected) bars(canvas, statistics);
+      into.title = `${statistics.name}: ${statistics.type}` + (statistics.nulls ? `, ${count(statistics.nulls)} nulls of ${count(statistics.rows)}` : "");
+    } catch {
+      // The panel says what is wrong with the column.
+    }
+  }
+
+  private aim() {
+    this.looking.abort();
+    this.looking = new AbortController();
+    this.aside.hidden = false;
+    return this.looking.signal;
+  }
+
+  private close() {
+    this.looking.abort();
+    this.aside.hidden = true;
+    this.focus();
+  }
+
+  private async glance(number: number) {
+    const column = this.facts.columns[number];
+    const sort = (descending: boolean) => void this.search({ where: this.place.where, sort: column.name, descending });
+    await panel(
+      this.aside,
+      number,
+      column,
+      {
+        sort,
+        unsorted: this.place.sort ? () => void this.search({ where: this.place.where }) : undefined,
+        plot: () => {
+          this.tab("plot");
+          this.plot.show(number);
+        },
+        only: (value) => this.only(column, value),
+        close: () => this.close(),
+      },
+      this.aim(),
+    );
+  }
+
+  private async pick(row: number, column: number) {
+    const number = this.grid.rows.number(row);
+    if (number === undefined) return;
+    this.aim();
+    this.save();
+    try {
+      await cellPanel(
+        this.aside,
+        number,
+        column,
+        () => this.close(),
+        (cell) => {
+          this.tab("file");
+          void this.apart.mark(cell);
+        },
+        (value) => this.only(this.facts.columns[column], value),
+      );
+    } catch (e) {
+      this.aside.replaceChildren(el("p", { class: "error" }, (e as Error).message));
+    }
+  }
+
+  private find() {
+    const wanted = this.finder.value.trim().toLowerCase();
+    const names = this.facts.columns.map(({ name }) => name.toLowerCase());
+    const tests = [(name: string) => name === wanted, (name: string) => name.startsWith(wanted), (name: string) => name.includes(wanted)];
+    const found = tests.map((test) => names.findIndex(test)).find((at) => at >= 0);
+    if (!wanted) return;
+    if (found === undefined) return this.say(`No column is called ${this.finder.value}.`);
+    this.say();
+    this.tab("rows");
+    this.grid.go(this.grid.active.row, found);
+    this.focus();
+  }
+
+  private tab(tab: Tab) {
+    this.place.tab = tab;
+    for (const [name, button] of Object.entries(this.tabs)) button.setAttribute("aria-selected", String(name === tab));
+    const shown = { rows: this.grid.element, plot: this.plot.element, file: this.apart.element }[tab];
+    if (shown.parentElement !== this.main) this.main.replaceChildren(shown);
+    if (tab === "file") void this.apart.show();
+    else this.apart.hide();
+    if (tab === "plot" && this.plot.column !== undefined && this.plot.to <= this.plot.from) this.plot.show(this.plot.column);
+    if (tab === "rows") this.grid.paint();
+    this.save();
+  }
+
+  private key(event: KeyboardEvent) {
+    if (event.key === "Escape") {
+      this.searching?.abort();
+      this.say();
+      if (!this.aside.hidden) this.close();
+      else this.focus();
+      this.tell();
+      return;
+    }
+    const target = event.target as HTMLElement;
+    if (target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const jump: Record<string, () => void> = {
+      "/": () => this.filter.focus(),
+      g: () => this.goto.focus(),
+      c: () => this.finder.focus(),
+      f: () => this.facts.kind === "table" && this.follow(!this.isFollowing),
+      "1": () => this.tab("rows"),
+      "2": () => this.tab("plot"),
+      "3": () => this.tab("file"),
+    };
+    if (jump[event.key]) {
+      event.preventDefault();
+      jump[event.key]();
+    }
+  }
+
+  private theme() {
+    const root = document.documentElement;
+    const isDark = getComputedStyle(root).colorScheme.includes("dark") && (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+    root.dataset.theme = isDark ? "light" : "dark";
+    localStorage.setItem("arrowwood-theme", root.dataset.theme);
+    this.repaint();
+  }
+
+  private repaint() {
+    this.plot.draw();
+    this.facts.columns.forEach((_, column) => {
+      const head = this.grid.head_of(column);
+      if (head) void this.mini(column, head);
+    });
+  }
+
+  /** The user moved: whoever scrolls up no longer follows. */
+  private moved() {
+    if (this.isFollowing && !this.grid.isAtEnd) this.follow(false);
+    this.save();
+  }
+
+  /** Puts the place into the URL, a moment after it has changed. */
+  private save() {
+    clearTimeout(this.saving);
+    this.saving = window.setTimeout(() => {
+      const { where, sort, descending, tab } = this.place;
+      const parameters = new URLSearchParams();
+      const set = (name: string, value: string | number | boolean) => value !== "" && value !== false && parameters.set(name, String(value));
+      const row = Math.floor(this.grid.top);
+      this.place.row = undefined;
+      this.place.column = undefined;
+      if (tab !== "rows") set("tab", tab);
+      const { active } = this.grid;
+      if (active.row >= row && active.row < row + 100 && active.row > this.grid.rows.first) {
+        set("row", (this.place.row = active.row));
+        if (active.column) set("column", (this.place.column = active.column));
+      } else if (row > this.grid.rows.first) set("row", (this.place.row = row));
+      set("where", where);
+      set("sort", sort);
+      set("descending", descending);
+      if (tab === "plot" && this.plot.column !== undefined) {
+        set("plot", (this.place.plot = this.plot.column));
+        set("from", (this.place.from = this.plot.from));
+        set("to", (this.place.to = this.plot.to));
+      } else [this.place.plot, this.place.from, this.place.to] = [undefined, undefined, undefined];
+      const text = parameters.toString();
+      history.replaceState(null, "", text ? `#${text}` : location.pathname);
+    }, 150);
+  }
+}
+
+async function start() {
+  try {
+    const facts = await open();
+    const page = new Page(facts);
+    await page.start();
+  } catch (e) {
+    document.body.replaceChildren(el("p", { class: "message", role: "alert" }, (e as Error).message));
+  }
+}
+
+void start();

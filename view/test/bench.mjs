@@ -1,0 +1,156 @@
+// The figures of the page: MINUTES=10 node test/bench.mjs
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+import { CHROMIUM, SAMPLES, View, grow, samples } from "./browser.mjs";
+
+const MINUTES = Number(process.env.MINUTES ?? 1);
+const LARGE = 5_600_000;
+const BINNED = 100_000_000;
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
+const say = (what, figure) => console.log(`${what.padEnd(72)} ${figure}`);
+const ms = (x) => `${x.toFixed(x < 10 ? 1 : 0)} ms`;
+
+const folder = samples();
+const large = join(folder, "large.arrow");
+const sparse = join(folder, "sparse.arrows");
+execFileSync(SAMPLES, ["walk", large, String(LARGE)]);
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--enable-precise-memory-info"] });
+
+async function painted(page) {
+  await page.waitForFunction(() => document.querySelector(".row:not([hidden]) .cell:not(.coming)")?.textContent);
+}
+
+async function look(path) {
+  const view = await View.open(path);
+  const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  await page.goto(view.url);
+  await painted(page);
+  return { view, page, close: async () => (await page.close(), view.close()) };
+}
+
+/** Milliseconds of a request of the page, from its own side. */
+const timed = (page, route) =>
+  page.evaluate(async (route) => {
+    const { tables } = await (await fetch("/v1/tables")).json();
+    const begun = performance.now();
+    await (await fetch(`/v1/tables/${tables[0].name}/${route}`)).json();
+    return performance.now() - begun;
+  }, route);
+
+const anonymous = (pid) => Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) / 1024;
+
+for (const [name, path] of [["180 MB, 5.6 M rows", large], ["100 GB, 3·10⁹ rows, sparse", sparse]]) {
+  const times = [];
+  for (let run = 0; run < 7; run++) {
+    const page = await browser.newPage();
+    const begun = performance.now();
+    const view = await View.open(path);
+    await page.goto(view.url);
+    await painted(page);
+    times.push(performance.now() - begun);
+    await page.close();
+    view.close();
+  }
+  say(`arrowwood view to first rows painted, ${name}`, ms(median(times)));
+}
+
+{
+  const { page, close, view } = await look(sparse);
+  const jumps = await page.evaluate(async () => {
+    const input = document.querySelector(".goto");
+    const times = [];
+    for (let jump = 0; jump < 40; jump++) {
+      const row = Math.floor(Math.random() * 2.9e9);
+      const begun = performance.now();
+      input.value = String(row);
+      input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+      for (;;) {
+        await new Promise(requestAnimationFrame);
+        const cell = document.getElementById(`cell-${row}-0`);
+        if (cell && !cell.classList.contains("coming")) break;
+      }
+      times.push(performance.now() - begun);
+    }
+    return times;
+  });
+  say("jump anywhere in 3·10⁹ rows, painted: median, worst of 40", `${ms(median(jumps))}, ${ms(Math.max(...jumps))}`);
+
+  const scroll = (seconds) =>
+    page.evaluate(async (seconds) => {
+      const grid = document.getElementById("grid");
+      const frames = [];
+      const begun = performance.now();
+      let last = begun;
+      while (performance.now() - begun < seconds * 1000) {
+        await new Promise(requestAnimationFrame);
+        const now = performance.now();
+        frames.push(now - last);
+        last = now;
+        grid.dispatchEvent(new WheelEvent("wheel", { deltaY: 130, cancelable: true }));
+      }
+      return frames;
+    }, seconds);
+  const frames = (await scroll(20)).slice(5);
+  const late = frames.filter((frame) => frame > 25).length / frames.length;
+  say("scrolling for 20 s: frames a second, share of frames over 25 ms", `${(1000 / (frames.reduce((a, b) => a + b, 0) / frames.length)).toFixed(1)}, ${(100 * late).toFixed(1)} %`);
+  for (let minute = 0; minute < MINUTES * 2; minute++) await scroll(30);
+  const heap = await page.evaluate(() => {
+    globalThis.gc?.();
+    return performance.memory.usedJSHeapSize / 2 ** 20;
+  });
+  say(`memory after ${MINUTES} min of scrolling: page (JavaScript), server (private)`, `${heap.toFixed(1)} MiB, ${anonymous(view.pid).toFixed(1)} MiB`);
+
+  const bins = [];
+  for (let run = 0; run < 5; run++) bins.push(await timed(page, `bins?at=1&from=0&to=${BINNED}&count=1200`));
+  const sum = Number(execFileSync(SAMPLES, ["sum", sparse, "b", String(BINNED)], { encoding: "utf8" }));
+  say("bins of 10⁸ float64: best of 5, beside sum", `${ms(Math.min(...bins))}, ${ms(sum)} (${(Math.min(...bins) / sum).toFixed(2)} ×)`);
+  say("  the same from a sample", ms(await timed(page, `bins?at=1&from=0&to=${BINNED}&count=1200&sample=true`)));
+  await close();
+}
+
+{
+  const { page, close, view } = await look(large);
+  for (const [name, sample] of [["first estimate", "&sample=true"], ["exact", ""]]) {
+    let all = 0;
+    for (let at = 0; at < 5; at++) all += await timed(page, `statistics?at=${at}${sample}`);
+    say(`column statistics of 5.6 M rows, all 5 columns, ${name}`, ms(all));
+  }
+  const begun = performance.now();
+  await page.fill(".filter", "volume > 990 and price > 50");
+  await page.press(".filter", "Enter");
+  await page.waitForFunction(() => / of 5,600,000/.test(document.querySelector(".status").textContent));
+  say("filter of 5.6 M rows by two conditions, painted", ms(performance.now() - begun));
+  say("  server, private", `${anonymous(view.pid).toFixed(1)} MiB`);
+  await close();
+}
+
+{
+  const rate = 1_000_000;
+  const alone = await grow(join(folder, "alone"), rate, 10);
+  const table = join(folder, "live");
+  const growing = grow(table, rate, 10);
+  while (!existsSync(join(table, "00000000000000000000.arrow"))) await pause(20);
+  const { page, close } = await look(table);
+  await page.locator(".follow").click();
+  const frames = await page.evaluate(async () => {
+    const frames = [];
+    const begun = performance.now();
+    let last = begun;
+    while (performance.now() - begun < 6000) {
+      await new Promise(requestAnimationFrame);
+      frames.push(performance.now() - last);
+      last = performance.now();
+    }
+    return frames;
+  });
+  const watched = await growing;
+  const late = frames.filter((frame) => frame > 25).length / frames.length;
+  say("live table at 1 M rows/s: frames over 25 ms; writer beside itself alone", `${(100 * late).toFixed(1)} %, ${(watched / alone).toFixed(3)} ×`);
+  await close();
+}
+
+await browser.close();
+rmSync(folder, { recursive: true });

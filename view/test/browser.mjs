@@ -1,0 +1,50 @@
+// Programs that the tests and the figures of the page share: the browser, servers, data.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const target = resolve(process.env.CARGO_TARGET_DIR ?? join(here, "../../target"), process.env.PROFILE ?? "debug");
+export const ARROWWOOD = process.env.ARROWWOOD ?? join(target, "arrowwood");
+export const SAMPLES = process.env.SAMPLES ?? join(target, "examples/view_samples");
+export const SHOTS = process.env.SHOTS ?? join(here, "../shots");
+export const CHROMIUM = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => path && existsSync(path));
+
+/** What can be looked at: a hostile file, a wide one, a long walk, and 100 GB of holes. */
+export function samples() {
+  const folder = mkdtempSync(join(tmpdir(), "arrowwood-view-"));
+  const made = spawnSync(SAMPLES, ["make", folder], { stdio: "inherit" });
+  if (made.status !== 0) throw new Error(`${SAMPLES} failed`);
+  mkdirSync(SHOTS, { recursive: true });
+  return folder;
+}
+
+/** A table that grows by `rows` a second; resolves to the rows that were appended when the time is over. */
+export function grow(table, rows, seconds) {
+  const grower = spawn(SAMPLES, ["grow", table, String(rows), String(seconds)], { stdio: ["ignore", "pipe", "inherit"] });
+  let text = "";
+  grower.stdout.on("data", (data) => (text += data));
+  return new Promise((done, failed) => grower.on("close", (code) => (code ? failed(new Error(`grow: ${code}`)) : done(Number(text)))));
+}
+
+export class View {
+  static open(path) {
+    const server = spawn(ARROWWOOD, ["view", path, "--no-browser", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "inherit"] });
+    return new Promise((done, failed) => {
+      server.stdout.once("data", (data) => done(new View(server, String(data).trim())));
+      server.once("close", (code) => failed(new Error(`arrowwood view ${path} ended with ${code}`)));
+    });
+  }
+
+  constructor(server, url) {
+    this.server = server;
+    this.url = url;
+    this.pid = server.pid;
+  }
+
+  close() {
+    this.server.kill();
+  }
+}
