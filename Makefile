@@ -306,7 +306,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates src cli/src serve/src python -name '*.rs' -o -name '*.py' -o -name '*.pyi')
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates src cli/src serve/src serve/page python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'serve/page/*')
 
 $(VENV)/demo.done: $(BIN)/python $(SOURCES)
 	$(BIN)/pip install --quiet '.[demo]'
