@@ -79,8 +79,8 @@ pub(crate) fn anatomy(table: &Table, query: &Query) -> Result<Json> {
     let size =
         fs::metadata(&part.path).map_err(|e| of_table(Error::io("asking for its size", &e).at(&part.path)))?.len();
     if let Some(count) = query.number::<usize>("residency")? {
-        let mapping = Mapping::open(&part.path, Mode::Read).map_err(of_table)?;
-        let shares = mapping.residency(count.clamp(1, PARTS)).map_err(of_table)?;
+        let mapping = Mapping::open(&part.path, Mode::Read).map_err(|e| of_table(e.into()))?;
+        let shares = mapping.residency(count.clamp(1, PARTS)).map_err(|e| of_table(e.into()))?;
         return Ok(json!({"size": size, "shares": shares}));
     }
     let messages = open(&part.path).and_then(|file| file.messages()).map_err(of_table)?;

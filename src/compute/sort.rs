@@ -42,7 +42,9 @@ impl Dataset {
             None => {
                 let rows = self.len()?;
                 let mut numbers = Vec::new();
-                let too_many = |_| Error::new(ErrorKind::Unsupported, format!("the numbers of {rows} rows have no room in memory"));
+                let too_many = |_| {
+                    Error::new(ErrorKind::Unsupported, format!("the numbers of {rows} rows have no room in memory"))
+                };
                 numbers.try_reserve_exact(usize::try_from(rows).unwrap_or(usize::MAX)).map_err(too_many)?;
                 numbers.extend(0..rows);
                 Ok(numbers)

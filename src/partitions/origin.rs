@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 
 use super::names::PartitionKey;
-use super::tree::{Child, Identity, Listed, list};
+use super::tree::{Identity, Listed, list};
 use super::values;
 use crate::array::Value;
 use crate::dataset::{ConstantColumn, Dataset, Key, Origin, Piece, schema_difference, with_fields};
