@@ -165,6 +165,21 @@ fn directories_that_mix_are_refused() {
     assert_eq!(dataset.refresh().unwrap().len().unwrap(), 3);
 }
 
+#[test]
+fn damage_in_a_partition_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    for host in ["a", "b"] {
+        append(&mut writer(folder.path(), &[("host", Value::Str(host))]), 0..3);
+    }
+    fs::create_dir(folder.path().join("host=begun")).unwrap();
+    let good = arrowwood::check(folder.path(), |_, _| ()).unwrap();
+    assert!(good.is_good() && good.rows == 6 && good.segments == 2, "{good:?}");
+    let segment = folder.path().join("host=b/00000000000000000000.arrow");
+    fs::OpenOptions::new().write(true).open(&segment).unwrap().set_len(5000).unwrap();
+    let bad = arrowwood::check(folder.path(), |_, _| ()).unwrap();
+    assert!(!bad.is_good() && bad.damage().all(|finding| finding.path == segment), "{bad:?}");
+}
+
 /// Predicates over two partition columns and one that is stored.
 fn predicate() -> impl Strategy<Value = Predicate> {
     let day = (0..6_i64, 0..6_usize).prop_map(|(day, operator)| {

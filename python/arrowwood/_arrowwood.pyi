@@ -1194,7 +1194,35 @@ def writer(
     force: bool = False,
     partition: dict[str, str | int | bool | date | None] | None = None,
     partition_by: None = None,
-) -> Writer: ...
+) -> Writer:
+    """Open a growing table for writing, or make one.
+
+    Args:
+        path: the table's folder.
+        schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict of such
+            types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet, compared where there
+            is one.
+        sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
+            seconds.
+        segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
+        dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
+        sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
+        wait: how many seconds to wait for another writer to close the table; by default none.
+        keep: what of the table is kept, after each commit: rows of so much time before the newest in the column that the
+            table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
+            segments, as ``"10 GB"``. Segments that hold nothing else are removed, looked for once a second.
+        force: write on file systems on which mappings of several machines do not agree, such as NFS.
+        partition: write one partition of the table, such as ``{"host": "a1"}``: the table ``path/host=a1``, with a writer of
+            its own.
+        partition_by: split rows by a column, such as ``"host"``, by ``"day(ts)"``, ``"month(ts)"`` or ``"year(ts)"`` of a time,
+            in UTC, or by a list of those: then this is a :class:`PartitionedWriter`.
+
+    Raises:
+        Busy: another process writes the table, still after `wait` seconds; the message names it.
+        SchemaMismatch: the table has another schema; the message says which column differs.
+        NotFound: there is neither a table nor a schema.
+        Unsupported: a column's type cannot grow, or the file system is a network's.
+    """
 @overload
 def writer(
     path: _Path,

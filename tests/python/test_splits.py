@@ -34,8 +34,8 @@ def test_splits_are_the_rows(tmp_path, n):
     assert len(found) == min(n, 100) and numbers(found) == list(range(100))
     assert max(s.rows for s in found) - min(s.rows for s in found) <= 1
     assert all(s.path == path and type(s) is aw.Split for s in found)
-    path, first_row, rows = found[-1]
-    assert first_row + rows == 100
+    path, first_row, rows, partition = found[-1]
+    assert first_row + rows == 100 and partition == ()
     assert numbers(pickle.loads(pickle.dumps(found))) == list(range(100))
 
 
