@@ -206,7 +206,7 @@ pub use text::Preview;
 pub use text::{CsvOptions, Incoming, JsonOptions, read_csv_from, read_json_from, stream_csv, stream_json};
 #[doc(hidden)]
 #[cfg(feature = "text")]
-pub use text::{JsonLines, csv_names, push_csv, time_of_text};
+pub use text::{JsonLines, csv_names, offset_advice, push_csv, time_of_text};
 #[doc(hidden)]
 pub use text::{bytes_text, count_text, cut, plural};
 #[doc(hidden)]

@@ -375,7 +375,9 @@ fn typed(json: &str, shown: &str, name: &str, data_type: &DataType) -> Result<Li
         Ok(Literal::from(value))
     });
     read.or_else(|_| {
-        error(format!("column '{name}' of type {} can't be compared with '{shown}'", arrowwood::type_name(data_type)))
+        let advice = arrowwood::offset_advice(data_type, shown);
+        let data_type = arrowwood::type_name(data_type);
+        error(format!("column '{name}' of type {data_type} can't be compared with '{shown}'{advice}"))
     })
 }
 

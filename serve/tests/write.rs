@@ -68,6 +68,33 @@ fn rows_of_every_form_are_appended() {
     assert_eq!(values(&open(served.path("t")).unwrap()), expected);
 }
 
+/// They may be local time of anywhere; the same in rows and in conditions.
+#[test]
+fn times_without_an_offset_are_refused_where_the_column_has_a_zone() {
+    let served = Served::start();
+    served.writer("t", "ts: timestamp[us, UTC] not null").close().unwrap();
+    let mut client = served.client();
+    let mut send =
+        |headers: Headers<'_>, body: &str| client.send("POST", "/v1/tables/t/rows", headers, body.as_bytes()).unwrap();
+    const CSV: (&str, &str) = ("content-type", "text/csv");
+    for (headers, body) in [
+        (&[JSON][..], "{\"ts\":\"2026-01-31T12:00:00\"}\n"),
+        (&[JSON], "{\"ts\":\"2026-01-31\"}\n"),
+        (&[CSV], "ts\n2026-01-31 12:00:00\n"),
+    ] {
+        let reply = send(headers, body);
+        assert_eq!(reply.status, 400, "{body}");
+        assert!(reply.text().contains("the column has a time zone: write the time's offset"), "{}", reply.text());
+    }
+    assert_eq!(send(&[JSON], "{\"ts\":\"2026-01-31T12:00:00+01:00\"}\n").status, 200);
+    let mut found = |condition: &str| {
+        client.send("GET", &format!("/v1/tables/t/rows?where=ts%3D'{condition}'&format=csv"), &[], b"").unwrap()
+    };
+    assert!(found("2026-01-31T11:00:00Z").text().contains("2026-01-31"));
+    let refused = found("2026-01-31T11:00:00");
+    assert!(refused.status == 400 && refused.text().contains("the column has a time zone"), "{}", refused.text());
+}
+
 #[test]
 fn what_is_wrong_is_refused_whole() {
     let served = Served::start();

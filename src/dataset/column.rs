@@ -11,7 +11,7 @@ use crate::array::{Value, is_trivial, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
-use crate::types::layout;
+use crate::types::{layout, type_name};
 
 /// One column of a dataset, over one or many batches.
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ impl Column {
     /// The error for an operation that this type does not support.
     pub(crate) fn not_possible(&self, what: &str) -> Error {
         let name = self.name();
-        let data_type = self.data_type();
+        let data_type = type_name(self.data_type());
         Error::new(ErrorKind::Unsupported, format!("{what} of column '{name}' of type {data_type} is not supported"))
     }
 }

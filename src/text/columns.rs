@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::scalar::*;
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::layout::is_utc;
+use crate::types::type_name;
 
 /// Collects the values of a column, from text.
 pub(crate) trait Sink: Finish + Send {
@@ -228,8 +228,8 @@ fn sink(field: &Field) -> Result<Box<dyn Sink>> {
 
 fn unsupported(field: &Field) -> Error {
     Error::unsupported(format!(
-        "expected a type that text can be read as, got {} for column `{}`; read it as Utf8",
-        field.data_type(),
+        "expected a type that text can be read as, got {} for column `{}`; read it as utf8",
+        type_name(field.data_type()),
         shorten(field.name())
     ))
 }
@@ -240,8 +240,9 @@ fn encoding_sink(field: &Field) -> Result<Box<dyn Sink>> {
         DataType::Utf8 => Ok(TextEncoder::sink(None)),
         DataType::Dictionary(..) => sink(field),
         other => Err(Error::argument(format!(
-            "expected Utf8 for column `{}`, as the option dictionary names it, got {other} in the schema; correct either",
-            shorten(field.name())
+            "expected utf8 for column `{}`, as the option dictionary names it, got {} in the schema; correct either",
+            shorten(field.name()),
+            type_name(other)
         ))),
     }
 }
@@ -292,12 +293,10 @@ fn moments<T: ArrowTimestampType>(
     zone: &Option<Arc<str>>,
 ) -> Box<dyn Sink> {
     let zoned = zone.is_some();
-    let utc = zone.as_deref().is_some_and(is_utc);
     let parse = move |value: &str| {
         let Some(moment) = Moment::parse_or_midnight(value) else { return parse(value) };
-        // A zoneless time can't use an offset, and a local time without one may be ambiguous or nonexistent.
-        let sound = if moment.offset { zoned } else { utc || !zoned };
-        if sound { moment.count(per_second) } else { None }
+        // A time without an offset may be local time of anywhere, also where the column is in UTC: see `offset_advice`.
+        if moment.offset == zoned { moment.count(per_second) } else { None }
     };
     primitives(builder.with_timezone_opt(zone.clone()), parse)
 }

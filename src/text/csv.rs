@@ -24,6 +24,7 @@ use super::columns::*;
 use super::lines::{Incoming, Parser};
 use super::scalar::*;
 use crate::error::{Error, Result};
+use crate::types::type_name;
 
 /// Options for reading CSV.
 #[derive(Clone, Debug)]
@@ -321,7 +322,9 @@ fn push(column: &mut Column<Box<dyn Sink>>, value: &str) -> Result<(), String> {
     pushed.flatten().ok_or_else(|| {
         let (expected, way_out) = refusal(&column.field, null);
         let name = shorten(column.field.name());
-        format!("expected {expected} in column `{name}`, got {:?}; {way_out}", shorten(value))
+        let advice = offset_advice(column.field.data_type(), value);
+        let way_out = if advice.is_empty() { way_out } else { advice };
+        format!("expected {expected} in column `{name}`, got {:?}{way_out}", shorten(value))
     })
 }
 
@@ -332,14 +335,14 @@ fn is_text(data_type: &DataType) -> bool {
 
 /// What was expected instead, and the remedy.
 fn refusal(field: &Field, null: bool) -> (String, &'static str) {
-    let data_type = field.data_type();
+    let name = type_name(field.data_type());
     if null {
-        return (format!("{data_type} without nulls"), "correct the value or make the field nullable");
+        return (format!("{name} without nulls"), "; correct the value or make the field nullable");
     }
-    if is_text(data_type) {
-        return ("at most 2 GiB of text".to_string(), "read it as LargeUtf8 or use a smaller batch_rows");
+    if is_text(field.data_type()) {
+        return ("at most 2 GiB of text".to_string(), "; read it as large_utf8 or use a smaller batch_rows");
     }
-    (data_type.to_string(), "correct the value or read the column as Utf8")
+    (name, "; correct the value or read the column as utf8")
 }
 
 // ---- rows as they come ----
@@ -589,38 +592,50 @@ mod tests {
 
     #[test]
     fn parses_moments_in_any_unit() {
-        let values = ["1969-12-31T23:59:59.5Z", "2000-01-01 05:30:00+0530", "2000-01-01"];
+        let values = ["1969-12-31T23:59:59.5Z", "2000-01-01 05:30:00+0530", "2000-01-01 00:00:00Z"];
         let zone = || Some("UTC".into());
         let millis = [Some(-500), Some(946_684_800_000), Some(946_684_800_000)];
         assert_eq!(typed::<TimestampMillisecondType>(&values, Timestamp(Millisecond, zone())).unwrap(), millis);
         let nanos = millis.map(|count| count.map(|count| count * 1_000_000));
         assert_eq!(typed::<TimestampNanosecondType>(&values, Timestamp(Nanosecond, zone())).unwrap(), nanos);
-        assert_eq!(typed::<TimestampSecondType>(&values[2..], Timestamp(Second, None)).unwrap(), [Some(946_684_800)]);
         typed::<TimestampSecondType>(&values, Timestamp(Second, zone())).unwrap_err();
-        typed::<TimestampSecondType>(&values[1..], Timestamp(Second, None)).unwrap_err();
-        let berlin = Timestamp(Second, Some("Europe/Berlin".into()));
-        assert_eq!(typed::<TimestampSecondType>(&values[1..2], berlin.clone()).unwrap(), [Some(946_684_800)]);
-        typed::<TimestampSecondType>(&values[2..], berlin).unwrap_err();
         typed::<TimestampNanosecondType>(&["9999-01-01"], Timestamp(Nanosecond, None)).unwrap_err();
+    }
+
+    #[test]
+    fn a_moment_has_an_offset_where_its_column_has_a_zone() {
+        let (with, without) = (["2000-01-01 05:30:00+0530"], ["2000-01-01 00:00:00", "2000-01-01"]);
+        let second = Some(946_684_800);
+        for zone in ["UTC", "Europe/Berlin", "+01:00"] {
+            let zoned = Timestamp(Second, Some(zone.into()));
+            assert_eq!(typed::<TimestampSecondType>(&with, zoned.clone()).unwrap(), [second]);
+            for text in without {
+                let text = format!("a\n{text}\n");
+                fails(text, &with_type(zoned.clone()), ErrorKind::InvalidData, &["line 2", "2026-01-31T12:00:00Z"]);
+            }
+        }
+        let naive = Timestamp(Second, None);
+        assert_eq!(typed::<TimestampSecondType>(&without, naive.clone()).unwrap(), [second; 2]);
+        fails(format!("a\n{}\n", with[0]), &with_type(naive), ErrorKind::InvalidData, &["without an offset"]);
     }
 
     #[test]
     fn a_value_or_null_that_does_not_fit_is_named() {
         let data = ErrorKind::InvalidData;
         let text = "a,b\n1,x\n\n,y\n300,z\n";
-        fails(text, &with_type(Int8), data, &["line 5", "`a`", "\"300\"", "Int8"]);
+        fails(text, &with_type(Int8), data, &["line 5", "`a`", "\"300\"", "int8"]);
         fails(
             text,
             &with_field(Field::new("a", Int64, false)),
             data,
-            &["line 4", "`a`", "Int64 without nulls", "\"\""],
+            &["line 4", "`a`", "int64 without nulls", "\"\""],
         );
-        fails("a\n1e39\n", &with_type(Float32), data, &["Float32", "1e39"]);
+        fails("a\n1e39\n", &with_type(Float32), data, &["float32", "1e39"]);
         let long = "é".repeat(1000);
         let shown = "é".repeat(60) + "…\"";
         fails(format!("a\n{long}\n"), &with_type(Int8), data, &[&shown]);
         let list = List(Arc::new(Field::new("item", Int8, true)));
-        fails(text, &with_type(list), ErrorKind::Unsupported, &["List", "`a`"]);
+        fails(text, &with_type(list), ErrorKind::Unsupported, &["list<int8>", "`a`"]);
         let odd = Dictionary(Box::new(Utf8), Box::new(Utf8));
         fails("a\n", &with_type(odd), ErrorKind::Unsupported, &["`a`"]);
     }
@@ -674,7 +689,7 @@ mod tests {
     fn a_dictionary_needs_a_text_column() {
         fails("a,b\n1,2\n", &encoding("c"), ErrorKind::ColumnNotFound, &["`c`", "`a`, `b`"]);
         let options = CsvOptions { dictionary: vec!["a".to_string()], ..with_type(Int8) };
-        fails("a\n1\n", &options, ErrorKind::InvalidArgument, &["`a`", "Int8"]);
+        fails("a\n1\n", &options, ErrorKind::InvalidArgument, &["`a`", "int8"]);
     }
 
     #[test]

@@ -36,4 +36,4 @@ pub use preview::Preview;
 pub use rows::{JsonLines, csv_names, push_csv};
 #[doc(hidden)]
 #[cfg(feature = "text")]
-pub use scalar::time_of_text;
+pub use scalar::{offset_advice, time_of_text};

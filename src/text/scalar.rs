@@ -242,6 +242,22 @@ pub fn time_of_text(data_type: &DataType, text: &str) -> Option<Value<'static>> 
     }
 }
 
+/// What to write instead of `text`, a time without an offset for a column of `data_type` with a time zone, or the reverse;
+/// empty for all else.
+#[doc(hidden)]
+pub fn offset_advice(data_type: &DataType, text: &str) -> &'static str {
+    let DataType::Timestamp(_, zone) = data_type else { return "" };
+    match Moment::parse_or_midnight(text) {
+        Some(moment) if !moment.offset && zone.is_some() => {
+            "; the column has a time zone: write the time's offset, as in 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00"
+        }
+        Some(moment) if moment.offset && zone.is_none() => {
+            "; the column has no time zone: write the time without an offset, or make the column timestamp[us, UTC]"
+        }
+        _ => "",
+    }
+}
+
 /// The digits of a number of `precision` digits, `scale` of them after the decimal point; `None` if not exact.
 pub(crate) fn decimal(value: &str, precision: u8, scale: i8) -> Option<i128> {
     let (mantissa, exponent) = match value.split_once(['e', 'E']) {

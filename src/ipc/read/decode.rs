@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{
     BatchHeader, BatchShare, Compression, Decompressed, IpcSchema, Node, V5, body, had_validity, length, roles_of,
 };
-use crate::types::Role;
+use crate::types::{Role, type_name};
 
 /// The start of a column's share of a record batch's lists.
 #[derive(Clone, Copy, Debug, Default)]
@@ -320,7 +320,8 @@ fn check_child_lengths(data_type: &DataType, len: usize, children: &[Unchecked])
     };
     match children.iter().find(|child| Some(child.len()) != expected) {
         Some(child) => Err(Error::invalid(format!(
-            "a {data_type} of {len} rows has a child of {} rows, expected {}",
+            "a {} of {len} rows has a child of {} rows, expected {}",
+            type_name(data_type),
             child.len(),
             expected.map_or("fewer than 2^64".into(), |n| n.to_string())
         ))),

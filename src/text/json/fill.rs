@@ -11,7 +11,8 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, SchemaRef};
 use super::object::{JsonObject, JsonText, Line, Refusal, items, members, quoted, string};
 use crate::error::{Error, Result};
 use crate::text::columns::*;
-use crate::text::scalar::shorten;
+use crate::text::scalar::{offset_advice, shorten};
+use crate::types::type_name;
 
 /// The columns by name.
 pub(super) struct JsonColumns {
@@ -131,7 +132,7 @@ impl Column<Filler> {
     fn push(&mut self, json: &str) -> Result<(), Refusal> {
         let value = (json != "null").then_some(json);
         if value.is_none() && !self.field.is_nullable() {
-            let expected = self.field.data_type();
+            let expected = type_name(self.field.data_type());
             return Err(Refusal::new(format!("expected {expected} without nulls, got none; give a value")));
         }
         self.sink.push(value, self.field.data_type())?;
@@ -157,7 +158,10 @@ fn push_scalar(data_type: &DataType, sink: &mut dyn Sink, lenient: bool, json: O
     let fits = lenient || takes(data_type, json);
     let text = if json.starts_with('"') { string(json)? } else { Cow::Borrowed(json) };
     let pushed = fits.then(|| sink.push(Some(&text))).flatten();
-    pushed.ok_or_else(|| misfit(data_type, json))
+    pushed.ok_or_else(|| match offset_advice(data_type, &text) {
+        "" => misfit(data_type, json),
+        advice => Refusal::new(format!("expected {}, got {}{advice}", type_name(data_type), quoted(json))),
+    })
 }
 
 /// Whether JSON of this kind can be a value of the type.
@@ -172,7 +176,7 @@ fn takes(data_type: &DataType, json: &str) -> bool {
 }
 
 fn misfit(expected: &DataType, json: &str) -> Refusal {
-    Refusal::new(format!("expected {expected}, got {}; correct the value", quoted(json)))
+    Refusal::new(format!("expected {}, got {}; correct the value", type_name(expected), quoted(json)))
 }
 
 impl ListFiller {

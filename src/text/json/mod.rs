@@ -279,7 +279,7 @@ mod tests {
             [(Second, 1), (Millisecond, 1_000), (Microsecond, 1_000_000), (Nanosecond, 1_000_000_000)]
         {
             let zoned = Timestamp(unit, Some("UTC".into()));
-            let stamps = typed(&["\"1970-01-01T00:00:02Z\"", "-7", "\"1970-01-01T01:00:00\""], zoned).unwrap();
+            let stamps = typed(&["\"1970-01-01T00:00:02Z\"", "-7", "\"1970-01-01T01:00:00+00:00\""], zoned).unwrap();
             let stamps = crate::array::to_array(stamps.to_data().into_builder().data_type(Int64).build().unwrap());
             assert_eq!(stamps.as_primitive::<Int64Type>().values(), &[2 * per_second, -7, 3600 * per_second]);
         }
@@ -326,6 +326,8 @@ mod tests {
             ("1", Date32),
             ("\"2024-02-29T12:00:00.5Z\"", Timestamp(Second, Some("UTC".into()))),
             ("\"2024-02-29T12:00:00Z\"", Timestamp(Second, None)),
+            ("\"2024-02-29T12:00:00\"", Timestamp(Second, Some("UTC".into()))),
+            ("\"2024-02-29\"", Timestamp(Second, Some("Europe/Berlin".into()))),
             ("86400", Time32(Second)),
             ("\"24:00:00\"", Time64(Microsecond)),
             ("0.001", Decimal128(5, 2)),
@@ -339,17 +341,17 @@ mod tests {
         ];
         for (value, data_type) in cases {
             let text = lines(&["null", value]);
-            refused(text, &a(data_type), &["line 2", "column `a`", &data_type.to_string(), value]);
+            refused(text, &a(data_type), &["line 2", "column `a`", &crate::type_name(data_type), value]);
         }
         let inner = Field::new("b", DataType::new_list(Int8, true), false);
         let options = with(vec![Field::new("a", Struct(vec![inner].into()), true)]);
-        refused("\n\n{\"a\": {\"b\": [1, 300]}}", &options, &["line 3", "`a.b[]`", "Int8", "300"]);
+        refused("\n\n{\"a\": {\"b\": [1, 300]}}", &options, &["line 3", "`a.b[]`", "int8", "300"]);
         refused("{\"a\": {}}", &options, &["line 1", "`a.b`", "without nulls"]);
         refused("{\"a\": {\"c\": 1}}", &options, &["line 1", "`a`", "`c`", "columns `b`"]);
         refused("{\"a\": null, \"c\": 1}", &options, &["line 1", "`c`", "columns `a`"]);
         refused("{\"a\": null, \"a\": null}", &options, &["line 1", "`a`", "twice"]);
         assert!(read_json_from(&b"{\"a\": null}"[..], &options).is_ok());
-        refused("{}", &a(&Duration(Second)), &["Duration", "`a`"]);
+        refused("{}", &a(&Duration(Second)), &["duration[s]", "`a`"]);
         refused("{}", &with(vec![Field::new("a", Int8, true), Field::new("a", Int8, true)]), &["`a` again"]);
     }
 
