@@ -31,11 +31,14 @@ impl Dataset {
         let columns = by.iter().map(|(name, _)| self.index_of(name.as_ref())).collect::<Result<Vec<_>>>()?;
         let order = self.watched(ChangeCheck::Now, || {
             let frame = Frame::of(self)?;
-            let keys =
-                columns.iter().zip(by).map(|(&column, (_, descends))| SortKey::of(self, &frame, column, *descends));
-            sorted(&keys.collect::<Result<Vec<_>>>()?, frame.rows())
+            let keys = columns.iter().zip(by);
+            // Nulls are in no order, and there may be more of them than memory for their numbers.
+            let keys = keys.filter(|&(&column, _)| *self.schema().field(column).data_type() != DataType::Null);
+            let keys = keys.map(|(&column, (_, descends))| SortKey::of(self, &frame, column, *descends));
+            let keys = keys.collect::<Result<Vec<_>>>()?;
+            if keys.is_empty() { Ok(None) } else { sorted(&keys, frame.rows()).map(Some) }
         })?;
-        view(self, order)
+        order.map_or_else(|| Ok(self.clone()), |order| view(self, order))
     }
 }
 

@@ -139,7 +139,26 @@ fn described_by_text(column: &Column) -> Result<ArrayRef> {
     let count = Some(column.count()?.to_string());
     let nulls = Some(column.null_count()?.to_string());
     let [low, high] = [shown(column.min()), shown(column.max())];
-    Ok(Arc::new(StringArray::from(vec![count, nulls, None, None, low, None, None, None, high])))
+    let [first, second, third] = quartiles_of_times(column)?;
+    Ok(Arc::new(StringArray::from(vec![count, nulls, None, None, low, first, second, third, high])))
+}
+
+/// The quartiles of dates, times and lengths of time as text; none of other types.
+fn quartiles_of_times(column: &Column) -> Result<[Option<String>; 3]> {
+    use DataType::*;
+    let value = |number: i64| match column.data_type() {
+        Date32 => Value::Date(number),
+        Date64 => Value::Date(number.div_euclid(86_400_000)),
+        Time32(unit) | Time64(unit) => Value::Time(number, *unit),
+        Timestamp(unit, zone) => Value::Timestamp(number, *unit, zone.as_deref()),
+        Duration(unit) => Value::Duration(number, *unit),
+        _ => Value::Null,
+    };
+    if matches!(value(0), Value::Null) {
+        return Ok([None, None, None]);
+    }
+    let found = column.time_quantiles(&[0.25, 0.5, 0.75])?.unwrap_or_default();
+    Ok([0, 1, 2].map(|quartile| found.get(quartile).map(|&number| value(number).to_string())))
 }
 
 #[cfg(test)]
@@ -183,6 +202,42 @@ mod tests {
                 prop_assert_eq!(row.get(1).unwrap().to_string(), count.to_string());
             }
         }
+    }
+
+    proptest! {
+        /// Of nanoseconds too, which floats can't hold.
+        #[test]
+        fn quartiles_of_times_are_exact(times in prop::collection::vec(prop::option::weighted(0.8, any::<i64>()), 1..200)) {
+            let array = Arc::new(TimestampNanosecondArray::from(times.clone()).with_timezone("UTC")) as ArrayRef;
+            let mut sorted: Vec<i64> = times.iter().flatten().copied().collect();
+            sorted.sort_unstable();
+            let quarter = |numerator: usize| {
+                let place = numerator * (sorted.len() - 1);
+                let [low, high] = [sorted[place / 4], sorted[place.div_ceil(4)]].map(i128::from);
+                // The largest distances have more digits than a float; they are never passed.
+                let exact = low + (high - low) * (place % 4) as i128 / 4;
+                (exact as i64, (high - low) >> 50)
+            };
+            let found = cut(&array, &[3, 70]).time_quantiles(&[0.25, 0.5, 0.75]).unwrap();
+            prop_assert_eq!(found.is_some(), !sorted.is_empty());
+            for (number, found) in found.into_iter().flatten().enumerate() {
+                let (expected, slack) = quarter(number + 1);
+                prop_assert!(found.abs_diff(expected) as i128 <= slack, "{} {}", found, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_of_nulls_are_described_grouped_and_sorted() {
+        let nulls = Arc::new(NullArray::new(5)) as ArrayRef;
+        let column = cut(&nulls, &[2]);
+        assert_eq!((column.n_unique().unwrap(), column.value_counts().unwrap().len().unwrap()), (1, 1));
+        assert!(matches!((column.min().unwrap(), column.max().unwrap()), (Value::Null, Value::Null)));
+        let dataset = column.as_dataset();
+        assert_eq!(dataset.unique::<&str>(&[]).unwrap().len().unwrap(), 1);
+        assert_eq!(dataset.sort(&[(column.name(), true)]).unwrap().len().unwrap(), 5);
+        let error = column.sum().unwrap_err();
+        assert!(error.message().ends_with("of type null is not supported"), "{error}");
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Dataset {
             keys = (0..self.num_columns()).collect();
         }
         let schema = self.schema();
-        check_keys(&keys, schema)?;
+        check_keys(&keys, self)?;
         if keys.is_empty() {
             return self.head(0);
         }
@@ -214,7 +214,7 @@ impl GroupPlan {
         let dataset = asked.dataset;
         let schema = dataset.schema();
         let keys = asked.by.iter().map(|name| dataset.index_of(name)).collect::<Result<Vec<_>>>()?;
-        check_keys(&keys, schema)?;
+        check_keys(&keys, dataset)?;
         let condition = asked.predicate.as_ref();
         let condition = condition.map(|predicate| Condition::of(predicate, schema, &|name| dataset.index_of(name)));
         let condition = condition.transpose()?;
@@ -388,12 +388,19 @@ fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dat
     Dataset::from_batches(schema.clone(), batches).map(Some)
 }
 
-fn check_keys(keys: &[usize], schema: &Schema) -> Result<()> {
-    let is_other = |&&key: &&usize| !is_key(schema.field(key).data_type());
-    let Some(&key) = keys.iter().find(is_other) else { return Ok(()) };
-    let name = schema.field(key).name();
-    let data_type = type_name(schema.field(key).data_type());
-    Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")))
+fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
+    let field = |key: usize| dataset.schema().field(key);
+    if let Some(&key) = keys.iter().find(|&&key| !is_key(field(key).data_type())) {
+        let name = field(key).name();
+        let data_type = type_name(field(key).data_type());
+        return Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")));
+    }
+    // Nulls take no bytes, and a small file may have more of them than anybody can count.
+    let is_null = |&key: &usize| *field(key).data_type() == DataType::Null;
+    if !keys.is_empty() && keys.iter().all(is_null) && dataset.len()? > u64::from(u32::MAX) {
+        return Err(Error::unsupported("grouping more than 2^32 rows by nulls alone is not supported"));
+    }
+    Ok(())
 }
 
 fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<StateKind> {

@@ -44,7 +44,7 @@ pub(in crate::compute) fn is_key(data_type: &DataType) -> bool {
     use DataType::*;
     match data_type {
         Dictionary(_, values) => is_key(values) && !matches!(**values, Dictionary(..)),
-        Boolean | Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
+        Null | Boolean | Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => true,
         other => other.is_primitive(),
     }
 }
@@ -357,6 +357,7 @@ pub(in crate::compute) fn cell(array: &ArrayData, row: usize) -> Result<Cell<'_>
     }
     let words = |number: Option<u64>| number.map(Cell::Word).ok_or_else(|| Error::invalid("fewer values than rows"));
     match array.data_type() {
+        DataType::Null => Ok(Cell::Null),
         DataType::Boolean => Ok(Cell::Word(Bits::of(array).get(row).into())),
         DataType::Dictionary(..) => cell_of_key(array, row),
         DataType::Float16 | DataType::Float32 | DataType::Float64 => match value(array, row)? {

@@ -33,6 +33,9 @@ impl Column {
     }
 
     fn extreme(&self, wanted: Ordering) -> Result<Value<'_>> {
+        if *self.data_type() == DataType::Null {
+            return Ok(Value::Null);
+        }
         if !has_order(self.data_type()) {
             return Err(self.not_possible("the order"));
         }

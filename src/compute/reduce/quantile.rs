@@ -4,7 +4,9 @@
 
 use std::ops::Range;
 
-use super::accumulate::{Rows, each_float, number_rows};
+use arrow_schema::DataType;
+
+use super::accumulate::{Rows, each_float, each_integer, number_rows};
 use crate::compute::frame::Frame;
 use crate::compute::select::Random;
 use crate::dataset::Column;
@@ -19,6 +21,8 @@ const FEW: u64 = 1 << 20;
 const BLOCK: usize = 1 << 20;
 /// Blocks per thread whose counts are held until they are summed.
 const WAVE: usize = 4;
+/// The bit of a number's sign.
+const SIGN: u64 = 1 << 63;
 /// Ranks searched in one pass.
 const AT_ONCE: usize = 16;
 /// Rows in the sample of a larger column.
@@ -66,9 +70,34 @@ impl Column {
         Ok((numbers > 0).then_some(found))
     }
 
+    /// Quantiles of dates, times and lengths of time, in units of the type; between two values they are rounded down. `None`
+    /// if there are no values.
+    ///
+    /// # Errors
+    /// `Unsupported` for other types.
+    pub(in crate::compute) fn time_quantiles(&self, shares: &[f64]) -> Result<Option<Vec<i64>>> {
+        if !self.data_type().is_temporal() || matches!(self.data_type(), DataType::Interval(_)) {
+            return Err(self.not_possible("a quantile"));
+        }
+        let (count, found) = self.watched(|| self.ranked(shares, Numbers::Times))?;
+        let time = |&(ends, part): &([u64; 2], f64)| {
+            let [low, high] = ends.map(|ordered| i128::from((ordered ^ SIGN).cast_signed()));
+            // The place between two values has no more digits than a float.
+            (low + ((high - low) as f64 * part).floor() as i128).min(high) as i64
+        };
+        Ok((count > 0).then(|| found.iter().map(time).collect()))
+    }
+
     /// The number of numeric values, and their quantiles, if there are any.
     fn counted_quantiles(&self, shares: &[f64]) -> Result<(u64, Vec<f64>)> {
-        let values = ColumnValues::of(self)?;
+        let (count, found) = self.ranked(shares, Numbers::Floats)?;
+        Ok((count, found.into_iter().map(|(ends, part)| between(&ends.map(float), part)).collect()))
+    }
+
+    /// The number of values, and for each share the two ordered values that its quantile lies between, and where; none if
+    /// there are no values.
+    fn ranked(&self, shares: &[f64], numbers: Numbers) -> Result<(u64, Vec<([u64; 2], f64)>)> {
+        let values = ColumnValues::of(self, numbers)?;
         let first = values.count(&[BitPrefix::ALL])?;
         let count: u64 = first[0].iter().sum();
         if count == 0 {
@@ -87,7 +116,7 @@ impl Column {
             }
         }
         let ends = at.as_chunks::<2>().0;
-        Ok((count, places.iter().zip(ends).map(|(place, ends)| between(ends, place.fract())).collect()))
+        Ok((count, places.iter().zip(ends).map(|(place, ends)| (*ends, place.fract())).collect()))
     }
 
     fn check_quantiles(&self, shares: &[f64]) -> Result<()> {
@@ -149,18 +178,26 @@ struct Wanted {
 /// The number of values with each next digit.
 type Counts = Vec<u64>;
 
+/// As what the values of a column are put in order.
+#[derive(Clone, Copy, Debug)]
+enum Numbers {
+    Floats,
+    Times,
+}
+
 /// The numbers of a column.
 struct ColumnValues<'a> {
     frame: Frame<'a>,
+    numbers: Numbers,
 }
 
 impl<'a> ColumnValues<'a> {
-    fn of(column: &'a Column) -> Result<ColumnValues<'a>> {
-        Ok(ColumnValues { frame: Frame::of(column.as_dataset())?.in_blocks_of(BLOCK) })
+    fn of(column: &'a Column, numbers: Numbers) -> Result<ColumnValues<'a>> {
+        Ok(ColumnValues { frame: Frame::of(column.as_dataset())?.in_blocks_of(BLOCK), numbers })
     }
 
     /// The values of ranks `ranks`, from 0; `counts` has the number with each first digit.
-    fn at(&self, counts: &[u64], ranks: &[u64]) -> Result<Vec<f64>> {
+    fn at(&self, counts: &[u64], ranks: &[u64]) -> Result<Vec<u64>> {
         let mut wanted: Vec<Wanted> = ranks.iter().map(|&rank| within(BitPrefix::ALL, counts, rank)).collect();
         loop {
             let mut prefixes: Vec<(BitPrefix, u64)> = Vec::new();
@@ -247,11 +284,19 @@ impl<'a> ColumnValues<'a> {
         for (part, rows) in self.frame.spans(block) {
             ids.resize(rows.len(), 1);
             number_rows(self.frame.checked(part, 0)?, rows, |array, rows| {
-                each_float(&Rows { array, rows, ids: &ids, lane: 0 }, |id, _, number| {
-                    if id != 0 && !number.is_nan() {
-                        work(ordered(number));
-                    }
-                })
+                let rows = Rows { array, rows, ids: &ids, lane: 0 };
+                match self.numbers {
+                    Numbers::Floats => each_float(&rows, |id, _, number| {
+                        if id != 0 && !number.is_nan() {
+                            work(ordered(number));
+                        }
+                    }),
+                    Numbers::Times => each_integer(&rows, |id, _, number| {
+                        if id != 0 {
+                            work((number as i64).cast_unsigned() ^ SIGN);
+                        }
+                    }),
+                }
             })?;
         }
         Ok(())
@@ -260,11 +305,11 @@ impl<'a> ColumnValues<'a> {
 
 impl Wanted {
     /// The value among the sorted ones; a complete prefix is the value itself.
-    fn value(&self, prefixes: &[BitPrefix], sorted: &[Vec<u64>]) -> f64 {
+    fn value(&self, prefixes: &[BitPrefix], sorted: &[Vec<u64>]) -> u64 {
         let at = prefixes.iter().position(|prefix| *prefix == self.prefix);
         let value = at.and_then(|at| sorted.get(at)?.get(usize::try_from(self.rank).ok()?));
         // If the file changes meanwhile, there may be fewer values.
-        float(value.copied().unwrap_or_else(|| self.prefix.bits << (64 - self.prefix.len)))
+        value.copied().unwrap_or_else(|| self.prefix.bits << (64 - self.prefix.len))
     }
 }
 
@@ -317,7 +362,7 @@ mod tests {
                 prop_assert_eq!(counts.iter().sum::<u64>(), wanted.count);
                 wanted = within(wanted.prefix, &counts, wanted.rank);
             }
-            prop_assert_eq!(wanted.value(&[wanted.prefix], &[]), f64::from(values[rank]) * 1e-3);
+            prop_assert_eq!(float(wanted.value(&[wanted.prefix], &[])), f64::from(values[rank]) * 1e-3);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::compute::kernels;
 use crate::compute::kernels::{FloatSum, Pairs, decimal_to_f64};
 use crate::dataset::Column;
 use crate::error::{Error, ErrorKind, Result};
+use crate::types::type_name;
 
 impl Column {
     /// The sum: [`Value::Int128`] for integers and booleans, `Float64` for floats, `Decimal`, or `Duration`.
@@ -77,7 +78,7 @@ impl Column {
 
     fn does_not_fit(&self) -> Error {
         let name = self.name();
-        let data_type = self.data_type();
+        let data_type = type_name(self.data_type());
         Error::argument(format!("the sum of column '{name}' does not fit its type {data_type}"))
     }
 

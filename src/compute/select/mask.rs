@@ -14,7 +14,8 @@ use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::value;
 use crate::compute::frame::Frame;
 use crate::compute::kernels::Number;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+use crate::types::type_name;
 
 /// A bit per row; bits after the last are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -264,7 +265,7 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &Test) -> Result<Mask> {
 }
 
 fn unsupported(data_type: &DataType) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("comparing values of type {data_type} is not supported"))
+    Error::unsupported(format!("comparing values of type {} is not supported", type_name(data_type)))
 }
 
 fn values<'a, const N: usize>(array: &'a ArrayData, rows: &Range<usize>) -> &'a [[u8; N]] {

@@ -234,13 +234,16 @@ impl Literal {
         matches!(&self.0, Owned::Null | Owned::Other(_)) || matches!(&self.0, Owned::Float(number) if number.is_nan())
     }
 
-    /// What to do where a column can't be compared with it for its time zone.
+    /// What to do where a column of times can't be compared with it.
     pub(super) fn advice(&self, data_type: &DataType) -> &'static str {
         match &self.0 {
             Owned::Timestamp(time, unit, zone) => {
                 zone_advice(data_type, &Value::Timestamp(*time, *unit, zone.as_deref()))
             }
             Owned::Date(days) => zone_advice(data_type, &Value::Date(*days)),
+            Owned::Str(_) if data_type.is_temporal() => {
+                "; compare it with a time instead of text, as by datetime.fromisoformat(…) in Python"
+            }
             _ => "",
         }
     }
