@@ -145,6 +145,24 @@ fn a_writer_at_full_speed_is_followed() {
 
 /// A follower gets each row once, or an error about those that were dropped before it came to them: it never goes on behind
 /// a gap by itself. The writer drops as fast as it can, also between a follower's look at the directory and at a file.
+/// A reader that noted more rows than there are, as after a power cut, is told so, instead of missing those that come.
+#[test]
+fn a_follower_begins_where_the_table_ends_at_the_latest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let mut writer = Writer::open(&path, Some(schema()), &WriterOptions::default()).unwrap();
+    let table = open(&path).unwrap();
+    assert_eq!(follow(&table, Some(1), None).unwrap_err().kind(), ErrorKind::RowOutOfRange);
+    writer.append(&batch(0..5)).unwrap();
+    writer.commit().unwrap();
+    // It is the newest rows that count, and not those of the dataset.
+    let mut follower = follow(&table, Some(5), None).unwrap();
+    assert!(follower.poll(std::time::Duration::ZERO).unwrap().is_none());
+    let error = follow(&table, Some(6), None).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::RowOutOfRange, Some(&*path)));
+    assert!(error.message().contains("the table has 5 rows so far, and the next one is number 5"), "{error}");
+}
+
 #[test]
 fn a_follower_misses_no_row_without_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,6 +8,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Debug;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -142,6 +143,14 @@ impl Dataset {
     /// the dataset is not a table.
     pub fn first_row(&self) -> u64 {
         self.pieces.first().map_or(0, |piece| piece.source.first_row() + piece.start)
+    }
+
+    /// The absolute path of the file or table directory that the rows are from. `None` for rows in memory, and for rows of
+    /// several files.
+    pub fn path(&self) -> Option<&Path> {
+        let mut paths = self.pieces.iter().map(|piece| piece.source.absolute_path());
+        let first = paths.next()??;
+        paths.all(|path| path == Some(first)).then_some(first)
     }
 
     /// The number of record batches with rows in the dataset, including empty batches of a whole source.

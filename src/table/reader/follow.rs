@@ -37,15 +37,20 @@ pub struct Follow {
 /// holds the rows committed since the one before. Ends after `timeout` without new rows, or never.
 ///
 /// # Errors
-/// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped.
+/// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped, or if the table
+/// ends before `start`.
 pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) -> Result<Follow> {
     if !can_grow(dataset) {
         return Err(Error::argument("only a whole table can be followed"));
     }
     let dataset = dataset.refresh()?;
-    let next = start.unwrap_or(dataset.first_row() + dataset.len()?);
+    let end = dataset.first_row() + dataset.len()?;
+    let next = start.unwrap_or(end);
     let follow = Follow { dataset, next, timeout, bed: None, looked: Instant::now() };
     follow.check_gap()?;
+    if next > end {
+        return Err(follow.beyond(end));
+    }
     Ok(follow)
 }
 
@@ -112,11 +117,26 @@ impl Follow {
             self.next,
             plural(missed, "row was", "rows were")
         );
+        Err(self.out_of_range(message))
+    }
+
+    /// Refuses to wait for a row far ahead: rows that come before it would be missed. A reader that noted a row which a power
+    /// cut took from the table is told so.
+    fn beyond(&self, end: u64) -> Error {
+        let first = self.dataset.first_row();
+        self.out_of_range(format!(
+            "following from row {}: the table has {} so far, and the next one is number {end}: follow the table from there to get it",
+            self.next,
+            plural(end - first, "row", "rows")
+        ))
+    }
+
+    fn out_of_range(&self, message: String) -> Error {
         let error = Error::new(ErrorKind::RowOutOfRange, message);
-        Err(match self.dataset.pieces().first().and_then(|piece| piece.source.path()) {
+        match self.dataset.pieces().first().and_then(|piece| piece.source.path()) {
             Some(path) => error.at(path),
             None => error,
-        })
+        }
     }
 
     /// The number of the row after the last that was handed out.
