@@ -534,10 +534,11 @@ enum arrowwood_function {
   ARROWWOOD_COUNT = 5,      /* UINT64: the number of non-null values */
   ARROWWOOD_VAR = 6,        /* FLOAT64: the sample variance (divided by n - 1); null of fewer than two values */
   ARROWWOOD_STD = 7,        /* FLOAT64: its square root */
-  ARROWWOOD_NULL_COUNT = 8, /* UINT64; this and the following are not available for groups */
+  ARROWWOOD_NULL_COUNT = 8, /* UINT64; not of groups */
   ARROWWOOD_N_UNIQUE = 9,   /* UINT64: the number of distinct values; null is one */
-  ARROWWOOD_ANY = 10,       /* BOOL: whether any value of a column of booleans is true */
-  ARROWWOOD_ALL = 11        /* BOOL: whether none is false */
+  ARROWWOOD_ANY = 10,       /* BOOL: whether any value of a column of booleans is true; not of groups */
+  ARROWWOOD_ALL = 11,       /* BOOL: whether none is false; not of groups */
+  ARROWWOOD_MEDIAN = 12     /* FLOAT64: the value in the middle, or the mean of the two there; null of no values */
 };
 
 /* Reduces a column to one value, on all cores; nulls are ignored. The result does not depend on the number of
@@ -643,7 +644,7 @@ int32_t arrowwood_dataset_filter(const arrowwood_dataset *dataset, const arrowwo
 typedef struct arrowwood_aggregate {
   const char *name;   /* its name */
   const char *column; /* the column to aggregate; NULL with ARROWWOOD_COUNT counts rows */
-  int32_t function;   /* enum arrowwood_function, up to ARROWWOOD_STD */
+  int32_t function;   /* enum arrowwood_function, but for those that are not of groups */
   int32_t reserved;   /* 0 */
 } arrowwood_aggregate;
 
@@ -803,7 +804,8 @@ void arrowwood_writer_free(arrowwood_writer *writer);
 typedef struct arrowwood_follower arrowwood_follower;
 
 /* Follows a table from row number start on; -1 starts with the next row committed.
- * Errors: INVALID_ARGUMENT: the dataset is not a whole table; ROW_OUT_OF_RANGE: rows from start on were dropped. */
+ * Errors: INVALID_ARGUMENT: the dataset is not a whole table; ROW_OUT_OF_RANGE: rows from start on were dropped, or the
+ * table ends before start. */
 int32_t arrowwood_follow(const arrowwood_dataset *dataset, int64_t start, arrowwood_follower **follower,
                          arrowwood_error *error);
 

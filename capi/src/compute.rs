@@ -21,6 +21,7 @@ mod function {
     pub const N_UNIQUE: i32 = 9;
     pub const ANY: i32 = 10;
     pub const ALL: i32 = 11;
+    pub const MEDIAN: i32 = 12;
 }
 
 structs! {
@@ -50,6 +51,7 @@ fn reduce(dataset: &CDataset, column: usize, code: i32) -> Result<CValue> {
         function::N_UNIQUE => count(column.n_unique()?),
         function::ANY => flag(column.any()?),
         function::ALL => flag(column.all()?),
+        function::MEDIAN => float(column.quantile(0.5)?),
         other => return Err(argument(format!("there is no function {other}"))),
     })
 }
@@ -63,6 +65,8 @@ fn function_of_groups(code: i32) -> Result<Function> {
         function::COUNT => Function::Count,
         function::VAR => Function::Var,
         function::STD => Function::Std,
+        function::N_UNIQUE => Function::NUnique,
+        function::MEDIAN => Function::Median,
         other => return Err(argument(format!("there is no function {other} of groups"))),
     })
 }

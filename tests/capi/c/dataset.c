@@ -193,6 +193,8 @@ static void check_reductions(const arrowwood_dataset *dataset) {
   CHECK(value.as.uint64 == 1);
   OK(arrowwood_dataset_reduce(dataset, 0, ARROWWOOD_N_UNIQUE, &value, &error));
   CHECK(value.as.uint64 == 4);
+  OK(arrowwood_dataset_reduce(dataset, 4, ARROWWOOD_MEDIAN, &value, &error));
+  CHECK(value.kind == ARROWWOOD_KIND_FLOAT64 && value.as.float64 == 0);
   OK(arrowwood_dataset_reduce(dataset, 3, ARROWWOOD_ANY, &value, &error));
   CHECK(value.kind == ARROWWOOD_KIND_BOOL && value.as.int64 == 1);
   OK(arrowwood_dataset_reduce(dataset, 3, ARROWWOOD_ALL, &value, &error));
@@ -299,9 +301,15 @@ static void check_groups(const arrowwood_dataset *dataset) {
   columns[1].column = "price";
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "two columns called 'mean'",
         arrowwood_dataset_aggregate(dataset, by, 1, high, columns, 2, &groups, &error));
+  columns[0].name = "middle";
+  columns[0].function = ARROWWOOD_MEDIAN;
   columns[1].name = "unique";
   columns[1].function = ARROWWOOD_N_UNIQUE;
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "no function 9 of groups",
+  OK(arrowwood_dataset_aggregate(dataset, by, 1, high, columns, 2, &groups, &error));
+  CHECK(cell(groups, 0, 1).as.float64 == 126.0 && cell(groups, 0, 2).as.int64 == 2);
+  arrowwood_dataset_free(groups);
+  columns[1].function = ARROWWOOD_NULL_COUNT;
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "no function 8 of groups",
         arrowwood_dataset_aggregate(dataset, by, 1, high, columns, 2, &groups, &error));
   arrowwood_predicate_free(high);
   OK(arrowwood_dataset_value_counts(dataset, 0, &groups, &error));

@@ -416,8 +416,8 @@
 
       (aw/aggregate ds [:symbol] {:n [:count] :mean [:mean :price]} {:where [:> :price 100]})
 
-  Functions are :count, :sum, :mean, :min, :max, :var and :std. The result's columns are in the order of the map, or of a
-  vector of pairs; all rows are one group if there are no columns to group by."
+  Functions are :count, :sum, :mean, :median, :min, :max, :var, :std and :n-unique. The result's columns are in the order of
+  the map, or of a vector of pairs; all rows are one group if there are no columns to group by."
   ([ds by aggregates] (aggregate ds by aggregates nil))
   ([ds by aggregates {:keys [where]}]
    (like ds (.aggregate (java-of ds) ^List (mapv values/text by) (Optional/ofNullable (some-> where condition))

@@ -102,6 +102,7 @@
     (is (thrown? IllegalArgumentException (aw/filter ds [:like :n 1])))
     (is (thrown? IllegalArgumentException (aw/filter ds "n > 1")))
     (is (= [{:rows 100 :mean 50.0}] (seq (aw/aggregate ds [] {:rows [:count] :mean [:mean :x]}))))
+    (is (= [{:half 49.5 :all 100}] (seq (aw/aggregate ds [] {:half [:median :n] :all [:n-unique :n]}))))
     (is (= [{:rows 10}] (seq (aw/aggregate ds [] {:rows [:count]} {:where [:< :n 10]}))))
     (is (= 9 (count (aw/describe ds))))
     (is (= 1 (aw/batches (aw/collect ds))))

@@ -17,19 +17,30 @@ public record Aggregate(String name, Function function, Optional<String> column)
     /** What is computed of the values of a group that aren't null. */
     public enum Function {
         /** The sum. */
-        SUM,
+        SUM(1),
         /** The mean. */
-        MEAN,
+        MEAN(2),
         /** The least. */
-        MIN,
+        MIN(3),
         /** The greatest. */
-        MAX,
+        MAX(4),
         /** How many there are. */
-        COUNT,
+        COUNT(5),
         /** The sample variance. */
-        VAR,
+        VAR(6),
         /** The standard deviation. */
-        STD
+        STD(7),
+        /** How many distinct values there are; null is one. */
+        N_UNIQUE(9),
+        /** The value in the middle, or the mean of the two there; keeps 8 bytes a row. */
+        MEDIAN(12);
+
+        /** Its number in {@code arrowwood_function}. */
+        final int code;
+
+        Function(int code) {
+            this.code = code;
+        }
     }
 
     private static final long SIZE = 24;
@@ -127,13 +138,33 @@ public record Aggregate(String name, Function function, Optional<String> column)
         return new Aggregate(Function.STD, column);
     }
 
+    /**
+     * The number of distinct values; null is one.
+     *
+     * @param column the column's name
+     * @return an aggregate
+     */
+    public static Aggregate nUnique(String column) {
+        return new Aggregate(Function.N_UNIQUE, column);
+    }
+
+    /**
+     * The value in the middle, or the mean of the two there.
+     *
+     * @param column the column's name
+     * @return an aggregate
+     */
+    public static Aggregate median(String column) {
+        return new Aggregate(Function.MEDIAN, column);
+    }
+
     /** An array of {@code arrowwood_aggregate}. */
     static MemorySegment structs(Native.Call call, Aggregate... aggregates) {
         MemorySegment structs = call.arena.allocate(Math.max(1, aggregates.length) * SIZE, 8);
         for (int i = 0; i < aggregates.length; i++) {
             structs.set(ADDRESS, i * SIZE, call.text(aggregates[i].name));
             structs.set(ADDRESS, i * SIZE + 8, aggregates[i].column.map(call::text).orElse(MemorySegment.NULL));
-            structs.set(JAVA_INT, i * SIZE + 16, aggregates[i].function.ordinal() + 1);
+            structs.set(JAVA_INT, i * SIZE + 16, aggregates[i].function.code);
         }
         return structs;
     }

@@ -679,8 +679,8 @@ public final class Dataset implements Iterable<Row> {
      * @param start the number of the first row; -1 for the next one committed
      * @return a follower
      * @throws IllegalArgumentException if the dataset is not a whole table
-     * @throws Failure.RowOutOfRange if rows from {@code start} on were dropped; {@link Follow#next} throws it for rows that
-     *     were dropped before they were read
+     * @throws Failure.RowOutOfRange if rows from {@code start} on were dropped, or the table ends before {@code start};
+     *     {@link Follow#next} throws it for rows that were dropped before they were read
      */
     public Follow follow(long start) {
         return new Follow(this, start);

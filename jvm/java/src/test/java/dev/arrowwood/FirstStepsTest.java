@@ -70,6 +70,9 @@ class FirstStepsTest {
         Row all = ds.aggregate(List.of(), Aggregate.mean("price").as("m"), Aggregate.count()).only();
         assertEquals(55.353, all.getDouble("m"), 1e-3);
         assertEquals(3, all.getLong("count"));
+        Row other = ds.aggregate(List.of(), Aggregate.median("price"), Aggregate.nUnique("symbol")).only();
+        assertEquals(ds.column("price").quantile(0.5).getAsDouble(), other.getDouble("price"));
+        assertEquals(ds.column("symbol").nUnique(), other.getLong("symbol"));
         assertEquals("MSFT", ds.slice(0, 1).only().get(0));
     }
 
