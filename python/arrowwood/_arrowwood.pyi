@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from socket import socket
 from types import TracebackType
-from typing import IO, Any, Literal, Protocol, Self, TypeAlias, TypeVar, final, overload, type_check_only
+from typing import IO, Any, Literal, NoReturn, Protocol, Self, TypeAlias, TypeVar, final, overload, type_check_only
 
 import numpy as np
 import numpy.typing as npt
@@ -260,6 +260,9 @@ class Mapping:
     def __getitem__(self, key: int, /) -> bool | int | float: ...
     def __setitem__(self, key: int | slice, value: float | Sequence[float] | _HasBuffer, /) -> None:
         """Store an element, or as many as a slice has. Raises :class:`InvalidArgument` in mode ``r``."""
+    def __eq__(self, _other: object, /) -> NoReturn: ...
+    def __ne__(self, _other: object, /) -> NoReturn: ...
+    def __hash__(self) -> int: ...
     def __iter__(self) -> Iterator[bool | int | float]: ...
     def view(self, dtype: npt.DTypeLike) -> Mapping:
         """The same bytes as elements of another type. They must be a whole number of those."""
@@ -292,8 +295,11 @@ class Schema:
         """The number of fields."""
     def __getitem__(self, key: int | str, /) -> Field:
         """A field by number or name. Raises :class:`ColumnNotFound` or :class:`RowOutOfRange`."""
+    def __contains__(self, name: object, /) -> bool:
+        """Whether a field is called so."""
     def __iter__(self) -> Iterator[Field]: ...
-    def __eq__(self, other: object, /) -> bool: ...
+    def __eq__(self, other: object, /) -> bool:
+        """Whether names, types and metadata are the same, of a schema of any Arrow library."""
     def __ne__(self, other: object, /) -> bool: ...
     def __arrow_c_schema__(self) -> object:
         """The schema for another Arrow library."""
@@ -314,7 +320,8 @@ class Field:
     @property
     def metadata(self) -> dict[str, str]:
         """Key-value metadata."""
-    def __eq__(self, other: object, /) -> bool: ...
+    def __eq__(self, other: object, /) -> bool:
+        """Whether name, type and metadata are the same, of a field of any Arrow library."""
     def __ne__(self, other: object, /) -> bool: ...
     def __arrow_c_schema__(self) -> object:
         """The field for another Arrow library."""
@@ -359,6 +366,11 @@ class Dataset:
     def left(self) -> list[str]:
         """What ``open(..., partial=True)`` left after the last whole batch, in words: one entry for each cut-off file."""
     @property
+    def path(self) -> Path | None:
+        """The absolute path of the file or table folder that the rows are from; ``None`` for rows in memory, and for rows of
+        several files.
+        """
+    @property
     def first_row(self) -> int:
         """The number of the first row in its table: rows keep their numbers when earlier ones are dropped."""
     @property
@@ -393,6 +405,11 @@ class Dataset:
         """
     def __len__(self) -> int:
         """The number of rows. A stream is walked for it, once."""
+    def __contains__(self, name: str, /) -> bool:
+        """Whether a column is called so, as in pandas and Polars."""
+    def __eq__(self, other: object, /) -> NoReturn: ...
+    def __ne__(self, other: object, /) -> NoReturn: ...
+    def __hash__(self) -> int: ...
     @overload
     def __getitem__(self, key: str, /) -> Column: ...
     @overload
@@ -427,6 +444,7 @@ class Dataset:
             InvalidArgument: a column can't be compared with a value of that type, or the predicate was made of a column
                 of other rows.
             Unsupported: values of the column's type can't be compared.
+            TypeError: it is no such predicate; a mask goes into brackets: ``ds[mask]``.
         """
     def sample(self, n: int, seed: int | None = None) -> Dataset:
         """`n` different rows, chosen with equal chances, in the order in which they were drawn.
@@ -635,6 +653,8 @@ class Column:
         """How many values are ``None``, wherever the nulls stand: in dictionaries, runs and unions as well."""
     def __len__(self) -> int:
         """The number of rows."""
+    def __bool__(self) -> NoReturn:
+        """Neither whether there are rows, nor whether all are true: libraries don't agree about it."""
     @overload
     def __getitem__(self, key: slice | Sequence[int] | _Rows, /) -> Column: ...
     @overload
@@ -693,7 +713,8 @@ class Column:
     def quantile(self, q: float) -> float | None:
         """The value that a share `q` of the values lies below, exactly; between two values it lies on the line between them.
 
-        Nulls and NaN are left out; ``None`` of nothing else. Takes two passes of the column, seldom more, and no copy.
+        Numbers count as floats of 64 bits: integers beyond 2⁵³ and decimals are rounded to the nearest one first. Nulls and NaN
+        are left out; ``None`` of nothing else. Takes two passes of the column, seldom more, and no copy.
 
         Raises:
             InvalidArgument: `q` does not lie between 0 and 1.
@@ -790,6 +811,12 @@ class Col:
     def __le__(self, value: Any, /) -> Predicate: ...
     def __gt__(self, value: Any, /) -> Predicate: ...
     def __ge__(self, value: Any, /) -> Predicate: ...
+    def __bool__(self) -> NoReturn: ...
+    def __invert__(self) -> NoReturn: ...
+    def __and__(self, _other: Any, /) -> NoReturn: ...
+    def __rand__(self, _other: Any, /) -> NoReturn: ...
+    def __or__(self, _other: Any, /) -> NoReturn: ...
+    def __ror__(self, _other: Any, /) -> NoReturn: ...
     def is_in(self, values: Iterable[Any]) -> Predicate:
         """Equal to one of `values`. For nulls there is :meth:`is_null`."""
     def is_between(self, low: Any, high: Any) -> Predicate:
@@ -1035,7 +1062,9 @@ class Follow:
         self, _kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
     ) -> None: ...
     def close(self) -> None:
-        """End the iteration, also one that waits in another thread or task; does nothing when it was closed before."""
+        """End the iteration, also one that waits in another thread or task, and let go of files and threads; does nothing when it
+        was closed before. Datasets that were handed out stay as they are.
+        """
     @property
     def next_row(self) -> int:
         """The number of the row after the last that was handed out.
@@ -1048,7 +1077,7 @@ class Follow:
         """The same for each table, to go on with later: ``follow(tables, start=next_rows)``."""
     @property
     def lag(self) -> int:
-        """How many rows are committed and not handed out yet, of all tables."""
+        """How many rows are committed and not handed out yet, of all tables. Raises :class:`Closed` after :meth:`close`."""
     @property
     def _is_closed(self) -> bool: ...
     def _wait(self, seconds: float) -> None: ...
@@ -1206,18 +1235,18 @@ def follow(
 ) -> Follow:
     """Iterate over the new rows of a table as they come: each dataset holds what was committed since the one before.
 
-    Of several tables, each dataset holds rows of one of them. Rows that were dropped before they were read are an error: to go
-    on without them, follow the table anew from its :attr:`Dataset.first_row`.
+    Of several tables, each dataset holds rows of one of them, which its :attr:`Dataset.path` names. Rows that were dropped
+    before they were read are an error: to go on without them, follow the table anew from its :attr:`Dataset.first_row`.
 
     Args:
         table: a table's folder, or a dataset of one; or a list of those.
-        start: the number of the first row wanted, or a list of those for several tables; by default those that come from
-            now on.
+        start: the number of the first row wanted, at most that of the next row to come; or a list of those for several
+            tables. By default rows that come from now on.
         timeout: the seconds without new rows after which the iteration ends; by default it never does.
 
     Raises:
         InvalidArgument: the dataset is not a whole table.
         NotFound: there is no table.
-        RowOutOfRange: rows from `start` on were dropped; also while iterating, when the writer drops rows that were not read
-            yet. The message says how many.
+        RowOutOfRange: rows from `start` on were dropped, or the table ends before `start`; also while iterating, when the
+            writer drops rows that were not read yet. The message says how many rows there are, or were dropped.
     """

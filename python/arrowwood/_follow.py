@@ -8,8 +8,8 @@ import weakref
 # Seconds in which a follower that is closed, or whose task is cancelled, lets its thread end.
 _LOOK = 0.1
 
-# A thread for each follower that is waited for: they would fill those that asyncio shares among all.
-_threads: "weakref.WeakKeyDictionary[object, concurrent.futures.ThreadPoolExecutor]" = weakref.WeakKeyDictionary()
+# A thread for each follower that is waited for: they would fill those that asyncio shares among all. With it what ends it.
+_threads: "weakref.WeakKeyDictionary[object, tuple[concurrent.futures.ThreadPoolExecutor, weakref.finalize]]" = weakref.WeakKeyDictionary()
 
 
 async def advance(follow, timeout):
@@ -21,14 +21,27 @@ async def advance(follow, timeout):
             return rows
         left = _LOOK if deadline is None else deadline - time.monotonic()
         if left <= 0 or follow._is_closed:
-            _threads.pop(follow, None)
+            release(follow)
             raise StopAsyncIteration
-        await asyncio.get_running_loop().run_in_executor(_thread(follow), follow._wait, min(left, _LOOK))
+        try:
+            waiting = asyncio.get_running_loop().run_in_executor(_thread(follow), follow._wait, min(left, _LOOK))
+        except RuntimeError:
+            # Another thread has just closed it.
+            if follow._is_closed:
+                continue
+            raise
+        await waiting
 
 
 def _thread(follow):
     if follow not in _threads:
         thread = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="arrowwood-follow")
-        _threads[follow] = thread
-        weakref.finalize(follow, thread.shutdown, wait=False)
-    return _threads[follow]
+        _threads[follow] = thread, weakref.finalize(follow, thread.shutdown, wait=False)
+    return _threads[follow][0]
+
+
+def release(follow):
+    """Let the thread of `follow` end, if it has one."""
+    _, end = _threads.pop(follow, (None, None))
+    if end is not None:
+        end()

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 
 from arrowwood import _arrowwood
-from arrowwood._errors import CopyNeeded
+from arrowwood._errors import CopyNeeded, InvalidArgument
 
 
 def to_numpy(column, copy=None):
@@ -52,6 +52,10 @@ def as_array(column, dtype=None, copy=None):
     array = to_numpy(column, copy)
     if dtype is None or array.dtype == dtype:
         return array
+    # NumPy would make something of NaN and NaT that nobody has written.
+    if np.dtype(dtype).kind in "iub" and column.null_count:
+        advice = "write column.drop_nulls(), or a type of floats"
+        raise InvalidArgument(f"column {column.name!r} has nulls, and {np.dtype(dtype)} has none: {advice}")
     if copy is False:
         raise CopyNeeded(f"column {column.name!r} is {array.dtype}, and cannot become {dtype} without a copy")
     return array.astype(dtype)

@@ -8,9 +8,9 @@ use pyo3::types::PyTuple;
 
 use crate::column::Column;
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument};
+use crate::errors::{Result, argument, wrong_type};
 use crate::exchange::no_column;
-use crate::index::names;
+use crate::index::{names, shown};
 use crate::predicate;
 
 /// One boolean for each of `count` columns, which may be given as one for all.
@@ -18,7 +18,9 @@ fn flags(given: &Bound<'_, PyAny>, count: usize) -> Result<Vec<bool>> {
     if let Ok(all) = given.extract::<bool>() {
         return Ok(vec![all; count]);
     }
-    let flags: Vec<bool> = given.extract()?;
+    let wrong =
+        |_| wrong_type(format!("sort: expected descending to be a bool or a list of them, got {}", shown(given)));
+    let flags: Vec<bool> = given.extract().map_err(wrong)?;
     if flags.len() != count {
         return Err(argument(format!("sort: {} values of descending for {count} columns", flags.len())));
     }
@@ -80,7 +82,10 @@ impl Dataset {
     /// Raises:
     ///     ColumnNotFound: there is no such column.
     ///     InvalidArgument: two columns would have one name.
-    fn rename(&self, names: HashMap<String, String>) -> Result<Dataset> {
+    fn rename(&self, names: &Bound<'_, PyAny>) -> Result<Dataset> {
+        let wrong =
+            |_| wrong_type(format!("rename: expected a dict of new names by the old ones, got {}", shown(names)));
+        let names: HashMap<String, String> = names.extract().map_err(wrong)?;
         let own: Vec<String> = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
         if let Some(unknown) = names.keys().find(|name| !own.contains(name)) {
             return Err(no_column(unknown, &own));

@@ -10,9 +10,9 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple};
 use crate::column::Column;
 use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
-use crate::index::{Index, count, index, is_indices, out_of_range, steps};
+use crate::index::{Index, count, index, is_indices, numbered, out_of_range, shown, steps};
 use crate::memory::bytes_of;
-use crate::predicate::{Compared, Predicate};
+use crate::predicate::{Compared, NO_TRUTH, Predicate};
 use crate::recipe::recipe;
 use crate::value::object;
 
@@ -49,6 +49,14 @@ impl Column {
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
         self.compared().compare(other, operator)
+    }
+
+    /// Neither whether there are rows, nor whether all are true: libraries don't agree about it.
+    fn __bool__(&self) -> Result<bool> {
+        let name = self.inner().name();
+        Err(wrong_type(format!(
+            "whether column '{name}' is true is not defined: write len(column) > 0, column.any() or column.all(); {NO_TRUTH}"
+        )))
     }
 
     /// The rows whose value is one of `values`, to filter the dataset by: ``ds[ds["symbol"].is_in(["A", "B"])]``.
@@ -108,7 +116,8 @@ fn indices(given: &Bound<'_, PyAny>) -> Result<Vec<i64>> {
             }
             index.extract().map_err(|problem: PyErr| {
                 let is_beyond = problem.is_instance_of::<pyo3::exceptions::PyOverflowError>(index.py());
-                if is_beyond { beyond(&index) } else { problem.into() }
+                let wrong = || wrong_type(format!("expected row numbers, got {}", shown(&index)));
+                if is_beyond { beyond(&index) } else { wrong() }
             })
         };
         return list.iter().map(number).collect();
@@ -139,8 +148,9 @@ impl Dataset {
     }
 }
 
-fn seed_or_any(seed: Option<u64>) -> u64 {
-    seed.unwrap_or_else(|| RandomState::new().build_hasher().finish())
+fn seed_or_any(seed: Option<&Bound<'_, PyAny>>) -> Result<u64> {
+    let given = seed.map(|seed| numbered("seed", "an integer", seed)).transpose()?;
+    Ok(given.unwrap_or_else(|| RandomState::new().build_hasher().finish()))
 }
 
 #[pymethods]
@@ -168,8 +178,9 @@ impl Dataset {
     ///     InvalidArgument: a column can't be compared with a value of that type, or the predicate was made of a column
     ///         of other rows.
     ///     Unsupported: values of the column's type can't be compared.
-    pub fn filter(&self, py: Python<'_>, predicate: &Bound<'_, Predicate>) -> Result<Dataset> {
-        let predicate = predicate.get();
+    ///     TypeError: it is no such predicate; a mask goes into brackets: ``ds[mask]``.
+    pub fn filter(&self, py: Python<'_>, predicate: &Bound<'_, PyAny>) -> Result<Dataset> {
+        let predicate = Predicate::of("filter", predicate)?;
         Ok(self.with_rows(py.detach(|| predicate.filter(self.inner()))?))
     }
 
@@ -186,9 +197,9 @@ impl Dataset {
     /// Raises:
     ///     InvalidArgument: there are fewer rows.
     #[pyo3(signature = (n, seed = None))]
-    fn sample(&self, py: Python<'_>, n: i64, seed: Option<u64>) -> Result<Dataset> {
+    fn sample(&self, py: Python<'_>, n: i64, seed: Option<&Bound<'_, PyAny>>) -> Result<Dataset> {
         let n = count("n", n)?;
-        let seed = seed_or_any(seed);
+        let seed = seed_or_any(seed)?;
         Ok(self.with_rows(py.detach(|| self.inner().sample(n, seed))?))
     }
 
@@ -197,8 +208,8 @@ impl Dataset {
     ///
     /// One `seed` gives one order, on every machine; without one it is another each time.
     #[pyo3(signature = (seed = None))]
-    fn shuffle(&self, py: Python<'_>, seed: Option<u64>) -> Result<Dataset> {
-        let seed = seed_or_any(seed);
+    fn shuffle(&self, py: Python<'_>, seed: Option<&Bound<'_, PyAny>>) -> Result<Dataset> {
+        let seed = seed_or_any(seed)?;
         Ok(self.with_rows(py.detach(|| self.inner().shuffle(seed))?))
     }
 
@@ -236,22 +247,18 @@ impl Dataset {
     }
 }
 
-/// The predicate that `given` is.
-fn predicate<'a, 'py>(given: Option<&'a Bound<'py, PyAny>>) -> Result<Option<&'a Bound<'py, Predicate>>> {
-    let cast = |given: &'a Bound<'py, PyAny>| match given.cast::<Predicate>() {
-        Ok(predicate) => Ok(predicate),
-        Err(_) => Err(wrong_type(format!("where: expected a predicate such as col(\"price\") > 100, got {given}"))),
-    };
-    given.filter(|given| !given.is_none()).map(cast).transpose()
-}
-
 /// The names that `by` has: one, several, or none.
 fn names(by: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
     match by.filter(|by| !by.is_none()) {
         None => Ok(Vec::new()),
         Some(by) => match by.cast::<PyString>() {
             Ok(name) => Ok(vec![name.to_str()?.into()]),
-            Err(_) => Ok(by.extract()?),
+            Err(_) => by.extract().map_err(|_| {
+                wrong_type(format!(
+                    "aggregate: expected by to be the name of a column, or a list of names, got {}",
+                    shown(by)
+                ))
+            }),
         },
     }
 }
@@ -285,7 +292,8 @@ impl Dataset {
         r#where: Option<&Bound<'_, PyAny>>,
         columns: Option<&Bound<'_, PyDict>>,
     ) -> Result<Dataset> {
-        let predicate = predicate(r#where)?.map(Bound::get);
+        let given = r#where.filter(|given| !given.is_none());
+        let predicate = given.map(|given| Predicate::of("aggregate: where", given)).transpose()?;
         let whole = predicate.map_or_else(|| Ok(self.inner().clone()), |predicate| predicate.on(self.inner()))?;
         let mut asked = whole.aggregate(&names(by)?);
         if let Some(predicate) = predicate {
@@ -348,7 +356,8 @@ impl Column {
 
     /// The value that a share `q` of the values lies below, exactly; between two values it lies on the line between them.
     ///
-    /// Nulls and NaN are left out; ``None`` of nothing else. Takes two passes of the column, seldom more, and no copy.
+    /// Numbers count as floats of 64 bits: integers beyond 2⁵³ and decimals are rounded to the nearest one first. Nulls and NaN
+    /// are left out; ``None`` of nothing else. Takes two passes of the column, seldom more, and no copy.
     ///
     /// Raises:
     ///     InvalidArgument: `q` does not lie between 0 and 1.

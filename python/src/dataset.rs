@@ -1,13 +1,15 @@
 //! `Dataset`: a table of rows, in place.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal32Type, Decimal64Type};
 use arrow_array::{Array, ArrayRef, Decimal128Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema};
-use arrowwood::{ErrorKind, Value, guard};
+use arrowwood::{Error, ErrorKind, Value, guard};
+use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyString, PyTuple};
@@ -18,7 +20,8 @@ use crate::exchange;
 use crate::export::Block;
 use crate::incoming::read;
 use crate::index::{
-    Index, bounds, count, from_end, index, is_indices, names as names_of, position, steps, stop_on_signal,
+    Index, bounds, count, from_end, index, is_indices, named, names as names_of, number, position, shown, steps,
+    stop_on_signal,
 };
 use crate::predicate::Predicate;
 use crate::recipe::How;
@@ -136,7 +139,7 @@ fn widened(dataset: &arrowwood::Dataset) -> arrowwood::Result<arrowwood::Dataset
         None => field.clone(),
     });
     let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Fields>(), dataset.schema().metadata().clone()));
-    let broken = |e: ArrowError| arrowwood::Error::new(ErrorKind::InvalidData, format!("widening decimals: {e}"));
+    let broken = |e: ArrowError| Error::new(ErrorKind::InvalidData, format!("widening decimals: {e}"));
     let column = |array: &ArrayRef| -> arrowwood::Result<ArrayRef> {
         let Some(data_type) = wide(array.data_type()) else { return Ok(array.clone()) };
         let digits: Decimal128Array = match array.data_type() {
@@ -210,6 +213,41 @@ impl Dataset {
         self.column_names()
     }
 
+    /// Whether a column is called so, as in pandas and Polars.
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> Result<bool> {
+        let Ok(name) = name.cast::<PyString>() else {
+            let message = format!(
+                "in asks a dataset for the name of a column, got {}; values are looked for in a column: 7 in ds[\"x\"], rows by \
+                 a condition: ds[ds[\"x\"] == 7]",
+                shown(name)
+            );
+            return Err(wrong_type(message));
+        };
+        Ok(name.to_str().is_ok_and(|name| self.inner.schema().field_with_name(name).is_ok()))
+    }
+
+    /// Libraries don't agree about what == of tables is: a boolean, or one for each value.
+    fn __richcmp__(&self, _other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<bool> {
+        let symbol = match operator {
+            CompareOp::Eq => "==",
+            CompareOp::Ne => "!=",
+            CompareOp::Lt => "<",
+            CompareOp::Le => "<=",
+            CompareOp::Gt => ">",
+            CompareOp::Ge => ">=",
+        };
+        Err(wrong_type(format!(
+            "{symbol} of datasets is not defined; whether all rows are the same says ds.to_arrow().equals(other.to_arrow()) or \
+             ds.to_polars().equals(other.to_polars()), whether it is the same object `ds is other`; rows are picked by a \
+             condition on a column: ds[ds[\"x\"] == 7]"
+        )))
+    }
+
+    /// That of the object.
+    fn __hash__(slf: &Bound<'_, Self>) -> isize {
+        slf.as_ptr() as isize >> 4
+    }
+
     /// Says what to write instead of what other libraries have.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
         let hints = slf.py().import("arrowwood._hints")?;
@@ -238,6 +276,13 @@ impl Dataset {
     #[getter]
     fn left(&self, py: Python<'_>) -> Result<Vec<String>> {
         Ok(py.detach(|| self.inner.left())?)
+    }
+
+    /// The absolute path of the file or table folder that the rows are from; ``None`` for rows in memory, and for rows of
+    /// several files.
+    #[getter]
+    fn path(&self) -> Option<PathBuf> {
+        self.inner.path().map(PathBuf::from)
     }
 
     /// The number of the first row in its table: rows keep their numbers when earlier ones are dropped.
@@ -295,7 +340,7 @@ impl Dataset {
 
     fn __getitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
         if let Ok(name) = key.cast::<PyString>() {
-            let column = Column::new(self.inner.column(name.to_str()?)?);
+            let column = Column::new(self.inner.column(&named(name, self.column_names())?)?);
             return Ok(Bound::new(py, column)?.into_any());
         }
         if let Ok(predicate) = key.cast::<Predicate>() {
@@ -354,12 +399,13 @@ impl Dataset {
     fn column(&self, py: Python<'_>, column: &Bound<'_, PyAny>) -> Result<Column> {
         let _ = py;
         if let Ok(name) = column.cast::<PyString>() {
-            return Ok(Column::new(self.inner.column(name.to_str()?)?));
+            return Ok(Column::new(self.inner.column(&named(name, self.column_names())?)?));
         }
-        let at = column.extract::<i64>()?;
-        let at = if at < 0 { at + self.inner.num_columns() as i64 } else { at };
-        // A number that is still negative is as far out of range as one that is too large.
-        Ok(Column::new(self.inner.column_at(usize::try_from(at).unwrap_or(usize::MAX))?))
+        let at = number(column, "column")?;
+        let from_start = if at < 0 { at + self.inner.num_columns() as i64 } else { at };
+        let wrong =
+            |_| Error::new(ErrorKind::ColumnNotFound, format!("no column {at} of {}", self.inner.num_columns()));
+        Ok(Column::new(self.inner.column_at(usize::try_from(from_start).map_err(wrong)?)?))
     }
 
     /// The columns called `names`, in that order: ``ds.select("a", "b")``, ``ds.select(["a", "b"])`` and ``ds[["a", "b"]]`` say

@@ -5,11 +5,12 @@ use std::ffi::CStr;
 use arrowwood::Element;
 use half::f16;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 
 use crate::errors::{Result, argument};
+use crate::index::shown;
 
 /// A fixed-width, little-endian number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,13 +136,18 @@ pub trait Item: Element {
 
 /// The element that `object` is, or an `InvalidArgument` saying that it is too large.
 pub fn element<T: Item>(object: &Bound<'_, PyAny>, dtype: Dtype) -> Result<T> {
-    T::of(object).map_err(|problem| {
+    let made = T::of(object).map_err(|problem| {
         if problem.is_instance_of::<PyOverflowError>(object.py()) {
             argument(format!("{object} does not fit into {}", dtype.name()))
         } else {
             problem.into()
         }
-    })
+    })?;
+    let is_short = matches!(dtype, Dtype::Float16 | Dtype::Float32);
+    if is_short && object.extract::<f64>()?.is_finite() && !made.object(object.py())?.extract::<f64>()?.is_finite() {
+        return Err(argument(format!("{object} does not fit into {}", dtype.name())));
+    }
+    Ok(made)
 }
 
 macro_rules! items {
@@ -177,7 +183,12 @@ impl Item for Flag {
         Ok(PyBool::new(py, self.0).to_owned().into_any())
     }
     fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        object.is_truthy().map(Flag)
+        // Of a truth, or a number that stands for one: not of text, None and whatever else Python takes for true or false.
+        match object.extract::<f64>() {
+            Ok(0.0) => Ok(Flag(false)),
+            Ok(1.0) => Ok(Flag(true)),
+            _ => Err(PyTypeError::new_err(format!("expected a bool, 0 or 1, got {}", shown(object)))),
+        }
     }
 }
 

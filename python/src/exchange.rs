@@ -89,6 +89,15 @@ pub fn schema_of(data: &Bound<'_, PyAny>) -> Result<Schema> {
     Ok(import_schema(&take_schema(&capsule)?)?)
 }
 
+/// The field that `data` exports; `None` where it exports none.
+pub fn field_of(data: &Bound<'_, PyAny>) -> Result<Option<Field>> {
+    if !data.hasattr(intern!(data.py(), "__arrow_c_schema__"))? {
+        return Ok(None);
+    }
+    let capsule = data.call_method0(intern!(data.py(), "__arrow_c_schema__"))?;
+    Ok(Field::try_from(&take_schema(&capsule)?).ok())
+}
+
 fn schema_of_dict(types: &Bound<'_, PyDict>) -> Result<Schema> {
     let mut fields = Vec::with_capacity(types.len());
     for (name, kind) in types {

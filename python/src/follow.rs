@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arrowwood::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::dataset::Dataset;
-use crate::errors::{Result, argument};
+use crate::errors::{Result, argument, wrong_type};
+use crate::index::{numbered, seconds};
 use crate::open::path_of;
 
 /// How long a wait goes on without a look at Python's signals, and at whether the follower was closed.
@@ -23,8 +25,8 @@ const TURN: Duration = Duration::from_millis(5);
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Follow {
     state: Mutex<State>,
-    /// The tables as they were at first, to ask how far they are now.
-    tables: Vec<arrowwood::Dataset>,
+    /// The tables as they were at first, to ask how far they are now; none when it is closed.
+    tables: Mutex<Vec<arrowwood::Dataset>>,
     /// The number after the last row that was handed out, of each table.
     next_rows: Mutex<Vec<u64>>,
     timeout: Option<Duration>,
@@ -41,30 +43,29 @@ struct State {
 
 /// Iterate over the new rows of a table as they come: each dataset holds what was committed since the one before.
 ///
-/// Of several tables, each dataset holds rows of one of them. Rows that were dropped before they were read are an error: to go
-/// on without them, follow the table anew from its :attr:`Dataset.first_row`.
+/// Of several tables, each dataset holds rows of one of them, which its :attr:`Dataset.path` names. Rows that were dropped
+/// before they were read are an error: to go on without them, follow the table anew from its :attr:`Dataset.first_row`.
 ///
 /// Args:
 ///     table: a table's folder, or a dataset of one; or a list of those.
-///     start: the number of the first row wanted, or a list of those for several tables; by default those that come from
-///         now on.
+///     start: the number of the first row wanted, at most that of the next row to come; or a list of those for several
+///         tables. By default rows that come from now on.
 ///     timeout: the seconds without new rows after which the iteration ends; by default it never does.
 ///
 /// Raises:
 ///     InvalidArgument: the dataset is not a whole table.
 ///     NotFound: there is no table.
-///     RowOutOfRange: rows from `start` on were dropped; also while iterating, when the writer drops rows that were not read
-///         yet. The message says how many.
+///     RowOutOfRange: rows from `start` on were dropped, or the table ends before `start`; also while iterating, when the
+///         writer drops rows that were not read yet. The message says how many rows there are, or were dropped.
 #[pyfunction]
 #[pyo3(signature = (table, start = None, timeout = None))]
 pub fn follow(
     py: Python<'_>,
     table: &Bound<'_, PyAny>,
     start: Option<&Bound<'_, PyAny>>,
-    timeout: Option<f64>,
+    timeout: Option<&Bound<'_, PyAny>>,
 ) -> Result<Follow> {
-    let wrong = |_| argument("timeout must be a number of seconds that is not negative");
-    let timeout = timeout.map(Duration::try_from_secs_f64).transpose().map_err(wrong)?;
+    let timeout = seconds("follow: timeout", timeout)?;
     let is_list = table.is_instance_of::<PyList>() || table.is_instance_of::<PyTuple>();
     let tables: Vec<arrowwood::Dataset> = if is_list {
         table.try_iter()?.map(|one| of_table(py, &one?)).collect::<Result<_>>()?
@@ -76,8 +77,8 @@ pub fn follow(
     }
     let starts: Vec<Option<u64>> = match start {
         None => vec![None; tables.len()],
-        Some(start) if is_list => start.extract()?,
-        Some(start) => vec![Some(start.extract()?)],
+        Some(start) if is_list => starts_of(start)?,
+        Some(start) => vec![Some(numbered("follow: start", "the number of a row", start)?)],
     };
     if starts.len() != tables.len() {
         return Err(argument(format!("follow: {} first rows for {} tables", starts.len(), tables.len())));
@@ -86,7 +87,20 @@ pub fn follow(
     let followed = followed.collect::<arrowwood::Result<Vec<_>>>()?;
     let next_rows = Mutex::new(followed.iter().map(arrowwood::Follow::next_row).collect());
     let state = Mutex::new(State { tables: followed, turn: 0, ready: None });
-    Ok(Follow { state, tables, next_rows, timeout, is_closed: AtomicBool::new(false) })
+    Ok(Follow { state, tables: Mutex::new(tables), next_rows, timeout, is_closed: AtomicBool::new(false) })
+}
+
+/// The first rows of several tables; None for those that come from now on.
+fn starts_of(given: &Bound<'_, PyAny>) -> Result<Vec<Option<u64>>> {
+    if !given.is_instance_of::<PyList>() && !given.is_instance_of::<PyTuple>() {
+        let message = format!("follow: expected start to be a list of one row's number for each table, got {given}");
+        return Err(wrong_type(message));
+    }
+    let start = |start: Bound<'_, PyAny>| {
+        let is_given = !start.is_none();
+        is_given.then(|| numbered("follow: start", "the number of a row", &start)).transpose()
+    };
+    given.try_iter()?.map(|one| start(one?)).collect()
 }
 
 fn of_table(py: Python<'_>, table: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
@@ -98,11 +112,14 @@ fn of_table(py: Python<'_>, table: &Bound<'_, PyAny>) -> Result<arrowwood::Datas
 }
 
 impl State {
-    /// Whether rows are ready, for which it waits no longer than `timeout`.
+    /// Whether rows are ready, for which it waits no longer than `timeout`; never when it is closed.
     fn wait(&mut self, timeout: Duration) -> arrowwood::Result<bool> {
         let deadline = Instant::now() + timeout;
         loop {
             let count = self.tables.len();
+            if count == 0 {
+                return Ok(false);
+            }
             for number in (0..count).map(|ahead| (self.turn + ahead) % count) {
                 if self.ready.is_some() {
                     return Ok(true);
@@ -131,8 +148,19 @@ impl Follow {
         self.next_rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn tables(&self) -> MutexGuard<'_, Vec<arrowwood::Dataset>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Lets go of the tables' files, unless another thread waits: then that one does when it has noticed.
+    fn release(&self) {
+        if let Ok(mut state) = self.state.try_lock() {
+            *state = State { tables: Vec::new(), turn: 0, ready: None };
+        }
     }
 
     /// The rows of a table, which are counted as handed out.
@@ -165,7 +193,11 @@ impl Follow {
                 return self.handed_out(found).map(Some);
             }
             py.check_signals()?;
-            if self.is_closed() || left <= LOOK && deadline.is_some() {
+            if self.is_closed() {
+                self.release();
+                return Ok(None);
+            }
+            if left <= LOOK && deadline.is_some() {
                 return Ok(None);
             }
         }
@@ -184,13 +216,26 @@ impl Follow {
         slf
     }
 
-    fn __exit__(&self, _kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
-        self.close();
+    fn __exit__(
+        slf: &Bound<'_, Self>,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> Result<()> {
+        Follow::close(slf)
     }
 
-    /// End the iteration, also one that waits in another thread or task; does nothing when it was closed before.
-    fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
+    /// End the iteration, also one that waits in another thread or task, and let go of files and threads; does nothing when it
+    /// was closed before. Datasets that were handed out stay as they are.
+    fn close(slf: &Bound<'_, Self>) -> Result<()> {
+        let this = slf.get();
+        this.is_closed.store(true, Ordering::Release);
+        slf.py().detach(|| {
+            this.tables().clear();
+            this.release();
+        });
+        slf.py().import("arrowwood._follow")?.call_method1("release", (slf,))?;
+        Ok(())
     }
 
     /// Whether it was closed.
@@ -203,6 +248,9 @@ impl Follow {
     fn _wait(&self, py: Python<'_>, seconds: f64) -> Result<()> {
         let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(LOOK);
         py.detach(|| if self.is_closed() { Ok(true) } else { self.lock().wait(timeout) })?;
+        if self.is_closed() {
+            self.release();
+        }
         Ok(())
     }
 
@@ -233,13 +281,17 @@ impl Follow {
         self.next_rows().clone()
     }
 
-    /// How many rows are committed and not handed out yet, of all tables.
+    /// How many rows are committed and not handed out yet, of all tables. Raises :class:`Closed` after :meth:`close`.
     #[getter]
     fn lag(&self, py: Python<'_>) -> Result<u64> {
         let next_rows = self.next_rows().clone();
+        let tables = self.tables().clone();
+        if tables.is_empty() {
+            return Err(Error::new(ErrorKind::Closed, "the follower is closed; follow the table anew").into());
+        }
         let behind = || {
             let mut all = 0;
-            for (table, next) in self.tables.iter().zip(next_rows) {
+            for (table, next) in tables.iter().zip(next_rows) {
                 let now = table.refresh()?;
                 all += (now.first_row() + now.len()?).saturating_sub(next);
             }

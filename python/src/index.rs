@@ -1,7 +1,9 @@
 //! Python's indices and slices as row numbers. The length is asked for only where it matters, since a stream must be
 //! walked to know it.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::time::Duration;
 
 use arrowwood::{Error, ErrorKind};
 use pyo3::exceptions::PyOverflowError;
@@ -9,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyList, PySlice, PyString, PyTuple};
 
 use crate::errors::{Failure, Result, argument, wrong_type};
+use crate::exchange::no_column;
 
 /// What stands between square brackets: a number or a range.
 pub enum Index {
@@ -72,19 +75,45 @@ pub fn names(what: &str, given: &Bound<'_, PyTuple>) -> Result<Vec<String>> {
     Ok(found)
 }
 
-fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
+/// A column's name as text; no column has one that is no Unicode.
+pub fn named<'a>(name: &'a Bound<'_, PyString>, known: Vec<&str>) -> Result<Cow<'a, str>> {
+    name.to_str()
+        .map(Cow::Borrowed)
+        .map_err(|_| no_column(name.as_any(), &known.into_iter().map(String::from).collect::<Vec<_>>()))
+}
+
+/// The number of a `what`, such as a row, that `key` is.
+pub fn number(key: &Bound<'_, PyAny>, what: &str) -> Result<i64> {
     // To Python it is an integer, and to nobody who writes it.
     if key.is_instance_of::<PyBool>() {
-        return Err(wrong_type(format!(
-            "expected the number of a {what}, got {key}; filter picks rows by a condition"
-        )));
+        return Err(wrong_type(format!("{what}s are picked by number, got {key}; filter picks rows by a condition")));
     }
     key.extract().map_err(|problem: PyErr| {
         if problem.is_instance_of::<PyOverflowError>(key.py()) {
             return out_of_range(format!("{what} {key} is beyond 64 bits"));
         }
-        problem.into()
+        not_picked(key, what)
     })
+}
+
+/// What to write instead of a key that picks nothing.
+fn not_picked(key: &Bound<'_, PyAny>, what: &str) -> Failure {
+    let advice = if what == "row" { by_condition(key) } else { "" };
+    wrong_type(format!("{what}s are picked by number or slice, got {}{advice}", shown(key)))
+}
+
+/// The line to write where `given` is a condition as other libraries have it, or a function.
+pub fn by_condition(given: &Bound<'_, PyAny>) -> &'static str {
+    let module = given.get_type().module().map_or_else(|_| String::new(), |module| module.to_string());
+    if module.starts_with("polars") {
+        "; write ds.filter(aw.col(\"x\") > 1), or aw.scan(ds).filter(pl.col(\"x\") > 1).collect()"
+    } else if given.is_instance_of::<PyString>() {
+        "; write ds.filter(aw.col(\"x\") > 1), or ds.sql(\"select * from self where x > 1\")"
+    } else if given.is_callable() {
+        "; write ds.filter(aw.col(\"x\") > 1), or ds[[f(row) for row in ds.rows()]]"
+    } else {
+        ""
+    }
 }
 
 /// The row that `at` means; one before the first is an error, one after the last is left to whoever knows.
@@ -114,9 +143,57 @@ pub fn bounds(start: i64, stop: Option<i64>, len: impl FnOnce() -> Result<u64>) 
     Ok((start, stop.map_or(u64::MAX, clamp).saturating_sub(start)))
 }
 
+/// Names that `given`, an argument, is a list of.
+pub fn name_list(what: &str, given: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
+    let Some(given) = given else { return Ok(Vec::new()) };
+    given.extract().map_err(|_| wrong_type(format!("{what}: expected a list of names, got {}", shown(given))))
+}
+
+/// A number that must be at least 1, such as an argument called `name`.
+pub fn positive(name: &str, given: i64) -> Result<u64> {
+    let found = u64::try_from(given).ok().filter(|&found| found > 0);
+    found.ok_or_else(|| argument(format!("{name} must be at least 1, got {given}")))
+}
+
 /// A number that must not be negative, such as an argument called `name`.
 pub fn count(name: &str, given: i64) -> Result<u64> {
     u64::try_from(given).map_err(|_| argument(format!("{name} must not be negative, got {given}")))
+}
+
+/// The number that `given` is, of `what`, such as an argument: `expected` says of which kind.
+pub fn numbered(what: &str, expected: &str, given: &Bound<'_, PyAny>) -> Result<u64> {
+    let wrong = || wrong_type(format!("{what}: expected {expected}, got {}", shown(given)));
+    if given.is_instance_of::<PyBool>() {
+        return Err(wrong());
+    }
+    let number = match given.extract::<i128>() {
+        Ok(number) => number,
+        Err(problem) if problem.is_instance_of::<PyOverflowError>(given.py()) => i128::MAX,
+        Err(_) => return Err(wrong()),
+    };
+    let unfit = |_| argument(format!("{what}: expected {expected}, not negative and within 64 bits, got {given}"));
+    u64::try_from(number).map_err(unfit)
+}
+
+/// The length of time that `given` is in seconds; `None` for None. What is too long for a clock is as good as for ever.
+pub fn seconds(what: &str, given: Option<&Bound<'_, PyAny>>) -> Result<Option<Duration>> {
+    let Some(given) = given else { return Ok(None) };
+    let wrong = || wrong_type(format!("{what}: expected a number of seconds, got {}", shown(given)));
+    let number: f64 = given.extract().map_err(|_| wrong())?;
+    match Duration::try_from_secs_f64(number) {
+        Ok(found) => Ok(Some(found)),
+        Err(_) if number > 0.0 => Ok(Some(Duration::MAX)),
+        Err(_) => Err(argument(format!("{what}: expected a number of seconds that is not negative, got {given}"))),
+    }
+}
+
+/// A value and its class, for messages.
+pub fn shown(given: &Bound<'_, PyAny>) -> String {
+    let text = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::cut(text, 40));
+    match given.get_type().name() {
+        Ok(class) if !given.is_none() => format!("{class} {text}"),
+        _ => text,
+    }
 }
 
 /// `RowOutOfRange`, saying `message`.

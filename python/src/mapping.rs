@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrowwood::{Error, ErrorKind, Mode, View, guard, visible};
+use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
 
 use crate::dtype::{Dtype, Item, element, with_type};
-use crate::errors::{Failure, Result, argument};
+use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::index::{Index, count, index, out_of_range};
 use crate::memory::Memory;
 
@@ -221,6 +222,18 @@ impl Mapping {
                 with_type!(self.dtype, T => part.assign::<T>(value))
             }
         }
+    }
+
+    /// Libraries don't agree about what == of memory is: a boolean, or one for each element.
+    fn __richcmp__(&self, _other: &Bound<'_, PyAny>, _operator: CompareOp) -> Result<bool> {
+        let message = "mappings are compared as arrays: np.asarray(mapping) == np.asarray(other), np.array_equal(mapping, other); \
+                       whether it is the same object says `mapping is other`";
+        Err(wrong_type(message))
+    }
+
+    /// That of the object.
+    fn __hash__(slf: &Bound<'_, Self>) -> isize {
+        slf.as_ptr() as isize >> 4
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Result<MappingIterator> {

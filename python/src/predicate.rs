@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::incoming::{Problem, plain, read};
+use crate::index::{by_condition, shown};
 
 /// A column in a predicate, made by :func:`col`: compared with a value it is a :class:`Predicate`.
 #[pyclass(frozen, module = "arrowwood", name = "Col")]
@@ -35,8 +36,9 @@ pub struct Predicate {
 
 /// The column called `name`, to ask for rows of any dataset by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``.
 #[pyfunction]
-pub fn col(name: String) -> Col {
-    Col { name }
+pub fn col(name: &Bound<'_, PyAny>) -> Result<Col> {
+    let wrong = || wrong_type(format!("col: expected the name of a column, got {}", shown(name)));
+    Ok(Col { name: name.extract().map_err(|_| wrong())? })
 }
 
 /// What a comparison begins with: a column, or the name of one.
@@ -77,6 +79,10 @@ impl<'a> Compared<'a> {
     pub fn is_in(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
         if values.is_instance_of::<PyString>() {
             return Err(wrong_type(format!("is_in of column '{}' expects several values, got a text", self.name)));
+        }
+        if !values.hasattr("__iter__")? {
+            let shown = shown(values);
+            return Err(wrong_type(format!("is_in of column '{}' expects several values, got {shown}", self.name)));
         }
         let literals = || values.try_iter()?.map(|value| literal(self.name, &value?)).collect::<Result<Vec<_>>>();
         let values = guard(literals)?;
@@ -134,7 +140,56 @@ impl Col {
     }
 }
 
+/// What `&`, `|` and `~` say of a column that was not compared yet.
+const PARENTHESES: &str = "&, | and ~ put comparisons together, each in parentheses: (aw.col(\"a\") > 1) & (aw.col(\"b\") == 2); a column of \
+     booleans is compared too: aw.col(\"flag\") == True";
+/// The same of and, or and not.
+pub const NO_TRUTH: &str = "and, or, not and if can't see into rows: put comparisons together by &, | and ~, each in parentheses: \
+                        (aw.col(\"a\") > 1) & ~(aw.col(\"b\") == 2)";
+
+#[pymethods]
+impl Col {
+    fn __bool__(&self) -> Result<bool> {
+        Err(wrong_type(NO_TRUTH))
+    }
+
+    fn __invert__(&self) -> Result<Predicate> {
+        Err(wrong_type(PARENTHESES))
+    }
+
+    fn __and__(&self, _other: &Bound<'_, PyAny>) -> Result<Predicate> {
+        Err(wrong_type(PARENTHESES))
+    }
+
+    fn __rand__(&self, _other: &Bound<'_, PyAny>) -> Result<Predicate> {
+        Err(wrong_type(PARENTHESES))
+    }
+
+    fn __or__(&self, _other: &Bound<'_, PyAny>) -> Result<Predicate> {
+        Err(wrong_type(PARENTHESES))
+    }
+
+    fn __ror__(&self, _other: &Bound<'_, PyAny>) -> Result<Predicate> {
+        Err(wrong_type(PARENTHESES))
+    }
+}
+
 impl Predicate {
+    /// The predicate that `given` is, or an error that shows the line to write.
+    pub fn of<'a>(what: &str, given: &'a Bound<'_, PyAny>) -> Result<&'a Predicate> {
+        given.cast::<Predicate>().map(|found| found.get()).map_err(|_| {
+            let advice = match by_condition(given) {
+                _ if given.is_instance_of::<Col>() => "; write aw.col(\"flag\") == True",
+                "" if given.hasattr("__len__").unwrap_or(false) => {
+                    "; booleans, one for each row, go into brackets: ds[mask]"
+                }
+                "" => "; write ds.filter(aw.col(\"x\") > 1)",
+                advice => advice,
+            };
+            wrong_type(format!("{what}: expected a condition such as aw.col(\"x\") > 1, got {}{advice}", shown(given)))
+        })
+    }
+
     /// The library's own predicate.
     pub fn inner(&self) -> &arrowwood::Predicate {
         &self.inner

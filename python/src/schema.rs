@@ -5,21 +5,20 @@ use std::collections::HashMap;
 
 use arrow_schema::{FieldRef, SchemaRef};
 use arrowwood::{field_type_name, visible};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyString};
 
 use crate::errors::Result;
 use crate::exchange;
-use crate::index::{out_of_range, position};
+use crate::index::{number, out_of_range, position};
 
 /// Names, types and metadata of columns.
-#[pyclass(frozen, module = "arrowwood", eq)]
-#[derive(PartialEq)]
+#[pyclass(frozen, module = "arrowwood")]
 pub struct Schema(pub SchemaRef);
 
 /// Name, type and metadata of one column.
-#[pyclass(frozen, module = "arrowwood", eq)]
-#[derive(PartialEq)]
+#[pyclass(frozen, module = "arrowwood")]
 pub struct Field(pub FieldRef);
 
 #[pymethods]
@@ -32,7 +31,7 @@ impl Schema {
         let found = match key.cast::<PyString>() {
             Ok(name) => self.0.field_with_name(name.to_str()?).ok().map(|field| field.clone().into()),
             Err(_) => {
-                let at = position(key.extract()?, "field", || Ok(self.__len__() as u64))?;
+                let at = position(number(key, "field")?, "field", || Ok(self.__len__() as u64))?;
                 self.0.fields().get(at as usize).cloned()
             }
         };
@@ -43,6 +42,19 @@ impl Schema {
                 out_of_range(format!("field {key} of {}", self.__len__()))
             }
         })
+    }
+
+    /// Whether a field is called so.
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
+        name.extract::<&str>().is_ok_and(|name| self.0.field_with_name(name).is_ok())
+    }
+
+    /// Whether names, types and metadata are the same, of a schema of any Arrow library.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> Result<bool> {
+        if let Ok(other) = other.cast::<Schema>() {
+            return Ok(self.0 == other.get().0);
+        }
+        Ok(foreign(other)?.is_some_and(|other| *self.0 == other))
     }
 
     fn __iter__(&self) -> FieldIterator {
@@ -70,8 +82,22 @@ impl Schema {
     }
 }
 
+/// The schema that `other` exports; `None` where it exports none.
+fn foreign(other: &Bound<'_, PyAny>) -> Result<Option<arrow_schema::Schema>> {
+    let exports = other.hasattr(intern!(other.py(), "__arrow_c_schema__"))?;
+    exports.then(|| exchange::schema_of(other)).transpose()
+}
+
 #[pymethods]
 impl Field {
+    /// Whether name, type and metadata are the same, of a field of any Arrow library.
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> Result<bool> {
+        if let Ok(other) = other.cast::<Field>() {
+            return Ok(self.0 == other.get().0);
+        }
+        exchange::field_of(other).map(|other| other.is_some_and(|other| *self.0 == other))
+    }
+
     /// The name.
     #[getter]
     fn name(&self) -> &str {

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::errors::{Problem, Result, argument};
 use crate::exchange::schema_of;
 use crate::incoming::dataset_from;
-use crate::index::count;
+use crate::index::positive;
 use crate::open::path_of;
 use crate::sink::{Sink, is_pipe};
 
@@ -45,7 +45,7 @@ pub fn write(
     let options = WriteOptions {
         format: framing(format)?,
         compression: compression.map(codec).transpose()?,
-        max_rows: max_rows.map(|rows| count("max_rows", rows)).transpose()?,
+        max_rows: max_rows.map(|rows| positive("max_rows", rows)).transpose()?,
     };
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
     let dataset = guard(|| dataset_from(data, schema.as_ref()))?;

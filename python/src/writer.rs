@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, SchemaRef};
 use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions, guard, visible};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
 use crate::dataset::bound;
-use crate::errors::{Failure, Result, argument};
+use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::exchange::schema_of;
-use crate::index::count;
+use crate::index::{count, name_list, numbered, positive, seconds, shown};
 use crate::progress::watched;
 use crate::retention::{Keep, Retention, first_row};
 use crate::rows::Columns;
@@ -63,9 +64,9 @@ pub fn writer(
     schema: Option<&Bound<'_, PyAny>>,
     sync: Option<&Bound<'_, PyAny>>,
     segment_rows: Option<i64>,
-    dictionary: Option<Vec<String>>,
+    dictionary: Option<&Bound<'_, PyAny>>,
     sorted_by: Option<String>,
-    wait: Option<f64>,
+    wait: Option<&Bound<'_, PyAny>>,
     keep: Option<&Bound<'_, PyAny>>,
     force: bool,
 ) -> Result<Writer> {
@@ -73,14 +74,13 @@ pub fn writer(
     if let Some(sync) = sync {
         options.sync = policy(sync)?;
     }
-    options.segment_rows = segment_rows.map(|rows| count("segment_rows", rows)).transpose()?;
-    options.dictionary = dictionary.unwrap_or_default();
+    options.segment_rows = segment_rows.map(|rows| positive("segment_rows", rows)).transpose()?;
+    options.dictionary = name_list("writer: dictionary", dictionary)?;
     options.sorted_by = sorted_by;
     options.force = force;
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
     let keep = keep.map(|keep| Keep::of(py, keep)).transpose()?;
-    let wrong = |_| argument("wait must be a number of seconds that is not negative");
-    let wait = wait.map(Duration::try_from_secs_f64).transpose().map_err(wrong)?.unwrap_or_default();
+    let wait = seconds("writer: wait", wait)?.unwrap_or_default();
     let inner = opened(py, &path, schema, options, wait)?;
     let retention = keep.map(|keep| Retention::new(keep, &path)).transpose()?;
     let columns = Columns::new(py, inner.schema().clone());
@@ -108,8 +108,23 @@ fn opened(
                 py.check_signals()?;
                 py.detach(|| std::thread::sleep(PAUSE));
             }
+            Err(e) if e.kind() == ErrorKind::Busy => return Err(still_busy(&e, wait).into()),
             done => return Ok(done?),
         }
+    }
+}
+
+/// What to do where another writer has the table.
+fn still_busy(error: &Error, wait: Duration) -> Error {
+    let advice = if wait.is_zero() {
+        "aw.writer(…, wait=10) waits up to ten seconds for it".to_string()
+    } else {
+        format!("waited {} seconds for it: wait= sets how many", wait.as_secs_f64())
+    };
+    let advised = Error::new(ErrorKind::Busy, format!("{}; {advice}", error.message()));
+    match error.path() {
+        Some(path) => advised.at(path),
+        None => advised,
     }
 }
 
@@ -151,6 +166,29 @@ fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
 #[pyfunction]
 pub fn compact(py: Python<'_>, path: PathBuf) -> Result<u64> {
     watched(py, ("compacting", "pieces"), |progress| arrowwood::compact(&path, progress))
+}
+
+/// Positions by name, as a dict of integers of 64 bits.
+fn positions_of(given: &Bound<'_, PyAny>) -> Result<Vec<(String, i64)>> {
+    let wrong = |what: &str, got: &Bound<'_, PyAny>| {
+        wrong_type(format!("commit: expected positions to be a dict of {what}, got {}", shown(got)))
+    };
+    let Ok(given) = given.cast::<PyDict>() else { return Err(wrong("numbers by name", given)) };
+    let mut positions = Vec::with_capacity(given.len());
+    for (name, number) in given {
+        let name: String = name.extract().map_err(|_| wrong("numbers by name", &name))?;
+        if number.is_instance_of::<PyBool>() {
+            return Err(wrong("integers", &number));
+        }
+        let found = number.extract().map_err(|problem: PyErr| {
+            match problem.is_instance_of::<PyOverflowError>(number.py()) {
+                true => argument(format!("commit: the position '{name}' must fit into 64 bits, got {number}")),
+                false => wrong("integers", &number),
+            }
+        })?;
+        positions.push((name, found));
+    }
+    Ok(positions)
 }
 
 impl Writer {
@@ -233,9 +271,9 @@ impl Writer {
     ///     IoError: none of them is visible, or they could not be brought to the disk.
     ///     ValueError: a name is empty, longer than 255 bytes or has control characters, or there are more than 256.
     #[pyo3(signature = (*, durable = false, positions = None))]
-    fn commit(&self, py: Python<'_>, durable: bool, positions: Option<BTreeMap<String, i64>>) -> Result<()> {
+    fn commit(&self, py: Python<'_>, durable: bool, positions: Option<&Bound<'_, PyAny>>) -> Result<()> {
         if durable || positions.is_some() {
-            let positions: Vec<(String, i64)> = positions.into_iter().flatten().collect();
+            let positions = positions.map(positions_of).transpose()?.unwrap_or_default();
             let durability = self.with(py, |writer| {
                 let named: Vec<_> = positions.iter().map(|(name, value)| (&name[..], *value)).collect();
                 writer.commit_with(&named).map(|()| writer.durability())
@@ -274,7 +312,8 @@ impl Writer {
     ///     InvalidArgument: rows before number `row` are not committed.
     ///     IoError: after that nothing more can be written; open the table anew.
     #[pyo3(signature = (row = None))]
-    fn wait_durable(&self, py: Python<'_>, row: Option<u64>) -> Result<()> {
+    fn wait_durable(&self, py: Python<'_>, row: Option<&Bound<'_, PyAny>>) -> Result<()> {
+        let row = row.map(|row| numbered("wait_durable", "the number of a row", row)).transpose()?;
         let (durability, committed) = self.with(py, |writer| Ok((writer.durability(), writer.committed_rows())))?;
         if let Some(row) = row.filter(|&row| row > committed) {
             let message = format!("waiting for {row} durable rows, and {committed} are committed; commit them first");
@@ -331,6 +370,9 @@ impl Writer {
     /// Raises:
     ///     InvalidArgument: the table is sorted by no column of such values.
     fn drop_before(&self, py: Python<'_>, row: &Bound<'_, PyAny>) -> Result<u64> {
+        if row.is_instance_of::<PyBool>() || row.is_none() {
+            return Err(wrong_type(format!("drop_before: expected a row's number or a time, got {}", shown(row))));
+        }
         if let Ok(row) = row.extract::<i64>() {
             let row = count("row", row)?;
             return self.with(py, |writer| writer.drop_before(row));
@@ -342,7 +384,7 @@ impl Writer {
             )
         })?;
         let value = match bound("drop_before", &field, row)? {
-            Value::Null => return Err(argument("drop_before: expected a row's number or a time, got None")),
+            Value::Null => return Err(argument("drop_before: expected a row's number or a time, got a null")),
             value => value.into(),
         };
         let row = py.detach(|| first_row(&table, field.name(), value))?;

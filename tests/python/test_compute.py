@@ -351,7 +351,7 @@ def test_aggregate_names(both):
             ds.aggregate("key", **asked)
     with pytest.raises(aw.Unsupported, match="grouping"):
         ds.aggregate("pair", n="sum")
-    with pytest.raises(TypeError, match="predicate"):
+    with pytest.raises(TypeError, match="expected a condition"):
         ds.aggregate("key", where="n > 3", n="sum")
 
 

@@ -45,7 +45,7 @@ def test_a_writer_waits_for_another(path):
         assert first.is_closed
         second.append_row(n=1)
     for wait in (-1, float("nan")):
-        with pytest.raises(aw.InvalidArgument, match="wait must be"):
+        with pytest.raises(aw.InvalidArgument, match="wait: expected a number of seconds"):
             aw.writer(path, wait=wait)
 
 

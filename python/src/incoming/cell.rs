@@ -164,7 +164,7 @@ pub fn read<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Opt
     } else if let Ok(number) = given.cast_exact::<PyInt>() {
         integer(number)?
     } else if let Ok(text) = given.cast::<PyString>() {
-        let text = text.to_str()?;
+        let text = text.to_str().map_err(|_| no_unicode(text))?;
         time_of_text(data_type, text).unwrap_or(Value::Str(text))
     } else if given.is_none() {
         Value::Null
@@ -175,6 +175,15 @@ pub fn read<'a>(data_type: &DataType, given: &'a Bound<'_, PyAny>) -> Result<Opt
     } else {
         return read_other(data_type, given);
     }))
+}
+
+/// Python's text may have half of a character, as of bytes that were decoded with `surrogateescape`.
+fn no_unicode(text: &Bound<'_, PyString>) -> Problem {
+    let shown = text.repr().map_or_else(|_| "?".into(), |text| arrowwood::cut(text, 40));
+    Problem::Range(format!(
+        "expected text, got str {shown}, which has lone surrogates and can't be UTF-8; decode the bytes it was made of by \
+         their own encoding, or store them as binary"
+    ))
 }
 
 fn integer<'a>(number: &Bound<'_, PyInt>) -> Result<Value<'a>, Problem> {
