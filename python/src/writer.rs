@@ -181,10 +181,10 @@ fn positions_of(given: &Bound<'_, PyAny>) -> Result<Vec<(String, i64)>> {
             return Err(wrong("integers", &number));
         }
         let found = number.extract().map_err(|problem: PyErr| {
-            match problem.is_instance_of::<PyOverflowError>(number.py()) {
-                true => argument(format!("commit: the position '{name}' must fit into 64 bits, got {number}")),
-                false => wrong("integers", &number),
+            if problem.is_instance_of::<PyOverflowError>(number.py()) {
+                return argument(format!("commit: the position '{name}' must fit into 64 bits, got {number}"));
             }
+            wrong("integers", &number)
         })?;
         positions.push((name, found));
     }
