@@ -29,8 +29,8 @@ impl Export {
         let extension = self.out.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         match extension.to_ascii_lowercase().as_str() {
             "arrow" => Ok(write(&open(std::slice::from_ref(&self.path))?, &self.out, &WriteOptions::default())?),
-            "csv" => self.text(|dataset, out| write_csv(dataset, out)),
-            "json" | "jsonl" | "ndjson" => self.text(|dataset, out| write_json(dataset, out)),
+            "csv" => self.text(write_csv),
+            "json" | "jsonl" | "ndjson" => self.text(write_json),
             "parquet" | "pq" => {
                 let path = self.path.to_str().ok_or_else(not_text)?.replace('"', "\"\"");
                 let out = literal(&self.out)?;

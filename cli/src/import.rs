@@ -147,10 +147,12 @@ impl Import {
     }
 
     fn write(&self, dataset: &Dataset, out: &mut Stdout) -> Outcome {
-        Ok(match is_stdin(&self.out) {
-            true => write_to(dataset, out, &WriteOptions { format: Format::Stream, ..self.options() })?,
-            false => write(dataset, &self.out, &self.options())?,
-        })
+        if is_stdin(&self.out) {
+            write_to(dataset, out, &WriteOptions { format: Format::Stream, ..self.options() })?;
+        } else {
+            write(dataset, &self.out, &self.options())?;
+        }
+        Ok(())
     }
 
     fn collected(&self, text: &Text) -> Outcome<Dataset> {

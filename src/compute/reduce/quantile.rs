@@ -28,6 +28,9 @@ const AT_ONCE: usize = 16;
 /// Rows in the sample of a larger column.
 const SAMPLE: u64 = 1 << 20;
 
+/// Two ordered values, and where between them a quantile lies: from 0 to 1.
+type Between = ([u64; 2], f64);
+
 impl Column {
     /// The exact `q`-quantile, with linear interpolation between two values. Nulls and NaN are ignored; other numbers
     /// are converted to the nearest float. `None` if there are no values. Takes two passes over the column, rarely
@@ -80,7 +83,7 @@ impl Column {
             return Err(self.not_possible("a quantile"));
         }
         let (count, found) = self.watched(|| self.ranked(shares, Numbers::Times))?;
-        let time = |&(ends, part): &([u64; 2], f64)| {
+        let time = |&(ends, part): &Between| {
             let [low, high] = ends.map(|ordered| i128::from((ordered ^ SIGN).cast_signed()));
             // The place between two values has no more digits than a float.
             (low + ((high - low) as f64 * part).floor() as i128).min(high) as i64
@@ -96,7 +99,7 @@ impl Column {
 
     /// The number of values, and for each share the two ordered values that its quantile lies between, and where; none if
     /// there are no values.
-    fn ranked(&self, shares: &[f64], numbers: Numbers) -> Result<(u64, Vec<([u64; 2], f64)>)> {
+    fn ranked(&self, shares: &[f64], numbers: Numbers) -> Result<(u64, Vec<Between>)> {
         let values = ColumnValues::of(self, numbers)?;
         let first = values.count(&[BitPrefix::ALL])?;
         let count: u64 = first[0].iter().sum();

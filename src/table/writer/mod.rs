@@ -13,8 +13,8 @@ mod opening;
 mod options;
 mod positions;
 mod prepared;
-#[allow(clippy::module_inception)]
 mod remove;
+#[allow(clippy::module_inception)]
 mod writer;
 
 pub use background::Durability;
