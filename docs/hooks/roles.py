@@ -8,7 +8,12 @@ ROLE = re.compile(r":(?:class|func|meth|attr):`([\w.]+)`")
 
 
 class Roles(griffe.Extension):
-    """Puts links in the place of roles."""
+    """Puts links in the place of roles, and shows functions that have overloads only."""
+
+    def on_module_members(self, *, mod, **kwargs):
+        for name, overloads in mod.overloads.items():
+            if overloads and name not in mod.members:
+                mod.set_member(name, overloads[0])
 
     def on_object(self, *, obj, **kwargs):
         if obj.docstring:

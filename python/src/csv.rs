@@ -35,10 +35,13 @@ use crate::sink::{Source, open_pipe};
 /// Raises:
 ///     InvalidData: a line has too few or too many fields, or a value is not of its type; the message says where.
 #[pyfunction]
-#[pyo3(signature = (
-    source, *, schema = None, dictionary = None, delimiter = ",", quote = Some("\""), header = true, null_values = None,
-    decimal = "."
-))]
+#[pyo3(
+    signature = (
+        source, *, schema = None, dictionary = None, delimiter = ",", quote = Some("\""), header = true, null_values = None,
+        decimal = "."
+    ),
+    text_signature = "(source, *, schema=None, dictionary=None, delimiter=',', quote='\"', header=True, null_values=None, decimal='.')"
+)]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keywords")]
 pub fn read_csv(
     py: Python<'_>,

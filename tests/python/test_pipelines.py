@@ -78,9 +78,10 @@ def test_imports_need_no_memory_for_the_whole_text(tmp_path):
             file.write("".join(f"{i},{i / 4},some text of number {i}\n" for i in range(start, start + 100_000)))
     assert path.stat().st_size > 150_000_000
     program = (
-        "import resource, sys; from arrowwood import _arrowwood; "
+        "import re; from arrowwood import _arrowwood; "
         f"code = _arrowwood._run_cli(['arrowwood', 'import', {str(path)!r}, {str(tmp_path / 'x.arrow')!r}]); "
-        "print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        # What getrusage(2) says of a process includes what its parent had when it was made.
+        "print(code, re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])"
     )
     code, peak = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split()
     assert code == "0" and int(peak) < 256 << 10
@@ -215,10 +216,10 @@ def test_files_are_appended_once(tmp_path):
     ran("append", table, "--once", tmp_path / "a.csv")
     again = command("append", table, "--once", tmp_path / "a.csv", tmp_path / "b.csv")
     assert again.returncode == 0 and "left out" in again.stderr
-    assert aw.open(table)["n"].to_pylist() == [1, 2, 3] and aw.open(table).positions == {"a.csv": 8, "b.csv": 4}
+    assert aw.open(table)["n"].to_pylist() == [1, 2, 3] and aw.open(table).positions == {"a.csv": 6, "b.csv": 4}
     (tmp_path / "a.csv").write_text("n\n1\n2\n9\n")
     changed = command("append", table, "--once", tmp_path / "a.csv")
-    assert changed.returncode == 1 and "8 bytes" in changed.stderr and len(aw.open(table)) == 3
+    assert changed.returncode == 1 and "6 bytes" in changed.stderr and len(aw.open(table)) == 3
     assert command("append", table, "--once", "-", input="n\n5\n").returncode == 1
 
 
@@ -226,7 +227,7 @@ def test_jobs_that_overlap_wait_for_each_other(tmp_path):
     (tmp_path / "a.csv").write_text("n\n1\n")
     with aw.writer(tmp_path / "t", "n: int64"):
         busy = command("append", tmp_path / "t", tmp_path / "a.csv")
-        assert busy.returncode == 1 and "busy" in busy.stderr.lower() or "another" in busy.stderr
+        assert busy.returncode == 1 and "written by process" in busy.stderr
         line = [sys.executable, "-m", "arrowwood._cli", "append", "--wait", "60", str(tmp_path / "t"), str(tmp_path / "a.csv")]
         job = subprocess.Popen(line, stderr=subprocess.PIPE)
     assert job.communicate(timeout=100)[1] is not None and job.returncode == 0
