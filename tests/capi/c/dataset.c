@@ -206,7 +206,7 @@ static void check_reductions(const arrowwood_dataset *dataset) {
   FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "", arrowwood_dataset_quantile(dataset, 1, 1.5, &value, &error));
   FAILS(ARROWWOOD_ERROR_UNSUPPORTED, "'symbol'", arrowwood_dataset_reduce(dataset, 0, ARROWWOOD_SUM, &value, &error));
   FAILS(ARROWWOOD_ERROR_COLUMN_NOT_FOUND, "5", arrowwood_dataset_reduce(dataset, 5, ARROWWOOD_SUM, &value, &error));
-  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "no function 12", arrowwood_dataset_reduce(dataset, 1, 12, &value, &error));
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "no function 13", arrowwood_dataset_reduce(dataset, 1, 13, &value, &error));
 }
 
 static arrowwood_predicate *compare(const char *column, int32_t operator_code, arrowwood_value value) {

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.nio.file.Files;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -41,7 +42,7 @@ class FollowTest {
         CompletableFuture<List<Long>> seen = new CompletableFuture<>();
         Runnable work = () -> {
             List<Long> numbers = new ArrayList<>();
-            try (Follow follow = Arrowwood.open(table).follow(start)) {
+            try (Follow follow = withRows(table, start).follow(start)) {
                 for (Dataset rows : follow) {
                     numbers.addAll(numbers(rows));
                     if (follow.nextRow() >= ROWS) {
@@ -59,6 +60,16 @@ class FollowTest {
             Thread.ofPlatform().start(work);
         }
         return seen;
+    }
+
+    /** The table, as soon as it has so many rows: nobody begins behind its end. */
+    private static Dataset withRows(Path path, long rows) throws IOException, InterruptedException {
+        Dataset table = Arrowwood.open(path);
+        while (table.rows() < rows) {
+            Thread.sleep(1);
+            table = table.refresh();
+        }
+        return table;
     }
 
     private void isFollowed(Path table, Process writer) throws Exception {
