@@ -1,6 +1,6 @@
 //! Rows of any partitions, written to the partition that each belongs to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -149,7 +149,7 @@ pub struct PartitionedWriter {
     most_open: usize,
     open: HashMap<Keys, OpenPartition>,
     /// Rows of partitions that are not open, as too many are.
-    waiting: Vec<(Keys, Dataset)>,
+    waiting: VecDeque<(Keys, Dataset)>,
     appends: u64,
     /// Why nothing can be committed before what was appended is rolled back.
     broken: Option<String>,
@@ -192,7 +192,7 @@ impl PartitionedWriter {
         let by = by.to_vec();
         let options = options.clone();
         let open = HashMap::new();
-        let waiting = Vec::new();
+        let waiting = VecDeque::new();
         Ok(PartitionedWriter {
             root,
             by,
@@ -262,7 +262,7 @@ impl PartitionedWriter {
         }
         let is_full = self.open.len() >= self.most_open && !self.close_idle()?;
         if is_full {
-            self.waiting.push((keys, rows));
+            self.waiting.push_back((keys, rows));
             return Ok(());
         }
         let mut writer = self.open_partition(&keys)?;
@@ -299,16 +299,17 @@ impl PartitionedWriter {
             partition.writer.commit()?;
             partition.has_rows = false;
         }
-        while let Some((keys, rows)) = self.waiting.first().cloned() {
+        while let Some((keys, rows)) = self.waiting.front().cloned() {
             if self.open.len() >= self.most_open && !self.open.contains_key(&keys) {
                 self.close_idle()?;
             }
             self.append_to(keys.clone(), rows)?;
+            // They are appended: should the commit fail, the next one must not append them again.
+            self.waiting.pop_front();
             if let Some(partition) = self.open.get_mut(&keys) {
                 partition.writer.commit()?;
                 partition.has_rows = false;
             }
-            self.waiting.remove(0);
         }
         Ok(())
     }
