@@ -133,6 +133,7 @@ mod check;
 #[cfg(feature = "compute")]
 mod compute;
 mod dataset;
+mod directory;
 mod error;
 mod files;
 mod ipc;

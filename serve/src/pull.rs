@@ -72,10 +72,11 @@ fn once(
     told: &mut impl FnMut(Pulled) -> bool,
 ) -> std::result::Result<Option<Pulled>, Failed> {
     let facts = Facts::of(&client.facts()?).map_err(Failed::ForGood)?;
-    let known = known_rows(path).map_err(Failed::ForGood)?;
+    let here = local_rows(path).map_err(Failed::ForGood)?;
+    let known = here.as_ref().map_or(Ok(0), Dataset::len).map_err(Failed::ForGood)?;
     check_range(known, &facts).map_err(|e| Failed::ForGood(e.at(path)))?;
-    if known > 0 {
-        compare(client, path, known)?;
+    if let Some(here) = here.filter(|_| known > 0) {
+        compare(client, path, &here, known)?;
     }
     let request = if follow {
         format!("/follow?from={known}&durable=true")
@@ -166,15 +167,15 @@ impl Facts {
     }
 }
 
-/// The rows of the local table; none if it is missing.
-fn known_rows(path: &Path) -> Result<u64> {
+/// The local table; `None` if it is missing.
+fn local_rows(path: &Path) -> Result<Option<Dataset>> {
     match open(path) {
         Ok(rows) if rows.first_row() > 0 => {
             let message = "the local table's first rows were dropped; pull into another one";
             Err(Error::new(ErrorKind::InvalidArgument, message).at(path))
         }
-        Ok(rows) => rows.len(),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(0),
+        Ok(rows) => Ok(Some(rows)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }
 }
@@ -195,8 +196,8 @@ fn check_range(known: u64, facts: &Facts) -> Result<()> {
 }
 
 /// Compares the last rows of the local table with those of the same numbers there.
-fn compare(client: &Client, path: &Path, known: u64) -> std::result::Result<(), Failed> {
-    let here = open(path).and_then(|rows| rows.tail(COMPARED)).map_err(Failed::ForGood)?;
+fn compare(client: &Client, path: &Path, rows: &Dataset, known: u64) -> std::result::Result<(), Failed> {
+    let here = rows.tail(COMPARED).map_err(Failed::ForGood)?;
     let count = here.len().map_err(Failed::ForGood)?;
     let answer: Answer = client.stream(&format!("/rows?from={}&to={known}", known - count))?;
     let batches: Result<Vec<RecordBatch>> = read_stream(answer).and_then(Iterator::collect);

@@ -3,18 +3,17 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::names::{PartitionKey, parse};
+use crate::directory::NamesTime;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A directory of partitions, at the moment it was listed.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     path: PathBuf,
-    modified: SystemTime,
-    /// Whether names that came after the listing might have left the same time.
-    is_recent: bool,
+    names: NamesTime,
 }
 
 /// A directory called `key=value`.
@@ -43,18 +42,11 @@ impl Identity {
     }
 }
 
-/// How coarse the times of changes may be: those of file systems advance with a clock of up to 10 ms.
-const TICK: Duration = Duration::from_millis(50);
-
 impl Listed {
     /// Whether directories may have come or gone since.
     pub fn may_have_changed(&self) -> bool {
-        self.is_recent || modified(&self.path).map_or(true, |now| now != self.modified)
+        self.names.may_have_changed(&self.path)
     }
-}
-
-fn modified(path: &Path) -> std::io::Result<SystemTime> {
-    fs::metadata(path)?.modified()
 }
 
 /// The partitions in `directory`, in no order; `None` if there is none.
@@ -63,8 +55,7 @@ fn modified(path: &Path) -> std::io::Result<SystemTime> {
 /// `InvalidData` if there are Arrow files or other directories beside them; those of reading the directory.
 pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
     let failed = |e: std::io::Error| Error::io("reading the directory", &e).at(directory);
-    let started = SystemTime::now();
-    let modified = modified(directory).map_err(failed)?;
+    let names = NamesTime::of(directory).map_err(failed)?;
     let mut children = Vec::new();
     let mut foreign = None;
     for entry in fs::read_dir(directory).map_err(failed)? {
@@ -93,9 +84,7 @@ pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
         );
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(directory));
     }
-    let is_recent = started.duration_since(modified).map_or(true, |age| age < TICK);
-    let path = directory.to_path_buf();
-    Ok(Some((Listed { path, modified, is_recent }, children)))
+    Ok(Some((Listed { path: directory.to_path_buf(), names }, children)))
 }
 
 /// The directories of all partitions below `root` in the order of their names; none if there are no partitions.

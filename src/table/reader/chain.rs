@@ -1,12 +1,12 @@
 //! The folder of a table: its segments by name, and which of them count.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use super::durable::open_newest;
 use super::segment::Segment;
 use crate::array::Bytes;
 use crate::dataset::Source;
+use crate::directory::NamesTime;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{Mapping, Medium, Mode, boot_id, mappings_are_scarce};
@@ -74,11 +74,11 @@ pub(crate) fn holds_table(folder: &Path) -> Result<bool> {
 /// `Busy` where names change with each listing.
 fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
     let failed = |e: std::io::Error| Error::io("listing the folder", &e).at(folder);
-    let before = quiet_since(folder).map_err(failed)?;
+    let before = NamesTime::of(folder).map_err(failed)?;
     let mut found = list(folder)?;
     // The first segment alone: whether it is followed by another is asked where it is sealed.
     let is_alone = found.as_deref() == Some(&[0]);
-    if is_alone || before.is_some() && quiet_since(folder).map_err(failed)? == before {
+    if is_alone || !before.may_have_changed(folder) {
         return Ok(found);
     }
     for _ in 0..LISTINGS {
@@ -91,17 +91,6 @@ fn list_at_one_moment(folder: &Path) -> Result<Option<Vec<u64>>> {
     let message = format!("segments were added or removed during each of {LISTINGS} listings of the folder; try again");
     Err(Error::new(ErrorKind::Busy, message).at(folder))
 }
-
-/// When the names in `folder` last changed; `None` if that is so recent, or in the future, that the next change may get the
-/// same time: the system's clock for files goes on in steps of some milliseconds.
-fn quiet_since(folder: &Path) -> std::io::Result<Option<SystemTime>> {
-    let changed = std::fs::metadata(folder)?.modified()?;
-    let age = SystemTime::now().duration_since(changed);
-    Ok(age.is_ok_and(|age| age > STEP_OF_CLOCK).then_some(changed))
-}
-
-/// More than a step of the clock that files get their times from: 10 ms at most, on systems in use.
-const STEP_OF_CLOCK: Duration = Duration::from_millis(100);
 
 /// How often a folder is listed until two listings are the same.
 const LISTINGS: usize = 1000;
