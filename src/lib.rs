@@ -166,7 +166,7 @@ pub use cdata::{import_arrays, import_one, import_schema};
 #[cfg(feature = "check")]
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]
-pub use compute::{Aggregation, Col, EpochOrder, Function, Gathered, Literal, Operator, Predicate, col};
+pub use compute::{Aggregation, Col, EpochOrder, Function, GatheredRows, Literal, Operator, Predicate, col};
 pub use dataset::{Column, Dataset, Footprint, Row};
 pub use error::{Error, ErrorKind, Finding, Result};
 #[doc(hidden)]

@@ -15,7 +15,7 @@ mod sort;
 mod statistics;
 
 pub use group::{Aggregation, Function};
-pub use select::{Col, EpochOrder, Gathered, Literal, Operator, Predicate, col};
+pub use select::{Col, EpochOrder, GatheredRows, Literal, Operator, Predicate, col};
 
 #[cfg(test)]
 mod tests {

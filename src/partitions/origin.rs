@@ -173,9 +173,11 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
         for ((child, mut keys), opened) in candidates.into_iter().zip(opened) {
             keys.push(child.key.clone());
             match opened? {
-                Opened::Rows(identity, stored) => found.new.push(NewLeaf { path: child.path, identity, keys, stored }),
-                Opened::Partitions => level.push((child.path, keys)),
-                Opened::Nothing => found.is_pending = true,
+                DirectoryContents::Rows(identity, stored) => {
+                    found.new.push(NewLeaf { path: child.path, identity, keys, stored })
+                }
+                DirectoryContents::Partitions => level.push((child.path, keys)),
+                DirectoryContents::Nothing => found.is_pending = true,
             }
         }
     }
@@ -183,18 +185,18 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
 }
 
 /// What a directory holds.
-enum Opened {
+enum DirectoryContents {
     Rows(Identity, Dataset),
     Partitions,
     Nothing,
 }
 
-fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<Opened> {
+fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
     let mut opened = open_once(opener, path);
     for _ in 0..TRIES {
         match &opened {
             // It was dropped, or its segments were replaced or dropped while it was being opened.
-            Err(e) if e.kind() == ErrorKind::NotFound && !path.exists() => return Ok(Opened::Nothing),
+            Err(e) if e.kind() == ErrorKind::NotFound && !path.exists() => return Ok(DirectoryContents::Nothing),
             Err(e) if e.kind() == ErrorKind::NotFound => opened = open_once(opener, path),
             _ => break,
         }
@@ -202,12 +204,12 @@ fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<Opened> {
     opened
 }
 
-fn open_once(opener: &dyn OpenLeaf, path: &Path) -> Result<Opened> {
+fn open_once(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
     let identity = Identity::of(path)?;
     match opener.open_leaf(path)? {
-        Some(rows) => Ok(Opened::Rows(identity, rows)),
-        None if list(path)?.is_some() => Ok(Opened::Partitions),
-        None => Ok(Opened::Nothing),
+        Some(rows) => Ok(DirectoryContents::Rows(identity, rows)),
+        None if list(path)?.is_some() => Ok(DirectoryContents::Partitions),
+        None => Ok(DirectoryContents::Nothing),
     }
 }
 

@@ -123,7 +123,7 @@ fn days_of(time: i64, unit: TimeUnit) -> i64 {
 }
 
 /// The values of a partition, as text.
-type Keys = Vec<Option<String>>;
+type PartitionValues = Vec<Option<String>>;
 
 /// A partition that is open.
 #[derive(Debug)]
@@ -147,9 +147,9 @@ pub struct PartitionedWriter {
     stored: Vec<usize>,
     options: WriterOptions,
     most_open: usize,
-    open: HashMap<Keys, OpenPartition>,
+    open: HashMap<PartitionValues, OpenPartition>,
     /// Rows of partitions that are not open, as too many are.
-    waiting: VecDeque<(Keys, Dataset)>,
+    waiting: VecDeque<(PartitionValues, Dataset)>,
     appends: u64,
     /// Why nothing can be committed before what was appended is rolled back.
     broken: Option<String>,
@@ -253,7 +253,7 @@ impl PartitionedWriter {
         Ok(())
     }
 
-    fn append_to(&mut self, keys: Keys, rows: Dataset) -> Result<()> {
+    fn append_to(&mut self, keys: PartitionValues, rows: Dataset) -> Result<()> {
         let used = self.appends;
         if let Some(partition) = self.open.get_mut(&keys) {
             partition.used = used;
@@ -272,7 +272,7 @@ impl PartitionedWriter {
         appended
     }
 
-    fn open_partition(&self, keys: &Keys) -> Result<Writer> {
+    fn open_partition(&self, keys: &PartitionValues) -> Result<Writer> {
         let texts = keys.iter().map(|text| text.as_deref().map_or(Value::Null, Value::Str));
         let values: Vec<(&str, Value<'_>)> = self.by.iter().map(PartitionBy::key).zip(texts).collect();
         partition_writer(&self.root, &values, Some(self.schema.clone()), &self.options)
@@ -353,11 +353,11 @@ impl PartitionedWriter {
     }
 
     /// The rows of each partition, in the order in which its first row comes.
-    fn groups(&self, rows: &Dataset) -> Result<Vec<(Keys, Group)>> {
+    fn groups(&self, rows: &Dataset) -> Result<Vec<(PartitionValues, RowsOfPartition)>> {
         let columns: Vec<Column> = self.by.iter().map(|by| rows.column(by.column())).collect::<Result<_>>()?;
         let mut values: Vec<_> = columns.iter().map(Column::values).collect();
-        let mut groups: Vec<(Keys, Group)> = Vec::new();
-        let mut numbers: HashMap<Keys, usize> = HashMap::new();
+        let mut groups: Vec<(PartitionValues, RowsOfPartition)> = Vec::new();
+        let mut numbers: HashMap<PartitionValues, usize> = HashMap::new();
         // Rows that follow one another are mostly of one partition.
         let mut last: Option<(Vec<Value<'_>>, usize)> = None;
         for row in 0..rows.len()? {
@@ -372,10 +372,11 @@ impl PartitionedWriter {
                 groups[*number].1.add(row);
                 continue;
             }
-            let keys = self.by.iter().zip(&found).map(|(by, value)| by.text(value)).collect::<Result<Keys>>()?;
+            let keys =
+                self.by.iter().zip(&found).map(|(by, value)| by.text(value)).collect::<Result<PartitionValues>>()?;
             let number = *numbers.entry(keys.clone()).or_insert(groups.len());
             if number == groups.len() {
-                groups.push((keys, Group::default()));
+                groups.push((keys, RowsOfPartition::default()));
             }
             groups[number].1.add(row);
             last = Some((found, number));
@@ -397,9 +398,9 @@ fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
 
 /// Rows of a dataset that belong to one partition, in order.
 #[derive(Debug, Default)]
-struct Group(Vec<i64>);
+struct RowsOfPartition(Vec<i64>);
 
-impl Group {
+impl RowsOfPartition {
     fn add(&mut self, row: u64) {
         self.0.push(row as i64);
     }

@@ -34,7 +34,7 @@ pub(super) struct Chunk {
 }
 
 /// Finds the ends of records in a text.
-pub(super) trait Cut {
+pub(super) trait RecordEnds {
     /// The end of the last complete record in `fresh`, the next bytes.
     fn whole(&mut self, fresh: &[u8]) -> Option<usize>;
 
@@ -53,7 +53,7 @@ pub(super) struct Chunks<R, C> {
     is_over: bool,
 }
 
-impl<R: Read, C: Cut> Chunks<R, C> {
+impl<R: Read, C: RecordEnds> Chunks<R, C> {
     pub(super) fn new(input: R, cut: C, doing: &'static str) -> Chunks<R, C> {
         Chunks { input, cut, doing, begun: Vec::new(), lines: 0, is_over: false }
     }
@@ -89,7 +89,7 @@ impl<R: Read, C: Cut> Chunks<R, C> {
     }
 }
 
-impl<R: Read, C: Cut> Iterator for Chunks<R, C> {
+impl<R: Read, C: RecordEnds> Iterator for Chunks<R, C> {
     type Item = Result<Chunk>;
 
     fn next(&mut self) -> Option<Result<Chunk>> {

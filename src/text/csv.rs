@@ -24,7 +24,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use csv::{ReaderBuilder, StringRecord};
 
-use super::chunks::{Chunk, Chunks, Cut, Each, in_waves, read_all};
+use super::chunks::{Chunk, Chunks, Each, RecordEnds, in_waves, read_all};
 use super::columns::*;
 use super::lines::{Incoming, Parser};
 use super::scalar::*;
@@ -634,7 +634,7 @@ impl CsvCut {
     }
 }
 
-impl Cut for CsvCut {
+impl RecordEnds for CsvCut {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
         use ParserState::*;
         let has_quotes = self.quote.is_some_and(|quote| fresh.contains(&quote));

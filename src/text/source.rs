@@ -33,7 +33,7 @@ impl TextFile {
     /// `Io`; `Unsupported` for compressed text where the feature `compression` is missing.
     pub fn open(&self) -> Result<Box<dyn Read + Send>> {
         let file = File::open(&self.path).map_err(|e| Error::io("opening the text", &e).at(&self.path))?;
-        decompressed(Counted { file, done: self.done.clone() }).map_err(|e| e.at(&self.path))
+        decompressed(CountingReader { file, done: self.done.clone() }).map_err(|e| e.at(&self.path))
     }
 
     /// The size of the file.
@@ -53,12 +53,12 @@ impl TextFile {
     }
 }
 
-struct Counted {
+struct CountingReader {
     file: File,
     done: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.file.read(buffer)?;
         self.done.fetch_add(len as u64, Ordering::Relaxed);

@@ -24,6 +24,6 @@ pub(super) use mask::{Condition, Mask, nulls};
 pub(super) use plain::Plains;
 pub use predicate::{Col, Literal, Operator, Predicate, col};
 pub(super) use random::Random;
-pub use sampler::{EpochOrder, Gathered};
+pub use sampler::{EpochOrder, GatheredRows};
 pub(super) use take::{Picked, gather_rows};
 pub(super) use view::{Order, view};

@@ -74,10 +74,10 @@ impl EpochOrder {
             How::InOrder => places.collect(),
             How::Shuffled(order) => places.map(|at| order.get(at)).collect(),
             How::Blocks { size, blocks, seed } => {
-                let mut group = Group::of(0, self.rows, *size, *seed);
+                let mut group = MixedPlaces::of(0, self.rows, *size, *seed);
                 let mut row = |at: u64| {
                     if !group.places.contains(&at) {
-                        group = Group::of(at, self.rows, *size, *seed);
+                        group = MixedPlaces::of(at, self.rows, *size, *seed);
                     }
                     let place = group.places.start + group.order.get(at - group.places.start);
                     let block = place / size;
@@ -91,14 +91,14 @@ impl EpochOrder {
 }
 
 /// Places whose rows are mixed with each other.
-struct Group {
+struct MixedPlaces {
     places: Range<u64>,
     order: Permutation,
 }
 
-impl Group {
+impl MixedPlaces {
     /// The group of place `at`.
-    fn of(at: u64, rows: u64, size: u64, seed: u64) -> Group {
+    fn of(at: u64, rows: u64, size: u64, seed: u64) -> MixedPlaces {
         let whole = rows / size * size;
         let places = if at < whole {
             let len = size.saturating_mul(MIXED);
@@ -108,7 +108,7 @@ impl Group {
             whole..rows
         };
         let order = Permutation::new(places.end - places.start, keyed(seed, places.start));
-        Group { places, order }
+        MixedPlaces { places, order }
     }
 }
 
@@ -118,7 +118,7 @@ fn keyed(seed: u64, number: u64) -> u64 {
 
 /// Rows that are copied side by side, with the numbers that they have behind views.
 #[derive(Debug)]
-pub struct Gathered {
+pub struct GatheredRows {
     /// For each column its values, `None` where they need more than copying: nulls, text, compressed files.
     pub blocks: Vec<Option<GrowableBuffer>>,
     /// The columns without a block, as [`Dataset::take`] gives them.
@@ -131,7 +131,7 @@ impl Dataset {
     ///
     /// # Errors
     /// `RowOutOfRange`; those of [`Dataset::take`].
-    pub fn gather(&self, rows: &[u64]) -> Result<Gathered> {
+    pub fn gather(&self, rows: &[u64]) -> Result<GatheredRows> {
         self.watched(ChangeCheck::Seldom, || {
             let len = self.len()?;
             if let Some(&row) = rows.iter().find(|&&row| row >= len) {
@@ -147,7 +147,7 @@ impl Dataset {
             let rest = self.select_at(&rest)?;
             let signed: Vec<i64> = rows.iter().map(|row| row.cast_signed()).collect();
             let rest = if rest.num_columns() == 0 { rest.slice(0, 0)? } else { rest.take(&signed)? };
-            Ok(Gathered { blocks, rest })
+            Ok(GatheredRows { blocks, rest })
         })
     }
 }

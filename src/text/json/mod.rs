@@ -28,7 +28,7 @@ use self::array::ArrayLines;
 use self::fill::JsonColumns;
 use self::infer::{Shapes, shapes};
 use self::object::Lines;
-use super::chunks::{Chunk, Chunks, Cut, Each, in_waves, read_all};
+use super::chunks::{Chunk, Chunks, Each, RecordEnds, in_waves, read_all};
 use super::columns::{check_batch_rows, check_dictionary, given_schema};
 use super::lines::{Incoming, Parser, failed};
 use crate::error::{Error, Result};
@@ -151,7 +151,7 @@ fn reading(e: Error) -> Error {
 /// Lines end with line feeds.
 struct LineCut;
 
-impl Cut for LineCut {
+impl RecordEnds for LineCut {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
         fresh.iter().rposition(|&byte| byte == b'\n').map(|at| at + 1)
     }
