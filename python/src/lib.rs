@@ -29,6 +29,7 @@ mod loader;
 mod mapping;
 mod memory;
 mod open;
+mod open_writer;
 mod partitions;
 mod predicate;
 mod progress;

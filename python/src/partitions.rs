@@ -1,15 +1,15 @@
 //! Partitions: their values, rows of any partitions written, partitions listed and dropped.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use arrow_schema::SchemaRef;
-use arrowwood::{Error, ErrorKind, PartitionBy, Value, WriterOptions, guard, visible};
+use arrowwood::{PartitionBy, Value, WriterOptions, guard, visible};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDate, PyDateTime, PyDict, PyInt, PyList, PyString};
 
 use crate::dataset::Dataset;
-use crate::errors::{Failure, Result, argument};
+use crate::errors::{Result, argument};
+use crate::open_writer::OpenWriter;
 use crate::rows::Columns;
 use crate::schema::Schema;
 
@@ -96,9 +96,8 @@ pub fn levels(given: &Bound<'_, PyAny>) -> Result<Vec<PartitionBy>> {
 /// when there was an exception.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct PartitionedWriter {
-    inner: Mutex<Option<arrowwood::PartitionedWriter>>,
+    inner: OpenWriter<arrowwood::PartitionedWriter>,
     columns: Columns,
-    path: PathBuf,
 }
 
 impl PartitionedWriter {
@@ -112,20 +111,7 @@ impl PartitionedWriter {
         let schema = schema.ok_or_else(|| argument("writer: partition_by needs a schema"))?;
         let inner = arrowwood::PartitionedWriter::new(&path, schema, &levels(by)?, options)?;
         let columns = Columns::new(py, inner.schema().clone());
-        Ok(PartitionedWriter { inner: Mutex::new(Some(inner)), columns, path })
-    }
-
-    fn with<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut arrowwood::PartitionedWriter) -> arrowwood::Result<T> + Send,
-    ) -> Result<T> {
-        let done = py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(work));
-        Ok(done.ok_or_else(|| self.closed())??)
-    }
-
-    fn closed(&self) -> Failure {
-        Error::new(ErrorKind::Closed, "the writer is closed; open the table anew").at(&self.path).into()
+        Ok(PartitionedWriter { inner: OpenWriter::new(inner, path), columns })
     }
 }
 
@@ -139,7 +125,7 @@ impl PartitionedWriter {
     ///     Busy: another process writes one of the partitions; the message names it.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
         let dataset = guard(|| self.columns.dataset(py, data))?;
-        self.with(py, |writer| writer.append_dataset(&dataset))
+        self.inner.with(py, |writer| writer.append_dataset(&dataset))
     }
 
     /// Append one row; a column that is not named is null. Many rows at once are appended much faster.
@@ -160,7 +146,7 @@ impl PartitionedWriter {
     ///     IoError: in partitions before the one that is named, rows are committed.
     #[pyo3(signature = (*, durable = false))]
     fn commit(&self, py: Python<'_>, durable: bool) -> Result<()> {
-        self.with(py, |writer| {
+        self.inner.with(py, |writer| {
             writer.commit()?;
             if durable { writer.sync() } else { Ok(()) }
         })
@@ -168,12 +154,12 @@ impl PartitionedWriter {
 
     /// Bring all committed rows to the disk: they survive a power cut when this returns.
     fn sync(&self, py: Python<'_>) -> Result<()> {
-        self.with(py, arrowwood::PartitionedWriter::sync)
+        self.inner.with(py, arrowwood::PartitionedWriter::sync)
     }
 
     /// Forget what was appended since the last commit.
     fn rollback(&self, py: Python<'_>) -> Result<()> {
-        self.with(py, |writer| {
+        self.inner.with(py, |writer| {
             writer.rollback();
             Ok(())
         })
@@ -181,11 +167,7 @@ impl PartitionedWriter {
 
     /// Commit, sync, and let others write; does nothing when it was closed before.
     fn close(&self, py: Python<'_>) -> Result<()> {
-        let close = || {
-            let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-            taken.map_or(Ok(()), arrowwood::PartitionedWriter::close)
-        };
-        Ok(py.detach(close)?)
+        self.inner.close(py, arrowwood::PartitionedWriter::close)
     }
 
     /// Names and types of all columns, those of the partitions too.
@@ -197,13 +179,13 @@ impl PartitionedWriter {
     /// The directory of the partitions.
     #[getter]
     fn path(&self) -> PathBuf {
-        self.path.clone()
+        self.inner.path().to_path_buf()
     }
 
     /// How many partitions are open; at most 64 at the same time.
     #[getter]
     fn num_open(&self, py: Python<'_>) -> Result<usize> {
-        self.with(py, |writer| Ok(writer.num_open()))
+        self.inner.with(py, |writer| Ok(writer.num_open()))
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -217,14 +199,14 @@ impl PartitionedWriter {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> Result<()> {
-        if !kind.is_none() && self.inner.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if !kind.is_none() && !self.inner.is_closed(py) {
             self.rollback(py)?;
         }
         self.close(py)
     }
 
     fn __repr__(&self) -> String {
-        format!("<arrowwood.PartitionedWriter {}>", visible(&self.path.to_string_lossy()))
+        format!("<arrowwood.PartitionedWriter {}>", visible(&self.inner.path().to_string_lossy()))
     }
 }
 

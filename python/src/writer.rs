@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, SchemaRef};
@@ -12,9 +12,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
 use crate::dataset::bound;
-use crate::errors::{Failure, Result, argument, wrong_type};
+use crate::errors::{Result, argument, wrong_type};
 use crate::exchange::schema_of;
 use crate::index::{count, name_list, numbered, positive, seconds, shown};
+use crate::open_writer::OpenWriter;
 use crate::partitions::{Partition, PartitionedWriter};
 use crate::progress::watched;
 use crate::retention::{Keep, Retention, first_row};
@@ -27,9 +28,8 @@ use crate::schema::Schema;
 /// at the end, and rolls back when there was an exception.
 #[pyclass(frozen, module = "arrowwood", weakref)]
 pub struct Writer {
-    inner: Mutex<Option<arrowwood::Writer>>,
+    inner: OpenWriter<arrowwood::Writer>,
     columns: Columns,
-    path: PathBuf,
     retention: Option<Retention>,
 }
 
@@ -99,7 +99,7 @@ pub fn writer<'py>(
     let path = inner.path().to_path_buf();
     let retention = keep.map(|keep| Retention::new(keep, &path)).transpose()?;
     let columns = Columns::new(py, inner.schema().clone());
-    Ok(Bound::new(py, Writer { inner: Mutex::new(Some(inner)), columns, path, retention })?.into_any())
+    Ok(Bound::new(py, Writer { inner: OpenWriter::new(inner, path), columns, retention })?.into_any())
 }
 
 /// What is opened for writing: a table, or a partition of one.
@@ -223,39 +223,11 @@ fn positions_of(given: &Bound<'_, PyAny>) -> Result<Vec<(String, i64)>> {
 }
 
 impl Writer {
-    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Option<arrowwood::Writer>> {
-        loop {
-            match self.inner.try_lock() {
-                Ok(guard) => return guard,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                // Another thread is writing, and may need the interpreter to go on.
-                Err(TryLockError::WouldBlock) => py.detach(|| drop(self.inner.lock())),
-            }
-        }
-    }
-
-    fn closed(&self) -> Failure {
-        Error::new(ErrorKind::Closed, "the writer is closed; open the table anew").at(&self.path).into()
-    }
-
-    /// Does `work`, during which other Python threads run.
-    fn with<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut arrowwood::Writer) -> arrowwood::Result<T> + Send,
-    ) -> Result<T> {
-        let done = py.detach(|| {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            inner.as_mut().map(work)
-        });
-        Ok(done.ok_or_else(|| self.closed())??)
-    }
-
     /// Removes what need not be kept, if it is time to look for that.
     fn retain(&self, py: Python<'_>) -> Result<()> {
         let Some(retention) = self.retention.as_ref().filter(|retention| retention.is_due()) else { return Ok(()) };
-        match py.detach(|| retention.first_row(&self.path))? {
-            Some(row) => self.with(py, |writer| writer.drop_before(row)).map(drop),
+        match py.detach(|| retention.first_row(self.inner.path()))? {
+            Some(row) => self.inner.with(py, |writer| writer.drop_before(row)).map(drop),
             None => Ok(()),
         }
     }
@@ -272,7 +244,7 @@ impl Writer {
     ///         column and row. In all these cases nothing was appended.
     fn append(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> Result<()> {
         let dataset = guard(|| self.columns.dataset(py, data))?;
-        self.with(py, |writer| writer.append_dataset(&dataset))
+        self.inner.with(py, |writer| writer.append_dataset(&dataset))
     }
 
     /// Append one row; a column that is not named is null.
@@ -283,8 +255,8 @@ impl Writer {
     #[pyo3(signature = (**values))]
     fn append_row(&self, py: Python<'_>, values: Option<&Bound<'_, PyDict>>) -> Result<()> {
         let quick = |row: &[Value<'_>]| {
-            let mut inner = self.lock(py);
-            let writer = inner.as_mut().ok_or_else(|| self.closed())?;
+            let mut inner = self.inner.lock(py);
+            let writer = inner.as_mut().ok_or_else(|| self.inner.closed())?;
             Ok(writer.append_row(row)?)
         };
         self.columns.append_row(py, values, quick, |rows| self.append(py, rows))
@@ -305,7 +277,7 @@ impl Writer {
     fn commit(&self, py: Python<'_>, durable: bool, positions: Option<&Bound<'_, PyAny>>) -> Result<()> {
         if durable || positions.is_some() {
             let positions = positions.map(positions_of).transpose()?.unwrap_or_default();
-            let durability = self.with(py, |writer| {
+            let durability = self.inner.with(py, |writer| {
                 let named: Vec<_> = positions.iter().map(|(name, value)| (&name[..], *value)).collect();
                 writer.commit_with(&named).map(|()| writer.durability())
             })?;
@@ -315,14 +287,14 @@ impl Writer {
             }
             return self.retain(py);
         }
-        let mut inner = self.lock(py);
-        let writer = inner.as_mut().ok_or_else(|| self.closed())?;
+        let mut inner = self.inner.lock(py);
+        let writer = inner.as_mut().ok_or_else(|| self.inner.closed())?;
         if writer.is_quick() {
             writer.commit()?;
             drop(inner);
         } else {
             drop(inner);
-            self.with(py, arrowwood::Writer::commit)?;
+            self.inner.with(py, arrowwood::Writer::commit)?;
         }
         self.retain(py)
     }
@@ -332,7 +304,7 @@ impl Writer {
     /// Raises:
     ///     IoError: after that nothing more can be written; open the table anew.
     fn sync(&self, py: Python<'_>) -> Result<()> {
-        self.with(py, arrowwood::Writer::sync)
+        self.inner.with(py, arrowwood::Writer::sync)
     }
 
     /// Wait until all rows before number ``row``, or all that are committed, would survive a power cut.
@@ -345,7 +317,8 @@ impl Writer {
     #[pyo3(signature = (row = None))]
     fn wait_durable(&self, py: Python<'_>, row: Option<&Bound<'_, PyAny>>) -> Result<()> {
         let row = row.map(|row| numbered("wait_durable", "the number of a row", row)).transpose()?;
-        let (durability, committed) = self.with(py, |writer| Ok((writer.durability(), writer.committed_rows())))?;
+        let (durability, committed) =
+            self.inner.with(py, |writer| Ok((writer.durability(), writer.committed_rows())))?;
         if let Some(row) = row.filter(|&row| row > committed) {
             let message = format!("waiting for {row} durable rows, and {committed} are committed; commit them first");
             return Err(argument(message));
@@ -359,12 +332,12 @@ impl Writer {
     /// Positions of the newest commit, by name: how far producers have read. See :meth:`commit`.
     #[getter]
     fn positions(&self, py: Python<'_>) -> Result<BTreeMap<String, i64>> {
-        self.lock(py).as_ref().map(arrowwood::Writer::positions).ok_or_else(|| self.closed())
+        self.inner.lock(py).as_ref().map(arrowwood::Writer::positions).ok_or_else(|| self.inner.closed())
     }
 
     /// Forget what was appended since the last commit.
     fn rollback(&self, py: Python<'_>) -> Result<()> {
-        self.with(py, |writer| {
+        self.inner.with(py, |writer| {
             writer.rollback();
             Ok(())
         })
@@ -372,21 +345,18 @@ impl Writer {
 
     /// Commit, sync, and let others write; does nothing when it was closed before.
     fn close(&self, py: Python<'_>) -> Result<()> {
-        let close = || {
-            let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(mut writer) = taken else { return Ok(()) };
+        self.inner.close(py, |mut writer| {
             if let Some(retention) = &self.retention {
                 writer.commit()?;
-                retention.first_row(&self.path)?.map(|row| writer.drop_before(row)).transpose()?;
+                retention.first_row(self.inner.path())?.map(|row| writer.drop_before(row)).transpose()?;
             }
             writer.close()
-        };
-        Ok(py.detach(close)?)
+        })
     }
 
     /// Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten.
     fn compact(&self, py: Python<'_>) -> Result<u64> {
-        self.with(py, |writer| writer.compact(|_, _| ()))
+        self.inner.with(py, |writer| writer.compact(|_, _| ()))
     }
 
     /// Remove the segments that hold no row from number `row` on; how many rows were removed.
@@ -406,9 +376,9 @@ impl Writer {
         }
         if let Ok(row) = row.extract::<i64>() {
             let row = count("row", row)?;
-            return self.with(py, |writer| writer.drop_before(row));
+            return self.inner.with(py, |writer| writer.drop_before(row));
         }
-        let table = py.detach(|| arrowwood::open(&self.path))?;
+        let table = py.detach(|| arrowwood::open(self.inner.path()))?;
         let field = table.sorted_by().ok_or_else(|| {
             argument(
                 "drop_before a value needs a table created with sorted_by; without one, rows are dropped by number",
@@ -419,7 +389,7 @@ impl Writer {
             value => value.into(),
         };
         let row = py.detach(|| first_row(&table, field.name(), value))?;
-        self.with(py, |writer| writer.drop_before(row))
+        self.inner.with(py, |writer| writer.drop_before(row))
     }
 
     /// Names and types of the columns.
@@ -431,37 +401,37 @@ impl Writer {
     /// The table's folder.
     #[getter]
     fn path(&self) -> PathBuf {
-        self.path.clone()
+        self.inner.path().to_path_buf()
     }
 
     /// Whether the writer was closed.
     #[getter]
     fn is_closed(&self, py: Python<'_>) -> bool {
-        self.lock(py).is_none()
+        self.inner.is_closed(py)
     }
 
     /// The number of the row after the last one appended.
     #[getter]
     fn rows(&self, py: Python<'_>) -> Result<u64> {
-        self.lock(py).as_ref().map(arrowwood::Writer::rows).ok_or_else(|| self.closed())
+        self.inner.lock(py).as_ref().map(arrowwood::Writer::rows).ok_or_else(|| self.inner.closed())
     }
 
     /// The number of the row after the last one that others can see.
     #[getter]
     fn committed_rows(&self, py: Python<'_>) -> Result<u64> {
-        self.lock(py).as_ref().map(arrowwood::Writer::committed_rows).ok_or_else(|| self.closed())
+        self.inner.lock(py).as_ref().map(arrowwood::Writer::committed_rows).ok_or_else(|| self.inner.closed())
     }
 
     /// The number of the row after the last one that would survive a power cut.
     #[getter]
     fn durable_rows(&self, py: Python<'_>) -> Result<u64> {
-        self.lock(py).as_ref().map(arrowwood::Writer::durable_rows).ok_or_else(|| self.closed())
+        self.inner.lock(py).as_ref().map(arrowwood::Writer::durable_rows).ok_or_else(|| self.inner.closed())
     }
 
     /// How many rows, committed but never synced, a crash of the machine has cost before this writer was opened.
     #[getter]
     fn dropped_rows(&self, py: Python<'_>) -> Result<u64> {
-        self.lock(py).as_ref().map(arrowwood::Writer::dropped_rows).ok_or_else(|| self.closed())
+        self.inner.lock(py).as_ref().map(arrowwood::Writer::dropped_rows).ok_or_else(|| self.inner.closed())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -482,8 +452,8 @@ impl Writer {
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        let rows = self.lock(py).as_ref().map(arrowwood::Writer::rows);
+        let rows = self.inner.lock(py).as_ref().map(arrowwood::Writer::rows);
         let rows = rows.map_or("closed".into(), |rows| format!("{rows} rows"));
-        format!("<arrowwood.Writer {}: {rows}>", visible(&self.path.to_string_lossy()))
+        format!("<arrowwood.Writer {}: {rows}>", visible(&self.inner.path().to_string_lossy()))
     }
 }
