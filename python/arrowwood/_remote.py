@@ -35,6 +35,9 @@ _STREAM = "application/vnd.apache.arrow.stream"
 _SMALL = 16 << 20
 # Seconds between two attempts: at first, and at most.
 _PAUSES = (0.05, 2.0)
+# Seconds without a request after which a connection is made anew: servers close those that nobody uses, and whether a request
+# that was sent over one of these was heard is not known.
+_IDLE = 30.0
 # The largest body that a server takes.
 _BODY = 64 << 20
 
@@ -95,6 +98,7 @@ class Connection:
         self.url: str = f"{parts.scheme}://{parts.netloc}"
         self._lock = threading.Lock()
         self._kept: http.client.HTTPConnection | None = None
+        self._used = 0.0
 
     def tables(self) -> list[str]:
         """The names of the tables and files that the token may read or write, in order.
@@ -178,12 +182,17 @@ class Connection:
     def _json(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Any:
         """The answer to a small request, over a connection that is kept. Sends nothing twice, except for reading."""
         with self._lock:
+            if self._kept is not None and time.monotonic() - self._used > _IDLE:
+                self._kept.close()
+                self._kept = None
             for attempt in range(2):
                 is_fresh = self._kept is None
                 self._kept = self._kept or self._open()
                 try:
                     answer = self._send(self._kept, method, path, body, headers or {})
-                    return json.loads(answer.read(_SMALL))
+                    told = json.loads(answer.read(_SMALL))
+                    self._used = time.monotonic()
+                    return told
                 except (OSError, http.client.HTTPException, ValueError) as problem:
                     # An error that the server has answered with leaves the connection as it is.
                     if isinstance(problem, Error):

@@ -228,6 +228,20 @@ def test_a_producer_outlives_servers(tmp_path):
     assert numbers(aw.open(folder / "ticks")) == list(range(n))
 
 
+def test_a_connection_that_was_idle_is_made_anew(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    server = aw.serve(folder)
+    db = server.connect()
+    writer = db.create("ticks", SCHEMA).writer()
+    # Meanwhile the server closes the connection, here by being another one.
+    server.close()
+    with aw.serve(folder, listen=server.url.removeprefix("http://")):
+        db._used -= 60
+        writer.append(rows(0, 1))
+        assert writer.commit() == 0
+
+
 def test_following_goes_on_over_broken_connections(server, tmp_path):
     server.connect().create("ticks", SCHEMA)
     proxy = Proxy(server.url)
