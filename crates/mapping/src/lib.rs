@@ -85,7 +85,7 @@ pub use medium::{Act, Medium, PartFile, Witness, boot_id};
 pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;
-pub use os::remote;
+pub use os::{forks, remote};
 pub use parts::remove_parts;
 pub use store::{Lock, Store};
 #[doc(hidden)]

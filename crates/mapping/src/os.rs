@@ -184,7 +184,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of forks between the first caller and this process: a writer belongs to the process that made it.
 #[inline]
-pub(crate) fn forks() -> u64 {
+pub fn forks() -> u64 {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }

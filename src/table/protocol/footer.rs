@@ -265,18 +265,18 @@ impl PublishedFooter {
         Some((bytes, footer))
     }
 
-    /// The parts of the file that only published footers other than the current one use.
-    pub fn unused(&self, header: &Header) -> [(u64, u64); 4] {
-        let current = self.current.unwrap_or(0);
-        let slot = header.ring + current * header.slot;
-        let footer = header.tail - (current + 1) * header.footer;
-        let footers = header.tail - u64::from(header.slots) * header.footer;
-        [
-            (header.ring, slot),
-            (slot + header.slot, header.ring + u64::from(header.slots) * header.slot),
-            (footers, footer),
-            (footer + header.footer, header.tail),
-        ]
+    /// The parts of the file that only slots use which have rested, or were never taken.
+    pub fn unused(&mut self, header: &Header) -> Vec<(u64, u64)> {
+        self.rested();
+        let mut used: Vec<u64> = self.resting.iter().map(|&(slot, _)| slot).chain(self.current).collect();
+        used.sort_unstable();
+        let ends = used.iter().map(|slot| slot + 1);
+        let starts = std::iter::once(0).chain(ends);
+        let gaps = starts.zip(used.iter().copied().chain([u64::from(header.slots)])).filter(|(from, to)| from < to);
+        // Slots are in the order of their numbers, footers in the other one.
+        let slot = |number: u64| header.ring + number * header.slot;
+        let footer = |number: u64| header.tail - number * header.footer;
+        gaps.flat_map(|(from, to)| [(slot(from), slot(to)), (footer(to), footer(from))]).collect()
     }
 }
 

@@ -1,12 +1,13 @@
-//! The writer's background thread: publishes footers delayed by a full ring, and syncs periodically.
+//! What a writer has to do in the background: it publishes footers delayed by a full ring, syncs periodically, and makes the
+//! next segment. The thread is that of all writers of the process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::ahead::{Ahead, MakeSegment};
 use super::growing::{Durably, Growing, Shared};
+use super::turns::{Task, Turns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, guard};
 use crate::table::format::{Record, SEQUENCE};
@@ -34,7 +35,7 @@ struct DurableProgress {
     rows: AtomicU64,
 }
 
-/// The state shared by the writer and its thread.
+/// The state shared by the writer and the background thread.
 #[derive(Debug)]
 struct Inner {
     lock: Lock,
@@ -57,13 +58,23 @@ struct Inner {
     has_failed: AtomicBool,
     /// Sealed segments with published footers possibly still in use by readers, and the times of sealing.
     sealed: Mutex<Vec<(Instant, Arc<Shared>)>>,
+    last: Mutex<Last>,
 }
 
-/// The thread, and what it works on.
+/// When things were last done in the background.
+#[derive(Debug)]
+struct Last {
+    synced: Instant,
+    looked: Instant,
+    /// Whether it was synced at all: an earlier writer may have left rows that are not durable.
+    has_synced: bool,
+}
+
+/// The writer's place in the background thread, and what is done there.
 #[derive(Debug)]
 pub(super) struct Background {
     inner: Arc<Inner>,
-    thread: Option<JoinHandle<()>>,
+    turns: Option<Turns>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,7 +82,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Background {
-    /// Starts the thread, which keeps the lock of the folder as well.
+    /// Begins the work in the background, and keeps the lock of the folder.
     pub fn start(lock: Lock, segments: Vec<Arc<Shared>>, every: Option<Duration>) -> Result<Background> {
         let durable_rows = segments.first().map_or(0, |first| first.header.first_row + first.durable_rows());
         let inner = Arc::new(Inner {
@@ -89,11 +100,10 @@ impl Background {
             failure: Mutex::new(None),
             has_failed: AtomicBool::new(false),
             sealed: Mutex::default(),
+            last: Mutex::new(Last { synced: Instant::now(), looked: Instant::now(), has_synced: false }),
         });
-        let own = inner.clone();
-        let thread = std::thread::Builder::new().name("arrowwood-background".into()).spawn(move || own.run());
-        let thread = thread.map_err(|e| Error::io("starting the writer's thread", &e))?;
-        Ok(Background { inner, thread: Some(thread) })
+        let turns = Turns::start(inner.clone())?;
+        Ok(Background { inner, turns: Some(turns) })
     }
 
     /// Whether this process is the one that opened the writer.
@@ -138,8 +148,8 @@ impl Background {
 
     fn wake(&self) {
         self.inner.idle.store(false, Ordering::SeqCst);
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
+        if let Some(turns) = &self.turns {
+            turns.ask();
         }
     }
 
@@ -208,90 +218,94 @@ impl Background {
             // Blocks that stay taken cost space and nothing else; `compact` gives them back.
             sealed.remove(0);
         }
+        drop(sealed);
+        self.wake();
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        let thread = self.thread.take();
-        if !self.is_ours() {
-            // After a fork the thread is not here.
-            return std::mem::forget(thread);
-        }
         self.inner.stop.store(true, Ordering::SeqCst);
-        if let Some(thread) = thread {
-            thread.thread().unpark();
-            // It doesn't panic, and if it did nothing could be done here.
-            let _ = thread.join();
+        // The lock is let go of when this returns, as no turn has it any more.
+        drop(self.turns.take());
+    }
+}
+
+impl Task for Inner {
+    fn take_turn(&self) -> Option<Duration> {
+        if self.stop.load(Ordering::SeqCst) || self.has_failed.load(Ordering::Acquire) {
+            return None;
         }
+        // From now on a commit need not ask for a turn.
+        self.idle.store(false, Ordering::SeqCst);
+        let mut last = locked(&self.last);
+        if last.looked.elapsed() >= LOOK {
+            self.look.store(true, Ordering::Relaxed);
+            last.looked = Instant::now();
+        }
+        self.ahead.make();
+        let (live, pending) = {
+            let segments = locked(&self.segments);
+            (segments.last().cloned()?, segments.len())
+        };
+        if pending > PENDING.0 || self.every.is_some_and(|every| last.synced.elapsed() >= every) {
+            if pending > 1 || !last.has_synced || !self.is_durable() {
+                self.sync(Durably::InPlace).map_err(|e| self.fail(e)).ok()?;
+            }
+            last.synced = Instant::now();
+            last.has_synced = true;
+        }
+        let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(last.synced.elapsed()));
+        let rest = rest.min(self.trim());
+        // A writer that pauses is to look before its next commit.
+        let is_set = self.look.load(Ordering::Relaxed);
+        let rest = if is_set { rest } else { rest.min(LOOK.saturating_sub(last.looked.elapsed())) };
+        Some(self.publish_newest(&live)?.min(rest))
+    }
+
+    fn panicked(&self) {
+        self.fail(Error::internal("the writer's work in the background has panicked"));
     }
 }
 
 impl Inner {
-    fn run(&self) {
-        let mut synced = Instant::now();
-        let mut looked = Instant::now();
-        while !self.stop.load(Ordering::SeqCst) && !self.has_failed.load(Ordering::Acquire) {
-            if looked.elapsed() >= LOOK {
-                self.look.store(true, Ordering::Relaxed);
-                looked = Instant::now();
-            }
-            self.ahead.make();
-            let (live, pending) = {
-                let segments = locked(&self.segments);
-                (segments.last().cloned(), segments.len())
-            };
-            let Some(live) = live else { return };
-            if pending > PENDING.0 || self.every.is_some_and(|every| synced.elapsed() >= every) {
-                if let Err(e) = self.sync(Durably::InPlace) {
-                    self.fail(e);
-                    return;
-                }
-                synced = Instant::now();
-            }
-            let rest = self.every.map_or(Duration::MAX, |every| every.saturating_sub(synced.elapsed()));
-            let rest = rest.min(self.trim());
-            // A writer that pauses is to look before its next commit.
-            let is_set = self.look.load(Ordering::Relaxed);
-            let rest = if is_set { rest } else { rest.min(LOOK.saturating_sub(looked.elapsed())) };
-            self.publish_or_wait(&live, rest);
-        }
+    /// Whether all commits of this writer, and the names of their segments, are on the disk.
+    fn is_durable(&self) -> bool {
+        let committed = self.progress.committed.load(Ordering::Acquire);
+        self.progress.durable.load(Ordering::Acquire) >= committed && !self.names.load(Ordering::Acquire)
     }
 
-    /// Publishes the footer of the newest commit if it isn't yet, or waits until there is something to do, at most `rest`.
-    fn publish_or_wait(&self, live: &Arc<Shared>, rest: Duration) {
+    /// Publishes the footer of the newest commit if it isn't yet and a slot is free; returns how long until there may be
+    /// something to do. `None` where the commit can't be read, or the footer not be published.
+    fn publish_newest(&self, live: &Arc<Shared>) -> Option<Duration> {
         let newest = || guard(|| Ok(live.store.load64(live.header.live + SEQUENCE)));
-        let newest = || newest().unwrap_or_else(|e| self.fail(e));
-        let is_shown = || live.footer().published >= newest();
-        if !is_shown() {
-            let wait = live.footer().wait();
-            if wait.is_zero() {
-                self.publish(live)
-            } else {
-                std::thread::park_timeout(wait.max(Duration::from_millis(1)).min(rest))
+        let newest = || newest().map_err(|e| self.fail(e)).ok();
+        let mut wait = live.footer().wait();
+        if live.footer().published < newest()? {
+            if !wait.is_zero() {
+                return Some(wait.max(Duration::from_millis(1)));
             }
-            return;
+            self.publish(live);
+            wait = live.footer().wait();
         }
-        let wait = live.footer().wait();
         if !wait.is_zero() {
-            std::thread::park_timeout(wait.min(rest));
-            return;
+            return Some(wait);
         }
         self.may_publish.store(true, Ordering::Relaxed);
         self.idle.store(true, Ordering::SeqCst);
-        // Check again: a commit before the flag was set did not wake this thread.
+        // Check again: a commit before the flag was set did not ask for a turn.
         let is_live = locked(&self.segments).last().is_some_and(|last| Arc::ptr_eq(last, live));
-        if is_shown() && is_live && !self.stop.load(Ordering::SeqCst) {
-            std::thread::park_timeout(rest.min(Duration::from_secs(3600)));
+        if live.footer().published >= newest()? && is_live {
+            return Some(Duration::MAX);
         }
         self.idle.store(false, Ordering::SeqCst);
+        Some(Duration::ZERO)
     }
 
-    /// Records that the writer can't continue. Returns 0 in place of the newest commit's number, as no commit follows.
-    fn fail(&self, e: Error) -> u64 {
+    /// Records that the writer can't continue.
+    fn fail(&self, e: Error) {
         locked(&self.failure).get_or_insert(e);
         self.has_failed.store(true, Ordering::Release);
-        0
     }
 
     /// Gives back the old published footers of segments that were sealed a second ago; how long until the next one's turn.

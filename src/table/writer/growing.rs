@@ -18,14 +18,18 @@ use crate::table::reader::{Failed, Segment, check_record, damaged_record, delta,
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
 const LARGE: usize = 1 << 10;
-/// How much is made ready for stores at once: at first, and at most.
-const STEPS: (u64, u64) = (64 << 10, 1 << 20);
+/// How much is made ready for stores at once: at first, and at most. A table of a few rows is small.
+const STEPS: (u64, u64) = (PAGE, 1 << 20);
 /// Bytes reserved at a time for large pieces: initial and maximum. The kernel writes twice as fast into blocks that are
 /// already reserved.
-const RESERVES: (u64, u64) = (1 << 20, 16 << 20);
+const RESERVES: (u64, u64) = (64 << 10, 16 << 20);
+/// How much larger each such step is than the one before: a table that grows soon takes the largest.
+const FASTER: u64 = 4;
 
 /// The bytes of the log: some hundred small commits.
 const LOG: u64 = 512 << 10;
+/// How much of the log is made ready for the first commit that goes there.
+const FIRST_OF_LOG: u64 = 32 << 10;
 
 /// A commit behind which rows may come; and the last one of a segment.
 pub(in crate::table) const OPEN: State = State { sealed: false, provisional: false };
@@ -129,7 +133,9 @@ impl Shared {
     pub fn settle(&self) -> Result<()> {
         let mut last = self.durable();
         let record = self.visible()?;
-        self.write_durable(&mut last, record)
+        self.write_durable(&mut last, record)?;
+        self.release_log(&mut last.log);
+        Ok(())
     }
 
     /// Writes a small commit to the log; false where it does not fit there.
@@ -148,24 +154,26 @@ impl Shared {
             Ok(())
         };
         let Some(bytes) = LogEntry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
-        if last.log.next + bytes.len() as u64 > self.header.log {
+        let end = last.log.next + bytes.len() as u64;
+        if end > self.header.log {
             return Ok(false);
         }
-        self.make_log_ready(&mut last.log)?;
+        self.make_log_ready(&mut last.log, end)?;
         let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
         written.map_err(|e| self.sync_failed(e, Failed::InLog))?;
-        last.log.next += bytes.len() as u64;
+        last.log.next = end;
         (last.newest, last.sequence) = (entry, sequence);
         Ok(true)
     }
 
-    /// Writes zeros over the log, once.
-    fn make_log_ready(&self, log: &mut Log) -> Result<()> {
-        if log.ready < self.header.log {
-            let zeros = vec![0; self.header.log as usize];
-            self.store.write(self.header.log_start(), &zeros).map_err(syncing_failed)?;
+    /// Writes zeros over the log up to byte `end` at least, once: further than that, so that it is seldom asked for.
+    fn make_log_ready(&self, log: &mut Log, end: u64) -> Result<()> {
+        if log.ready < end {
+            let to = (FASTER * log.ready).max(FIRST_OF_LOG).max(end).min(self.header.log);
+            let zeros = vec![0; (to - log.ready) as usize];
+            self.store.write(self.header.log_start() + log.ready, &zeros).map_err(syncing_failed)?;
             self.store.sync().map_err(|e| self.sync_failed(e, Failed::InLog))?;
-            log.ready = self.header.log;
+            log.ready = to;
         }
         Ok(())
     }
@@ -194,15 +202,23 @@ impl Shared {
         if self.store.load32(self.header.live + FAILED_SYNC) != 0 {
             self.store.publish32(self.header.live + FAILED_SYNC, 0);
         }
-        if durable.sealed && last.log.ready > 0 {
-            // Blocks that stay taken cost space and nothing else.
-            let _ = self.store.release(self.header.log_start(), self.header.log);
-            last.log.ready = 0;
-        }
         // All that the log holds is in the record now.
         (last.log.is_open, last.log.next) = (true, 0);
+        if durable.sealed {
+            self.release_log(&mut last.log);
+        }
         (last.number, last.sequence, last.newest, last.record) = (last.number + 1, sequence, durable.clone(), durable);
         Ok(())
+    }
+
+    /// Gives back what the log takes, whose entries are in a durable record.
+    fn release_log(&self, log: &mut Log) {
+        debug_assert_eq!(log.next, 0, "all entries are in a durable record");
+        if log.ready > 0 {
+            // Blocks that stay taken cost space and nothing else.
+            let _ = self.store.release(self.header.log_start(), self.header.log);
+            log.ready = 0;
+        }
     }
 
     /// Gives back what published footers take that nobody looks at any more.
@@ -420,11 +436,12 @@ impl Growing {
             let (reserved, step) = &mut self.reserved[region];
             let end = at + bytes.len() as u64;
             if end > *reserved {
-                let to = (end + *step).min(place.capacity.next_multiple_of(PAGE)).max(end);
+                let ahead = (*step).max(bytes.len() as u64);
+                let to = (end + ahead).min(place.capacity.next_multiple_of(PAGE)).max(end);
                 let from = at.max(*reserved);
                 // Where that much can't be had the write itself says whether there is room for what is written.
                 let _ = shared.store.reserve(place.offset + from, to - from);
-                (*reserved, *step) = (to, (2 * *step).min(RESERVES.1));
+                (*reserved, *step) = (to, (FASTER * *step).min(RESERVES.1));
             }
             return shared.store.write(place.offset + at, bytes);
         }
@@ -437,7 +454,7 @@ impl Growing {
         if !shared.store.prepare(place.offset + from, to - from, fresh)? {
             return shared.store.write(place.offset + at, bytes);
         }
-        self.ready[region] = (from, to, (2 * step).min(STEPS.1));
+        self.ready[region] = (from, to, (FASTER * step).min(STEPS.1));
         shared.store.put(place.offset + at, bytes);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! A table's writer.
 //!
-//! In reading order: `options`, `growing` (a segment as its writer holds it), `ahead` (the next one), `background` (the writer's thread),
-//! `prepared` (commits that a killed writer has left half made), `opening`, `writer`, `append_row`, `positions`, `compact`
+//! In reading order: `options`, `growing` (a segment as its writer holds it), `ahead` (the next one), `turns` (the background
+//! thread of all writers), `background` (what it does for one), `prepared` (commits that a killed writer has left half made), `opening`, `writer`, `append_row`, `positions`, `compact`
 //! (small segments into one). Uses `format`, `protocol` and `reader` of the table's rooms.
 
 mod ahead;
@@ -14,6 +14,7 @@ mod options;
 mod positions;
 mod prepared;
 mod remove;
+mod turns;
 #[allow(clippy::module_inception)]
 mod writer;
 

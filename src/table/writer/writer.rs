@@ -564,7 +564,12 @@ impl Writer {
         self.commit()?;
         self.background.publish_now(&self.segments[0].shared);
         self.sync_to(Durably::InPlace)?;
-        guard(|| self.segments[0].shared.settle()).map_err(|e| e.at(&self.folder))
+        let live = &self.segments[0];
+        guard(|| live.shared.settle()).map_err(|e| e.at(&self.folder))?;
+        // Blocks that stay taken cost space and nothing else.
+        let _ = live.trim();
+        let _ = live.shared.trim_footers();
+        Ok(())
     }
 
     #[inline]

@@ -1,0 +1,140 @@
+//! Many small tables in one process: what each takes, and that they don't hinder one another.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrowwood::simulate::{Act, Medium, Witness};
+use arrowwood::{Sync, Value, Writer, WriterOptions, check, open, partition_writer};
+
+fn schema() -> SchemaRef {
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    let ts = field("ts", DataType::Timestamp(TimeUnit::Microsecond, None));
+    Arc::new(Schema::new(vec![ts, field("symbol", DataType::Utf8), field("price", DataType::Float64)]))
+}
+
+fn append(writer: &mut Writer, row: i64) {
+    let ts = Value::Timestamp(row, TimeUnit::Microsecond, None);
+    writer.append_row(&[ts, Value::Str("MSFT"), Value::Float64(1.5)]).unwrap();
+}
+
+/// Bytes that a table of one segment takes on the disk, with its directory.
+fn disk(table: &Path) -> u64 {
+    let files = fs::read_dir(table).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+    512 * files.chain([fs::metadata(table).unwrap()]).map(|data| data.blocks()).sum::<u64>()
+}
+
+fn threads() -> usize {
+    let names = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
+        // A thread may have ended meanwhile.
+        fs::read_to_string(task.unwrap().path().join("comm")).ok()
+    });
+    names.filter(|name| name.starts_with("arrowwood-backg")).count()
+}
+
+#[test]
+fn a_table_of_one_row_is_small_and_has_no_thread_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    for sync in [WriterOptions::default().sync, Sync::Commit] {
+        let root =
+            folder.path().join(format!("{sync:?}").chars().filter(char::is_ascii_alphabetic).collect::<String>());
+        let options = WriterOptions { sync, dictionary: vec!["symbol".into()], ..WriterOptions::default() };
+        let open_one = |number: i64| {
+            let mut writer =
+                partition_writer(&root, &[("host", Value::Int(number))], Some(schema()), &options).unwrap();
+            append(&mut writer, number);
+            writer.commit().unwrap();
+            writer
+        };
+        let writers: Vec<Writer> = (0..32).map(open_one).collect();
+        assert_eq!(threads(), 1);
+        for writer in writers {
+            let table = writer.path().to_path_buf();
+            let is_open = disk(&table);
+            writer.close().unwrap();
+            let is_closed = disk(&table);
+            assert!(is_open <= 256 << 10, "{is_open} bytes while it is open, {sync:?}");
+            assert!(is_closed <= 96 << 10, "{is_closed} bytes, {sync:?}");
+            assert!(check(&table, |_, _| ()).unwrap().is_good());
+        }
+        // What was given back is taken again where it is needed.
+        let mut writer = open_one(7);
+        (1..5000).for_each(|row| append(&mut writer, row));
+        writer.commit().unwrap();
+        let table = writer.path().to_path_buf();
+        writer.close().unwrap();
+        assert_eq!(open(&root).unwrap().len().unwrap(), 32 + 5000);
+        assert!(check(&table, |_, _| ()).unwrap().is_good());
+    }
+}
+
+/// Lets the background thread wait in the sync of a table, and sees it fail.
+#[derive(Debug, Default)]
+struct SlowDisk {
+    is_waiting: AtomicBool,
+    is_slow: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Witness for SlowDisk {
+    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+        let is_in_background = std::thread::current().name() == Some("arrowwood-background");
+        if !is_in_background || !matches!(act, Act::Sync { .. }) {
+            return Ok(());
+        }
+        self.is_waiting.store(true, Ordering::SeqCst);
+        let mut is_slow = self.is_slow.lock().unwrap();
+        while *is_slow {
+            is_slow = self.changed.wait(is_slow).unwrap();
+        }
+        Err(std::io::Error::other("the disk is gone"))
+    }
+}
+
+fn until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed().as_secs() < 60, "nothing happens");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_table_whose_disk_is_slow_or_gone_hinders_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(SlowDisk { is_slow: Mutex::new(true), ..SlowDisk::default() });
+    let sync = Sync::Every(Duration::from_millis(1));
+    let options = WriterOptions { sync, ..WriterOptions::default() };
+    let watched = WriterOptions { medium: Medium::watched(disk.clone()), ..options.clone() };
+    let mut slow = Writer::open(folder.path().join("slow"), Some(schema()), &watched).unwrap();
+    append(&mut slow, 1);
+    slow.commit().unwrap();
+    until(|| disk.is_waiting.load(Ordering::SeqCst));
+    // The thread waits. Others open, commit durably and close.
+    let mut other = Writer::open(folder.path().join("other"), Some(schema()), &options).unwrap();
+    append(&mut other, 1);
+    other.commit().unwrap();
+    other.sync().unwrap();
+    assert_eq!(other.durable_rows(), 1);
+    other.close().unwrap();
+    let mut other = Writer::open(folder.path().join("other"), Some(schema()), &options).unwrap();
+    append(&mut other, 2);
+    other.commit().unwrap();
+    // Of one table alone the thread knows that its disk has gone.
+    *disk.is_slow.lock().unwrap() = false;
+    disk.changed.notify_all();
+    until(|| slow.commit().is_err());
+    until(|| other.durable_rows() == 2);
+    append(&mut other, 3);
+    other.commit().unwrap();
+    until(|| other.durable_rows() == 3);
+    drop(slow);
+    other.close().unwrap();
+    // What is on that disk is known when the table is opened anew.
+    let slow = Writer::open(folder.path().join("slow"), Some(schema()), &options).unwrap();
+    assert_eq!(slow.rows(), 1);
+}
