@@ -23,7 +23,7 @@ use crate::array::Unchecked;
 use crate::dataset::{Dataset, Footprint, Origin, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
-use crate::map::{ChangeCheck, boot_id, guard, mappings_are_scarce};
+use crate::map::{self, ChangeCheck, boot_id, guard, mappings_are_scarce};
 use crate::table::format::{POSITIONS, Page, Record};
 
 /// The live segment as one commit has it.
@@ -279,7 +279,10 @@ impl Dataset {
         if let Some(origin) = self.origin() {
             return self.refresh_partitions(origin.as_ref());
         }
-        self.watched(ChangeCheck::Seldom, || self.refresh_pieces())
+        // Of thousands of segments, the live one alone can have changed what is asked for.
+        let look =
+            |when| self.pieces().iter().filter_map(growing).try_for_each(|live| live.snapshot.segment.look(when));
+        map::watched(ChangeCheck::Seldom, look, || self.refresh_pieces())
     }
 
     /// Whether [`Dataset::refresh`] would find nothing new; false where it would find that a file has changed.
