@@ -12,7 +12,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::limit_mappings;
-use arrowwood::{Error, GrowableBuffer, Sync, Writer, WriterOptions, follow, open};
+use arrowwood::{Error, ErrorKind, GrowableBuffer, Sync, Writer, WriterOptions, follow, open};
 
 const ROLE: &str = "ARROWWOOD_LIMITS_ROLE";
 
@@ -74,6 +74,7 @@ fn child() {
         Ok("address space") => address_space(),
         Ok("growing memory") => growing_memory(),
         Ok("full disk") => full_disk(),
+        Ok("unknown boot") => unknown_boot(),
         _ => (),
     }
 }
@@ -255,6 +256,39 @@ fn growing_memory() {
         }
         assert!(buffer[..] == twin[..] && buffer.capacity() < 1 << 28);
     }
+}
+
+/// Without `/proc`, a reader would take each commit for one of another boot, and show only what is durable; a writer's commits
+/// would count after a power cut whether or not they reached the disk. Nothing is fewer rows without a word.
+#[test]
+fn tables_are_refused_where_the_boot_has_no_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = writer(&folder.path().join("ticks").to_string_lossy(), 1 << 16, Sync::Never).unwrap();
+    writer.append(&rows(0, 10)).unwrap();
+    writer.commit().unwrap();
+    drop(writer);
+    let prepare = "mount -t tmpfs none /proc";
+    let is_possible = Command::new("unshare").args(["-m", "sh", "-c", prepare]).output();
+    if !is_possible.is_ok_and(|output| output.status.success()) {
+        return eprintln!("  skipped: /proc can't be hidden here");
+    }
+    let program = std::env::current_exe().unwrap();
+    let line = format!("{prepare} && exec '{}' --exact child --nocapture", program.display());
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &line]).env(ROLE, "unknown boot").current_dir(folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+}
+
+fn unknown_boot() {
+    let refused = |what: &str, error: Option<Error>| {
+        let error = error.unwrap_or_else(|| panic!("{what} is not refused"));
+        assert!(error.kind() == ErrorKind::Unsupported && error.message().contains("mount /proc"), "{what}: {error}");
+    };
+    refused("a reader", open("ticks").err());
+    refused("a writer", writer("ticks", 1 << 16, Sync::Never).err());
+    refused("a new table", writer("new", 1 << 16, Sync::Never).err());
 }
 
 /// Mounts `what` at `disk` in a namespace of its own, so that nothing stays mounted, and plays there.

@@ -38,6 +38,20 @@ pub(in crate::table) fn delta(
     Ok(crc)
 }
 
+/// Checks that the machine's boot has an id, without which commits that a crash of the machine has cost could not be told
+/// from others.
+///
+/// # Errors
+/// `Unsupported`.
+pub(in crate::table) fn check_boot_id() -> Result<()> {
+    if boot_id() != [0; 16] {
+        return Ok(());
+    }
+    let message = "the machine's boot has no id (in /proc/sys/kernel/random/boot_id), by which growing tables know what a \
+                   crash of the machine may have cost; mount /proc";
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
 /// Which sync of a segment has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Failed {
@@ -315,6 +329,7 @@ pub(in crate::table) fn open_segment(path: &Path) -> Result<Option<Segment>> {
 /// As [`open_segment`], of a file that is mapped.
 pub(in crate::table) fn open_mapping(mapping: Mapping) -> Result<Option<Segment>> {
     let Some(segment) = Segment::open(mapping)? else { return Ok(None) };
+    check_boot_id()?;
     match segment.left_by_a_crash() {
         Ok(Some(left)) if !left.entries.is_empty() => segment.replay(left).map(Some),
         // Damage is reported when the newest commit is requested.

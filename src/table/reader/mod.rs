@@ -17,7 +17,7 @@ pub(super) mod table;
 pub(super) use chain::Chain;
 pub(crate) use chain::holds_table;
 pub(super) use durable::{
-    Failed, OnDisk, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment,
+    Failed, OnDisk, check_boot_id, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment,
 };
 pub use follow::{Follow, follow};
 pub(super) use history::{setting, sorted_by_of, without_settings};

@@ -14,7 +14,9 @@ use crate::table::format::{
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, publish};
-use crate::table::reader::{Failed, Segment, check_record, damaged_record, delta, failed_sync_boot, visible};
+use crate::table::reader::{
+    Failed, Segment, check_boot_id, check_record, damaged_record, delta, failed_sync_boot, visible,
+};
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
 const LARGE: usize = 1 << 10;
@@ -296,6 +298,7 @@ impl Growing {
         shape: SegmentShape,
         provisional: bool,
     ) -> Result<Growing> {
+        check_boot_id()?;
         let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         let (front, header) = lay_out(plan, shape, &sizes)?;
         let made = Store::create(medium, folder, header.file_len()).and_then(|store| {
