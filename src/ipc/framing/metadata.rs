@@ -26,16 +26,21 @@ pub(crate) struct BatchMetadata {
     pub body_length: i64,
 }
 
+/// A builder with room for the metadata of most batches: one without room grows by doubling from a single byte.
+fn new_builder<'a>() -> FlatBufferBuilder<'a> {
+    FlatBufferBuilder::with_capacity(1024)
+}
+
 /// The metadata of a Schema message.
 pub(crate) fn schema_metadata(schema: &Schema) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::new();
+    let mut builder = new_builder();
     let encoded = encode_schema(&mut builder, schema);
     finish(builder, fb::MessageHeader::Schema, Some(encoded.as_union_value()), 0)
 }
 
 /// The metadata of an empty message. A reader of streams stops there with an error.
 pub(crate) fn empty_metadata() -> Vec<u8> {
-    finish(FlatBufferBuilder::new(), fb::MessageHeader::NONE, None, 0)
+    finish(new_builder(), fb::MessageHeader::NONE, None, 0)
 }
 
 /// The metadata of a RecordBatch message or, with an id and whether it is a delta, of a DictionaryBatch message.
@@ -44,7 +49,7 @@ pub(crate) fn batch_metadata(
     compression: Option<Compression>,
     dictionary: Option<(i64, bool)>,
 ) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::new();
+    let mut builder = new_builder();
     let data = encode_batch(&mut builder, batch, compression);
     let Some((id, is_delta)) = dictionary else {
         return finish(builder, fb::MessageHeader::RecordBatch, Some(data.as_union_value()), batch.body_length);
@@ -56,7 +61,7 @@ pub(crate) fn batch_metadata(
 
 /// The footer of a file.
 pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block]) -> Vec<u8> {
-    let mut builder = FlatBufferBuilder::new();
+    let mut builder = new_builder();
     let schema = encode_schema(&mut builder, schema);
     let args = fb::FooterArgs {
         version: fb::MetadataVersion::V5,
