@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrowwood::simulate::{Act, Medium, Witness};
-use arrowwood::{Sync, Value, Writer, WriterOptions, check, open, partition_writer};
+use arrowwood::{
+    FollowFrom, FollowPartitions, Sync, Value, Writer, WriterOptions, check, follow_partitions, open, partition_writer,
+};
 
 fn schema() -> SchemaRef {
     let field = |name: &str, data_type| Field::new(name, data_type, true);
@@ -28,12 +30,12 @@ fn disk(table: &Path) -> u64 {
     512 * files.chain([fs::metadata(table).unwrap()]).map(|data| data.blocks()).sum::<u64>()
 }
 
-fn threads() -> usize {
+fn threads(name: &str) -> usize {
     let names = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
         // A thread may have ended meanwhile.
         fs::read_to_string(task.unwrap().path().join("comm")).ok()
     });
-    names.filter(|name| name.starts_with("arrowwood-backg")).count()
+    names.filter(|found| found.starts_with(name)).count()
 }
 
 #[test]
@@ -51,7 +53,7 @@ fn a_table_of_one_row_is_small_and_has_no_thread_of_its_own() {
             writer
         };
         let writers: Vec<Writer> = (0..32).map(open_one).collect();
-        assert_eq!(threads(), 1);
+        until(|| threads("arrowwood-backg") == 1);
         for writer in writers {
             let table = writer.path().to_path_buf();
             let is_open = disk(&table);
@@ -137,4 +139,76 @@ fn a_table_whose_disk_is_slow_or_gone_hinders_no_other() {
     // What is on that disk is known when the table is opened anew.
     let slow = Writer::open(folder.path().join("slow"), Some(schema()), &options).unwrap();
     assert_eq!(slow.rows(), 1);
+}
+
+/// The next rows and their partition, as numbers.
+fn next(follower: &mut FollowPartitions) -> (String, u64) {
+    let (partition, rows) = follower.poll(Duration::from_secs(60)).unwrap().expect("rows");
+    (partition, rows.len().unwrap())
+}
+
+/// More tables than one thread can wait for. Whatever comes while the follower sleeps wakes it.
+#[test]
+fn a_follower_of_many_tables_that_sleeps_misses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("ticks");
+    let options = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+    let open_one =
+        |host: i64| partition_writer(&root, &[("host", Value::Int(host))], Some(schema()), &options).unwrap();
+    let mut writers: Vec<Writer> = (0..300).map(open_one).collect();
+    let mut follower = follow_partitions(&open(&root).unwrap(), &FollowFrom::Now).unwrap();
+    let fall_asleep = |follower: &mut FollowPartitions| {
+        assert!(follower.poll(Duration::from_millis(300)).unwrap().is_none());
+    };
+    fall_asleep(&mut follower);
+    for host in [0, 126, 127, 128, 299] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                append(&mut writers[host], 1);
+                writers[host].commit().unwrap();
+            });
+            assert_eq!(next(&mut follower), (format!("host={host}"), 1));
+        });
+        fall_asleep(&mut follower);
+    }
+    // A new partition.
+    let late = std::thread::scope(|scope| {
+        let late = scope.spawn(|| {
+            let mut late = open_one(300);
+            append(&mut late, 1);
+            late.commit().unwrap();
+            late
+        });
+        assert_eq!(next(&mut follower), ("host=300".into(), 1));
+        late.join().unwrap()
+    });
+    fall_asleep(&mut follower);
+    // A writer that ends, a table that doesn't grow any more, and the next writer.
+    let path = late.path().to_path_buf();
+    late.close().unwrap();
+    arrowwood::compact(&path, |_, _| ()).unwrap();
+    fall_asleep(&mut follower);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut again = open_one(300);
+            append(&mut again, 2);
+            again.commit().unwrap();
+        });
+        assert_eq!(next(&mut follower), ("host=300".into(), 1));
+    });
+    fall_asleep(&mut follower);
+    // One that goes, and comes again.
+    fs::remove_dir_all(&path).unwrap();
+    fall_asleep(&mut follower);
+    let mut again = open_one(300);
+    append(&mut again, 3);
+    again.commit().unwrap();
+    assert_eq!(next(&mut follower), ("host=300".into(), 1));
+    // The follower sleeps in threads, which end with it.
+    fall_asleep(&mut follower);
+    let asleep = || threads("arrowwood-wait");
+    assert!(asleep() >= 4, "{} threads", asleep());
+    drop(follower);
+    until(|| asleep() == 0);
 }

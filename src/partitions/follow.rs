@@ -1,6 +1,7 @@
 //! New rows of all partitions, as they come, and of partitions that come.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,12 +9,15 @@ use super::origin::{Partitions, partitions_of};
 use super::tree::Identity;
 use crate::dataset::{ConstantColumn, Dataset, Piece};
 use crate::error::{Error, Result};
-use crate::table::{Follow, follow};
+use crate::map::WaitAny;
+use crate::table::{Follow, WakeUp, follow};
 
-/// The longest sleep of a follower of several partitions, as only one of them can wake it.
-const PAUSE: Duration = Duration::from_millis(20);
-/// The shortest.
+/// The shortest time between two looks at all partitions while rows come.
 const BLINK: Duration = Duration::from_micros(500);
+/// The longest, after which the follower sleeps until it is woken. Where that can't be, it goes on looking so often.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The longest sleep: files may be removed in ways that wake nobody.
+const SLEEP: Duration = Duration::from_secs(30);
 
 /// Where following a partitioned table begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +33,10 @@ pub enum FollowFrom {
 
 /// New rows of a partitioned table, partition after partition: those of each in order, each once. Partitions that are made
 /// later are found within milliseconds, and begin with their first row.
+///
+/// While nothing comes it sleeps, in a thread for each 127 partitions that ends with it, and takes no processor time: a commit, and
+/// a partition that is made or removed, wakes it. Where the system can't do that, or files may not be written to, it looks at all
+/// partitions every 20 ms.
 #[derive(Debug)]
 pub struct FollowPartitions {
     /// All of the dataset, which finds new partitions.
@@ -39,6 +47,10 @@ pub struct FollowPartitions {
     /// The partition that is asked first.
     turn: usize,
     pause: Duration,
+    /// What it sleeps by, and since when: as long as nothing happens nothing has come.
+    sleep: Option<(WaitAny, Instant)>,
+    /// Whether nothing can wake it, so that it has to look.
+    has_to_look: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +77,16 @@ pub fn follow_partitions(dataset: &Dataset, from: &FollowFrom) -> Result<FollowP
         None => (0..whole.num_columns()).collect(),
     };
     let schema = whole.schema().clone();
-    let mut follower = FollowPartitions { partitions, schema, columns, followed: Vec::new(), turn: 0, pause: BLINK };
+    let mut follower = FollowPartitions {
+        partitions,
+        schema,
+        columns,
+        followed: Vec::new(),
+        turn: 0,
+        pause: BLINK,
+        sleep: None,
+        has_to_look: false,
+    };
     follower.take_leaves(from)?;
     Ok(follower)
 }
@@ -78,18 +99,70 @@ impl FollowPartitions {
     pub fn poll(&mut self, timeout: Duration) -> Result<Option<(String, Dataset)>> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
-            self.look()?;
-            if let Some(rows) = self.next_of_any()? {
-                self.pause = BLINK;
-                return Ok(Some(rows));
+            if !self.is_asleep() {
+                self.sleep = None;
+                self.look()?;
+                if let Some(rows) = self.next_of_any()? {
+                    self.pause = BLINK;
+                    return Ok(Some(rows));
+                }
             }
             let left = deadline.map_or(PAUSE, |deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Ok(None);
             }
-            std::thread::sleep(left.min(self.pause));
-            self.pause = PAUSE.min(2 * self.pause);
+            if self.pause < PAUSE || !self.fall_asleep()? {
+                std::thread::sleep(left.min(self.pause));
+                self.pause = PAUSE.min(2 * self.pause);
+            } else if let Some((sleep, since)) = &self.sleep
+                && sleep.wait(left.min(SLEEP.saturating_sub(since.elapsed())))
+            {
+                self.pause = BLINK;
+            }
         }
+    }
+
+    /// Whether nothing has happened since the last look at all partitions.
+    fn is_asleep(&self) -> bool {
+        self.sleep.as_ref().is_some_and(|(sleep, since)| !sleep.has_happened() && since.elapsed() < SLEEP)
+    }
+
+    /// Begins to sleep until a partition has rows, or comes or goes; false where it can't, or where something has come.
+    fn fall_asleep(&mut self) -> Result<bool> {
+        if self.sleep.is_some() {
+            return Ok(true);
+        }
+        if self.has_to_look {
+            return Ok(false);
+        }
+        let mut words = Vec::with_capacity(self.followed.len());
+        let mut directories: Vec<PathBuf> = self.partitions.directories().map(Path::to_path_buf).collect();
+        let mut ended = Vec::new();
+        for (number, followed) in self.followed.iter_mut().enumerate() {
+            match followed.follow.wake_up() {
+                Ok(Some(WakeUp::Word(word))) => words.push(word),
+                Ok(Some(WakeUp::Names(directory))) => {
+                    directories.push(directory);
+                    ended.push(number);
+                }
+                Ok(None) => {
+                    self.has_to_look = true;
+                    return Ok(false);
+                }
+                // A look finds out what has become of it.
+                Err(_) => return Ok(false),
+            }
+        }
+        let Ok(sleep) = WaitAny::new(words, &directories) else {
+            self.has_to_look = true;
+            return Ok(false);
+        };
+        // What came before it was watched for.
+        if !self.partitions.is_settled() || !ended.iter().all(|&number| self.followed[number].follow.is_newest()) {
+            return Ok(false);
+        }
+        self.sleep = Some((sleep, Instant::now()));
+        Ok(true)
     }
 
     /// Rows of the first partition that has some, the one after the last that had first.

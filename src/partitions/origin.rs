@@ -289,6 +289,11 @@ impl Partitions {
         &self.leaves
     }
 
+    /// The directories that hold partitions.
+    pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
+        self.listed.iter().map(Listed::path)
+    }
+
     /// Whether the same directories are there.
     pub(super) fn is_settled(&self) -> bool {
         !self.is_pending && !self.listed.iter().any(Listed::may_have_changed)

@@ -43,6 +43,10 @@ impl Identity {
 }
 
 impl Listed {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether directories may have come or gone since.
     pub fn may_have_changed(&self) -> bool {
         self.names.may_have_changed(&self.path)

@@ -55,7 +55,7 @@
 //! `unsafe` is in three files: `sys` (memory), `os` (files) and `guard` (the signal). Each file uses only those to its
 //! left:
 //! ```text
-//! error  element  mode  os  parts │ guard │ sys │ watch │ medium  growable  mapping │ store  view │ words
+//! error  element  mode  os  parts │ guard │ sys │ watch │ medium  growable  mapping │ store  view  wait │ words
 //! ```
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -71,6 +71,7 @@ mod parts;
 mod store;
 mod sys;
 mod view;
+mod wait;
 mod watch;
 mod words;
 
@@ -92,6 +93,7 @@ pub use store::{Lock, Store};
 pub use sys::limit_mappings;
 pub use sys::{copy_past_caches, mappings_are_scarce, settle};
 pub use view::View;
+pub use wait::{AwaitedWord, WaitAny};
 pub use watch::{ChangeCheck, FixedBytes, Watch, watched};
 pub use words::SharedWords;
 

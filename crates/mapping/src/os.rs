@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Once;
@@ -178,6 +178,83 @@ pub fn remote(folder: &Path) -> io::Result<Option<&'static str>> {
 #[cfg(not(target_os = "linux"))]
 pub fn remote(_folder: &Path) -> io::Result<Option<&'static str>> {
     Ok(None)
+}
+
+/// Waits for names that come or go in directories (inotify(7)).
+#[derive(Debug)]
+pub(crate) struct NameWatch {
+    events: OwnedFd,
+    end: OwnedFd,
+}
+
+#[cfg(target_os = "linux")]
+impl NameWatch {
+    /// A watch of no directory.
+    pub(crate) fn new() -> io::Result<NameWatch> {
+        // SAFETY: takes numbers only.
+        let events = owned(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
+        // SAFETY: takes numbers only.
+        let end = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) })?;
+        Ok(NameWatch { events, end })
+    }
+
+    /// Watches `directory`, too.
+    pub(crate) fn add(&self, directory: &Path) -> io::Result<()> {
+        let path = CString::new(directory.as_os_str().as_bytes())?;
+        let names = libc::IN_CREATE | libc::IN_DELETE | libc::IN_MOVED_FROM | libc::IN_MOVED_TO;
+        let itself = libc::IN_DELETE_SELF | libc::IN_MOVE_SELF;
+        // SAFETY: the path ends in zero and lives through the call; the descriptor is open as long as `self` lives.
+        let watch = unsafe { libc::inotify_add_watch(self.events.as_raw_fd(), path.as_ptr(), names | itself) };
+        if watch < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Returns true when names have come or gone, and false after [`NameWatch::end`].
+    pub(crate) fn wait(&self) -> bool {
+        let poll = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut list = [poll(&self.events), poll(&self.end)];
+        loop {
+            // SAFETY: the list has two structures, which the call writes to.
+            let answer = unsafe { libc::poll(list.as_mut_ptr(), 2, -1) };
+            let is_interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+            if answer >= 0 || !is_interrupted {
+                return list[1].revents == 0;
+            }
+        }
+    }
+
+    /// Ends the wait.
+    pub(crate) fn end(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: 8 bytes that live through the call; the descriptor is open as long as `self` lives. It takes them: there
+        // is room for 2⁶⁴ - 2 such calls.
+        unsafe { libc::write(self.end.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn owned(fd: i32) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the system has just opened it for the caller, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(not(target_os = "linux"))]
+impl NameWatch {
+    pub(crate) fn new() -> io::Result<NameWatch> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn add(&self, _directory: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn wait(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn end(&self) {}
 }
 
 static FORKS: AtomicU64 = AtomicU64::new(0);

@@ -475,6 +475,64 @@ impl Drop for MemoryRegion {
     }
 }
 
+/// The most words that [`wait_for_any`] takes.
+pub(crate) const MOST_AWAITED: usize = 128;
+
+/// Waits until one of the words has another value than the one beside it, or is woken (futex_waitv(2)); may return early.
+///
+/// # Errors
+/// Those of the system, such as `EFAULT` for a word of a file that was truncated.
+#[cfg(target_os = "linux")]
+pub(crate) fn wait_for_any(words: &[(&AtomicU32, u32)]) -> io::Result<()> {
+    /// As the system has it.
+    #[repr(C)]
+    struct Waiter {
+        value: u64,
+        address: u64,
+        flags: u32,
+        reserved: u32,
+    }
+    const SIZE_OF_WORD: u32 = 2;
+    let waiter = |&(word, value): &(&AtomicU32, u32)| {
+        let address = word.as_ptr() as u64;
+        Waiter { value: value.into(), address, flags: SIZE_OF_WORD, reserved: 0 }
+    };
+    let waiters: Vec<Waiter> = words.iter().map(waiter).collect();
+    let none = std::ptr::null::<libc::timespec>();
+    // SAFETY: the list has as many structures as its length says, and lives through the call, as do the words, which are
+    // borrowed; without a timeout the clock is not looked at.
+    let woken = unsafe {
+        libc::syscall(libc::SYS_futex_waitv, waiters.as_ptr(), waiters.len(), 0, none, libc::CLOCK_MONOTONIC)
+    };
+    match io::Error::last_os_error() {
+        _ if woken >= 0 => Ok(()),
+        e if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
+        e => Err(e),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn wait_for_any(_words: &[(&AtomicU32, u32)]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether the system has [`wait_for_any`], and allows it.
+pub(crate) fn can_wait_for_any() -> bool {
+    // It has another value, so that this returns at once.
+    wait_for_any(&[(&AtomicU32::new(1), 0)]).is_ok()
+}
+
+/// Wakes all threads of this process that wait for `word`.
+pub(crate) fn wake_word(word: &AtomicU32) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the word is borrowed; waking nobody is fine.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = word;
+}
+
 /// How many mappings of files there are.
 static FILES: AtomicUsize = AtomicUsize::new(0);
 /// What [`limit_mappings`] was called with.

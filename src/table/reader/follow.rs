@@ -1,12 +1,13 @@
 //! [`follow`]: new rows of a table, as they come.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::table::{can_grow, held, reopened, still_there, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Mapping, Mode, guard};
+use crate::map::{AwaitedWord, Mapping, Mode, SharedWords, guard, mappings_are_scarce};
 use crate::table::protocol::publish;
 use crate::text::plural;
 
@@ -163,6 +164,47 @@ impl Follow {
         let timeout = if bed.mode() == Mode::ReadWrite { timeout } else { timeout.min(POLL) };
         publish::sleep(bed, page, sequence, timeout);
         Ok(())
+    }
+}
+
+/// What happens when new rows come.
+pub(crate) enum WakeUp {
+    /// A word gets another value.
+    Word(AwaitedWord),
+    /// A name comes, in the directory of a table whose writer has gone and left a file that doesn't grow.
+    Names(PathBuf),
+}
+
+impl Follow {
+    /// What happens when new rows come. From now on the writer wakes who waits for that; rows that are there already have to
+    /// be looked for afterwards. `None` where nobody can be woken, as rights or mappings are missing.
+    pub(crate) fn wake_up(&mut self) -> Result<Option<WakeUp>> {
+        guard(|| {
+            let Some((path, page, sequence)) = watched(&self.dataset) else {
+                let source = self.dataset.pieces().last().and_then(|piece| piece.source.path());
+                return Ok(source.map(|folder| WakeUp::Names(folder.to_path_buf())));
+            };
+            if self.bed.as_ref().is_none_or(|(known, _)| known != path) {
+                if mappings_are_scarce() {
+                    return Ok(None);
+                }
+                self.bed = Some((path.to_path_buf(), bed(path)?));
+            }
+            let Some((_, bed)) = self.bed.as_ref().filter(|(_, bed)| bed.mode() == Mode::ReadWrite) else {
+                return Ok(None);
+            };
+            // Its words are all that is wanted: thousands of tables have thousands of files.
+            bed.close_file();
+            bed.publish32(page.waiting(), 1);
+            bed.fence(Ordering::SeqCst);
+            let offset = page.sequence() as usize;
+            Ok(Some(WakeUp::Word(AwaitedWord { mapping: bed.clone(), offset, value: sequence as u32 })))
+        })
+    }
+
+    /// Whether there is nothing that was not seen.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.dataset.is_newest()
     }
 }
 

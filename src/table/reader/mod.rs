@@ -19,6 +19,7 @@ pub(crate) use chain::holds_table;
 pub(super) use durable::{
     Failed, OnDisk, check_boot_id, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment,
 };
+pub(crate) use follow::WakeUp;
 pub use follow::{Follow, follow};
 pub(super) use history::{setting, sorted_by_of, without_settings};
 pub(super) use recount::{Wrong, count_nulls, offset_at, recount};

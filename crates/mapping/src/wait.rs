@@ -1,0 +1,152 @@
+//! [`WaitAny`]: sleeps until any of many words changes, or names in any of several directories.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::guard::guard;
+use crate::mapping::Mapping;
+use crate::{os, sys};
+
+/// A word of a mapped file, and the value that it has as long as nothing happens.
+#[derive(Clone, Debug)]
+pub struct AwaitedWord {
+    /// The mapping, of a file.
+    pub mapping: Mapping,
+    /// Where the word of 4 bytes is.
+    pub offset: usize,
+    /// Its value.
+    pub value: u32,
+}
+
+/// Waits for many words at a time, and for names in directories: a thread for each 127 words, and one for all directories.
+/// They sleep until something happens, and end when this is dropped.
+#[derive(Debug)]
+pub struct WaitAny {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    forks: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// 1 when the threads are to end.
+    end: AtomicU32,
+    has_happened: Mutex<bool>,
+    happened: Condvar,
+    names: Option<os::NameWatch>,
+}
+
+/// The most words that one thread waits for, besides the one by which it is told to end.
+const MOST_WORDS: usize = sys::MOST_AWAITED - 1;
+/// The stack of a thread that sleeps.
+const STACK: usize = 128 << 10;
+
+impl WaitAny {
+    /// Begins to wait. What has changed before is noticed too: words that don't have their value any more. Of directories
+    /// that is for the caller to see: names that come from now on are noticed.
+    ///
+    /// # Errors
+    /// `Unsupported` where the system can't wait for several words (Linux before 5.16), those of starting a thread, and of
+    /// watching a directory, of which the system allows a limited number.
+    pub fn new(words: Vec<AwaitedWord>, directories: &[PathBuf]) -> io::Result<WaitAny> {
+        if !sys::can_wait_for_any() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let names = if directories.is_empty() { None } else { Some(os::NameWatch::new()?) };
+        if let Some(names) = &names {
+            directories.iter().try_for_each(|directory| names.add(directory))?;
+        }
+        let watches_names = names.is_some();
+        let end = AtomicU32::new(0);
+        let shared = Arc::new(Shared { end, has_happened: Mutex::new(false), happened: Condvar::new(), names });
+        let mut this = WaitAny { shared: shared.clone(), threads: Vec::new(), forks: os::forks() };
+        for words in words.chunks(MOST_WORDS) {
+            let words = words.to_vec();
+            this.start(move |shared| shared.await_words(&words))?;
+        }
+        if watches_names {
+            this.start(Shared::await_names)?;
+        }
+        Ok(this)
+    }
+
+    fn start(&mut self, work: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
+        let shared = self.shared.clone();
+        let thread = Builder::new().name("arrowwood-wait".into()).stack_size(STACK);
+        self.threads.push(thread.spawn(move || work(&shared))?);
+        Ok(())
+    }
+
+    /// Whether anything has happened.
+    pub fn has_happened(&self) -> bool {
+        // Its threads are not in a forked child, which has to look for itself.
+        self.forks != os::forks() || *self.shared.lock()
+    }
+
+    /// Returns whether anything has happened, for which it waits no longer than `timeout`.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        if self.forks != os::forks() {
+            return true;
+        }
+        let waited = self.shared.happened.wait_timeout_while(self.shared.lock(), timeout, |happened| !*happened);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.has_happened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self) {
+        *self.lock() = true;
+        self.happened.notify_all();
+    }
+
+    fn is_to_end(&self) -> bool {
+        self.end.load(Ordering::Acquire) != 0
+    }
+
+    fn await_words(&self, words: &[AwaitedWord]) {
+        let places = words.iter().map(|word| (word.mapping.region().word32(word.offset), word.value));
+        let list: Vec<(&AtomicU32, u32)> = [(&self.end, 0)].into_iter().chain(places).collect();
+        let has_changed = || list[1..].iter().any(|(word, value)| word.load(Ordering::Acquire) != *value);
+        while !self.is_to_end() {
+            let waited = sys::wait_for_any(&list);
+            // A file that was truncated has no words: whoever waits is to find that out.
+            let is_over = waited.is_err() || guard(|| Ok::<bool, Error>(has_changed())).unwrap_or(true);
+            if is_over && !self.is_to_end() {
+                return self.tell();
+            }
+        }
+    }
+
+    fn await_names(&self) {
+        let Some(names) = &self.names else { return };
+        if names.wait() {
+            self.tell();
+        }
+    }
+}
+
+impl Drop for WaitAny {
+    fn drop(&mut self) {
+        let threads = std::mem::take(&mut self.threads);
+        if self.forks != os::forks() {
+            // After a fork the threads are not here.
+            return std::mem::forget(threads);
+        }
+        self.shared.end.store(1, Ordering::Release);
+        sys::wake_word(&self.shared.end);
+        self.shared.names.iter().for_each(os::NameWatch::end);
+        for thread in threads {
+            // It doesn't panic, and if it did nothing could be done here.
+            let _ = thread.join();
+        }
+    }
+}
