@@ -103,10 +103,11 @@
 //! | `glob` | [`open`] of patterns such as `ticks-*.arrow` | |
 //!
 //! # Inside
-//! The modules, from the ground up: `error`; `map` (files as memory, which is the crate [`mapping`]) and `types` ([`layout`](mod@layout): which buffers
-//! a type has); `array` (bytes with an owner, one value, validation) and `parallel`; `dataset` (rows over batches);
-//! `ipc`, `compute`, `text` and `cdata`, which don't know each other; `rows` (rows into columns); `table` (those that
-//! grow); `partitions` (several tables as one dataset); `open`; `check`. Each uses those below it; `ARCHITECTURE.md` has the picture.
+//! The modules, in the order of the picture in `ARCHITECTURE.md`: `append_vec`, `directory`, `visible`, `error`; `map` (files
+//! as memory, which is the crate [`mapping`]) and `types` ([`layout`](mod@layout): which buffers a type has); `array` (bytes
+//! with an owner, one value, validation) and `parallel`; `dataset` (rows over batches); `ipc`, `compute`, `text` and `cdata`,
+//! which don't know each other; `rows` (rows into columns); `table` (those that grow); `files`; `partitions` (several tables
+//! as one dataset); `open`; `check`. Each uses only those before it.
 
 // What a build without some features has too much of, it has for them.
 #![cfg_attr(

@@ -12,7 +12,7 @@ use arrowwood::{
 use clap::{Args, ValueEnum};
 
 use crate::export::{ask, is_parquet, literal};
-use crate::shell::{Outcome, Progress, Stdout, is_pipe, is_stdin, named, reader, shown};
+use crate::shell::{Outcome, Progress, Stdout, is_dash, is_pipe, named, reader, shown};
 use crate::sql::Engine;
 
 /// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values, so that
@@ -40,7 +40,7 @@ pub(crate) struct Import {
     /// The first line of the CSV is a row: columns are called column_1 and so on.
     #[arg(long)]
     no_header: bool,
-    /// A CSV field that is null; may be repeated. Without: nothing, and NA, N/A, null and NULL beside other values than text.
+    /// A CSV field that is null; may be repeated. By default empty fields, and in columns that are not text also NA, N/A, null and NULL.
     #[arg(long, value_name = "TEXT")]
     null: Vec<String>,
     /// Numbers of the CSV have a comma, as in 1,5.
@@ -110,7 +110,7 @@ impl Import {
         }
         let text = self.source().map_err(|e| e.at(shown(&self.text)))?;
         // A file has one dictionary for all batches, and what is no file is written as a whole.
-        let is_to_collect = !self.dictionary.is_empty() || !is_stdin(&self.out) && (self.stream || is_pipe(&self.out));
+        let is_to_collect = !self.dictionary.is_empty() || !is_dash(&self.out) && (self.stream || is_pipe(&self.out));
         if is_to_collect {
             return self.write(&self.collected(&text)?, out);
         }
@@ -118,9 +118,7 @@ impl Import {
         let mut target: Option<Target<'_>> = None;
         let compression = self.options().compression;
         let mut begin = |schema: &SchemaRef| match out.take() {
-            Some(out) if is_stdin(&self.out) => {
-                Ok(Target::Stream(StreamWriter::new(out, schema.clone(), compression)?))
-            }
+            Some(out) if is_dash(&self.out) => Ok(Target::Stream(StreamWriter::new(out, schema.clone(), compression)?)),
             _ => Ok::<_, Error>(Target::File(FileWriter::create(&self.out, schema.clone(), compression)?)),
         };
         let schema = self.read(&text, &mut |schema, batch| {
@@ -147,7 +145,7 @@ impl Import {
     }
 
     fn write(&self, dataset: &Dataset, out: &mut Stdout) -> Outcome {
-        if is_stdin(&self.out) {
+        if is_dash(&self.out) {
             write_to(dataset, out, &WriteOptions { format: Format::Stream, ..self.options() })?;
         } else {
             write(dataset, &self.out, &self.options())?;
@@ -167,7 +165,7 @@ impl Import {
     fn source(&self) -> Outcome<Text> {
         let local = local_path(&self.text)?;
         let path = local.as_deref().unwrap_or(&self.text);
-        if !is_stdin(path) && !is_pipe(path) {
+        if !is_dash(path) && !is_pipe(path) {
             return Ok(Text::File(TextFile::new(path)?));
         }
         let mut bytes = Vec::new();

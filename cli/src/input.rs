@@ -13,7 +13,7 @@ use arrowwood::{
 };
 use clap::ValueEnum;
 
-use crate::shell::{Bounded, Failure, Outcome, is_stdin, open_one, shown};
+use crate::shell::{Bounded, Failure, Outcome, is_dash, open_one, shown};
 
 /// The format of rows.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -112,7 +112,7 @@ impl Input {
 
 /// Whether `path` is a regular file, which has an end.
 pub(crate) fn is_file(path: &Path) -> bool {
-    !is_stdin(path) && fs::metadata(path).is_ok_and(|data| data.is_file())
+    !is_dash(path) && fs::metadata(path).is_ok_and(|data| data.is_file())
 }
 
 fn by_name(path: &Path) -> Option<Format> {
@@ -125,7 +125,7 @@ fn by_name(path: &Path) -> Option<Format> {
 }
 
 fn source(path: &Path) -> io::Result<Source> {
-    if is_stdin(path) { Ok(Box::new(io::stdin())) } else { Ok(Box::new(File::open(path)?)) }
+    if is_dash(path) { Ok(Box::new(io::stdin())) } else { Ok(Box::new(File::open(path)?)) }
 }
 
 fn file(source: &mut Source) -> arrowwood::Result<Dataset> {

@@ -112,7 +112,7 @@ pub(crate) fn open_one(path: &Path) -> Outcome<Dataset> {
 
 /// Whether a path has to be read to its end before it can be opened.
 pub(crate) fn cannot_be_mapped(path: &Path) -> bool {
-    is_stdin(path) || is_pipe(path)
+    is_dash(path) || is_pipe(path)
 }
 
 /// All bytes of an Arrow stream or file that can't be mapped. Other input is refused by its first bytes, as it may never
@@ -148,7 +148,8 @@ fn is_text(bytes: &[u8]) -> bool {
     !bytes.contains(&0) && !bytes.starts_with(&[0xff])
 }
 
-pub(crate) fn is_stdin(path: &Path) -> bool {
+/// Whether a path is `-`: standard input, or for what is written standard output.
+pub(crate) fn is_dash(path: &Path) -> bool {
     path == Path::new("-")
 }
 
@@ -159,7 +160,7 @@ pub(crate) fn is_pipe(path: &Path) -> bool {
 
 /// A file, or what comes through a pipe, of which no more is read than there is memory for.
 pub(crate) fn reader(path: &Path) -> Outcome<Box<dyn Read>> {
-    if is_stdin(path) {
+    if is_dash(path) {
         return Ok(Box::new(Bounded::new(io::stdin().lock())));
     }
     let file = fs::File::open(path).map_err(|e| Error::io("opening", &e).at(path))?;
@@ -214,7 +215,7 @@ fn free_memory() -> Option<u64> {
 
 /// The path as messages name it.
 pub(crate) fn shown(path: &Path) -> &Path {
-    if is_stdin(path) { Path::new("standard input") } else { path }
+    if is_dash(path) { Path::new("standard input") } else { path }
 }
 
 /// The path as it is printed.

@@ -237,8 +237,8 @@ impl Dataset {
             CompareOp::Ge => ">=",
         };
         Err(wrong_type(format!(
-            "{symbol} of datasets is not defined; whether all rows are the same says ds.to_arrow().equals(other.to_arrow()) or \
-             ds.to_polars().equals(other.to_polars()), whether it is the same object `ds is other`; rows are picked by a \
+            "{symbol} of datasets is not defined; compare all rows by ds.to_arrow().equals(other.to_arrow()) or \
+             ds.to_polars().equals(other.to_polars()), identity by `ds is other`; pick rows by a \
              condition on a column: ds[ds[\"x\"] == 7]"
         )))
     }

@@ -227,11 +227,11 @@ impl Mapping {
     /// Libraries don't agree about what == of memory is: a boolean, or one for each element.
     fn __richcmp__(&self, _other: &Bound<'_, PyAny>, _operator: CompareOp) -> Result<bool> {
         let message = "mappings are compared as arrays: np.asarray(mapping) == np.asarray(other), np.array_equal(mapping, other); \
-                       whether it is the same object says `mapping is other`";
+                       `mapping is other` says whether they are the same object";
         Err(wrong_type(message))
     }
 
-    /// That of the object.
+    /// The hash of the object's identity.
     fn __hash__(slf: &Bound<'_, Self>) -> isize {
         slf.as_ptr() as isize >> 4
     }

@@ -58,7 +58,8 @@ impl Bin {
         if self.count == 0 || next.count == 0 {
             return if self.count == 0 { next } else { self };
         }
-        let (min, max) = (self.min.min(next.min), self.max.max(next.max));
+        let min = self.min.min(next.min);
+        let max = self.max.max(next.max);
         Bin { first: self.first, last: next.last, min, max, count: self.count + next.count }
     }
 

@@ -14,9 +14,9 @@ use crate::table::{Kind, Table};
 
 /// What is unpacked of a single file, and kept while the file is open.
 const KEPT: u64 = 64 << 20;
-/// Bytes of a name.
+/// The longest name of a table or file, in bytes.
 const LONGEST: usize = 200;
-/// How files are called that are served.
+/// The endings of names of files that are served.
 const FILES: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
 
 /// What is served under a name.
@@ -36,6 +36,8 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
+    /// The catalog of the tables and files in `directory`.
+    ///
     /// # Errors
     /// `NotFound`, `InvalidArgument` for what is not a directory.
     pub fn open(directory: &Path) -> arrowwood::Result<Catalog> {
@@ -107,10 +109,12 @@ impl Catalog {
         let path = self.directory.join(name);
         let data = fs::symlink_metadata(&path).ok()?;
         let is_file = data.is_file() && FILES.iter().any(|ending| name.ends_with(ending));
-        match data.is_dir() {
-            true if has_segments(&path) => Some((Kind::Table, path, identity(data))),
-            false if is_file => Some((Kind::File, path, identity(data))),
-            _ => None,
+        if data.is_dir() && has_segments(&path) {
+            Some((Kind::Table, path, identity(data)))
+        } else if is_file {
+            Some((Kind::File, path, identity(data)))
+        } else {
+            None
         }
     }
 
@@ -130,7 +134,7 @@ impl Catalog {
         Ok(table)
     }
 
-    /// Makes a table; whether it was not there. Blocks.
+    /// Creates a table; returns false where it exists. Blocks.
     pub fn create(&self, name: &str, schema: SchemaRef, options: &WriterOptions) -> Result<bool> {
         if self.only.is_some() {
             return Err(Refusal::forbidden("no table is made beside a single one"));
@@ -165,7 +169,7 @@ impl Catalog {
     }
 }
 
-/// Whether a table or file may be called so.
+/// Whether `name` can be the name of a table or file.
 pub(crate) fn is_name(name: &str) -> bool {
     let forbidden = |c: char| c.is_control() || "/\\?#%".contains(c);
     !name.is_empty() && name.len() <= LONGEST && !name.starts_with('.') && !name.contains(forbidden)

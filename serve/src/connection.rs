@@ -286,7 +286,7 @@ async fn run(shared: &Shared, activity: &Activity, mut connection: Pin<&mut impl
     let mut stopping = shared.stopping.clone();
     let mut last = None;
     loop {
-        // What is sent may lie in a file that is truncated meanwhile: then TLS, which reads it, is let to end.
+        // What is sent may lie in a file that is truncated meanwhile: then TLS, which reads it, is shut down.
         let polled = poll_fn(|context| match guard(|| Ok::<_, Error>(connection.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(_)) => Poll::Ready(()),

@@ -20,7 +20,7 @@ use crate::table::{Kind, Progress, Table};
 
 /// The most bytes of a record batch's body: a client that does not read keeps one of them waiting.
 const PIECE: usize = 256 << 10;
-/// How often it is made sure that the token is still valid, and the table still there.
+/// The interval of checks that the token is still valid and the table still exists.
 const LOOK: Duration = Duration::from_secs(2);
 /// A comment that tells a client of events, and what is between them, that the connection is alive.
 const ALIVE: Duration = Duration::from_secs(15);

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Limits {
     /// Bytes of a request's header.
     pub header: usize,
-    /// Bytes of a body, as sent and without its `Content-Encoding`.
+    /// Bytes of a body, both as it was sent and after its `Content-Encoding` was undone.
     pub body: usize,
     /// Bytes that the compressed buffers of an Arrow stream may have, all together.
     pub unpacked: usize,

@@ -155,7 +155,7 @@ impl<'a> Ahead<'a> {
         self.changed.iter().flat_map(of).collect()
     }
 
-    /// The commit has come about: called before any batch of it is acknowledged.
+    /// Records that the commit was made: called before any batch of it is acknowledged.
     pub fn committed(self) {
         self.committed.known().extend(self.changed);
     }

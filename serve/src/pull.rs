@@ -215,7 +215,8 @@ fn is_same(here: &Dataset, there: &Dataset) -> Result<bool> {
         return Ok(false);
     }
     for (a, b) in here.rows().zip(there.rows()) {
-        let (a, b) = (a?, b?);
+        let a = a?;
+        let b = b?;
         for column in 0..here.schema().fields().len() {
             // As they are written, so that a NaN is the same as itself.
             if format!("{:?}", a.get(column)?) != format!("{:?}", b.get(column)?) {

@@ -30,7 +30,7 @@ use crate::token::Tokens;
 use crate::views::Views;
 use crate::writer::Writing;
 
-/// How often it is looked whether the certificate was renewed.
+/// The interval of checks whether the certificate was renewed.
 const RENEWAL: Duration = Duration::from_secs(30);
 /// After an error of the system, such as too many open files.
 const RECOVER: Duration = Duration::from_millis(50);

@@ -22,7 +22,7 @@ const STALE: Duration = Duration::from_secs(10);
 const REOPEN: Duration = Duration::from_secs(60);
 /// Between two looks at a table that is committed to all the time.
 const REST: Duration = Duration::from_micros(200);
-/// How often it is asked what is durable of a table that others write: at first, and when nothing changes.
+/// The interval of checks of what is durable in a table that others write: at first, and while nothing changes.
 const DURABLE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// What is served under a name.
@@ -94,6 +94,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Opens the table or file at `path`, to be served as `name`.
+    ///
     /// # Errors
     /// As [`arrowwood::open`].
     pub fn open(name: &str, path: PathBuf, kind: Kind, identity: (u64, u64)) -> Result<Table> {

@@ -280,7 +280,9 @@ impl Tokens {
 
     /// One token of this process alone, which may read everything, and its secret.
     pub fn temporary() -> Result<(Tokens, String)> {
-        let (id, secret, salt) = (hex(&random::<4>()?), hex(&random::<32>()?), random::<16>()?.to_vec());
+        let id = hex(&random::<4>()?);
+        let secret = hex(&random::<32>()?);
+        let salt = random::<16>()?.to_vec();
         let rights = Rights { read: vec!["*".into()], write: Vec::new() };
         let hash = hash(&salt, &secret).to_vec();
         let entry = TokenEntry { name: "view".into(), rights, id: id.clone(), salt, hash };

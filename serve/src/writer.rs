@@ -154,7 +154,7 @@ impl Run {
         let positions: Vec<(&str, i64)> = positions.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         if let Err(e) = writer.commit_with(&positions) {
             writer.rollback();
-            // Not put back: what is wrong with it the next one finds out.
+            // The writer is dropped: the next batch opens it anew, and meets the cause.
             appended.into_iter().for_each(|it| answer(it.batch.reply, Err(Refusal::of_table(&e))));
             return;
         }

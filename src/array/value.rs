@@ -203,7 +203,7 @@ impl<'a> Members<'a> {
     /// Field and value of each member, in order.
     ///
     /// # Errors
-    /// Of an item: `InvalidData` where it is damaged.
+    /// Of a member: `InvalidData` where it is damaged.
     pub fn iter(&self) -> impl Iterator<Item = (&'a FieldRef, Result<Value<'a>>)> + use<'a> {
         let row = self.row;
         let members = self.fields().iter().zip(self.array.child_data());

@@ -1,4 +1,4 @@
-//! What the partitions that there are demand of a new one.
+//! The requirements that existing partitions put on a new one: their schema and their keys.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -64,7 +64,8 @@ pub(super) fn list(directory: &Path) -> Result<Option<(Listed, Vec<Child>)>> {
     let mut foreign = None;
     for entry in fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let (name, path) = (entry.file_name(), entry.path());
+        let name = entry.file_name();
+        let path = entry.path();
         // Those that begin so belong to programs: `_temporary`, `.snapshots`.
         if name.as_encoded_bytes().starts_with(b"_") || name.as_encoded_bytes().starts_with(b".") {
             continue;

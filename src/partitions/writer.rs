@@ -90,7 +90,8 @@ impl PartitionBy {
             PartitionBy::Column(_) => "text, integers, dates or booleans; of a time, name a part, such as day(ts)",
             _ => "a timestamp or a date",
         };
-        let (name, got) = (self.column(), type_name(data_type));
+        let name = self.column();
+        let got = type_name(data_type);
         Err(Error::argument(format!("partition_by: column '{name}' is {got}, expected {expected}")))
     }
 

@@ -87,7 +87,7 @@ pub(crate) struct Plan {
     pub dictionaries: Vec<PlanDictionary>,
     pub counters: usize,
     pub regions: usize,
-    /// The names of positions, which have the last region and the last counter, of their bytes.
+    /// The names of positions: they have the last region, and the last counter, which counts their bytes.
     pub names: PlanNames,
     /// The columns that are text, in a dictionary or not.
     pub texts: Vec<usize>,

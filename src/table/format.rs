@@ -21,7 +21,7 @@ pub(super) const MINOR: u16 = 0;
 pub(super) const PAGE: u64 = 4096;
 /// Slots of metadata, bodies and footers begin at multiples of this.
 pub(super) const LINE: u64 = 64;
-/// Faces in the ring.
+/// Published footers in the ring.
 pub(super) const SLOTS: u64 = 128;
 /// What stands behind the footer's length.
 pub(super) const TAIL: &[u8; 6] = b"ARROW1";

@@ -1,4 +1,4 @@
-//! [`SharedWords`]: the shared words of a file, as used by both sides of a table. `table/publish.rs` is written in
+//! [`SharedWords`]: the shared words of a file, as used by both sides of a table. `src/table/protocol/publish.rs` is written in
 //! terms of it, so that a model checker can run the same code over words of its own.
 
 use std::io;

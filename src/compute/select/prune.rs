@@ -75,11 +75,13 @@ impl Sieve {
     fn possible(&self, piece: &Piece) -> Result<Possible> {
         Ok(match self {
             Sieve::And(a, b) => {
-                let (a, b) = (a.possible(piece)?, b.possible(piece)?);
+                let a = a.possible(piece)?;
+                let b = b.possible(piece)?;
                 Possible { is_true: a.is_true && b.is_true, is_false: a.is_false || b.is_false }
             }
             Sieve::Or(a, b) => {
-                let (a, b) = (a.possible(piece)?, b.possible(piece)?);
+                let a = a.possible(piece)?;
+                let b = b.possible(piece)?;
                 Possible { is_true: a.is_true || b.is_true, is_false: a.is_false && b.is_false }
             }
             Sieve::Not(a) => {

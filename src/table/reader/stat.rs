@@ -26,9 +26,9 @@ pub struct TableStat {
     pub end: u64,
     /// The number of the row after the last one that would survive a power cut, as far as the files tell.
     pub durable_end: u64,
-    /// How often the live segment was committed to, more or less: a number that grows with each commit.
+    /// A number that grows with each commit to the live segment.
     pub sequence: u64,
-    /// The process that writes the table now.
+    /// The id of the process that writes the table now.
     pub writer: Option<u32>,
     /// Bytes that the files take on the disk.
     pub disk: u64,

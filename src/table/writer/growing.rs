@@ -668,7 +668,7 @@ mod tests {
     /// A writer may be killed when other Arrow readers already see the last footer of a full segment and nobody else does. The
     /// next writer drops those rows; other Arrow readers went on seeing them until its first commit.
     #[test]
-    fn a_face_ahead_of_a_commit_that_never_came_is_taken_back() {
+    fn a_footer_ahead_of_a_commit_that_never_came_is_taken_back() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("ticks");
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
@@ -697,7 +697,7 @@ mod tests {
     /// The background thread may look between the two steps of a rollover. If it published the commit before, other Arrow readers would
     /// find rows missing in front of the next segment, for good.
     #[test]
-    fn a_face_ahead_of_its_commit_is_not_taken_back() {
+    fn a_footer_ahead_of_its_commit_is_not_taken_back() {
         let folder = tempfile::tempdir().unwrap();
         let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
         let plan = Arc::new(Plan::of(&schema).unwrap());
