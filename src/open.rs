@@ -13,7 +13,7 @@ use crate::ipc::{Ipc, ReadOptions, Validate};
 use crate::map::{Mapping, Mode};
 use crate::partitions::{OpenLeaf, in_partition, open_partitions, partition_of};
 #[cfg(feature = "table")]
-use crate::table::open_table;
+use crate::table::{close_files, open_table};
 
 /// Opens the Arrow IPC file or stream at `path` in place. Metadata is read, no value is touched.
 ///
@@ -165,6 +165,9 @@ impl Open {
 impl OpenLeaf for Open {
     fn open_leaf(&self, directory: &Path) -> Result<Option<Dataset>> {
         if let Some(dataset) = open_table(directory, self.options)? {
+            // There may be more partitions than a process may have open files.
+            #[cfg(feature = "table")]
+            close_files(&dataset);
             return Ok(Some(dataset));
         }
         match arrow_files(directory) {

@@ -212,3 +212,33 @@ fn a_follower_of_many_tables_that_sleeps_misses_nothing() {
     drop(follower);
     until(|| asleep() == 0);
 }
+
+/// How many files below `root` the process has open.
+fn open_files(root: &Path) -> usize {
+    let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+    links.filter(|path| path.starts_with(root)).count()
+}
+
+/// A process may have a thousand open files, and there are more partitions.
+#[test]
+fn partitions_that_are_read_take_no_descriptors() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap().join("ticks");
+    let add = |host: i64, row: i64| {
+        let options = WriterOptions { sync: Sync::Never, ..WriterOptions::default() };
+        let mut writer = partition_writer(&root, &[("host", Value::Int(host))], Some(schema()), &options).unwrap();
+        append(&mut writer, row);
+        writer.close().unwrap();
+    };
+    (0..40).for_each(|host| add(host, 1));
+    let dataset = open(&root).unwrap();
+    assert_eq!((dataset.len().unwrap(), open_files(&root)), (40, 0));
+    let mut follower = follow_partitions(&dataset, &FollowFrom::Now).unwrap();
+    assert!(follower.poll(Duration::from_millis(200)).unwrap().is_none());
+    (0..40).step_by(3).for_each(|host| add(host, 2));
+    let newer = dataset.refresh().unwrap();
+    assert_eq!((newer.len().unwrap(), dataset.len().unwrap()), (54, 40));
+    assert!(newer.column("price").unwrap().values().all(|value| matches!(value, Ok(Value::Float64(1.5)))));
+    assert_eq!(open_files(&root), 0);
+    assert_eq!((0..14).map(|_| next(&mut follower).1).sum::<u64>(), 14);
+}

@@ -614,6 +614,9 @@ fn nullable_where_any(datasets: &[Dataset]) -> SchemaRef {
 
 /// Describes the first difference between two schemas; `None` if there is none. Metadata may differ.
 pub(crate) fn schema_difference(a: &Schema, b: &Schema) -> Option<String> {
+    if std::ptr::eq(a, b) {
+        return None;
+    }
     for (number, (left, right)) in a.fields().iter().zip(b.fields()).enumerate() {
         if left.name() != right.name() {
             return Some(format!("column {number} is called '{}' and '{}'", left.name(), right.name()));

@@ -16,6 +16,8 @@ use crate::array::Value;
 use crate::dataset::{ConstantColumn, Dataset, Key, Origin, Piece, schema_difference, with_fields};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
+#[cfg(feature = "table")]
+use crate::table::close_files;
 
 /// What opens the rows of one partition.
 pub(crate) trait OpenLeaf: Debug + Send + Sync {
@@ -227,8 +229,10 @@ impl Partitions {
     fn take(&mut self, found: Found) -> Result<()> {
         let known = found.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
         self.leaves = known;
+        let count = self.schema.fields().len() - self.fields.len();
+        let own = Schema::new(self.schema.fields()[..count].to_vec());
         for new in found.new {
-            let leaf = self.leaf(new)?;
+            let leaf = self.leaf(new, &own)?;
             self.leaves.push(leaf);
         }
         let mut ordered = Vec::with_capacity(self.leaves.len());
@@ -244,7 +248,8 @@ impl Partitions {
         Ok(())
     }
 
-    fn leaf(&self, new: NewLeaf) -> Result<Leaf> {
+    /// A partition whose files have the columns of `own`.
+    fn leaf(&self, new: NewLeaf, own: &Schema) -> Result<Leaf> {
         let NewLeaf { path, identity, keys, stored } = new;
         let fits =
             keys.len() == self.fields.len() && keys.iter().zip(self.fields.iter()).all(|((a, _), b)| a == b.name());
@@ -255,9 +260,7 @@ impl Partitions {
             let message = format!("the partition has the columns {got}, others have {expected}; each needs the same");
             return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&path));
         }
-        let count = self.schema.fields().len() - self.fields.len();
-        let own = Schema::new(self.schema.fields()[..count].to_vec());
-        if let Some(difference) = schema_difference(&own, stored.schema()) {
+        if let Some(difference) = schema_difference(own, stored.schema()) {
             let message = format!("the schemas of this partition and of others differ: {difference}");
             return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&path));
         }
@@ -314,6 +317,7 @@ impl Partitions {
         for leaf in &mut newer.leaves {
             if !leaf.stored.is_newest() {
                 leaf.stored = leaf.stored.refresh()?;
+                close_files(&leaf.stored);
                 leaf.pieces = leaf.stored.with_constants(&leaf.constants).pieces().to_vec();
             }
         }

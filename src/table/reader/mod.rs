@@ -26,5 +26,5 @@ pub(super) use recount::{Wrong, count_nulls, offset_at, recount};
 pub(super) use segment::{Segment, check_record, damaged_record, visible};
 pub(super) use stat::is_locked;
 pub use stat::{TableStat, table_stat};
-pub(crate) use table::open as open_table;
+pub(crate) use table::{close_files, open as open_table};
 pub(super) use table::{first_row, one_segment};

@@ -1,6 +1,7 @@
 //! A growable segment as its readers hold it: mapped once, and arrays over what a commit says is there.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
@@ -10,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
 use crate::map::{ChangeCheck, Mapping, SharedWords, Watch};
 use crate::rows::{Extent, Plan, PlanDictionary, Storage, arrays};
-use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, Record, SEQUENCE, WRITER, record_len};
+use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, PAGE, Record, SEQUENCE, WRITER, record_len};
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::publish;
@@ -37,7 +38,7 @@ pub(in crate::table) struct Segment {
     bytes: Bytes,
     pub mapping: Mapping,
     pub header: Header,
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// How far each column and each dictionary has been checked.
     checked: Box<[CheckedUpTo]>,
     /// After a crash of the machine: the commits that are in the log and not in the columns. The mapping is private and
@@ -80,13 +81,17 @@ pub(in crate::table) fn check_record(record: &Record, header: &Header, plan: &Pl
 impl Segment {
     /// Opens the segment in `mapping`; `None` where it is an Arrow file that doesn't grow.
     pub fn open(mapping: Mapping) -> Result<Option<Segment>> {
-        let Some((schema, start)) = front(&mapping)? else { return Ok(None) };
+        let read = ReadAhead::new(&mapping)?;
+        let found = probe_segment(mapping.len(), |at, into| read.read_at(at, into))?;
+        let Some(SegmentProbe { schema: place, header: start }) = found else { return Ok(None) };
+        let mut schema = vec![0; place.len()];
+        read.read_at(place.start, &mut schema)?;
         let mut fixed = [0; HEADER];
-        mapping.read_at(start, &mut fixed)?;
+        read.read_at(start, &mut fixed)?;
         let mut bytes = vec![0; Header::len_of(&fixed)?];
-        mapping.read_at(start, &mut bytes)?;
+        read.read_at(start, &mut bytes)?;
         let header = Header::decode(&bytes).map_err(|e| Error::invalid(wrong_header(e.message())))?;
-        let plan = Plan::new(IpcSchema::of_metadata(&schema)?)?;
+        let plan = plan_of(&schema)?;
         placement::check(&header, start, bytes.len(), &plan).map_err(|wrong| Error::invalid(wrong_header(&wrong)))?;
         if header.file_len() != mapping.len() as u64 {
             let expected = header.file_len();
@@ -268,6 +273,53 @@ impl Segment {
         debug_assert!(extents.is_ok(), "records are checked before they are kept");
         extents.map_or(0, |extents| extents.iter().map(|used| used.bytes).sum())
     }
+}
+
+/// The first bytes of a file, read at once: nearly all of what opening a segment looks at.
+struct ReadAhead<'a> {
+    mapping: &'a Mapping,
+    bytes: Vec<u8>,
+}
+
+/// Two pages: a schema of some columns, and the header behind it.
+const READ_AHEAD: usize = 2 * PAGE as usize;
+
+impl ReadAhead<'_> {
+    fn new(mapping: &Mapping) -> Result<ReadAhead<'_>> {
+        let mut bytes = vec![0; READ_AHEAD.min(mapping.len())];
+        mapping.read_at(0, &mut bytes)?;
+        Ok(ReadAhead { mapping, bytes })
+    }
+
+    fn read_at(&self, at: usize, into: &mut [u8]) -> Result<()> {
+        match self.bytes.get(at..).and_then(|rest| rest.get(..into.len())) {
+            Some(known) => into.copy_from_slice(known),
+            None => self.mapping.read_at(at, into)?,
+        }
+        Ok(())
+    }
+}
+
+/// The schema that was read last, and its plan: segments of a table, and the tables of many partitions, have the same.
+static LAST: Mutex<Option<(Vec<u8>, Arc<Plan>)>> = Mutex::new(None);
+
+/// The most bytes of a schema that is kept.
+const MOST_KEPT: usize = 64 << 10;
+
+fn plan_of(schema: &[u8]) -> Result<Arc<Plan>> {
+    // In a forked child the lock may be held for ever: who does not get it reads the schema.
+    if let Ok(last) = LAST.try_lock()
+        && let Some((_, plan)) = last.as_ref().filter(|(known, _)| known == schema)
+    {
+        return Ok(plan.clone());
+    }
+    let plan = Arc::new(Plan::new(IpcSchema::of_metadata(schema)?)?);
+    if schema.len() <= MOST_KEPT
+        && let Ok(mut last) = LAST.try_lock()
+    {
+        *last = Some((schema.to_vec(), plan.clone()));
+    }
+    Ok(plan)
 }
 
 /// The Schema message's metadata, and where the header begins; `None` where nothing of ours follows the schema.

@@ -443,6 +443,17 @@ pub(in crate::table) fn first_row(dataset: &Dataset) -> u64 {
     dataset.first_row()
 }
 
+/// Closes the files of a table's segments that are open. They stay mapped, so that nothing has to be opened again.
+pub(crate) fn close_files(dataset: &Dataset) {
+    for piece in dataset.pieces() {
+        if let Some(live) = growing(piece) {
+            live.snapshot.segment.mapping.close_file();
+        }
+        let opened = whole_history(piece).into_iter().flat_map(History::entries);
+        opened.filter_map(|entry| entry.opened.get()).for_each(Opened::close_file);
+    }
+}
+
 /// What a follower sleeps on: the live segment's file, where its words are, and the sequence it has seen.
 pub(super) fn watched(dataset: &Dataset) -> Option<(&Path, Page, u64)> {
     // Nobody is woken by one that is sealed.
