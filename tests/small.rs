@@ -242,3 +242,20 @@ fn partitions_that_are_read_take_no_descriptors() {
     assert_eq!(open_files(&root), 0);
     assert_eq!((0..14).map(|_| next(&mut follower).1).sum::<u64>(), 14);
 }
+
+/// What asks for one table, as the libraries for C and Java do, is told of the partitions.
+#[test]
+fn a_directory_of_partitions_is_no_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("ticks");
+    let options = WriterOptions::default();
+    let mut writer = partition_writer(&root, &[("host", Value::Int(1))], Some(schema()), &options).unwrap();
+    append(&mut writer, 1);
+    writer.close().unwrap();
+    let error = Writer::open(&root, Some(schema()), &options).unwrap_err();
+    assert!(error.message().contains("holds partitions ('host=1')"), "{error}");
+    let dataset = open(&root).unwrap();
+    let error = arrowwood::follow(&dataset, Some(0), None).unwrap_err();
+    assert!(error.message().contains("the dataset has partitions"), "{error}");
+    assert_eq!(dataset.refresh().unwrap().len().unwrap(), 1);
+}

@@ -118,10 +118,19 @@ impl Catalog {
         }
     }
 
+    /// The refusal of a name under which nothing is served.
+    fn missing(&self, name: &str) -> Refusal {
+        if self.only.is_none() && is_name(name) && has_partitions(&self.directory.join(name)) {
+            return Refusal::not_found(
+                "the table has partitions, which are not served as one; serve its directory, in which each is a table",
+            );
+        }
+        Refusal::not_found("there is no such table")
+    }
+
     /// The table called `name`. Blocks.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
-        let missing = || Refusal::not_found("there is no such table");
-        let (kind, path, identity) = self.look(name).ok_or_else(missing)?;
+        let (kind, path, identity) = self.look(name).ok_or_else(|| self.missing(name))?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = known.get(name).filter(|table| table.identity == identity) {
             return Ok(table.clone());
@@ -173,6 +182,16 @@ impl Catalog {
 pub(crate) fn is_name(name: &str) -> bool {
     let forbidden = |c: char| c.is_control() || "/\\?#%".contains(c);
     !name.is_empty() && name.len() <= LONGEST && !name.starts_with('.') && !name.contains(forbidden)
+}
+
+/// Whether `path` is a directory, and no link to one, that has directories called `key=value`.
+fn has_partitions(path: &Path) -> bool {
+    let is_partition = |entry: fs::DirEntry| {
+        let is_named_so = entry.file_name().as_encoded_bytes().contains(&b'=');
+        is_named_so && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    };
+    let is_directory = fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
+    is_directory && fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(is_partition))
 }
 
 /// Whether a directory has segments of a table, and nothing in it leads out.

@@ -265,3 +265,22 @@ fn tls_stream(
     let connection = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
     StreamOwned::new(connection, stream)
 }
+
+/// Partitions are tables of a directory; what has them is none.
+#[test]
+fn a_table_of_partitions_is_refused_and_its_partitions_are_read() {
+    let served = Served::start();
+    fs::create_dir(served.path("ticks")).unwrap();
+    served.numbers("ticks/host=1", 3);
+    let refused = served.get("/v1/tables/ticks/rows");
+    assert_eq!((refused.status, refused.text().contains("has partitions")), (404, true), "{}", refused.text());
+    let made =
+        served.send("PUT", "/v1/tables/ticks", &[("content-type", "application/json")], b"{\"schema\":\"n: int\"}");
+    assert!((400..500).contains(&made.status), "{}", made.text());
+    let inside = Served::with(|folder| {
+        let from = served.path("ticks/host=1");
+        fs::rename(from, folder.join("data/host=1")).unwrap();
+        options()
+    });
+    assert_eq!(inside.rows("/v1/tables/host=1/rows").len().unwrap(), 3);
+}

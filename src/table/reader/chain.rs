@@ -232,6 +232,14 @@ pub(in crate::table) fn path(folder: &Path, first_row: u64) -> PathBuf {
 
 /// The error of a folder that holds something else than segments.
 pub(in crate::table) fn foreign(folder: &Path) -> Error {
+    let partition = std::fs::read_dir(folder).into_iter().flatten().flatten().find(is_partition);
+    if let Some(partition) = partition {
+        let name = partition.file_name().to_string_lossy().into_owned();
+        let message = format!(
+            "the directory holds partitions ('{name}'), each of which is a table: write one of them, or split rows by partition"
+        );
+        return Error::new(ErrorKind::InvalidArgument, message).at(folder);
+    }
     let message = "the folder holds other files than a table's segments, and many readers take a folder as a whole; \
                    choose an empty one, or a new name";
     Error::new(ErrorKind::InvalidArgument, message).at(folder)

@@ -41,6 +41,10 @@ pub struct Follow {
 /// `InvalidArgument` for a dataset that can't grow; `RowOutOfRange` if rows from `start` on were dropped, or if the table
 /// ends before `start`.
 pub fn follow(dataset: &Dataset, start: Option<u64>, timeout: Option<Duration>) -> Result<Follow> {
+    if dataset.origin().is_some() {
+        let message = "the dataset has partitions: follow the directory of one, or all of them by follow_partitions";
+        return Err(Error::argument(message));
+    }
     if !can_grow(dataset) {
         return Err(Error::argument("only a whole table can be followed"));
     }
