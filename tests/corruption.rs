@@ -659,3 +659,44 @@ fn a_table_that_is_written_is_not_damaged() {
         assert!(looks > 2);
     });
 }
+
+/// A file that somebody drops into a table's directory makes it a directory of files, which no reader takes for a table:
+/// it was "ok".
+#[test]
+fn another_file_among_segments_is_found() {
+    let folder = folder();
+    let path = folder.path().join("table");
+    table(&path, &numbers(), 10, Left::Closed);
+    let other = Dataset::try_from(vec![batch(&texts(), 0..5)]).unwrap();
+    arrowwood::write(&other, path.join("stocks.arrow"), &WriteOptions::default()).unwrap();
+    let report = check(&path, |_, _| ()).unwrap();
+    assert!(report.damage().any(|finding| finding.message.contains("stocks.arrow")), "{report:?}");
+    let error = repair(&path, |_, _| ()).unwrap_err();
+    assert!(error.message().contains("stocks.arrow"), "{error}");
+    fs::remove_file(path.join("stocks.arrow")).unwrap();
+    assert!(check(&path, |_, _| ()).unwrap().is_good());
+}
+
+/// Rows behind the last positions may be kept: a producer that goes on from there would send them twice.
+#[test]
+fn a_repair_of_a_table_with_positions_says_so() {
+    for has_positions in [false, true] {
+        let folder = folder();
+        let path = folder.path().join("table");
+        let mut writer = writer(&path, &numbers(), 10);
+        for number in 0..5 {
+            writer.append(&batch(&numbers(), number * 10..number * 10 + 10)).unwrap();
+            let positions: &[(&str, i64)] = if has_positions { &[("day", number)] } else { &[] };
+            writer.commit_with(positions).unwrap();
+        }
+        writer.close().unwrap();
+        let damaged = segment(&path, 3);
+        let bytes = fs::read(&damaged).unwrap();
+        fs::write(&damaged, &bytes[..bytes.len() / 2]).unwrap();
+        let report = repair(&path, |_, _| ()).unwrap();
+        assert!(!report.is_good() && report.repaired.is_some(), "{report:?}");
+        let is_noted =
+            report.findings.iter().any(|finding| !finding.is_damage && finding.message.contains("positions"));
+        assert_eq!(is_noted, has_positions, "{report:?}");
+    }
+}

@@ -1,6 +1,6 @@
 //! `arrowwood append`.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
@@ -48,8 +48,9 @@ pub(crate) struct Append {
     /// interval in seconds.
     #[arg(long, value_name = "WHEN", default_value = "1", value_parser = sync)]
     sync: Sync,
-    /// Leave out files that were appended with this option before: a file's name and size are noted in the commit of its
-    /// rows, as a position of the table, which has 256 of them at most. Files must not change.
+    /// Leave out files that were appended with this option before: a file's name (without its directory), size and checksum
+    /// are noted in the commit of its rows, as a position of the table, which has 256 of them at most. A file of a known name
+    /// and other content is refused.
     #[arg(long)]
     once: bool,
     /// Wait so many seconds for another process that writes the table.
@@ -127,10 +128,10 @@ impl Append {
         }
         let Some(writer) = writer else { return Ok(()) };
         let noted = if self.once { Some(position(path)?) } else { None };
-        if let Some((name, size)) = &noted
+        if let Some((name, content)) = &noted
             && let Some(before) = writer.positions().get(name)
         {
-            if before == size {
+            if before == content {
                 let table = named(&self.table);
                 return Ok(writeln!(
                     std::io::stderr(),
@@ -138,9 +139,9 @@ impl Append {
                     named(path)
                 )?);
             }
-            return Err(Failure::hint(&format!(
-                "it was appended when it had {before} bytes, and has {size} now; --once is for files that don't change"
-            )));
+            let hint = "a file of this name and other content was appended before; --once is for files that don't change, and \
+                        knows them by their names without directories: give another file another name";
+            return Err(Failure::hint(hint));
         }
         let patience = Duration::from_millis(self.commit_ms) / 2;
         match input.rows(writer.schema(), usize::try_from(self.commit_rows).unwrap_or(usize::MAX), patience)? {
@@ -195,18 +196,30 @@ impl Append {
     }
 }
 
-/// The name and size of a file that is appended, as a position of the table.
+/// The name of a file that is appended, and its content as one number: a position of the table.
 type Noted = Option<(String, i64)>;
 
-/// The position that notes that the file at `path` was appended.
+/// The position that notes that the file at `path` was appended: its checksum, and 31 bits of its size.
 fn position(path: &Path) -> Outcome<(String, i64)> {
     if !is_file(path) {
         return Err(Failure::hint("--once needs files, which have a name and a size"));
     }
-    let size = std::fs::metadata(path).map_err(|e| Error::io("opening", &e).at(path))?.len();
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Failure::hint("--once needs a name that is UTF-8"))?;
-    Ok((name.to_owned(), i64::try_from(size).unwrap_or(i64::MAX)))
+    let reading = |e: std::io::Error| Error::io("reading", &e).at(path);
+    let mut file = std::fs::File::open(path).map_err(reading)?;
+    let mut checksum = 0;
+    let mut size = 0_u64;
+    let mut chunk = vec![0; 1 << 20];
+    loop {
+        let len = file.read(&mut chunk).map_err(reading)?;
+        if len == 0 {
+            break;
+        }
+        checksum = crc32c::crc32c_append(checksum, &chunk[..len]);
+        size += len as u64;
+    }
+    Ok((name.to_owned(), i64::from(checksum) << 31 | (size & 0x7fff_ffff) as i64))
 }
 
 fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: Noted) -> Outcome {
@@ -226,14 +239,14 @@ fn whole(writer: &mut Writer, dataset: &Dataset, path: &Path, noted: Noted) -> O
 
 /// Commits the rows that `append` appends, or rolls back if it fails.
 fn all_or_nothing(writer: &mut Writer, noted: Noted, append: impl FnOnce(&mut Writer) -> Outcome) -> Outcome {
-    if let Err(e) = append(writer) {
-        writer.rollback();
-        return Err(e);
-    }
-    match noted {
-        Some((name, size)) => Ok(writer.commit_with(&[(&name, size)])?),
+    let committed = append(writer).and_then(|()| match noted {
+        Some((name, content)) => Ok(writer.commit_with(&[(&name, content)])?),
         None => Ok(writer.commit()?),
+    });
+    if committed.is_err() {
+        writer.rollback();
     }
+    committed
 }
 
 /// Batches from a thread, and `None` at the end.

@@ -65,7 +65,14 @@ impl Report {
 /// `NotFound`, `PermissionDenied`, `Io` if it could not be read; damage is in the report.
 pub fn check(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {
     let path = path.as_ref();
-    guard(|| each(path, &mut |path, progress| check_one(path, progress).map_err(|e| e.at(path)), &mut progress))
+    guard(|| {
+        let mut report =
+            each(path, &mut |path, progress| check_one(path, progress).map_err(|e| e.at(path)), &mut progress)?;
+        let is_damage = true;
+        let finding = |message| Finding { path: path.to_path_buf(), offset: None, message, is_damage };
+        report.findings.extend(foreign_file(path)?.map(finding));
+        Ok(report)
+    })
 }
 
 /// As [`check`], for the bytes of an IPC file or stream, called `name` in findings.
@@ -84,7 +91,12 @@ pub fn check_bytes(bytes: Bytes, name: impl AsRef<Path>, mut progress: impl FnMu
 /// As [`check`]; `Busy` while the table is being written; `InvalidArgument` for a single segment of a table.
 pub fn repair(path: impl AsRef<Path>, mut progress: impl FnMut(u64, u64)) -> Result<Report> {
     let path = path.as_ref();
-    guard(|| each(path, &mut |path, progress| repair_one(path, progress).map_err(|e| e.at(path)), &mut progress))
+    guard(|| {
+        if let Some(message) = foreign_file(path)? {
+            return Err(Error::new(ErrorKind::InvalidArgument, message).at(path));
+        }
+        each(path, &mut |path, progress| repair_one(path, progress).map_err(|e| e.at(path)), &mut progress)
+    })
 }
 
 type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -127,6 +139,25 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+/// What to say of a directory in which another Arrow file lies beside the segments of a table.
+fn foreign_file(directory: &Path) -> Result<Option<String>> {
+    if !directory.is_dir() || is_table(directory)? {
+        return Ok(None);
+    }
+    let files = match arrow_files(directory) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        files => files?,
+    };
+    let (segments, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| table::is_segment_name(file));
+    let other = others.first().filter(|_| !segments.is_empty()).and_then(|other| other.file_name());
+    Ok(other.map(|other| {
+        format!(
+            "the directory holds segments of a table and other Arrow files, such as {other:?}, so that it is opened and \
+             written as a table no more; move what does not belong to it"
+        )
+    }))
 }
 
 /// Whether a directory contains segments and no other Arrow files.
@@ -185,6 +216,7 @@ fn own_path(path: &Path) -> Result<PathBuf> {
 
 fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
     let path = &own_path(path)?;
+    let had_positions = has_positions(path);
     let before = if path.is_dir() {
         table::repair_table(path, progress)?.map(|(checked, repaired)| (of_table(checked), repaired))
     } else {
@@ -205,7 +237,19 @@ fn repair_one(path: &Path, progress: OnProgress) -> Result<Report> {
     if let Some(finding) = now.damage().next() {
         return Err(Error::invalid(format!("still damaged after the repair: {}", finding.message)));
     }
-    Ok(Report { findings: before.findings, repaired: Some(repaired), ..now })
+    let mut findings = before.findings;
+    if had_positions || has_positions(path) {
+        let message = "rows and positions of the last commits may have been given up apart: compare both before a producer \
+                       sends again";
+        findings.push(Finding { path: path.to_path_buf(), offset: None, message: message.into(), is_damage: false });
+    }
+    Ok(Report { findings, repaired: Some(repaired), ..now })
+}
+
+/// Whether `path` is a table with positions, as far as it can be opened.
+fn has_positions(path: &Path) -> bool {
+    let table = table::open_table(path, ReadOptions::default()).ok().flatten();
+    table.is_some_and(|table| table.positions().is_ok_and(|positions| !positions.is_empty()))
 }
 
 /// Repairs an IPC file or stream.

@@ -20,6 +20,6 @@ pub(crate) use check::{
 };
 pub use protocol::publish;
 pub use reader::{Follow, TableStat, follow, table_stat};
-pub(crate) use reader::{WakeUp, close_files, holds_table, open_table};
+pub(crate) use reader::{WakeUp, close_files, holds_table, is_segment_name, open_table};
 pub use writer::{Durability, Sync, Writer, WriterOptions, compact, compact_on};
 pub(crate) use writer::{remove_table, write_part};

@@ -216,11 +216,24 @@ def test_files_are_appended_once(tmp_path):
     ran("append", table, "--once", tmp_path / "a.csv")
     again = command("append", table, "--once", tmp_path / "a.csv", tmp_path / "b.csv")
     assert again.returncode == 0 and "left out" in again.stderr
-    assert aw.open(table)["n"].to_pylist() == [1, 2, 3] and aw.open(table).positions == {"a.csv": 6, "b.csv": 4}
-    (tmp_path / "a.csv").write_text("n\n1\n2\n9\n")
+    assert aw.open(table)["n"].to_pylist() == [1, 2, 3] and set(aw.open(table).positions) == {"a.csv", "b.csv"}
+    # Other content of the same size, and another day's file of the same name: never left out as if it were there.
+    (tmp_path / "a.csv").write_text("n\n1\n9\n")
     changed = command("append", table, "--once", tmp_path / "a.csv")
-    assert changed.returncode == 1 and "6 bytes" in changed.stderr and len(aw.open(table)) == 3
+    assert changed.returncode == 1 and "other content" in changed.stderr and len(aw.open(table)) == 3
     assert command("append", table, "--once", "-", input="n\n5\n").returncode == 1
+
+
+def test_a_file_beyond_those_that_a_table_notes_is_refused_with_its_rows(tmp_path):
+    files = [tmp_path / f"{number:03}.csv" for number in range(258)]
+    for number, file in enumerate(files):
+        file.write_text(f"n\n{number}\n")
+    table = tmp_path / "t"
+    ran("append", table, "--once", *files[:256])
+    for _ in range(2):
+        refused = command("append", table, "--once", *files)
+        assert refused.returncode == 1 and "256 at most" in refused.stderr
+        assert aw.open(table)["n"].to_pylist() == list(range(256))
 
 
 def test_jobs_that_overlap_wait_for_each_other(tmp_path):

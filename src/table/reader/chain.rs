@@ -25,6 +25,11 @@ fn first_row(name: &str) -> Option<u64> {
     is_name.then(|| digits.parse().ok())?.filter(|&row| row < MOST_ROWS)
 }
 
+/// Whether a file is called as segments are.
+pub(crate) fn is_segment_name(path: &Path) -> bool {
+    path.file_name().and_then(|name| first_row(name.to_str()?)).is_some()
+}
+
 /// First rows of the segments in `folder`, in order. `None` where it is no folder of a table: it holds other Arrow
 /// files, or no segment.
 pub(in crate::table) fn list(folder: &Path) -> Result<Option<Vec<u64>>> {
