@@ -942,6 +942,10 @@ class _Batches:
     def __new__(cls, dataset: Dataset) -> Self: ...
     def describe(self) -> list[tuple[str, list[int], list[int] | None] | None]:
         """What arrays the columns become; `None` for those that are no numbers in place."""
+    def rows_id(self) -> int | None:
+        """A number that other rows of the same data hardly ever have: of their numbers in the data, not of their values. None for
+        data in memory, of which nothing is known but how many they are.
+        """
     def read(self, seed: int | None, epoch: int, block: int | None, start: int, stop: int) -> list[_Block | Column]:
         """The columns' parts of the rows at places `start .. stop` of an epoch: memory, or a column where that is not enough.
 

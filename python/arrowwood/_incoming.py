@@ -1,5 +1,6 @@
 """Tables and columns of Python, NumPy and pandas, made ready for the compiled part."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
@@ -57,7 +58,15 @@ def column(name, given):
     if isinstance(given, str | bytes | bytearray | Mapping):
         raise TypeError(_expected(name, given))
     if _is_pandas(given) and hasattr(given, "isna"):
-        parts = _parts(name, given.to_numpy(), np.asarray(given.isna()))
+        series = sys.modules["pandas"].Series(given)
+        if _exports(series):
+            return series
+        nulls = np.asarray(given.isna())
+        # The nullable numbers of pandas become floats in to_numpy(), which rounds them.
+        exact = getattr(given.dtype, "numpy_dtype", None)
+        is_exact = exact is not None and exact.kind in "biuf"
+        values = given.to_numpy(dtype=exact, na_value=exact.type(0)) if is_exact else given.to_numpy()
+        parts = _parts(name, values, nulls)
         # Times of pandas that have no zone are known to have none; NumPy's may be in UTC.
         return ("naive " + parts[0], *parts[1:]) if isinstance(parts, tuple) and parts[0].startswith("timestamp") else parts
     if isinstance(given, np.ma.MaskedArray):

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from operator import index
 
 import numpy as np
 
@@ -24,6 +25,8 @@ class Loader:
     """
 
     def __init__(self, dataset, batch_size, *, seed, block, start, drop_last, columns, device, rank, world):
+        batch_size, start, rank, world = index(batch_size), index(start), index(rank), index(world)
+        seed, block = seed if seed is None else index(seed), block if block is None else index(block)
         if batch_size < 1:
             raise InvalidArgument(f"loader: a batch has a row or more, got batch_size={batch_size}")
         if not 0 <= rank < world:
@@ -34,7 +37,10 @@ class Loader:
             raise InvalidArgument(f"loader: a block has a row or more, got block={block}")
         if seed is not None and not 0 <= seed < 1 << 64:
             raise InvalidArgument(f"loader: a seed is a number from 0 to 2**64 - 1, got {seed}")
-        self.dataset = dataset if columns is None else dataset.select(list(columns))
+        names = [columns] if isinstance(columns, str) else columns
+        if names is not None and not list(names):
+            raise InvalidArgument("loader: columns=[] leaves nothing to load; give names, or None for all")
+        self.dataset = dataset if names is None else dataset.select(list(names))
         self.batch_size, self.drop_last, self.device = batch_size, drop_last, device
         self._order = {"seed": seed, "block": block, "rank": rank, "world": world}
         self._rows = len(self.dataset)
@@ -42,7 +48,7 @@ class Loader:
         if not 0 <= start <= len(self):
             raise InvalidArgument(f"loader: start is the number of a batch, from 0 to {len(self)}, got {start}")
         self._start = self._next = start
-        self._batches = self._kinds = None
+        self._batches = self._kinds = self._rows_are = None
 
     def __len__(self):
         """The number of batches of an epoch, of those of this rank."""
@@ -52,11 +58,12 @@ class Loader:
             return self._rows // size // order["world"]
         return max(0, -(-(-(-self._rows // size) - order["rank"]) // order["world"]))
 
-    def __getitem__(self, index):
-        """Batch `index` of the epoch."""
-        at = index + len(self) if index < 0 else index
+    def __getitem__(self, number):
+        """Batch `number` of the epoch."""
+        at = index(number)
+        at += len(self) if at < 0 else 0
         if not 0 <= at < len(self):
-            raise IndexError(f"batch {index} of an epoch of {len(self)}")
+            raise IndexError(f"batch {number} of an epoch of {len(self)}")
         return self._batch(self.epoch, at)
 
     def __iter__(self) -> Iterator[dict]:
@@ -74,24 +81,34 @@ class Loader:
 
     def set_epoch(self, epoch):
         """Go to the beginning of an epoch: for those who index batches, or let workers do it."""
-        self.epoch, self._start, self._next = epoch, 0, 0
+        if index(epoch) < 0:
+            raise InvalidArgument(f"set_epoch: epochs are numbered from 0, got {epoch}")
+        self.epoch, self._start, self._next = index(epoch), 0, 0
 
     def state_dict(self):
-        """Where the iteration is, to be saved with a model: plain numbers. The batch handed out last is done by it."""
-        given = {"batch_size": self.batch_size, "drop_last": self.drop_last, "rows": self._rows, **self._order}
+        """Where the iteration is, to be saved with a model: plain numbers. The batch handed out last is done by it.
+
+        Of an iteration over the loader itself: PyTorch's ``DataLoader`` asks for batches by number, and counts them alone.
+        """
+        if self._rows_are is None:
+            self._rows_are = self._reader().rows_id()
+        rows = {"rows": self._rows, "rows_are": self._rows_are}
+        given = {"batch_size": self.batch_size, "drop_last": self.drop_last, **rows, **self._order}
         return {"kind": _STATE, "epoch": self.epoch, "batch": self._next, **given}
 
     def load_state_dict(self, state):
         """Go on where `state`, of :meth:`state_dict`, was taken: the next iteration gives the batches that were left.
 
         Raises:
-            InvalidArgument: it is of a loader with another number of rows, batch size, seed or rank.
+            InvalidArgument: it is of a loader of other rows, or with another batch size, seed or rank.
         """
         own = self.state_dict()
         if not isinstance(state, dict) or state.get("kind") != _STATE:
             raise InvalidArgument("load_state_dict: expected what state_dict() of a loader gave")
         for name in own:
             if name not in ("epoch", "batch") and own[name] != state.get(name):
+                if name == "rows_are":
+                    raise InvalidArgument("load_state_dict: the state is of other rows of the data: another split, slice, order or file")
                 hint = "; ds[:n] has the first n rows of a table that has grown" if name == "rows" else ""
                 raise InvalidArgument(f"load_state_dict: the state has {name}={state.get(name)}, and the loader {own[name]}{hint}")
         epoch, batch = state.get("epoch"), state.get("batch")
@@ -106,13 +123,16 @@ class Loader:
         order = ", ".join(f"{name}={value}" for name, value in self._order.items() if value not in (None, 0, 1) or name == "seed")
         return f"<arrowwood.Loader: {len(self)} batches of {self.batch_size} rows, {order}, epoch {self.epoch}>"
 
-    def _batch(self, epoch, at):
+    def _reader(self):
         if self._batches is None:
             self._batches = _arrowwood._Batches(self.dataset)
             self._kinds = self._batches.describe()
+        return self._batches
+
+    def _batch(self, epoch, at):
         order = self._order
         start = (at * order["world"] + order["rank"]) * self.batch_size
-        parts = self._batches.read(order["seed"], epoch, order["block"], start, start + self.batch_size)
+        parts = self._reader().read(order["seed"], epoch, order["block"], start, start + self.batch_size)
         columns = zip(self.dataset.column_names, parts, self._kinds, strict=True)
         arrays = {name: _array(name, part, kind) for name, part, kind in columns}
         return arrays if self.device is None else _tensors(arrays, self.device)
@@ -132,7 +152,8 @@ def _array(name, part, kind):
     array = part.to_numpy(copy=True)
     if kind is not None and array.dtype != kind[0]:
         message = f"column {name!r}: nulls have no place in an array of {kind[0]}"
-        raise InvalidData(f"{message}; leave them out, by ds.drop_nulls({name!r}), or write the column with a value for them")
+        way_out = "" if kind[1] else f"leave them out, by ds.drop_nulls({name!r}), or "
+        raise InvalidData(f"{message}; {way_out}write the column with a value for them")
     return array
 
 

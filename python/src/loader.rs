@@ -1,7 +1,7 @@
 //! Batches of rows as memory for NumPy: what `arrowwood/_loader.py` makes arrays of.
 
 use arrow_schema::{DataType, Field};
-use arrowwood::{EpochOrder, guard};
+use arrowwood::{EpochOrder, ErrorKind, guard};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 
@@ -31,6 +31,12 @@ fn items(field: &Field) -> Option<Plain> {
     Plain::of(item).filter(|_| !matches!(item, DataType::Boolean | DataType::Date32))
 }
 
+/// FNV-1a of numbers, in 53 bits, which JSON keeps in every language. The same on every machine.
+fn digest(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    let bytes = numbers.into_iter().flat_map(u64::to_le_bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)) >> 11
+}
+
 #[pymethods]
 impl Batches {
     #[new]
@@ -53,6 +59,22 @@ impl Batches {
             found[*at] = Some((plain.dtype.clone(), shape.unwrap_or_default(), order));
         }
         found
+    }
+
+    /// A number that other rows of the same data hardly ever have: of their numbers in the data, not of their values. None for
+    /// data in memory, of which nothing is known but how many they are.
+    fn rows_id(&self, py: Python<'_>) -> Result<Option<u64>> {
+        py.detach(|| {
+            if let Some((_, rows)) = self.all.view_rows()? {
+                return Ok(Some(digest(rows)));
+            }
+            match self.all.places() {
+                // Where they begin alone: a table's rows stay what they are when its files are merged.
+                Ok(places) => Ok(Some(digest(places.first().map(|place| place.start)))),
+                Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
+                Err(e) => Err(e.into()),
+            }
+        })
     }
 
     /// The columns' parts of the rows at places `start .. stop` of an epoch: memory, or a column where that is not enough.

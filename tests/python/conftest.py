@@ -8,6 +8,11 @@ import sys
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
+
+# No test is about time: on a busy machine any example may take long.
+settings.register_profile("arrowwood", deadline=None)
+settings.load_profile("arrowwood")
 
 
 def write_ipc(path, table, format="file", max_rows=None):

@@ -515,3 +515,15 @@ def test_any_values_inferred_as_pyarrow_does(values):
     except OverflowError:  # an integer beyond 64 bits, which pyarrow infers no type for
         assume(False)
     assert column(values) == expected
+
+
+def test_nullable_numbers_of_pandas_keep_every_digit(tmp_path):
+    large = [2**53 + 1, None, 3]
+    for name, arrow in [("Int64", "int64"), ("UInt64", "uint64"), ("int64[pyarrow]", "int64")]:
+        ds = written({"a": pd.array(large, dtype=name)})
+        assert (ds["a"].to_pylist(), str(ds["a"].type)) == (large, arrow), name
+    small = written({"a": pd.array([1, None], dtype="Int32"), "f": pd.array([1.5, None], dtype="Float32")})
+    assert [str(column.type) for column in small.columns] == ["int32", "float"]
+    with aw.writer(tmp_path / "t", "a: int64") as writer:
+        writer.append({"a": pd.array(large, dtype="Int64")})
+    assert aw.open(tmp_path / "t")["a"].to_pylist() == large

@@ -243,6 +243,18 @@ def test_a_state_of_another_loader_is_refused(tmp_path):
             ds.loader(64, seed=1).load_state_dict(broken)
 
 
+def test_a_state_of_other_rows_is_refused(tmp_path):
+    ds = mixed(tmp_path / "m.arrow")
+    (train, test), (other_train, _) = ds.train_test_split(0.5, seed=0), ds.train_test_split(0.5, seed=1)
+    state = train.loader(64, seed=1).state_dict()
+    aw.open(tmp_path / "m.arrow").train_test_split(0.5, seed=0)[0].loader(64, seed=1).load_state_dict(state)
+    for rows in [test, other_train, train.shuffle(3), ds[:500]]:
+        with pytest.raises(aw.InvalidArgument, match="load_state_dict: the state "):
+            rows.loader(64, seed=1).load_state_dict(state)
+    with pytest.raises(aw.InvalidArgument, match="other rows"):
+        ds[100:200].loader(64).load_state_dict(ds[200:300].loader(64).state_dict())
+
+
 @pytest.mark.parametrize("world", [1, 2, 3, 7])
 def test_ranks_share_the_batches_that_one_process_would_get(tmp_path, world):
     ds = mixed(tmp_path / "m.arrow")
@@ -333,10 +345,27 @@ def test_nulls_are_nan_or_refused(tmp_path, shape):
     assert batch["y"].tolist() == [1, 3]
 
 
+def test_nulls_in_vectors_are_refused_without_a_hint_that_does_not_help(tmp_path):
+    aw.write(pa.table({"v": pa.array([[1.0, None], [2.0, 3.0]], pa.list_(pa.float32(), 2))}), tmp_path / "v.arrow")
+    with pytest.raises(aw.InvalidData, match="column 'v': nulls have no place") as refused:
+        next(iter(aw.open(tmp_path / "v.arrow").loader(2)))
+    assert "drop_nulls" not in str(refused.value)
+
+
+def test_one_column_is_named_by_a_string_and_batches_by_numbers(tmp_path):
+    loader = mixed(tmp_path / "m.arrow").loader(64, columns="y")
+    assert list(loader[0]) == ["y"] and np.array_equal(loader[np.int64(-1)]["y"], loader[len(loader) - 1]["y"])
+    for wrong in ["y", slice(0, 2), 1.0]:
+        with pytest.raises(TypeError, match="integer"):
+            loader[wrong]
+    with pytest.raises(aw.InvalidArgument, match="set_epoch"):
+        loader.set_epoch(-1)
+
+
 def test_a_loader_says_what_it_expects(tmp_path):
     ds = mixed(tmp_path / "m.arrow")
     refused = [{"batch_size": 0}, {"start": 17}, {"start": -1}, {"rank": 1}, {"world": 0}, {"block": 5}, {"seed": 1, "block": 0}]
-    for wrong in [*refused, {"seed": -1}]:
+    for wrong in [*refused, {"seed": -1}, {"columns": []}]:
         with pytest.raises(aw.InvalidArgument, match="loader: "):
             ds.loader(**{"batch_size": 64, **wrong})
     with pytest.raises(aw.ColumnNotFound):
