@@ -279,6 +279,28 @@ const VECTORS: &[Vector] = &[
         rows.extend(json_rows(&simple(11..18)));
         table_of(rows)
     }),
+    vector(
+        "merged",
+        "The first four segments were merged, and two of them are still there: the dense one has their rows, too.",
+        WRITING,
+        |table| {
+            let mut small = writer(table, simple_schema(), &options());
+            let rows = commits(&mut small, &[8, 8, 8, 8, 2]);
+            small.close().unwrap();
+            let kept = [16, 24].map(|row| format!("{row:020}.arrow"));
+            kept.iter().for_each(|name| _ = std::fs::copy(table.join(name), table.with_extension(name)).unwrap());
+            let larger = WriterOptions { segment_rows: Some(32), ..options() };
+            let mut live = Writer::open(table, None, &larger).unwrap();
+            // The live segment keeps its size; the next one says how many rows a segment may have.
+            let more = simple(34..41);
+            live.append(&more).unwrap();
+            live.commit().unwrap();
+            assert_eq!(live.compact(|_, _| ()).unwrap(), 5);
+            drop(live);
+            kept.iter().for_each(|name| std::fs::rename(table.with_extension(name), table.join(name)).unwrap());
+            table_of([rows, json_rows(&more)].concat())
+        },
+    ),
     vector("dropped", "The first two segments were dropped: the rows keep their numbers.", WRITING, |table| {
         let mut writer = writer(table, simple_schema(), &options());
         let rows = commits(&mut writer, &[20]);

@@ -11,7 +11,8 @@ use crate::shell::{Outcome, Progress, Stdout, named, open_one, print_json};
 
 /// Rewrite the files of a table without a writer as dense Arrow files, without space to grow.
 ///
-/// Readers keep the files they have open, and rows keep their numbers. The next appended row begins a new file.
+/// Small files become one, of up to the rows that the table gives a file and 128 MiB. Readers keep the files they have open,
+/// and rows keep their numbers. The next appended row begins a new file.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood compact ticks")]
 pub(crate) struct Compact {

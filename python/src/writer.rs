@@ -191,6 +191,9 @@ fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
 
 /// Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.
 ///
+/// Small segments become one of up to `segment_rows` rows and 128 MiB, which are in memory meanwhile. Rows keep their
+/// numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
+///
 /// Raises:
 ///     Busy: the table is being written; use :meth:`Writer.compact`.
 ///     NotFound: there is no table.
@@ -355,6 +358,8 @@ impl Writer {
     }
 
     /// Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten.
+    ///
+    /// Small segments are merged, as by :func:`compact`.
     fn compact(&self, py: Python<'_>) -> Result<u64> {
         self.inner.with(py, |writer| writer.compact(|_, _| ()))
     }

@@ -193,6 +193,7 @@ class Segment:
         self.path = path
         with open(path, "rb") as file:
             self.map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+            self.inode = os.fstat(file.fileno()).st_ino
         self.bytes, self.sequence, self.record, self.dense = memoryview(self.map), 0, None, None
         schema, at = self._frame(8)
         empty, at = self._frame(at)
@@ -399,6 +400,17 @@ class Segment:
 
     # ---- what the record says
 
+    def end_at(self, row):
+        """The segments from number `row` on were merged into this one, and are still there."""
+        self.dense = self.dense.slice(0, row - self.name)
+
+    def was_replaced(self):
+        """Whether the file is no longer called so."""
+        try:
+            return os.stat(self.path).st_ino != self.inode
+        except FileNotFoundError:
+            return True
+
     @property
     def rows(self):
         if self.dense is not None:
@@ -450,6 +462,11 @@ class Table:
             self.segments[-1].refresh()
         if not self.segments or self.segments[-1].sealed:
             self._go_on(self.segments[-1].name if self.segments else -1)
+        if self.end == before and self.segments and self.segments[-1].sealed and self.segments[-1].was_replaced():
+            # Merged, maybe with those behind it. What was dropped is kept.
+            first = min(self._names(), default=0)
+            self.segments = [segment for segment in self.segments if segment.name < first]
+            self._go_on(self.segments[-1].name if self.segments else -1)
         return self.end != before
 
     def _go_on(self, live):
@@ -463,6 +480,8 @@ class Table:
         for segment in [*self.segments[-1:], *ahead][::-1]:
             segment.refresh()
         for segment in ahead:
+            if self.segments and self.segments[-1].dense is not None and self.end > segment.name:
+                self.segments[-1].end_at(segment.name)
             if self.segments and not (self.segments[-1].sealed and self.end == segment.name):
                 break
             self.segments.append(segment)

@@ -35,6 +35,7 @@ pub(super) struct Looked {
     /// Rows as its newest commit says; `None` where nothing can be read.
     pub rows: Option<u64>,
     sealed: bool,
+    dense: bool,
     schema: Option<SchemaRef>,
     pub findings: Vec<Finding>,
 }
@@ -173,6 +174,14 @@ fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) {
         let before = &mut checked.segments[number - 1];
         let mut found = Findings::of(&chain::path(folder, before.start));
         match before.rows {
+            Some(rows) if before.dense && before.start + rows > next => {
+                let end = before.start + rows;
+                found.note(
+                    None,
+                    format!("it has all rows to {end}, and the next segment begins with {next}: compacting was cut off; compact the table"),
+                );
+                before.rows = Some(next - before.start);
+            }
             Some(rows) if before.start + rows != next => {
                 let end = before.start + rows;
                 found.damage(None, format!("it ends with row {end}, expected {next}, where the next segment begins"));
@@ -258,7 +267,10 @@ fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &m
         );
     }
     check_settings(&ipc, found);
-    (looked.rows, looked.sealed, looked.schema) = (Some(rows), true, Some(ipc.schema().clone()));
+    looked.rows = Some(rows);
+    looked.sealed = true;
+    looked.dense = true;
+    looked.schema = Some(ipc.schema().clone());
     Ok(())
 }
 

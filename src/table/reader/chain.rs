@@ -201,8 +201,8 @@ fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
     for pair in starts.windows(2).rev() {
         let file = path(folder, pair[0]);
         let Some((_, before)) = open_last(&file)? else {
-            // Nothing is made dense before it and all before it are on the disk.
-            return Ok(pair[0] + open_dense(&file, ReadOptions::default())?.walk(u64::MAX)? == pair[1]);
+            // Nothing is made dense before it and all before it are on the disk. It may have the rows of the next one, too.
+            return Ok(pair[0] + open_dense(&file, ReadOptions::default())?.walk(u64::MAX)? >= pair[1]);
         };
         if !before.sealed || pair[0] + before.rows() != pair[1] {
             return Ok(false);
@@ -215,7 +215,7 @@ fn is_reached(folder: &Path, starts: &[u64]) -> Result<bool> {
 }
 
 /// A segment's file opened through its footer, as any Arrow file.
-pub(super) fn open_dense(path: &Path, options: ReadOptions) -> Result<Ipc> {
+pub(in crate::table) fn open_dense(path: &Path, options: ReadOptions) -> Result<Ipc> {
     let mapping = Mapping::open(path, Mode::Read)?;
     let bytes = if mappings_are_scarce() { Bytes::copied_from(&mapping)? } else { Bytes::of_mapping(mapping)? };
     Ipc::open(bytes, Some(path), options).map_err(|e| e.at(path))

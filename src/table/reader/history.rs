@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -13,13 +14,31 @@ use super::chain::open_dense;
 use super::durable::open_newest;
 use super::segment::Segment;
 use crate::append_vec::AppendVec;
-use crate::array::Unchecked;
+use crate::array::{Unchecked, slice};
 use crate::dataset::order::has_order;
 use crate::dataset::{Footprint, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{ChangeCheck, mappings_are_scarce};
 use crate::table::format::{POSITIONS, Record, SEGMENT_ROWS, SORTED_BY};
+
+/// How often a segment is looked for whose rows are in another one, while that one is merged again.
+const MERGES: usize = 64;
+
+/// A file, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// The file at `path`; `None` where there is none.
+    pub fn of(path: &Path) -> Option<FileId> {
+        let found = std::fs::metadata(path).ok()?;
+        Some(FileId { device: found.dev(), inode: found.ino() })
+    }
+}
 
 /// What all segments of a table share.
 #[derive(Debug)]
@@ -83,6 +102,32 @@ pub(super) struct Entry {
 pub(super) enum Opened {
     Growable(Snapshot),
     Dense(Box<Ipc>),
+    /// Some rows of a dense segment: it was merged of this one and others.
+    Within(Box<Within>),
+}
+
+/// Rows `start ..` of a dense segment.
+#[derive(Debug)]
+pub(super) struct Within {
+    ipc: Ipc,
+    start: usize,
+    rows: usize,
+    columns: Box<[OnceLock<Unchecked>]>,
+    checked: Box<[OnceLock<ArrayData>]>,
+}
+
+impl Within {
+    fn column(&self, column: usize) -> Result<&Unchecked> {
+        let whole = self.ipc.column(0, column)?;
+        let place = self.columns.get(column).ok_or_else(|| Error::argument(format!("there is no column {column}")))?;
+        Ok(place.get_or_init(|| whole.slice(self.start, self.rows)))
+    }
+
+    fn checked(&self, column: usize) -> Result<&ArrayData> {
+        let whole = self.ipc.checked(0, column)?;
+        let place = self.checked.get(column).ok_or_else(|| Error::argument(format!("there is no column {column}")))?;
+        Ok(place.get_or_init(|| slice(whole, self.start, self.rows)))
+    }
 }
 
 /// The segments of a table, to which those are added that are sealed later.
@@ -98,8 +143,8 @@ pub(super) struct History {
     pub table: Arc<Table>,
     sealed: Arc<Sealed>,
     len: usize,
-    /// Whether no live segment follows.
-    pub ended: bool,
+    /// The file of the last segment, noted before it was opened, where no live one follows.
+    pub last_file: Option<FileId>,
 }
 
 /// A setting of the table that a dense segment carries in its schema's metadata.
@@ -140,6 +185,7 @@ pub(super) fn rows_of(opened: &OnceLock<Opened>) -> Result<u64> {
     match opened.get() {
         Some(Opened::Dense(ipc)) => ipc.walk(u64::MAX),
         Some(Opened::Growable(snapshot)) => Ok(snapshot.record.rows()),
+        Some(Opened::Within(within)) => Ok(within.rows as u64),
         None => Ok(0),
     }
 }
@@ -149,6 +195,7 @@ impl Opened {
         match self {
             Opened::Growable(snapshot) => snapshot.segment.mapping.close_file(),
             Opened::Dense(ipc) => ipc.close_file(),
+            Opened::Within(within) => within.ipc.close_file(),
         }
     }
 }
@@ -168,22 +215,20 @@ impl Entry {
             return Ok(opened);
         }
         let path = chain::path(&table.folder, self.first_row);
-        let removed = |e: Error| match e.kind() {
-            ErrorKind::NotFound => {
-                let message = "the segment was removed (drop_before) after the table was opened; refresh the dataset";
-                Error::new(ErrorKind::NotFound, message).at(&path)
-            }
-            _ => e,
-        };
-        let opened = match open_sealed(&path).map_err(removed)? {
-            Some((segment, _)) if segment.header.first_row != self.first_row => {
+        let opened = match open_sealed(&path) {
+            Ok(Some((segment, _))) if segment.header.first_row != self.first_row => {
                 let message =
                     format!("the segment begins with row {}, which is not its name", segment.header.first_row);
                 return Err(Error::invalid(message).at(&path));
             }
             // Rows that a later segment follows are committed, whether or not this one says that it is sealed.
-            Some((segment, record)) => Opened::Growable(Snapshot::new(Arc::new(segment), record)),
-            None => Opened::Dense(Box::new(open_dense(&path, table.options)?)),
+            Ok(Some((segment, record))) => Opened::Growable(Snapshot::new(Arc::new(segment), record)),
+            Ok(None) => self.of_dense(open_dense(&path, table.options)?, self.first_row).map_err(|e| e.at(&path))?,
+            Err(e) if e.kind() == ErrorKind::NotFound => self.merged(table)?.ok_or_else(|| {
+                let message = "the segment was removed (drop_before) after the table was opened; refresh the dataset";
+                Error::new(ErrorKind::NotFound, message).at(&path)
+            })?,
+            Err(e) => return Err(e),
         };
         self.check(&opened, table).map_err(|e| e.at(&path))?;
         // A table may have more segments than a process may have files.
@@ -191,10 +236,51 @@ impl Entry {
         Ok(self.opened.get_or_init(|| opened))
     }
 
+    /// The rows of this segment in a dense file that begins with row `first_row`, which may hold those of others behind
+    /// and before them: names are removed after the file with all their rows is in place.
+    fn of_dense(&self, ipc: Ipc, first_row: u64) -> Result<Opened> {
+        let rows = ipc.walk(u64::MAX)?;
+        let start = self.first_row - first_row;
+        let reaches = start.checked_add(self.rows).is_some_and(|end| end <= rows);
+        if !reaches || rows == self.rows || ipc.num_batches()? != 1 {
+            return Ok(Opened::Dense(Box::new(ipc)));
+        }
+        let count = ipc.schema().fields().len();
+        let columns = (0..count).map(|_| OnceLock::new()).collect();
+        let checked = (0..count).map(|_| OnceLock::new()).collect();
+        let within = Within { ipc, start: start as usize, rows: self.rows as usize, columns, checked };
+        Ok(Opened::Within(Box::new(within)))
+    }
+
+    /// The rows of this segment in the one before it by name, where the two were merged; `None` where they were dropped.
+    fn merged(&self, table: &Table) -> Result<Option<Opened>> {
+        for _ in 0..MERGES {
+            let starts = chain::list(&table.folder)?.unwrap_or_default();
+            let Some(&before) = starts.iter().rev().find(|&&start| start <= self.first_row) else { return Ok(None) };
+            let path = chain::path(&table.folder, before);
+            let ipc = match open_newest(&path) {
+                Ok(None) => open_dense(&path, table.options),
+                Ok(Some(_)) => return Ok(None),
+                Err(e) => Err(e),
+            };
+            match ipc {
+                Ok(ipc) => {
+                    let opened = self.of_dense(ipc, before).map_err(|e| e.at(&path))?;
+                    return Ok(Some(opened).filter(|opened| matches!(opened, Opened::Within(_))));
+                }
+                // Merged again, or dropped.
+                Err(e) if e.kind() == ErrorKind::NotFound => (),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(None)
+    }
+
     fn check(&self, opened: &Opened, table: &Table) -> Result<()> {
         let (rows, batches, schema) = match opened {
             Opened::Growable(snapshot) => (snapshot.record.rows(), 1, &snapshot.segment.plan.schema.schema),
             Opened::Dense(ipc) => (ipc.walk(u64::MAX)?, ipc.num_batches()?, ipc.schema()),
+            Opened::Within(within) => (within.rows as u64, 1, within.ipc.schema()),
         };
         if let Some(difference) = crate::dataset::schema_difference(&table.schema, schema) {
             let message = format!("the schemas of the table and of this segment differ: {difference}");
@@ -212,6 +298,7 @@ impl Entry {
         match self.open(table)? {
             Opened::Growable(snapshot) => snapshot.column(column),
             Opened::Dense(ipc) => ipc.column(0, column),
+            Opened::Within(within) => within.column(column),
         }
     }
 
@@ -219,18 +306,20 @@ impl Entry {
         match self.open(table)? {
             Opened::Growable(snapshot) => snapshot.checked(column),
             Opened::Dense(ipc) => ipc.checked(0, column),
+            Opened::Within(within) => within.checked(column),
         }
     }
 }
 
 impl History {
     /// The segments `entries`, in order; `None` for none.
-    pub fn of(table: &Arc<Table>, entries: Vec<Arc<Entry>>, ended: bool) -> Option<Arc<History>> {
+    pub fn of(table: &Arc<Table>, entries: Vec<Arc<Entry>>, last_file: Option<FileId>) -> Option<Arc<History>> {
         let sealed = Sealed { list: AppendVec::new(), adding: Mutex::new(()) };
         let len = entries.len();
         let is_added = entries.into_iter().all(|entry| sealed.list.push(entry));
         debug_assert!(is_added, "a folder has no room for so many segments");
-        (len > 0).then(|| Arc::new(History { table: table.clone(), sealed: Arc::new(sealed), len, ended }))
+        let sealed = Arc::new(sealed);
+        (len > 0).then(|| Arc::new(History { table: table.clone(), sealed, len, last_file }))
     }
 
     /// The history with `sealed` behind its segments, which stay where they are. Datasets that learn of the same segments
@@ -250,7 +339,7 @@ impl History {
         }
         let table = self.table.clone();
         let sealed = self.sealed.clone();
-        Some(Arc::new(History { table, sealed, len, ended: false }))
+        Some(Arc::new(History { table, sealed, len, last_file: None }))
     }
 
     pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
@@ -279,9 +368,11 @@ impl History {
         chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row + last.rows))
     }
 
-    /// The last segment, which retention may have removed with those behind it.
-    pub fn last_path(&self) -> PathBuf {
-        chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row))
+    /// Whether the last segment is the file that it was: it may have been removed with those behind it, or merged with them,
+    /// and then none is called after its end.
+    pub fn is_last_file(&self) -> bool {
+        let path = chain::path(&self.table.folder, self.last().map_or(0, |last| last.first_row));
+        self.last_file == FileId::of(&path)
     }
 
     pub fn start(&self) -> u64 {
@@ -334,6 +425,7 @@ impl Source for History {
                 Footprint { mapped: snapshot.segment.used(&snapshot.record), copied: 0 }
             }
             Some(Opened::Dense(ipc)) => ipc.footprint(),
+            Some(Opened::Within(within)) => within.ipc.footprint(),
             None => Footprint::default(),
         };
         self.entries().map(of).sum()
@@ -344,6 +436,7 @@ impl Source for History {
         entries.try_for_each(|entry| match entry.opened.get() {
             Some(Opened::Growable(snapshot)) => snapshot.segment.look(when),
             Some(Opened::Dense(ipc)) => ipc.look(0..usize::MAX, when),
+            Some(Opened::Within(within)) => within.ipc.look(0..usize::MAX, when),
             None => Ok(()),
         })
     }
@@ -352,6 +445,7 @@ impl Source for History {
         let of = |entry: &Arc<Entry>| match entry.opened.get() {
             Some(Opened::Growable(snapshot)) => Ok(snapshot.segment.mapping.resident()? as u64),
             Some(Opened::Dense(ipc)) => ipc.resident(),
+            Some(Opened::Within(within)) => within.ipc.resident(),
             None => Ok(0),
         };
         self.entries().map(of).sum()

@@ -17,7 +17,7 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::chain;
 use super::chain::{Chain, open_dense, open_last};
-use super::history::{Entry, History, Opened, Snapshot, Table, rows_of, sorted_by_of};
+use super::history::{Entry, FileId, History, Opened, Snapshot, Table, rows_of, sorted_by_of};
 use super::segment::Segment;
 use crate::array::Unchecked;
 use crate::dataset::{Dataset, Footprint, Origin, Piece, Source};
@@ -50,6 +50,8 @@ type Before<'a> = (&'a Arc<Table>, Option<&'a History>, Option<&'a Arc<Segment>>
 fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Before<'_>>) -> Result<Dataset> {
     // A table without segments is empty, and begins with row 0.
     let last_start = chain.starts.last().copied().unwrap_or(0);
+    // Before it is opened: if it is replaced meanwhile, the next look finds another.
+    let last_file = FileId::of(&chain::path(folder, last_start)).filter(|_| chain.last.is_none());
     let (live, dense) = match chain.last {
         Some((segment, record)) => (Some((Arc::new(segment), record)), None),
         None => (None, Some(open_dense(&chain::path(folder, last_start), options)?)),
@@ -77,7 +79,7 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         let rows = rows_of(&opened)?;
         entries.push(Arc::new(Entry { first_row: last_start, rows, opened }));
     }
-    let history = History::of(&table, entries, live.is_none());
+    let history = History::of(&table, entries, last_file);
     let live = live.map(|(segment, record)| {
         let known = before.and_then(|(_, _, live)| live).filter(|live| live.header.first_row == last_start);
         let segment = known.cloned().unwrap_or(segment);
@@ -168,7 +170,7 @@ pub(super) fn segment_of(source: &dyn Source, batch: usize) -> Result<Option<(&S
         (Some(live), _) => &live.snapshot,
         (None, Some(history)) => match history.entry(batch)?.open(&history.table)? {
             Opened::Growable(snapshot) => snapshot,
-            Opened::Dense(_) => return Ok(None),
+            Opened::Dense(_) | Opened::Within(_) => return Ok(None),
         },
         _ => return Ok(None),
     };
@@ -180,7 +182,13 @@ impl Live {
     #[inline]
     fn is_newest(&self) -> bool {
         let Snapshot { segment, record, .. } = &self.snapshot;
-        segment.sequence() == record.sequence && !(record.sealed && self.next_path().exists())
+        segment.sequence() == record.sequence && !(record.sealed && self.has_more())
+    }
+
+    /// Whether rows may go on behind the segment, which is sealed: a segment has the name of the next one, or this one was
+    /// merged, maybe with that.
+    fn has_more(&self) -> bool {
+        self.next_path().exists() || self.snapshot.segment.mapping.is_removed()
     }
 
     /// Where rows go on when the segment is sealed. Compacting seals the last one, and replaces it: no word of it changes
@@ -248,7 +256,7 @@ impl Live {
         }
         let history = match &self.history {
             Some(history) => history.with(sealed),
-            None => History::of(&self.table, sealed, false),
+            None => History::of(&self.table, sealed, None),
         };
         let Some(history) = history else { return Ok(None) };
         let snapshot = Snapshot::new(segment, record);
@@ -368,6 +376,8 @@ impl Dataset {
         let Some(entry) = history.last() else { return Ok(Vec::new()) };
         match entry.open(&history.table)? {
             Opened::Growable(snapshot) => of_record(snapshot),
+            // Positions are those of the last row, and this one's are before it.
+            Opened::Within(_) => Ok(Vec::new()),
             Opened::Dense(ipc) => {
                 let lines = positions_said(ipc.schema())
                     .map_err(|e| e.at(self::chain::path(&history.table.folder, entry.first_row)))?;
@@ -399,7 +409,7 @@ pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dat
         if let Some(history) = piece.source.as_any().downcast_ref::<History>()
             && let Some(entry) = history.find(start)
         {
-            found = History::of(&history.table, vec![entry.clone()], false);
+            found = History::of(&history.table, vec![entry.clone()], None);
         }
         if let Some(live) = growing(piece).filter(|live| live.snapshot.segment.header.first_row == start) {
             let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
@@ -427,14 +437,14 @@ fn whole_history(piece: &Piece) -> Option<&History> {
 
 /// The segments of a piece that is a table without a live segment: all of it was compacted.
 fn ended(piece: &Piece) -> Option<&History> {
-    whole_history(piece).filter(|history| history.ended)
+    whole_history(piece).filter(|history| history.last_file.is_some())
 }
 
 #[inline]
 fn is_newest(piece: &Piece) -> bool {
     match growing(piece) {
         Some(live) => live.is_newest(),
-        None => ended(piece).is_none_or(|history| !history.next_path().exists() && history.last_path().exists()),
+        None => ended(piece).is_none_or(|history| !history.next_path().exists() && history.is_last_file()),
     }
 }
 

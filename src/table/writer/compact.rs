@@ -8,20 +8,22 @@ use arrow_schema::Schema;
 
 use super::background::make_durable;
 use super::growing::{Durably, Growing, SEALED};
-use super::opening::{not_durable, take_lock};
+use super::opening::{MOST_ROWS, not_durable, take_lock};
 use super::prepared;
 use super::writer::Writer;
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
 use crate::map::{Medium, PartFile, boot_id, guard, remove_parts};
 use crate::rows::Plan;
 use crate::table::format::{Header, POSITIONS, SEGMENT_ROWS, SORTED_BY};
-use crate::table::reader::{chain, one_segment, open_segment, open_table};
+use crate::table::reader::{chain, one_segment, open_newest, open_segment, open_table, setting, sorted_by_of};
 
 impl Writer {
-    /// Rewrites all sealed segments as dense Arrow files, each replaced in one step. Readers go on with what they have.
-    /// `progress(done, total)` is called after each. Returns how many were rewritten.
+    /// Rewrites all sealed segments as dense Arrow files, small ones merged into one of up to `segment_rows` rows and 128 MiB,
+    /// which are in memory meanwhile. Readers of Arrowwood go on with what they have; another Arrow reader that lists the
+    /// directory while segments are merged finds rows of theirs twice. `progress(done, total)` is called after each. Returns
+    /// how many were rewritten.
     ///
     /// # Errors
     /// `Io`; what was rewritten before stays so.
@@ -108,41 +110,177 @@ fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> 
     }
 }
 
+/// The most bytes of rows that are merged into one segment, which are in memory meanwhile.
+const MERGED_BYTES: u64 = 128 << 20;
+
+/// Segments, one after the other, whose rows are to be in one.
+struct Group {
+    /// Their first rows.
+    starts: Vec<u64>,
+    rows: u64,
+    bytes: u64,
+}
+
 fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
+    finish_merges(medium, path)?;
     let table = open_table(path, Default::default())?.ok_or_else(missing)?;
-    let starts: Vec<u64> = chain::list(path)?.unwrap_or_default().into_iter().filter(|&start| start < end).collect();
+    let all = chain::list(path)?.unwrap_or_default();
+    let table_end = table.first_row() + table.len()?;
+    let Some(&last) = all.last() else { return Ok(0) };
+    // A writer may have been opened with another number of rows than those before.
+    let known = TableSettings::of(path, last)?;
+    let starts: Vec<u64> = all.into_iter().filter(|&start| start < end).collect();
     let mut done = 0;
+    let mut group = Group { starts: Vec::new(), rows: 0, bytes: 0 };
     for (number, &start) in starts.iter().enumerate() {
         progress(number as u64, starts.len() as u64);
-        let file = chain::path(path, start);
-        if let Some(segment) = open_segment(&file)? {
-            let is_last = end == u64::MAX && number + 1 == starts.len();
-            let positions = if is_last { table.positions()? } else { BTreeMap::new() };
-            let dense = with_settings(one_segment(&table, start)?, &segment.header, &positions);
-            rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
-            done += 1;
+        let rows = starts.get(number + 1).copied().unwrap_or(end.min(table_end)) - start;
+        let bytes = one_segment(&table, start)?.nbytes()?;
+        if group.rows + rows > known.segment_rows || group.bytes + bytes > MERGED_BYTES {
+            let full = std::mem::replace(&mut group, Group { starts: Vec::new(), rows: 0, bytes: 0 });
+            done += full.compact(medium, path, &table, &known, false)?;
         }
+        group.starts.push(start);
+        group.rows += rows;
+        group.bytes += bytes;
     }
+    done += group.compact(medium, path, &table, &known, end == u64::MAX)?;
     progress(starts.len() as u64, starts.len() as u64);
     Ok(done)
 }
 
+/// Removes the names of segments whose rows are in a dense one before them: who merged them was killed before.
+fn finish_merges(medium: &Medium, path: &Path) -> Result<()> {
+    let starts = chain::list(path)?.unwrap_or_default();
+    let mut covered = 0;
+    for (number, &start) in starts.iter().enumerate() {
+        let Some(&next) = starts.get(number + 1) else { break };
+        let file = chain::path(path, start);
+        if start < covered || open_segment(&file)?.is_some() {
+            continue;
+        }
+        covered = start + chain::open_dense(&file, Default::default())?.walk(u64::MAX)?;
+        let inside: Vec<u64> = starts[number + 1..].iter().copied().take_while(|&name| name < covered).collect();
+        if next < covered && ends_at(path, &starts, &inside, covered)? {
+            remove_merged(medium, path, &inside)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the last of the segments `inside` ends where the merged one does, at row `end`.
+fn ends_at(path: &Path, starts: &[u64], inside: &[u64], end: u64) -> Result<bool> {
+    if starts.contains(&end) {
+        return Ok(true);
+    }
+    let Some(&last) = inside.last() else { return Ok(false) };
+    let file = chain::path(path, last);
+    let rows = match open_newest(&file)? {
+        Some((_, record)) => record.rows(),
+        None => chain::open_dense(&file, Default::default())?.walk(u64::MAX)?,
+    };
+    Ok(last + rows == end)
+}
+
+/// Removes segments whose rows are in the one before them: the first ones first, also on the disk, so that each that is left
+/// ends where the next begins.
+fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
+    // The file with all rows must have its name before another loses its own.
+    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
+    for &start in starts {
+        let file = chain::path(path, start);
+        let done = medium.remove(&file).and_then(|()| medium.sync_folder(path));
+        done.map_err(|e| Error::io("removing a merged segment", &e).at(file))?;
+    }
+    Ok(())
+}
+
+impl Group {
+    /// Makes one dense segment of them. How many were rewritten.
+    fn compact(
+        self,
+        medium: &Medium,
+        path: &Path,
+        table: &Dataset,
+        known: &TableSettings,
+        is_last: bool,
+    ) -> Result<u64> {
+        let Some((&first, others)) = self.starts.split_first() else { return Ok(0) };
+        let positions = |is_last: bool| if is_last { table.positions() } else { Ok(BTreeMap::new()) };
+        if !others.is_empty() {
+            let segments = self.starts.iter().map(|&start| one_segment(table, start)).collect::<Result<Vec<_>>>()?;
+            match Dataset::concat(&segments)?.collect() {
+                Ok(merged) if merged.num_batches()? == 1 => {
+                    let dense = known.put(merged, &positions(is_last)?);
+                    let file = chain::path(path, first);
+                    rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
+                    remove_merged(medium, path, others)?;
+                    return Ok(self.starts.len() as u64);
+                }
+                // Text of more than 2 GiB, or dictionaries that don't merge: each stays by itself.
+                Ok(_) => (),
+                Err(e) if e.kind() == ErrorKind::Unsupported => (),
+                Err(e) => return Err(e),
+            }
+        }
+        let mut done = 0;
+        for &start in &self.starts {
+            let file = chain::path(path, start);
+            if open_segment(&file)?.is_some() {
+                let is_last = is_last && Some(&start) == self.starts.last();
+                let dense = known.put(one_segment(table, start)?, &positions(is_last)?);
+                rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
+                done += 1;
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// What all segments of a table say of it.
+struct TableSettings {
+    sorted_by: Option<u32>,
+    segment_rows: u64,
+}
+
+impl TableSettings {
+    /// As the segment that begins with row `start` has them.
+    fn of(path: &Path, start: u64) -> Result<TableSettings> {
+        let file = chain::path(path, start);
+        if let Some(segment) = open_segment(&file)? {
+            return Ok(TableSettings::of_header(&segment.header));
+        }
+        let ipc = chain::open_dense(&file, Default::default())?;
+        let sorted_by = sorted_by_of(ipc.schema()).map_err(|e| e.at(&file))?.map(|column| column as u32);
+        let segment_rows = setting(ipc.schema(), SEGMENT_ROWS).map_err(|e| e.at(&file))?.unwrap_or(MOST_ROWS);
+        Ok(TableSettings { sorted_by, segment_rows })
+    }
+
+    fn of_header(header: &Header) -> TableSettings {
+        TableSettings { sorted_by: header.sorted_by, segment_rows: header.segment_rows }
+    }
+
+    fn put(&self, dataset: Dataset, positions: &BTreeMap<String, i64>) -> Dataset {
+        let schema = dataset.schema();
+        let mut metadata = schema.metadata().clone();
+        metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
+        if !positions.is_empty() {
+            let lines: Vec<_> = positions.iter().map(|(name, value)| format!("{value} {name}")).collect();
+            metadata.insert(POSITIONS.into(), lines.join("\n"));
+        }
+        if let Some(column) = self.sorted_by {
+            metadata.insert(SORTED_BY.into(), column.to_string());
+        }
+        metadata.insert(SEGMENT_ROWS.into(), self.segment_rows.to_string());
+        let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
+        Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
+    }
+}
+
 /// The table's settings, which stand in the headers of segments that grow, as metadata of the schema.
 pub(in crate::table) fn with_settings(dataset: Dataset, header: &Header, positions: &BTreeMap<String, i64>) -> Dataset {
-    let schema = dataset.schema();
-    let mut metadata = schema.metadata().clone();
-    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
-    if !positions.is_empty() {
-        let lines: Vec<_> = positions.iter().map(|(name, value)| format!("{value} {name}")).collect();
-        metadata.insert(POSITIONS.into(), lines.join("\n"));
-    }
-    if let Some(column) = header.sorted_by {
-        metadata.insert(SORTED_BY.into(), column.to_string());
-    }
-    metadata.insert(SEGMENT_ROWS.into(), header.segment_rows.to_string());
-    let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
-    Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
+    TableSettings::of_header(header).put(dataset, positions)
 }
 
 /// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.

@@ -112,6 +112,11 @@ pub(super) fn give_name(segment: &Growing, folder: &Path) -> Result<()> {
     segment.shared.store.name(&name).map_err(|e| Error::io("naming a segment", &e).at(&name))
 }
 
+/// The rows of a segment that the caller asks for, as a header can have them.
+pub(super) fn within_bounds(segment_rows: u64) -> u64 {
+    segment_rows.clamp(1, 1 << 40)
+}
+
 /// A segment of which nothing is known from one before it, without a name.
 pub(in crate::table) fn first_segment(
     medium: &Medium,
@@ -121,7 +126,7 @@ pub(in crate::table) fn first_segment(
     sorted_by: Option<usize>,
     segment_rows: Option<u64>,
 ) -> Result<Growing> {
-    let segment_rows = segment_rows.unwrap_or(MOST_ROWS).clamp(1, 1 << 40);
+    let segment_rows = segment_rows.map_or(MOST_ROWS, within_bounds);
     let rows = FIRST_ROWS.min(segment_rows);
     let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
     let shape = SegmentShape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };

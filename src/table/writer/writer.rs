@@ -12,7 +12,7 @@ use super::background::{Background, Durability};
 use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
     FIRST_ROWS, dictionary_counter, difference, first_guess, first_segment, give_name, live_segment, no_table,
-    not_durable, read_entries, refuse_remote, refuse_twins, sorted_column, take_lock, with_dictionaries,
+    not_durable, read_entries, refuse_remote, refuse_twins, sorted_column, take_lock, with_dictionaries, within_bounds,
 };
 use super::options::{Sync, WriterOptions};
 use super::prepared;
@@ -126,7 +126,8 @@ impl Writer {
         };
         let header = &live.shared.header;
         let sorted_by = header.sorted_by.map(|column| column as usize);
-        let segment_rows = header.segment_rows;
+        // Of the segments to come: the live one has its size.
+        let segment_rows = options.segment_rows.map_or(header.segment_rows, within_bounds);
         let pending = pending.into_iter().chain([live.shared.clone()]).collect();
         let background = Background::start(lock, pending, every)?;
         let mut writer = Writer {

@@ -1,0 +1,211 @@
+//! Small segments are merged: what readers of the table see meanwhile, and what is left where that is cut off at any step.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrowwood::simulate::{Act, Medium, Witness, compact_on};
+use arrowwood::{Dataset, Sync, Writer, WriterOptions, col, open};
+
+fn schema() -> SchemaRef {
+    let keyed = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    Arc::new(Schema::new(vec![
+        Field::new("n", DataType::Int64, true),
+        Field::new("text", DataType::Utf8, true),
+        Field::new("symbol", keyed, false),
+    ]))
+}
+
+fn batch(rows: std::ops::Range<i64>) -> RecordBatch {
+    let columns: [(&str, ArrayRef, bool); 3] = [
+        ("n", Arc::new(Int64Array::from_iter(rows.clone().map(|n| (n % 5 != 3).then_some(n)))), true),
+        (
+            "text",
+            Arc::new(StringArray::from_iter(rows.clone().map(|n| (n % 7 != 2).then(|| format!("row {n}"))))),
+            true,
+        ),
+        ("symbol", Arc::new(StringArray::from_iter_values(rows.map(|n| format!("s{}", n / 3)))), false),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+/// All rows, as text.
+fn rows(dataset: &Dataset) -> Vec<String> {
+    let cells = |row: arrowwood::Row<'_>| (0..3).map(|column| format!("{} ", row.get(column).unwrap())).collect();
+    dataset.rows().map(|row| cells(row.unwrap())).collect()
+}
+
+fn options(segment_rows: u64, medium: &Medium) -> WriterOptions {
+    WriterOptions { sync: Sync::Never, segment_rows: Some(segment_rows), medium: medium.clone(), ..Default::default() }
+}
+
+/// A table of `count` sealed segments of `each` rows and, where the writer is given back, a live one of one row, whose
+/// segments may become as large as they will.
+fn small_segments(path: &Path, count: u64, each: u64, medium: &Medium) -> Writer {
+    let mut writer = Writer::open(path, Some(schema()), &options(each, medium)).unwrap();
+    writer.append(&batch(0..(count * each) as i64)).unwrap();
+    writer.commit().unwrap();
+    writer.close().unwrap();
+    let mut writer = Writer::open(path, None, &options(1 << 20, medium)).unwrap();
+    let end = (count * each) as i64;
+    writer.append(&batch(end..end + 1)).unwrap();
+    writer.commit().unwrap();
+    writer
+}
+
+fn files(path: &Path) -> usize {
+    std::fs::read_dir(path).unwrap().count()
+}
+
+#[test]
+fn a_hundred_segments_of_64_rows_become_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let mut writer = small_segments(&path, 100, 64, &Medium::default());
+    assert_eq!(files(&path), 101);
+    // Half of the segments of one reader are mapped, none of the other's.
+    let halfway = open(&path).unwrap();
+    let expected = rows(&halfway.slice(0, 3200).unwrap());
+    let unopened = open(&path).unwrap();
+    assert_eq!(writer.compact(|_, _| ()).unwrap(), 100);
+    assert_eq!(files(&path), 2);
+    let anew = open(&path).unwrap();
+    let all = rows(&anew);
+    assert_eq!((all.len(), &all[..3200]), (6401, &expected[..]));
+    assert_eq!(rows(&halfway), all);
+    assert_eq!(rows(&unopened), all);
+    for dataset in [&halfway, &unopened, &anew] {
+        dataset.validate(|_, _| ()).unwrap();
+        let found = dataset.filter(&col("symbol").eq("s2000")).unwrap();
+        assert_eq!(found.len().unwrap(), 3);
+        let sum = |dataset: &Dataset| dataset.column("n").unwrap().sum().unwrap().to_string();
+        assert_eq!(sum(dataset), sum(&anew));
+    }
+    writer.append(&batch(6401..6403)).unwrap();
+    writer.commit().unwrap();
+    for dataset in [halfway, unopened, anew] {
+        assert_eq!(dataset.refresh().unwrap().len().unwrap(), 6403);
+    }
+    assert_eq!(writer.compact(|_, _| ()).unwrap(), 0, "nothing is left to do");
+    assert!(arrowwood::check(&path, |_, _| ()).unwrap().is_good());
+}
+
+/// Who has the table's last row and waits for more, by the name of the segment behind it, learns of it also where that
+/// segment was merged before anybody looked.
+#[test]
+fn who_waits_for_a_segment_that_was_merged_before_it_looked_finds_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ticks");
+    let medium = Medium::default();
+    drop(small_segments(&path, 3, 8, &medium));
+    let sealed_later = open(&path).unwrap();
+    arrowwood::compact(&path, |_, _| ()).unwrap();
+    let sealed = sealed_later.refresh().unwrap();
+    let ended = open(&path).unwrap();
+    assert!(ended.is_newest() && sealed.len().unwrap() == 25);
+    let mut writer = Writer::open(&path, None, &options(8, &medium)).unwrap();
+    writer.append(&batch(25..60)).unwrap();
+    writer.commit().unwrap();
+    writer.close().unwrap();
+    let mut writer = Writer::open(&path, None, &options(1 << 20, &medium)).unwrap();
+    writer.append(&batch(60..70)).unwrap();
+    writer.commit().unwrap();
+    assert!(writer.compact(|_, _| ()).unwrap() > 1);
+    assert!(!path.join(format!("{:020}.arrow", 25)).exists(), "it was merged");
+    let all = rows(&open(&path).unwrap());
+    assert_eq!(all.len(), 70);
+    for dataset in [sealed_later, sealed, ended] {
+        assert!(!dataset.is_newest());
+        assert_eq!(rows(&dataset.refresh().unwrap()), all);
+    }
+}
+
+/// Looks at the table before each act on names, and refuses all acts from one on, as a disk does that is pulled out; what is
+/// left is what a killed process leaves.
+#[derive(Debug, Default)]
+struct Watcher {
+    path: PathBuf,
+    state: Mutex<Looks>,
+}
+
+#[derive(Debug, Default)]
+struct Looks {
+    expected: Vec<String>,
+    held: Option<Dataset>,
+    /// The acts until all are refused; none are where it is not set.
+    left: Option<u64>,
+    acts: u64,
+    listings: BTreeSet<usize>,
+}
+
+impl Witness for Watcher {
+    fn hear(&self, act: Act<'_>) -> std::io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        if state.expected.is_empty() {
+            return Ok(());
+        }
+        state.acts += 1;
+        if let Some(left) = &mut state.left {
+            if *left == 0 {
+                return Err(std::io::Error::other("pulled out"));
+            }
+            *left -= 1;
+            return Ok(());
+        }
+        if matches!(act, Act::Rename { .. } | Act::Remove { .. } | Act::SyncFolder { .. }) {
+            let anew = open(&self.path).unwrap();
+            assert_eq!(rows(&anew), state.expected);
+            let held = state.held.get_or_insert(anew);
+            assert_eq!(rows(&held.refresh().unwrap()), state.expected);
+            assert!(arrowwood::check(&self.path, |_, _| ()).unwrap().is_good());
+            state.listings.insert(files(&self.path));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn no_reader_sees_fewer_or_more_rows_between_two_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = std::fs::canonicalize(folder.path()).unwrap().join("ticks");
+    let watcher = Arc::new(Watcher { path: path.clone(), ..Watcher::default() });
+    let mut writer = small_segments(&path, 6, 8, &Medium::watched(watcher.clone()));
+    watcher.state.lock().unwrap().expected = rows(&open(&path).unwrap());
+    writer.compact(|_, _| ()).unwrap();
+    let state = watcher.state.lock().unwrap();
+    assert_eq!(state.listings, BTreeSet::from_iter(2..=7), "it was looked at before each name went");
+}
+
+#[test]
+fn what_is_cut_off_between_any_two_steps_is_whole_and_finished_later() {
+    let mut acts = 0;
+    loop {
+        let folder = tempfile::tempdir().unwrap();
+        let path = std::fs::canonicalize(folder.path()).unwrap().join("ticks");
+        drop(small_segments(&path, 4, 8, &Medium::default()));
+        let unopened = open(&path).unwrap();
+        let expected = rows(&open(&path).unwrap());
+        let watcher = Arc::new(Watcher { path: path.clone(), ..Watcher::default() });
+        *watcher.state.lock().unwrap() = Looks { expected: expected.clone(), left: Some(acts), ..Looks::default() };
+        let is_done = compact_on(&Medium::watched(watcher), &path, |_, _| ()).is_ok();
+        assert_eq!(rows(&unopened), expected, "after {acts} acts");
+        assert_eq!(rows(&open(&path).unwrap()), expected, "after {acts} acts");
+        let report = arrowwood::check(&path, |_, _| ()).unwrap();
+        assert!(report.is_good(), "after {acts} acts: {report:?}");
+        assert_eq!(report.rows, 33);
+        // A writer goes on behind it, and so does another compaction.
+        let mut writer = Writer::open(&path, None, &options(1 << 20, &Medium::default())).unwrap();
+        writer.append(&batch(33..40)).unwrap();
+        writer.commit().unwrap();
+        writer.compact(|_, _| ()).unwrap();
+        assert_eq!(files(&path), 2, "after {acts} acts");
+        assert_eq!(rows(&open(&path).unwrap())[..33], expected[..]);
+        if is_done {
+            break;
+        }
+        acts += 1;
+    }
+    assert!(acts > 10, "{acts} steps");
+}
