@@ -133,7 +133,7 @@ def test_types_are_inferred_or_given(table):
 
 def test_what_mixes_is_refused(table):
     fill(table, "a", 1)
-    with pytest.raises(aw.InvalidArgument, match="other files"):
+    with pytest.raises(aw.InvalidArgument, match="holds partitions"):
         aw.writer(table, SCHEMA)
     with pytest.raises(aw.SchemaMismatch, match="'host'"):
         aw.writer(table, SCHEMA, partition={"zone": "x"})
