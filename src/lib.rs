@@ -177,6 +177,9 @@ pub use ipc::{
 };
 #[cfg(feature = "write")]
 pub use ipc::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_to};
+#[doc(hidden)]
+#[cfg(feature = "write")]
+pub use map::UnfinishedFile;
 /// All functions of this crate that return a [`Result`] are guarded. Reading what they return in place (text of a
 /// [`Value`], arrays of [`Column::chunks`]) is safe from truncation only inside of a guard, on the thread that entered
 /// it.

@@ -1,5 +1,7 @@
 //! Files and memory as bytes, which are a crate of their own: `arrowwood-mapping`, in `crates/mapping`.
 
+#[cfg(feature = "write")]
+pub use arrowwood_mapping::UnfinishedFile;
 pub use arrowwood_mapping::{Act, Medium, Witness, ignore_file_size_signal, limit_mappings, pretend_boot};
 pub(crate) use arrowwood_mapping::{
     AwaitedWord, ChangeCheck, Lock, PartFile, Store, WaitAny, Watch, adopt, boot_id, copy_past_caches, forks,

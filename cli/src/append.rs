@@ -12,9 +12,8 @@ use arrowwood::{Dataset, Error, ErrorKind, Sync, Writer, WriterOptions, count_te
 use clap::Args;
 use serde_json::json;
 
-use crate::create::{Making, growable, schema};
-use crate::import::delimiter;
-use crate::input::{Batches, Format, Input, Rows, is_file};
+use crate::create::{Making, growable};
+use crate::input::{Batches, Format, Input, Rows, TextForm, is_file};
 use crate::shell::{Failure, Outcome, Progress, Stdout, named, print_json, shown};
 
 /// Append rows to a table, creating it if there is none.
@@ -29,13 +28,8 @@ pub(crate) struct Append {
     /// Format of the inputs; by default detected from their names or first bytes.
     #[arg(long)]
     format: Option<Format>,
-    /// Delimiter of CSV fields: a character, or tab.
-    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
-    delimiter: Option<u8>,
-    /// Columns of a new table, as for `create`. By default inferred from the first input; text is read to its end for
-    /// that.
-    #[arg(long, value_name = "TEXT", value_parser = schema)]
-    schema: Option<SchemaRef>,
+    #[command(flatten)]
+    form: TextForm,
     #[command(flatten)]
     making: Making,
     /// Commit rows from a pipe after this many rows …
@@ -113,14 +107,14 @@ impl Append {
 
     /// The table, if it exists or its schema is known.
     fn reopen(&self) -> Outcome<Option<Writer>> {
-        match self.open(self.schema.clone()) {
-            Err(e) if e.kind() == ErrorKind::NotFound && self.schema.is_none() => Ok(None),
+        match self.open(self.form.schema.clone()) {
+            Err(e) if e.kind() == ErrorKind::NotFound && self.form.schema.is_none() => Ok(None),
             writer => Ok(Some(writer?)),
         }
     }
 
     fn append(&self, path: &Path, writer: &mut Option<Writer>) -> Outcome {
-        let mut input = Input::open(path, self.format, self.delimiter)?;
+        let mut input = Input::open(path, self.format, &self.form)?;
         if writer.is_none() {
             let (schema, same) = input.with_schema()?;
             input = same;

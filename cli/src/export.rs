@@ -1,18 +1,19 @@
 //! `arrowwood export`.
 
-use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use arrowwood::{Dataset, Error, ErrorKind, WriteOptions, write};
+use arrowwood::{Dataset, Error, ErrorKind, Format, UnfinishedFile, WriteOptions, local_path, write};
 use clap::Args;
 
 use crate::rows::{write_csv, write_json};
 use crate::shell::{Failure, Outcome, open};
 use crate::sql::Engine;
 
-/// Write rows as a file of another format, which its name says: .csv, .json, .jsonl or .ndjson (JSON lines), .parquet or .arrow.
+/// Write rows as a file of another format, which its name says: .csv, .json, .jsonl or .ndjson (JSON lines), .parquet, .arrow or
+/// .arrows (an IPC stream).
 ///
-/// Parquet needs the Python package: pip install 'arrowwood[sql]'.
+/// Parquet needs the Python package: pip install 'arrowwood[parquet]'.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood export ticks ticks.parquet")]
 pub(crate) struct Export {
@@ -25,59 +26,59 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    pub(crate) fn run(&self, engine: Option<Engine<'_>>) -> Outcome {
-        let extension = self.out.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-        match extension.to_ascii_lowercase().as_str() {
-            "arrow" => Ok(write(&open(std::slice::from_ref(&self.path))?, &self.out, &WriteOptions::default())?),
-            "csv" => self.text(write_csv),
-            "json" | "jsonl" | "ndjson" => self.text(write_json),
+    pub(crate) fn run(&self, engine: Option<&dyn Engine>) -> Outcome {
+        match extension(&self.out).as_str() {
+            "arrow" => Ok(write(&self.rows()?, &self.out, &WriteOptions::default())?),
+            "arrows" => {
+                let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
+                Ok(write(&self.rows()?, &self.out, &options)?)
+            }
+            "csv" => self.text(|rows, out| write_csv(rows, out)),
+            "json" | "jsonl" | "ndjson" => self.text(|rows, out| write_json(rows, out)),
             "parquet" | "pq" => {
-                let path = self.path.to_str().ok_or_else(not_text)?.replace('"', "\"\"");
-                let out = literal(&self.out)?;
-                ask(engine, &format!("copy (from \"{path}\") to {out} (format parquet)")).map(drop)
+                let engine = with_parquet(engine)?;
+                let out = local_path(&self.out)?.unwrap_or_else(|| self.out.clone());
+                Ok(engine.write_parquet(&self.rows()?, &out).map_err(|problem| failed(problem, &out))?)
             }
             _ => Err(Failure::hint(
-                "the name of the file says its format: .csv, .json, .jsonl, .ndjson, .parquet or .arrow",
+                "the name of the file says its format: .csv, .json, .jsonl, .ndjson, .parquet, .arrow or .arrows",
             )),
         }
     }
 
-    /// Writes a text beside its path, and gives it its name when it is complete.
-    fn text(&self, put: impl FnOnce(&Dataset, &mut std::io::BufWriter<File>) -> Outcome) -> Outcome {
-        let dataset = open(std::slice::from_ref(&self.path))?;
-        let name = self.out.file_name().ok_or_else(not_text)?.to_string_lossy();
-        let part = self.out.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    fn rows(&self) -> Outcome<Dataset> {
+        open(std::slice::from_ref(&self.path))
+    }
+
+    /// Writes a text, which gets its name when it is complete.
+    fn text(&self, put: impl FnOnce(&Dataset, &mut BufWriter<&UnfinishedFile>) -> Outcome) -> Outcome {
+        let dataset = self.rows()?;
         let failed = |e: std::io::Error| Error::io("writing", &e).at(&self.out);
-        let mut out = std::io::BufWriter::new(File::create(&part).map_err(failed)?);
-        let put = put(&dataset, &mut out).and_then(|()| Ok(std::io::Write::flush(&mut out).map_err(failed)?));
-        let done = put.and_then(|()| Ok(std::fs::rename(&part, &self.out).map_err(failed)?));
-        if done.is_err() {
-            // Nothing is left of what was not completed, and a failed removal has no remedy.
-            let _ = std::fs::remove_file(&part);
-        }
-        done
+        let file = UnfinishedFile::beside(&self.out).map_err(failed)?;
+        let mut out = BufWriter::new(&file);
+        put(&dataset, &mut out)?;
+        out.flush().map_err(failed)?;
+        drop(out);
+        Ok(file.finish(&self.out).map_err(failed)?)
     }
 }
 
-fn not_text() -> Failure {
-    Failure::hint("the path is no text")
+fn extension(path: &Path) -> String {
+    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Whether a path's name is that of a Parquet file.
 pub(crate) fn is_parquet(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    ["parquet", "pq"].contains(&extension.to_ascii_lowercase().as_str())
+    ["parquet", "pq"].contains(&extension(path).as_str())
 }
 
-/// A path as text in SQL.
-pub(crate) fn literal(path: &Path) -> Outcome<String> {
-    let text = path.to_str().ok_or_else(not_text)?;
-    Ok(format!("'{}'", text.replace('\'', "''")))
+/// The engine, which alone reads and writes Parquet.
+pub(crate) fn with_parquet(engine: Option<&dyn Engine>) -> Outcome<&dyn Engine> {
+    let missing = "Parquet needs the command of the Python package: pip install 'arrowwood[parquet]'";
+    engine.ok_or_else(|| Failure::hint(missing))
 }
 
-/// What the engine says to `query`.
-pub(crate) fn ask(engine: Option<Engine<'_>>, query: &str) -> Outcome<Dataset> {
-    let missing = "Parquet needs the command of the Python package: pip install 'arrowwood[sql]'";
-    let answer = engine.ok_or_else(|| Failure::hint(missing))?(query);
-    Ok(answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?)
+/// What the engine says about `path`.
+pub(crate) fn failed(problem: String, path: &Path) -> Error {
+    Error::new(ErrorKind::InvalidArgument, problem).at(path)
 }

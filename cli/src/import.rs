@@ -6,18 +6,19 @@ use std::path::PathBuf;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Compression, CsvOptions, Dataset, Error, FileWriter, Format, JsonOptions, StreamWriter, TextFile, WriteOptions,
-    decompressed, local_path, read_csv_in_order, read_json_in_order, write, write_to,
+    Compression, Dataset, Error, ErrorKind, FileWriter, Format, StreamWriter, TextFile, WriteOptions, decompressed,
+    local_path, read_csv_in_order, read_json_in_order, write, write_to,
 };
 use clap::{Args, ValueEnum};
 
-use crate::export::{ask, is_parquet, literal};
+use crate::export::{failed, is_parquet, with_parquet};
+use crate::input::{TextForm, extension};
 use crate::shell::{Outcome, Progress, Stdout, is_dash, is_pipe, named, reader, shown};
 use crate::sql::Engine;
 
 /// Convert CSV, or JSON objects, one per line or in an array, to an Arrow file. Types are inferred from all values, so that
-/// a file is read twice; it may be larger than memory, and compressed with gzip or zstd. Parquet needs the Python package:
-/// pip install 'arrowwood[sql]'.
+/// a file is read twice; it may be larger than memory, and compressed with gzip or zstd. Parquet, which keeps its types, needs the
+/// Python package: pip install 'arrowwood[parquet]'.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood import ticks.csv ticks.arrow --dictionary symbol")]
 pub(crate) struct Import {
@@ -28,25 +29,12 @@ pub(crate) struct Import {
     /// The file to write; - is standard output, as a stream.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// A text column to dictionary-encode; may be repeated.
-    #[arg(long, value_name = "COLUMN")]
+    /// Text columns to dictionary-encode.
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     dictionary: Vec<String>,
-    /// Delimiter of CSV fields: a character, or tab.
-    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
-    delimiter: u8,
-    /// The quote of CSV fields: a character, or none.
-    #[arg(long, value_name = "CHARACTER", default_value = "\"", value_parser = quote)]
-    quote: Quote,
-    /// The first line of the CSV is a row: columns are called column_1 and so on.
-    #[arg(long)]
-    no_header: bool,
-    /// A CSV field that is null; may be repeated. By default empty fields, and in columns that are not text also NA, N/A, null and NULL.
-    #[arg(long, value_name = "TEXT")]
-    null: Vec<String>,
-    /// Numbers of the CSV have a comma, as in 1,5.
-    #[arg(long)]
-    decimal_comma: bool,
-    /// Write an IPC stream instead of a file.
+    #[command(flatten)]
+    form: TextForm,
+    /// Write an IPC stream instead of a file, as to a name in .arrows.
     #[arg(long)]
     stream: bool,
     /// Compress; compressed files are decompressed on reading.
@@ -58,27 +46,6 @@ pub(crate) struct Import {
 enum Codec {
     Lz4,
     Zstd,
-}
-
-/// A delimiter on the command line.
-pub(crate) fn delimiter(text: &str) -> Result<u8, String> {
-    match text.as_bytes() {
-        b"tab" | b"\\t" => Ok(b'\t'),
-        [byte] if byte.is_ascii() => Ok(*byte),
-        _ => Err("expected one ASCII character, or tab".into()),
-    }
-}
-
-/// The quote of fields, if there is one.
-#[derive(Clone, Copy)]
-struct Quote(Option<u8>);
-
-fn quote(text: &str) -> Result<Quote, String> {
-    match text.as_bytes() {
-        b"none" => Ok(Quote(None)),
-        [byte] if byte.is_ascii() => Ok(Quote(Some(*byte))),
-        _ => Err("expected one ASCII character, or none".into()),
-    }
 }
 
 /// Where a text is: a file, or memory that holds what came through a pipe.
@@ -103,14 +70,16 @@ enum Target<'a> {
 }
 
 impl Import {
-    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<Engine<'_>>) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome {
         if is_parquet(&self.text) {
-            let dataset = ask(engine, &format!("from read_parquet({})", literal(&self.text)?))?;
-            return self.write(&dataset, out);
+            let path = local_path(&self.text)?.unwrap_or_else(|| self.text.clone());
+            let rows = with_parquet(engine)?.read_parquet(&path).map_err(|problem| failed(problem, &path))?;
+            return self.write(&rows, out);
         }
         let text = self.source().map_err(|e| e.at(shown(&self.text)))?;
         // A file has one dictionary for all batches, and what is no file is written as a whole.
-        let is_to_collect = !self.dictionary.is_empty() || !is_dash(&self.out) && (self.stream || is_pipe(&self.out));
+        let is_stream = self.options().format == Format::Stream;
+        let is_to_collect = !self.dictionary.is_empty() || !is_dash(&self.out) && (is_stream || is_pipe(&self.out));
         if is_to_collect {
             return self.write(&self.collected(&text)?, out);
         }
@@ -188,30 +157,26 @@ impl Import {
             batch.map_or(Ok(()), |batch| take(schema, batch))
         };
         if self.is_json(text)? {
-            let mut options = JsonOptions::default();
+            let mut options = self.form.json();
             options.dictionary = self.dictionary.clone();
             return read_json_in_order(&|| text.open(), &options, &mut each);
         }
-        let mut options = CsvOptions::default();
-        options.delimiter = self.delimiter;
+        let mut options = self.form.csv(&self.text);
         options.dictionary = self.dictionary.clone();
-        options.quote = self.quote.0;
-        options.header = !self.no_header;
-        options.null_values = Some(self.null.clone()).filter(|nulls| !nulls.is_empty());
-        options.decimal_comma = self.decimal_comma;
         read_csv_in_order(&|| text.open(), &options, &mut each)
     }
 
     fn is_json(&self, text: &Text) -> Result<bool, Error> {
-        let name = self.text.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name);
-        match name.rsplit_once('.').map(|(_, extension)| extension) {
-            Some("json" | "jsonl" | "ndjson") => return Ok(true),
-            Some("csv" | "tsv") => return Ok(false),
+        match extension(&self.text).as_str() {
+            "json" | "jsonl" | "ndjson" => return Ok(true),
+            "csv" | "tsv" => return Ok(false),
             _ => {}
         }
         let mut head = Vec::new();
         text.open()?.take(4096).read_to_end(&mut head).map_err(|e| Error::io("reading", &e))?;
+        if head.starts_with(b"PAR1") {
+            return Err(Error::new(ErrorKind::Unsupported, "Parquet, which is imported from a file called *.parquet"));
+        }
         let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
         let inside = head.strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
         Ok(head.starts_with(b"{") || inside.is_some_and(|inside| inside.starts_with(b"{") || inside.starts_with(b"]")))
@@ -222,7 +187,7 @@ impl Import {
             Codec::Lz4 => Compression::Lz4,
             Codec::Zstd => Compression::Zstd,
         });
-        let format = if self.stream { Format::Stream } else { Format::File };
+        let format = if self.stream || extension(&self.out) == "arrows" { Format::Stream } else { Format::File };
         WriteOptions { format, compression, ..WriteOptions::default() }
     }
 }

@@ -8,12 +8,90 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrowwood::{
-    Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, StreamReader, read_csv_from, read_json_from, read_stream,
-    stream_csv, stream_json,
+    Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, StreamReader, decompressed, read_csv_from, read_json_from,
+    read_stream, stream_csv, stream_json,
 };
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
+use crate::create::schema;
 use crate::shell::{Bounded, Failure, Outcome, is_dash, open_one, shown};
+
+/// How CSV and JSON are written, and the types of their columns.
+#[derive(Args)]
+pub(crate) struct TextForm {
+    /// Name and type of each column, as for `create`. By default those of the table, or inferred from all values, for which
+    /// text is read to its end.
+    #[arg(long, value_name = "TEXT", value_parser = schema)]
+    pub schema: Option<SchemaRef>,
+    /// Delimiter of CSV fields: a character, or tab. By default a comma, and a tab in files called .tsv.
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    delimiter: Option<u8>,
+    /// The quote of CSV fields: a character, or none.
+    #[arg(long, value_name = "CHARACTER", default_value = "\"", value_parser = quote)]
+    quote: Quote,
+    /// The first line of the CSV is a row: columns are those of the schema in their order, or called column_1 and so on.
+    #[arg(long)]
+    no_header: bool,
+    /// A CSV field that is null; may be repeated. By default empty fields, and in columns that are not text also NA, N/A, null and NULL.
+    #[arg(long, value_name = "TEXT")]
+    null: Vec<String>,
+    /// Numbers of the CSV have a comma, as in 1,5.
+    #[arg(long)]
+    decimal_comma: bool,
+}
+
+impl TextForm {
+    /// Options for the CSV at `path`.
+    pub(crate) fn csv(&self, path: &Path) -> CsvOptions {
+        let mut options = CsvOptions::default();
+        options.schema = self.schema.clone();
+        options.delimiter = self.delimiter.unwrap_or(if extension(path) == "tsv" { b'\t' } else { b',' });
+        options.quote = self.quote.0;
+        options.header = !self.no_header;
+        options.null_values = Some(self.null.clone()).filter(|nulls| !nulls.is_empty());
+        options.decimal_comma = self.decimal_comma;
+        options
+    }
+
+    /// Options for JSON.
+    pub(crate) fn json(&self) -> JsonOptions {
+        let mut options = JsonOptions::default();
+        options.schema = self.schema.clone();
+        options
+    }
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err("expected one ASCII character, or tab".into()),
+    }
+}
+
+/// The quote of fields, if there is one.
+#[derive(Clone, Copy)]
+struct Quote(Option<u8>);
+
+fn quote(text: &str) -> Result<Quote, String> {
+    match text.as_bytes() {
+        b"none" => Ok(Quote(None)),
+        [byte] if byte.is_ascii() => Ok(Quote(Some(*byte))),
+        _ => Err("expected one ASCII character, or none".into()),
+    }
+}
+
+/// The extension of a file's name, in small letters, without that of a compressed file.
+pub(crate) fn extension(path: &Path) -> String {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+    name.rsplit_once('.').map_or_else(String::new, |(_, extension)| extension.to_string())
+}
+
+fn is_packed(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("gz") || extension.eq_ignore_ascii_case("zst"))
+}
 
 /// The format of rows.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -35,8 +113,8 @@ pub(crate) type Batches = Box<dyn Iterator<Item = arrowwood::Result<RecordBatch>
 pub(crate) enum Input {
     Whole(Dataset),
     Stream(StreamReader<Source>),
-    Csv(Source, u8),
-    Json(Source),
+    Csv(Source, CsvOptions),
+    Json(Source, JsonOptions),
 }
 
 /// Rows of a known schema.
@@ -47,25 +125,37 @@ pub(crate) enum Rows {
 
 impl Input {
     /// Opens a path, or standard input. Without a format, it is detected from the name, or from the first bytes.
-    pub(crate) fn open(path: &Path, format: Option<Format>, delimiter: Option<u8>) -> Outcome<Input> {
+    /// Compressed text is decompressed.
+    pub(crate) fn open(path: &Path, format: Option<Format>, form: &TextForm) -> Outcome<Input> {
         let named = format.or_else(|| by_name(path));
         let is_text = matches!(named, Some(Format::Csv | Format::Json));
         if path.is_dir() || is_file(path) && named == Some(Format::Ipc) {
             return Ok(Input::Whole(open_one(path)?));
         }
         let failed = |e: io::Error| Error::io("reading", &e).at(shown(path));
+        let unpacked = |source: Source| decompressed(source).map_err(|e| e.at(shown(path)));
         let mut source = source(path).map_err(failed)?;
         let mut head = Vec::new();
-        let found = if is_text { Found::of(named) } else { sniff(&mut source, &mut head).map_err(failed)? };
+        let found = if is_text {
+            source = unpacked(source)?;
+            Found::of(named)
+        } else {
+            sniff(&mut source, &mut head).map_err(failed)?
+        };
+        let found = if found == Found::Packed {
+            source = unpacked(Box::new(Cursor::new(std::mem::take(&mut head)).chain(source)))?;
+            sniff(&mut source, &mut head).map_err(failed)?
+        } else {
+            found
+        };
         let found = if named == Some(Format::Ipc) && found != Found::File { Found::Stream } else { found };
-        let is_tsv = path.extension().is_some_and(|extension| extension == "tsv");
         let mut source: Source = Box::new(Cursor::new(head).chain(source));
         let input = match found {
             Found::Stream if is_file(path) => Input::Whole(open_one(path)?),
-            Found::Stream => Input::Stream(read_stream(source).map_err(|e| e.at(shown(path)))?),
+            Found::Stream | Found::Packed => Input::Stream(read_stream(source).map_err(|e| e.at(shown(path)))?),
             Found::File => Input::Whole(file(&mut source).map_err(|e| e.at(shown(path)))?),
-            Found::Csv => Input::Csv(source, delimiter.unwrap_or(if is_tsv { b'\t' } else { b',' })),
-            Found::Json => Input::Json(source),
+            Found::Csv => Input::Csv(source, form.csv(path)),
+            Found::Json => Input::Json(source, form.json()),
         };
         Ok(input)
     }
@@ -79,12 +169,8 @@ impl Input {
             Ok((schema.clone(), Input::Whole(Dataset::from_batches(schema, batches)?)))
         };
         match self {
-            Input::Csv(source, delimiter) => {
-                let mut options = CsvOptions::default();
-                options.delimiter = delimiter;
-                whole(read_csv_from(Bounded::new(source), &options)?)
-            }
-            Input::Json(source) => whole(read_json_from(Bounded::new(source), &JsonOptions::default())?),
+            Input::Csv(source, options) => whole(read_csv_from(Bounded::new(source), &options)?),
+            Input::Json(source, options) => whole(read_json_from(Bounded::new(source), &options)?),
             Input::Whole(dataset) => Ok((dataset.schema().clone(), Input::Whole(dataset))),
             Input::Stream(stream) => Ok((stream.schema().clone(), Input::Stream(stream))),
         }
@@ -96,14 +182,14 @@ impl Input {
         Ok(match self {
             Input::Whole(dataset) => Rows::Whole(dataset),
             Input::Stream(stream) => Rows::Coming(Box::new(stream)),
-            Input::Csv(source, delimiter) => {
-                let mut options = CsvOptions::default();
-                (options.schema, options.delimiter, options.batch_rows) = (Some(schema.clone()), delimiter, batch_rows);
+            Input::Csv(source, mut options) => {
+                options.schema = Some(schema.clone());
+                options.batch_rows = batch_rows;
                 Rows::Coming(Box::new(stream_csv(source, &options, patience)?))
             }
-            Input::Json(source) => {
-                let mut options = JsonOptions::default();
-                (options.schema, options.batch_rows) = (Some(schema.clone()), batch_rows);
+            Input::Json(source, mut options) => {
+                options.schema = Some(schema.clone());
+                options.batch_rows = batch_rows;
                 Rows::Coming(Box::new(stream_json(source, &options, patience)?))
             }
         })
@@ -116,8 +202,9 @@ pub(crate) fn is_file(path: &Path) -> bool {
 }
 
 fn by_name(path: &Path) -> Option<Format> {
-    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "arrow" | "arrows" | "feather" | "ipc" => Some(Format::Ipc),
+    match extension(path).as_str() {
+        // Compressed as a whole it can't be mapped.
+        "arrow" | "arrows" | "feather" | "ipc" if !is_packed(path) => Some(Format::Ipc),
         "csv" | "tsv" => Some(Format::Csv),
         "json" | "jsonl" | "ndjson" => Some(Format::Json),
         _ => None,
@@ -141,6 +228,8 @@ enum Found {
     Stream,
     Csv,
     Json,
+    /// Compressed by gzip or zstd.
+    Packed,
 }
 
 impl Found {
@@ -167,10 +256,12 @@ fn sniff(source: &mut Source, head: &mut Vec<u8>) -> io::Result<Found> {
 /// The format that `head` begins, if clear; it must be decided if `head` is the whole input.
 fn look(head: &[u8], is_all: bool) -> Option<Found> {
     const MAGIC: &[u8] = b"ARROW1";
+    const PACKED: [&[u8]; 2] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     match text.first() {
         _ if head.starts_with(MAGIC) => Some(Found::File),
-        _ if !is_all && MAGIC.starts_with(head) => None,
+        _ if PACKED.iter().any(|magic| head.starts_with(magic)) => Some(Found::Packed),
+        _ if !is_all && [MAGIC, PACKED[0], PACKED[1]].iter().any(|magic| magic.starts_with(head)) => None,
         // Message lengths contain zeros, or are marked by bytes that text never has.
         _ if head.first() == Some(&0xff) || head.contains(&0) => Some(Found::Stream),
         // Nobody begins a table with a page of spaces.
@@ -192,6 +283,8 @@ mod tests {
             (&b"ARROW1\0\0"[..], Found::File),
             (&b"\xff\xff\xff\xff\x10\x01"[..], Found::Stream),
             (&b"\x50\x01\0\0"[..], Found::Stream),
+            (&b"\x1f\x8b\x08\x00"[..], Found::Packed),
+            (&b"\x28\xb5\x2f\xfd\0"[..], Found::Packed),
             (&b"  \n{\"a\": 1}"[..], Found::Json),
             (&b"\xef\xbb\xbf{"[..], Found::Json),
             (&b"a\n"[..], Found::Csv),

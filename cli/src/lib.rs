@@ -77,7 +77,7 @@ enum Verb {
 
 impl Verb {
     /// The exit code of a verb that succeeded: 0, or the result of `check`.
-    fn run(&self, out: &mut Stdout, engine: Option<Engine<'_>>) -> Outcome<i32> {
+    fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome<i32> {
         match self {
             Verb::Check(check) => return check.run(out),
             Verb::Head(head) => head.run(out),
@@ -123,7 +123,7 @@ fn tell(usage: &clap::Error) -> std::io::Result<()> {
 }
 
 /// As [`run`], with an engine for SQL queries.
-pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<Engine<'_>>) -> i32 {
+pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&dyn Engine>) -> i32 {
     let command = match Command::try_parse_from(args) {
         Ok(command) => command,
         Err(usage) => {

@@ -9,8 +9,26 @@ use clap::Args;
 use crate::rows::{Form, print};
 use crate::shell::{Failure, Outcome, Stdout, reader};
 
-/// An SQL engine: returns rows, or an error message.
-pub type Engine<'a> = &'a dyn Fn(&str) -> Result<Dataset, String>;
+/// What the program that runs the command can do besides this library: SQL and Parquet. Errors are messages.
+pub trait Engine {
+    /// The rows that a query asks for.
+    ///
+    /// # Errors
+    /// What is wrong with the query.
+    fn sql(&self, query: &str) -> Result<Dataset, String>;
+
+    /// The rows of a Parquet file, of the types that Arrow has noted there.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    fn read_parquet(&self, path: &Path) -> Result<Dataset, String>;
+
+    /// Writes a Parquet file, which gets its name when it is complete.
+    ///
+    /// # Errors
+    /// Why that was not possible.
+    fn write_parquet(&self, dataset: &Dataset, path: &Path) -> Result<(), String>;
+}
 
 /// Run an SQL query by DuckDB.
 ///
@@ -27,9 +45,9 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<Engine<'_>>) -> Outcome {
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome {
         let missing = || Failure::hint("sql needs the Python package: pip install 'arrowwood[sql]'");
-        let answer = engine.ok_or_else(missing)?(&self.text()?);
+        let answer = engine.ok_or_else(missing)?.sql(&self.text()?);
         print(&answer.map_err(|problem| Error::new(ErrorKind::InvalidArgument, problem))?, &self.form, out)
     }
 

@@ -178,7 +178,7 @@ def write(
     target: _Path | IO[bytes] | Buffer,
     *,
     schema: _Schema | None = None,
-    format: Literal["file", "stream"] = "file",
+    format: Literal["file", "stream"] | None = None,
     compression: Literal["lz4", "zstd"] | None = None,
     max_rows: int | None = None,
 ) -> None:
@@ -193,7 +193,8 @@ def write(
             ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
         schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
             there, but for floats of less than 64 bits, which are rounded.
-        format: ``"file"``, with a footer for random access, or ``"stream"``.
+        format: ``"file"``, with a footer for random access, or ``"stream"``; by default a stream for a path that ends in
+            ``.arrows``, and a file else.
         compression: the codec of the data; without one it can be opened in place.
         max_rows: the most rows of a record batch; larger ones are cut.
 
@@ -208,26 +209,29 @@ def read_csv(
     source: _Path | IO[bytes] | IO[str],
     *,
     schema: _Schema | None = None,
-    dictionary: Sequence[str] | None = None,
+    dictionary: str | Sequence[str] | None = None,
     delimiter: str = ",",
     quote: str | None = '"',
     header: bool = True,
-    null_values: Sequence[str] | None = None,
+    null_values: str | Sequence[str] | None = None,
     decimal: Literal[".", ","] = ".",
 ) -> Dataset:
     """Read CSV text, whose first line names the columns, into memory. It may be compressed with gzip or zstd.
 
-    An empty field is null, and a quoted one an empty text. A file is parsed by several threads, and read twice if its types
-    are to be inferred.
+    An empty field is null, and a quoted one an empty text, but null in columns of other types. Types that are not given hold all
+    values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for money give
+    ``schema="m: decimal(20, 2)"``. Only dates and times as in ``2000-01-31`` and ``2000-01-31T12:00:00`` are found. A file
+    is parsed by several threads, and read twice if its types are to be inferred.
 
     Args:
         source: a path, or an object with ``read()``.
         schema: the columns to read, found by name, and their types; by default all, with types that fit all values.
-        dictionary: the names of text columns to dictionary-encode.
+        dictionary: the names of text columns to dictionary-encode, or the name of one.
         delimiter: the ASCII character between fields.
         quote: the ASCII character around fields that contain delimiters or line breaks; None: nothing quotes.
-        header: whether the first line has the names. Without, columns are called ``column_1`` and so on.
-        null_values: fields that are null, unless they are quoted. By default ``NA``, ``N/A``, ``null`` and ``NULL`` are, in columns
+        header: whether the first line has the names. Without, columns are those of the schema in their order, or called
+            ``column_1`` and so on.
+        null_values: fields that are null, or one such, unless they are quoted. By default ``NA``, ``N/A``, ``null`` and ``NULL`` are, in columns
             other than text.
         decimal: ``"."``, or ``","`` for numbers such as 1,5.
 
@@ -236,14 +240,14 @@ def read_csv(
     """
 
 def read_json(
-    source: _Path | IO[bytes] | IO[str], *, schema: _Schema | None = None, dictionary: Sequence[str] | None = None
+    source: _Path | IO[bytes] | IO[str], *, schema: _Schema | None = None, dictionary: str | Sequence[str] | None = None
 ) -> Dataset:
     """Read JSON, one object on each line or an array of objects, into memory. It may be compressed with gzip or zstd.
 
     Args:
         source: a path, or an object with ``read()``.
         schema: the columns to read and their types, as for :func:`writer`; by default all, with types that fit all values.
-        dictionary: the names of text columns to dictionary-encode.
+        dictionary: the names of text columns to dictionary-encode, or the name of one.
 
     Raises:
         InvalidData: a line is no object, a value is not of its type, or no type holds all numbers of a column; the message

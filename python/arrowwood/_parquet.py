@@ -1,6 +1,10 @@
 """Parquet files, by pyarrow."""
 
-from typing import Any
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
 
 from arrowwood import _arrowwood
 from arrowwood._extras import engine
@@ -28,12 +32,32 @@ def read_parquet(source: Any, *, columns: list[str] | None = None) -> "_arrowwoo
 def write(dataset: "_arrowwood.Dataset", path: Any, compression: str | None, max_rows: int | None) -> None:
     """Write a Parquet file, a row group for about a million rows, which gets its name when it is complete."""
     parquet = engine("pyarrow.parquet", "write() of Parquet", "parquet")
-    part = path.with_name(f".{path.name}.part")
     step = max_rows or 1 << 20
-    try:
-        with parquet.ParquetWriter(part, dataset[:0].to_arrow().schema, compression=compression or "snappy") as writer:
+    with _unfinished(path) as file:
+        with parquet.ParquetWriter(file, dataset[:0].to_arrow().schema, compression=compression or "snappy") as writer:
             for start in range(0, len(dataset), step):
                 writer.write_table(dataset[start : start + step].to_arrow(), row_group_size=step)
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is called `path` when all went well. A killed process leaves none where the file system knows files without
+    names, as that of the library's own files."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        number = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o666)
+        is_named = False
+    except (AttributeError, OSError):
+        number = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        is_named = True
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield file
+            file.flush()
+            if not is_named:
+                part.unlink(missing_ok=True)
+                # Only with a directory's number, which an absolute path doesn't need, does Python follow this link.
+                os.link(f"/proc/self/fd/{number}", part, src_dir_fd=number, follow_symlinks=True)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -18,17 +18,20 @@ use crate::sink::{Source, open_pipe};
 
 /// Read CSV text, whose first line names the columns, into memory. It may be compressed with gzip or zstd.
 ///
-/// An empty field is null, and a quoted one an empty text. A file is parsed by several threads, and read twice if its types
-/// are to be inferred.
+/// An empty field is null, and a quoted one an empty text, but null in columns of other types. Types that are not given hold all
+/// values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for money give
+/// ``schema="m: decimal(20, 2)"``. Only dates and times as in ``2000-01-31`` and ``2000-01-31T12:00:00`` are found. A file
+/// is parsed by several threads, and read twice if its types are to be inferred.
 ///
 /// Args:
 ///     source: a path, or an object with ``read()``.
 ///     schema: the columns to read, found by name, and their types; by default all, with types that fit all values.
-///     dictionary: the names of text columns to dictionary-encode.
+///     dictionary: the names of text columns to dictionary-encode, or the name of one.
 ///     delimiter: the ASCII character between fields.
 ///     quote: the ASCII character around fields that contain delimiters or line breaks; None: nothing quotes.
-///     header: whether the first line has the names. Without, columns are called ``column_1`` and so on.
-///     null_values: fields that are null, unless they are quoted. By default ``NA``, ``N/A``, ``null`` and ``NULL`` are, in columns
+///     header: whether the first line has the names. Without, columns are those of the schema in their order, or called
+///         ``column_1`` and so on.
+///     null_values: fields that are null, or one such, unless they are quoted. By default ``NA``, ``N/A``, ``null`` and ``NULL`` are, in columns
 ///         other than text.
 ///     decimal: ``"."``, or ``","`` for numbers such as 1,5.
 ///
@@ -47,20 +50,20 @@ pub fn read_csv(
     py: Python<'_>,
     source: &Bound<'_, PyAny>,
     schema: Option<&Bound<'_, PyAny>>,
-    dictionary: Option<Vec<String>>,
+    dictionary: Option<Texts>,
     delimiter: &str,
     quote: Option<&str>,
     header: bool,
-    null_values: Option<Vec<String>>,
+    null_values: Option<Texts>,
     decimal: &str,
 ) -> Result<Dataset> {
     let mut options = CsvOptions::default();
     options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
-    options.dictionary = dictionary.unwrap_or_default();
+    options.dictionary = dictionary.map(Texts::list).unwrap_or_default();
     options.delimiter = character("delimiter", delimiter)?;
     options.quote = quote.map(|quote| character("quote", quote)).transpose()?;
     options.header = header;
-    options.null_values = null_values;
+    options.null_values = null_values.map(Texts::list);
     options.decimal_comma = match decimal {
         "." => false,
         "," => true,
@@ -68,6 +71,22 @@ pub fn read_csv(
     };
     let passes = if options.schema.is_none() { 2 } else { 1 };
     read(py, source, passes, |open, each| read_csv_in_order(open, &options, each))
+}
+
+/// Texts, or a single one.
+#[derive(FromPyObject)]
+pub enum Texts {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Texts {
+    fn list(self) -> Vec<String> {
+        match self {
+            Texts::One(text) => vec![text],
+            Texts::Several(texts) => texts,
+        }
+    }
 }
 
 fn character(what: &str, given: &str) -> Result<u8> {
@@ -82,7 +101,7 @@ fn character(what: &str, given: &str) -> Result<u8> {
 /// Args:
 ///     source: a path, or an object with ``read()``.
 ///     schema: the columns to read and their types, as for :func:`writer`; by default all, with types that fit all values.
-///     dictionary: the names of text columns to dictionary-encode.
+///     dictionary: the names of text columns to dictionary-encode, or the name of one.
 ///
 /// Raises:
 ///     InvalidData: a line is no object, a value is not of its type, or no type holds all numbers of a column; the message
@@ -93,11 +112,11 @@ pub fn read_json(
     py: Python<'_>,
     source: &Bound<'_, PyAny>,
     schema: Option<&Bound<'_, PyAny>>,
-    dictionary: Option<Vec<String>>,
+    dictionary: Option<Texts>,
 ) -> Result<Dataset> {
     let mut options = JsonOptions::default();
     options.schema = schema.map(schema_of).transpose()?.map(Arc::new);
-    options.dictionary = dictionary.unwrap_or_default();
+    options.dictionary = dictionary.map(Texts::list).unwrap_or_default();
     let passes = if options.schema.is_none() { 2 } else { 1 };
     read(py, source, passes, |open, each| read_json_in_order(open, &options, each))
 }

@@ -106,18 +106,41 @@ mod _arrowwood {
         Ok(arrowwood::local_path(&text)?.unwrap_or(text))
     }
 
-    /// The rows that a query in SQL asks for, or what is wrong.
-    fn answer(query: &str) -> Result<arrowwood::Dataset, String> {
-        let ask = |py: Python<'_>| -> PyResult<arrowwood::Dataset> {
-            let answer = py.import("arrowwood._sql")?.call_method1("sql", (query,))?;
-            Ok(answer.cast::<dataset::Dataset>()?.get().inner().clone())
-        };
-        Python::attach(|py| ask(py).map_err(|problem| problem.value(py).to_string()))
+    /// What the command asks of the package: what `sql`, `read_parquet` and `write` do.
+    struct Package;
+
+    impl Package {
+        /// The dataset that a function of the package returns, or what is wrong.
+        fn ask(call: impl FnOnce(Python<'_>) -> PyResult<Bound<'_, PyAny>>) -> Result<arrowwood::Dataset, String> {
+            Python::attach(|py| {
+                let answer = call(py).and_then(|answer| Ok(answer.cast::<dataset::Dataset>()?.get().inner().clone()));
+                answer.map_err(|problem| problem.value(py).to_string())
+            })
+        }
+    }
+
+    impl arrowwood_cli::Engine for Package {
+        fn sql(&self, query: &str) -> Result<arrowwood::Dataset, String> {
+            Package::ask(|py| py.import("arrowwood._sql")?.call_method1("sql", (query,)))
+        }
+
+        fn read_parquet(&self, path: &std::path::Path) -> Result<arrowwood::Dataset, String> {
+            Package::ask(|py| py.import("arrowwood._parquet")?.call_method1("read_parquet", (path,)))
+        }
+
+        fn write_parquet(&self, dataset: &arrowwood::Dataset, path: &std::path::Path) -> Result<(), String> {
+            let write = |py: Python<'_>| -> PyResult<()> {
+                let none: Option<u64> = None;
+                let dataset = dataset::Dataset::new(dataset.clone());
+                py.import("arrowwood._parquet")?.call_method1("write", (dataset, path, none, none)).map(drop)
+            };
+            Python::attach(|py| write(py).map_err(|problem| problem.value(py).to_string()))
+        }
     }
 
     /// Run the command line; the exit code.
     #[pyfunction]
     fn _run_cli(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
-        py.detach(|| arrowwood_cli::run_with(arguments, Some(&answer)))
+        py.detach(|| arrowwood_cli::run_with(arguments, Some(&Package)))
     }
 }

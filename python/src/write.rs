@@ -26,7 +26,8 @@ use crate::sink::{Sink, is_pipe};
 ///         ``write(bytes)``. A path that ends in ``.parquet`` becomes a Parquet file, by pyarrow.
 ///     schema: the columns, found by name, and their types; by default those that `data` has. Nothing is lost on the way
 ///         there, but for floats of less than 64 bits, which are rounded.
-///     format: ``"file"``, with a footer for random access, or ``"stream"``.
+///     format: ``"file"``, with a footer for random access, or ``"stream"``; by default a stream for a path that ends in
+///         ``.arrows``, and a file else.
 ///     compression: the codec of the data; without one it can be opened in place.
 ///     max_rows: the most rows of a record batch; larger ones are cut.
 ///
@@ -36,23 +37,24 @@ use crate::sink::{Sink, is_pipe};
 ///     InvalidData: a value is damaged.
 ///     IoError: of the operating system. What a file object raises is passed on as it is.
 #[pyfunction]
-#[pyo3(signature = (data, target, *, schema = None, format = "file", compression = None, max_rows = None))]
+#[pyo3(signature = (data, target, *, schema = None, format = None, compression = None, max_rows = None))]
 pub fn write(
     py: Python<'_>,
     data: &Bound<'_, PyAny>,
     target: &Bound<'_, PyAny>,
     schema: Option<&Bound<'_, PyAny>>,
-    format: &str,
+    format: Option<&str>,
     compression: Option<&str>,
     max_rows: Option<i64>,
 ) -> Result<()> {
+    let path = if target.hasattr("write")? { None } else { path_of(target)?.filter(|path| !is_pipe(path)) };
+    let by_name = if path.as_deref().is_some_and(is_stream) { Format::Stream } else { Format::File };
     let options = WriteOptions {
-        format: framing(format)?,
+        format: format.map_or(Ok(by_name), framing)?,
         compression: compression.map(codec).transpose()?,
         max_rows: max_rows.map(|rows| positive("max_rows", rows)).transpose()?,
     };
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
-    let path = if target.hasattr("write")? { None } else { path_of(target)?.filter(|path| !is_pipe(path)) };
     if let Some(path) = &path
         && is_parquet(path)
     {
@@ -81,8 +83,16 @@ pub fn write(
 }
 
 fn is_parquet(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    ["parquet", "pq"].contains(&extension.to_ascii_lowercase().as_str())
+    ["parquet", "pq"].contains(&extension(path).as_str())
+}
+
+/// Whether the name of the file is that of a stream.
+fn is_stream(path: &Path) -> bool {
+    extension(path) == "arrows"
+}
+
+fn extension(path: &Path) -> String {
+    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default().to_ascii_lowercase()
 }
 
 fn whole(data: &Bound<'_, PyAny>, schema: Option<&SchemaRef>) -> Result<arrowwood::Dataset> {

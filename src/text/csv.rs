@@ -2,14 +2,15 @@
 //!
 //! Types are inferred from all values of a column, so they are valid for the whole file. Tried in this order: `Boolean`
 //! (`true`, `True`, `TRUE`, and likewise for false), `Int64`, `UInt64`, `Float64` (also `nan`, `inf`, `1e5`), `Date32`
-//! (`2000-01-31`, `Jan 31 2000`, `January 31, 2000`, `31 Jan 2000`), `Timestamp` (`2000-01-31T12:34:56.789`, or with a
-//! space; in microseconds, or nanoseconds if a value needs them; in UTC if all values end in `Z` or an offset), and
-//! `Utf8`. Conversion must be lossless, so numbers with leading zeros (zip codes) or a plus sign (phone numbers),
-//! integers of more than 64 bits, and, in columns with floats, integers that no float represents exactly, are `Utf8`.
+//! (`2000-01-31`), `Timestamp` (`2000-01-31T12:34:56.789`, or with a space; in microseconds, or nanoseconds if a value
+//! needs them; in UTC if all values end in `Z` or an offset), and `Utf8`. Integers and times must fit exactly, so numbers
+//! with leading zeros (zip codes) or a plus sign (phone numbers), integers of more than 64 bits, and, in columns with
+//! floats, integers that no float represents exactly, are `Utf8`. Fractions become the nearest `Float64`. Times without
+//! seconds are `Utf8`, and so are times of day and dates such as `Jan 31 2000`, which a schema may declare as what they are.
 //!
 //! An empty field is null; in columns other than text, so are `NA`, `N/A`, `null` and `NULL`, unless they are quoted. A
-//! quoted empty field is an empty text. Blank lines are skipped, but in a text of one column, where each is a null. Spaces
-//! are kept.
+//! quoted empty field is an empty text or no bytes, and null in columns of other types. Blank lines are skipped, but in a
+//! text of one column, where each is a null. Spaces are kept.
 //!
 //! The text is cut behind whole records, and its chunks are parsed by several threads.
 
@@ -45,7 +46,8 @@ pub struct CsvOptions {
     pub delimiter: u8,
     /// What quotes fields that contain delimiters, line breaks or quotes; `None`: nothing does.
     pub quote: Option<u8>,
-    /// Whether the first line has the names of the columns. They are `column_1` and so on without.
+    /// Whether the first line has the names of the columns. Without, they are called as the schema has them, in that order,
+    /// if it has as many, and `column_1` and so on else.
     pub header: bool,
     /// Unquoted fields that are null in any column; `None`: those above.
     pub null_values: Option<Vec<String>>,
@@ -71,6 +73,15 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
+    /// The names of `width` columns of a text without a header.
+    fn names(&self, width: usize) -> StringRecord {
+        let numbered: Vec<String> = (1..=width).map(|number| format!("column_{number}")).collect();
+        let fields = self.schema.iter().flat_map(|schema| schema.fields());
+        let given: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
+        let is_by_number = given.iter().all(|name| numbered.iter().any(|numbered| numbered == name));
+        if given.len() == width && !is_by_number { given.into() } else { numbered.into() }
+    }
+
     fn check(&self) -> Result<()> {
         check_batch_rows(self.batch_rows).map_err(reading)?;
         if !self.delimiter.is_ascii() || b"\"\r\n".contains(&self.delimiter) {
@@ -96,15 +107,16 @@ impl CsvOptions {
         Ok(())
     }
 
-    /// Whether `value` is null in a column of text or of other values; `is_quoted` is asked only where that matters.
-    fn is_null(&self, value: &str, is_text: bool, is_quoted: impl FnOnce() -> bool) -> bool {
+    /// Whether `value` is null in a column of `data_type`; `is_quoted` is asked only where that matters.
+    fn is_null(&self, value: &str, data_type: &DataType, is_quoted: impl FnOnce() -> bool) -> bool {
         if value.is_empty() {
-            // An empty field is nothing, unless it is quoted and may be a text.
-            return !is_text || !is_quoted();
+            // An empty field is nothing, unless it is quoted and may be a value.
+            let can_be_empty = is_text(data_type) || matches!(data_type, DataType::Binary | DataType::LargeBinary);
+            return !can_be_empty || !is_quoted();
         }
         let is_word = match &self.null_values {
             Some(nulls) => nulls.iter().any(|null| null == value),
-            None => !is_text && is_null(value),
+            None => !is_text(data_type) && is_null(value),
         };
         is_word && !is_quoted()
     }
@@ -321,8 +333,7 @@ impl<'a> Text<'a> {
             return Ok(None);
         }
         if !self.options.header {
-            let names = (1..=records.record.len()).map(|number| format!("column_{number}"));
-            return Ok(Some(names.collect::<Vec<_>>().into()));
+            return Ok(Some(self.options.names(records.record.len())));
         }
         let mut names = HashSet::new();
         for (i, name) in records.record.iter().enumerate() {
@@ -501,7 +512,7 @@ fn infer<R: Read + Send>(text: Chunked<R>, options: &CsvOptions, each: Each<'_>)
         while rows.next()? {
             for (number, kinds) in kinds.iter_mut().enumerate().filter(|(_, kinds)| **kinds != TEXT) {
                 let value = rows.field(number);
-                if !options.is_null(value, false, || rows.is_quoted(number)) {
+                if !options.is_null(value, &DataType::Null, || rows.is_quoted(number)) {
                     *kinds &= kinds_of(&options.with_point(value));
                 }
             }
@@ -576,11 +587,10 @@ fn push(
     source: usize,
     options: &CsvOptions,
 ) -> Result<(), String> {
-    let is_text = is_text(column.field.data_type());
     let value = rows.field(source);
-    let null = options.is_null(value, is_text, || rows.is_quoted(source));
+    let null = options.is_null(value, column.field.data_type(), || rows.is_quoted(source));
     let allowed = !null || column.field.is_nullable();
-    let parsed = if is_text { Cow::Borrowed(value) } else { options.with_point(value) };
+    let parsed = if is_text(column.field.data_type()) { Cow::Borrowed(value) } else { options.with_point(value) };
     let pushed = allowed.then(|| column.sink.push((!null).then_some(&parsed)));
     pushed.flatten().ok_or_else(|| {
         let (expected, way_out) = refusal(&column.field, null);
@@ -803,7 +813,7 @@ mod tests {
 
     #[test]
     fn stocks() {
-        let text = "symbol,date,price\nMSFT,Jan 1 2000,39.81\nMSFT,Feb 1 2000,36.35\nAMZN,Mar 1 2010,128.82\n";
+        let text = "symbol,date,price\nMSFT,2000-01-01,39.81\nMSFT,2000-02-01,36.35\nAMZN,2010-03-01,128.82\n";
         let (schema, batches) = read(text, &encoding("symbol")).unwrap();
         let symbol = Dictionary(Box::new(Int8), Box::new(Utf8));
         let expected = [("symbol", symbol), ("date", Date32), ("price", Float64)];
@@ -835,8 +845,13 @@ mod tests {
             (&["1", " 2"], Utf8),
             (&["-"], Utf8),
             (&["NA", "1", "x"], Utf8),
-            (&["2000-02-29", "Jan 1 2000", "january 01, 2000", "1 Jan 2000", "31 December 1999"], Date32),
+            (&["2000-02-29", "1999-12-31"], Date32),
             (&["2001-02-29"], Utf8),
+            (&["Jan 1 2000", "january 01, 2000"], Utf8),
+            (&["1 Jan 2000", "31 December 1999"], Utf8),
+            (&["2000-02-29", "Jan 1 2000"], Utf8),
+            (&["10:00:00"], Utf8),
+            (&["2024-01-01T10:00"], Utf8),
             (&["May 2024"], Utf8),
             (&["0000-01-01"], Utf8),
             (&["2000-1-1"], Utf8),

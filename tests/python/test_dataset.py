@@ -435,7 +435,7 @@ def test_write_errors(tmp_path, stocks):
 
 
 def test_read_csv(tmp_path):
-    text = "symbol,date,price\nMSFT,Jan 1 2000,39.81\nAMZN,Feb 1 2000,64.56\n"
+    text = "symbol,date,price\nMSFT,2000-01-01,39.81\nAMZN,2000-02-01,64.56\n"
     path = tmp_path / "x.csv"
     path.write_text(text)
     expected = [

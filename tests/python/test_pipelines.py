@@ -1,9 +1,15 @@
 """What pipelines need: text in bounded memory, compressed or not; Parquet; iterators of batches; paths in other words."""
 
+import datetime as dt
 import gzip
+import io
 import json
+import os
 import subprocess
 import sys
+import time
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +43,41 @@ def test_csv_tells_nothing_from_an_empty_text(tmp_path):
     assert aw.read_csv(path)["a"].to_pylist() == [1, None, 3]
 
 
+def test_csv_tells_nothing_from_no_bytes(tmp_path):
+    aw.write(pa.table({"b": [b"", None, b"\x01"], "n": [1, 2, 3]}), tmp_path / "x.arrow")
+    ran("export", tmp_path / "x.arrow", tmp_path / "x.csv")
+    back = aw.read_csv(tmp_path / "x.csv", schema="b: binary, n: int64")
+    assert back["b"].to_pylist() == [b"", None, b"\x01"]
+    ran("append", tmp_path / "t", "--schema", "b: binary, n: int64", tmp_path / "x.csv")
+    assert aw.open(tmp_path / "t")["b"].to_pylist() == [b"", None, b"\x01"]
+    # A number that is quoted and empty is none.
+    assert aw.read_csv(io.StringIO('a\n""\n1\n'))["a"].to_pylist() == [None, 1]
+
+
+def test_only_iso_dates_and_times_are_found():
+    for text in ["Jan 1 2000", "1 Jan 2000", "10:00:00", "2024-01-01T10:00"]:
+        assert aw.read_csv(io.StringIO(f"a\n{text}\n"))["a"].to_pylist() == [text]
+        assert aw.read_csv(io.StringIO(f"a\n2000-01-02\n{text}\n"))["a"].dtype == "utf8"
+        assert aw.read_json(io.StringIO(json.dumps({"a": text})))["a"].to_pylist() == [text]
+    assert aw.read_csv(io.StringIO("a\nJan 1 2000\n"), schema="a: date32")["a"].to_pylist() == [dt.date(2000, 1, 1)]
+
+
+def test_one_text_where_a_list_may_be():
+    ds = aw.read_csv(io.StringIO("a,x\n-,u\n1,-\n"), null_values="-", dictionary="x")
+    assert ds.to_pylist() == [{"a": None, "x": "u"}, {"a": 1, "x": None}] and "dictionary" in ds["x"].dtype
+    assert "dictionary" in aw.read_json(io.StringIO('{"x": "u"}'), dictionary="x")["x"].dtype
+
+
+def test_columns_of_a_schema_name_those_of_a_text_without_header(tmp_path):
+    text = "1,x\n2,y\n"
+    assert aw.read_csv(io.StringIO(text), header=False, schema="n: int8, s: utf8").to_pylist() == [{"n": 1, "s": "x"}, {"n": 2, "s": "y"}]
+    assert aw.read_csv(io.StringIO(text), header=False, schema="column_2: utf8").to_pylist() == [{"column_2": "x"}, {"column_2": "y"}]
+    with pytest.raises(aw.ColumnNotFound):
+        aw.read_csv(io.StringIO(text), header=False, schema="n: int8")
+    with pytest.raises(aw.ColumnNotFound):
+        aw.read_csv(io.StringIO(text), header=False, schema="n: int8, column_2: utf8, t: utf8")
+
+
 def test_csv_in_other_manners(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("1,5;-;'a;b'\n2;7;c\n")
@@ -48,6 +89,14 @@ def test_csv_in_other_manners(tmp_path):
     options = ["--delimiter", ";", "--quote", "'", "--no-header", "--null", "-", "--decimal-comma"]
     ran("import", path, tmp_path / "x.arrow", *options)
     assert aw.open(tmp_path / "x.arrow").to_pylist() == ds.to_pylist()
+    # `append` has the same options, for a file and for what comes through a pipe, and both have a schema.
+    schema = "x: float64, n: int64, s: utf8"
+    ran("append", tmp_path / "t", *options, "--schema", schema, path)
+    ran("append", tmp_path / "t", *options, input=path.read_text())
+    ran("import", path, tmp_path / "y.arrow", *options, "--schema", schema)
+    rows = aw.open(tmp_path / "y.arrow").to_pylist()
+    assert rows == [{"x": 1.5, "n": None, "s": "a;b"}, {"x": 2.0, "n": 7, "s": "c"}]
+    assert aw.open(tmp_path / "t").to_pylist() == 2 * rows
     for wrong in [{"decimal": "x"}, {"quote": "ab"}, {"quote": ","}, {"decimal": ","}]:
         with pytest.raises(aw.InvalidArgument):
             aw.read_csv(path, **wrong)
@@ -68,6 +117,11 @@ def test_compressed_text(tmp_path, suffix):
             assert read(file).shape == (rows, 2)
         ran("import", path, tmp_path / "out.arrow")
         assert aw.open(tmp_path / "out.arrow")["name"].to_pylist() == [f"name {i}" for i in range(rows)]
+        table = tmp_path / ("table " + name)
+        ran("append", table, path)
+        with path.open("rb") as file:
+            ran("append", table, stdin=file)
+        assert len(aw.open(table)) == 2 * rows and aw.open(table)["id"].sum() == rows * (rows - 1)
 
 
 def test_imports_need_no_memory_for_the_whole_text(tmp_path):
@@ -107,8 +161,6 @@ def test_json_is_what_pythons_own_reads(rows):
 
 
 def _file(text):
-    import io
-
     return io.StringIO(text)
 
 
@@ -143,6 +195,84 @@ def test_parquet_both_ways(tmp_path):
     with pytest.raises(TypeError):
         aw.write(5, tmp_path / "none.parquet")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.parquet", "y.parquet", "z.arrow", "z.parquet"]
+
+
+def test_parquet_keeps_types_by_command(tmp_path):
+    array = pa.array
+    day = dt.datetime(2024, 1, 1)
+    table = pa.table({
+        "money": array([Decimal("1.50"), None], pa.decimal256(50, 2)),
+        "took": array([-5, None], pa.duration("us")),
+        "at": array([day, None], pa.timestamp("ms")),
+        "there": array([day, None], pa.timestamp("us", "America/New_York")),
+        "symbol": array(["a", None]).dictionary_encode(),
+        "pair": array([[1, 2], None], pa.list_(pa.int32(), 2)),
+        "half": array([np.float16(1.5), None], pa.float16()),
+        "clock": array([dt.time(10), None], pa.time32("ms")),
+    })
+    pq.write_table(table, tmp_path / "x.parquet")
+    ran("import", tmp_path / "x.parquet", tmp_path / "x.arrow")
+    assert aw.open(tmp_path / "x.arrow").to_arrow().equals(aw.read_parquet(tmp_path / "x.parquet").to_arrow())
+    assert aw.open(tmp_path / "x.arrow").to_arrow().schema.equals(table.schema)
+    ran("export", tmp_path / "x.arrow", tmp_path / "y.parquet")
+    back = pq.read_table(tmp_path / "y.parquet")
+    assert back.schema.equals(table.schema) and back.to_pylist() == table.to_pylist()
+    # What no Parquet file holds is refused, and nothing is written.
+    union = pa.UnionArray.from_sparse(array([0], pa.int8()), [array([1])])
+    aw.write(pa.table({"u": union}), tmp_path / "u.arrow")
+    assert command("export", tmp_path / "u.arrow", tmp_path / "u.parquet").returncode == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["u.arrow", "x.arrow", "x.parquet", "y.parquet"]
+
+
+def test_parquet_where_it_does_not_belong(tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"n": [1]}), path)
+    for verb in [["head", path], ["append", tmp_path / "t", path]]:
+        assert "arrowwood import" in command(*verb).stderr
+    with pytest.raises(aw.InvalidData, match="aw.read_parquet"):
+        aw.open(path)
+    for verb in [["import", "-", tmp_path / "x.arrow"], ["append", tmp_path / "t"]]:
+        with path.open("rb") as file:
+            done = command(*verb, stdin=file)
+        assert done.returncode == 1 and "Parquet" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.arrow", "x.parquet"])
+def test_an_export_that_is_killed_leaves_nothing(tmp_path, name):
+    aw.write({"s": ["some text"] * 3_000_000}, tmp_path / "in.arrow")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("old")
+    line = [sys.executable, "-m", "arrowwood._cli", "export", str(tmp_path / "in.arrow"), str(tmp_path / "out" / name)]
+    child = subprocess.Popen(line)
+    # It is killed when it writes: then it has a file open in the folder.
+    fds = Path(f"/proc/{child.pid}/fd")
+    while child.poll() is None and not any(str(tmp_path / "out") in target(fd) for fd in fds.iterdir()):
+        time.sleep(0.001)
+    child.kill()
+    if child.wait() != 0:
+        assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+        assert (tmp_path / "out" / name).read_text() == "old"
+
+
+def target(fd):
+    try:
+        return os.readlink(fd)
+    except OSError:
+        return ""
+
+
+def test_streams_by_name(tmp_path):
+    for name, kind in [("x.arrows", "stream"), ("x.arrow", "file"), ("x.xyz", "file")]:
+        aw.write({"n": [1, 2]}, tmp_path / name)
+        with (tmp_path / name).open("rb") as file:
+            assert (file.read(6) == b"ARROW1") == (kind == "file")
+        assert aw.open(tmp_path / name)["n"].to_pylist() == [1, 2]
+    with pa.OSFile(str(tmp_path / "x.arrows")) as file, pa.ipc.open_stream(file) as reader:
+        assert reader.read_all().to_pydict() == {"n": [1, 2]}
+    aw.write({"n": [1]}, tmp_path / "y.arrows", format="file")
+    assert (tmp_path / "y.arrows").read_bytes().startswith(b"ARROW1")
+    ran("export", tmp_path / "x.arrow", tmp_path / "z.arrows")
+    assert (tmp_path / "z.arrows").read_bytes() == (tmp_path / "x.arrows").read_bytes()
 
 
 def test_export_by_name(tmp_path):

@@ -87,7 +87,7 @@ pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;
 pub use os::{forks, remote};
-pub use parts::remove_parts;
+pub use parts::{UnfinishedFile, remove_parts};
 pub use store::{Lock, Store};
 #[doc(hidden)]
 pub use sys::limit_mappings;

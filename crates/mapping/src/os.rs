@@ -85,11 +85,11 @@ fn fallocate(_file: &File, _mode: i32, _offset: u64, _len: u64) -> io::Result<()
     Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
 
-/// Creates a file without a name in the directory `folder`. `None` if the file system has no such files.
+/// Creates a file without a name, of these permissions, in the directory `folder`. `None` if the file system has no such files.
 #[cfg(target_os = "linux")]
-pub(crate) fn unnamed(folder: &Path) -> io::Result<Option<File>> {
+pub(crate) fn unnamed(folder: &Path, mode: u32) -> io::Result<Option<File>> {
     use std::os::unix::fs::OpenOptionsExt;
-    let options = File::options().read(true).write(true).mode(0o644).custom_flags(libc::O_TMPFILE).open(folder);
+    let options = File::options().read(true).write(true).mode(mode).custom_flags(libc::O_TMPFILE).open(folder);
     match options {
         Ok(file) => Ok(Some(file)),
         Err(e) if is_unsupported(&e) || e.raw_os_error() == Some(libc::EISDIR) => Ok(None),
@@ -98,7 +98,7 @@ pub(crate) fn unnamed(folder: &Path) -> io::Result<Option<File>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn unnamed(_folder: &Path) -> io::Result<Option<File>> {
+pub(crate) fn unnamed(_folder: &Path, _mode: u32) -> io::Result<Option<File>> {
     Ok(None)
 }
 

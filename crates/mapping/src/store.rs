@@ -39,7 +39,7 @@ impl Store {
     pub fn create(medium: &Medium, folder: &Path, len: u64) -> io::Result<Store> {
         check_size(len)?;
         medium.tell(Act::Make { folder })?;
-        let (file, part) = match os::unnamed(folder)? {
+        let (file, part) = match os::unnamed(folder, 0o644)? {
             Some(file) => (file, None),
             None => medium.named_part(folder).map(|(file, path)| (file, Some(path)))?,
         };

@@ -4,7 +4,11 @@ use crate::array::Bytes;
 use crate::error::{Error, ErrorKind};
 
 const SIGNATURES: &[(&[u8], &str, &str)] = &[
-    (b"PAR1", "a Parquet file", "read it with pyarrow.parquet or Polars and write it as Arrow"),
+    (
+        b"PAR1",
+        "a Parquet file",
+        "turn it into Arrow with `arrowwood import` of the Python package, or read it with aw.read_parquet",
+    ),
     (b"FEA1", "a Feather V1 file", "read it with pyarrow.feather.read_table and write it as Arrow"),
     (b"\x1f\x8b", "a gzip-compressed file", "decompress it first"),
     (b"\x28\xb5\x2f\xfd", "a zstd-compressed file", "decompress it first, or let Arrow compress its own buffers"),

@@ -17,7 +17,7 @@ use super::unify::Dictionaries;
 use crate::dataset::{Dataset, Part, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::framing::{BatchMetadata, Block, Compression, Format, IpcSchema, MAGIC, Node, compress, metadata};
-use crate::map::ChangeCheck;
+use crate::map::{ChangeCheck, UnfinishedFile};
 use crate::types::layout::children;
 use crate::types::type_name;
 
@@ -74,36 +74,19 @@ fn write_through(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Resu
 }
 
 fn write_beside(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<()> {
-    let (part, mut sink) = Unfinished::beside(path)?;
-    write_to(dataset, &mut sink, options)?;
-    part.finish(path)
+    let mut file = unfinished(path)?;
+    write_to(dataset, &mut file, options)?;
+    named(file, path)
 }
 
-/// A file that is removed on drop unless it was renamed.
-struct Unfinished(PathBuf);
-
-impl Unfinished {
-    /// A new file in the directory of `path`.
-    fn beside(path: &Path) -> Result<(Unfinished, File)> {
-        let name = path.file_name().ok_or_else(|| Error::argument("not the name of a file"))?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.part", std::process::id()));
-        let part = Unfinished(path.with_file_name(hidden));
-        let file = File::create(&part.0).map_err(|e| Error::io("creating the file", &e))?;
-        Ok((part, file))
-    }
-
-    fn finish(&self, path: &Path) -> Result<()> {
-        std::fs::rename(&self.0, path).map_err(|e| Error::io("giving the written file its name", &e))
-    }
+/// A new file, which will be called `path`.
+fn unfinished(path: &Path) -> Result<UnfinishedFile> {
+    path.file_name().ok_or_else(|| Error::argument("not the name of a file"))?;
+    UnfinishedFile::beside(path).map_err(|e| Error::io("creating the file", &e))
 }
 
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // Nothing is there after a rename, and a failed removal has no remedy.
-        let _ = std::fs::remove_file(&self.0);
-    }
+fn named(file: UnfinishedFile, path: &Path) -> Result<()> {
+    file.finish(path).map_err(|e| Error::io("giving the written file its name", &e))
 }
 
 /// Writes `dataset` to `sink`.
@@ -240,12 +223,11 @@ impl<W: Write> std::fmt::Debug for StreamWriter<W> {
 /// Columns with dictionaries can't be written so: a file has one dictionary for all batches. Collect them, and use
 /// [`write()`].
 pub struct FileWriter {
-    out: MessageSink<BufWriter<File>>,
+    out: MessageSink<BufWriter<UnfinishedFile>>,
     schema: SchemaRef,
     nodes: IpcSchema,
     dictionaries: Dictionaries,
     blocks: WrittenBlocks,
-    unfinished: Unfinished,
     path: PathBuf,
 }
 
@@ -263,14 +245,14 @@ impl FileWriter {
                 "column '{name}' has a dictionary, and a file has one for all batches; collect them before"
             )));
         }
-        let (unfinished, file) = Unfinished::beside(path).map_err(|e| e.at(path))?;
+        let file = unfinished(path).map_err(|e| e.at(path))?;
         let mut out = MessageSink::new(BufWriter::with_capacity(1 << 16, file), compression);
         out.put(MAGIC)?;
         out.put(&[0; 2])?;
         let nodes = out.schema(&schema)?;
         let dictionaries = Dictionaries::new(Format::File, &nodes);
         let path = path.to_path_buf();
-        Ok(FileWriter { out, schema, nodes, dictionaries, blocks: WrittenBlocks::default(), unfinished, path })
+        Ok(FileWriter { out, schema, nodes, dictionaries, blocks: WrittenBlocks::default(), path })
     }
 
     /// Writes the rows of a dataset, one record batch for each of its batches.
@@ -295,9 +277,10 @@ impl FileWriter {
     /// `Io`.
     pub fn finish(mut self) -> Result<()> {
         let done = self.out.end().and_then(|()| self.out.footer(&self.schema, &self.blocks));
-        done.and_then(|()| self.out.flush())
-            .and_then(|()| self.unfinished.finish(&self.path))
-            .map_err(|e| e.at(&self.path))
+        let done = done.and_then(|()| self.out.flush());
+        let failed = |e| Error::io("writing the rest", &e);
+        let file = done.and_then(|()| self.out.sink.into_inner().map_err(|e| failed(e.into_error())));
+        file.and_then(|file| named(file, &self.path)).map_err(|e| e.at(&self.path))
     }
 }
 
