@@ -1039,7 +1039,10 @@ class Writer:
     def close(self) -> None:
         """Commit, sync, and let others write; does nothing when it was closed before."""
     def compact(self) -> int:
-        """Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten."""
+        """Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten.
+
+        Small segments are merged, as by :func:`compact`.
+        """
     def drop_before(self, row: int | str | date | datetime | np.datetime64) -> int:
         """Remove the segments that hold no row from number `row` on; how many rows were removed.
 
@@ -1443,6 +1446,9 @@ def drop_partition(table: _Path, partition: dict[str, str | int | bool | date | 
     """
 def compact(path: _Path) -> int:
     """Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.
+
+    Small segments become one of up to `segment_rows` rows and 128 MiB, which are in memory meanwhile. Rows keep their
+    numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
 
     Raises:
         Busy: the table is being written; use :meth:`Writer.compact`.

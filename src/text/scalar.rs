@@ -52,8 +52,7 @@ pub(crate) fn is_null(value: &str) -> bool {
 pub(crate) fn kinds_of(value: &str) -> Kinds {
     match number_kinds(value) {
         TEXT if boolean(value).is_some() => BOOLEAN,
-        // Only ISO 8601: `May 1 2000` may be a text, and is a date where a schema says so.
-        TEXT if iso_date(value).is_some() => DATE,
+        TEXT if date(value).is_some() => DATE,
         TEXT => Moment::parse(value).map_or(TEXT, |moment| moment.kinds()),
         kinds => kinds,
     }
