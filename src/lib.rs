@@ -167,7 +167,9 @@ pub use cdata::{import_arrays, import_one, import_schema};
 #[cfg(feature = "check")]
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]
-pub use compute::{Aggregation, Col, EpochOrder, Function, GatheredRows, Literal, Operator, Predicate, col};
+pub use compute::{
+    Aggregation, AggregationProgress, Col, EpochOrder, Function, GatheredRows, Literal, Operator, Predicate, col,
+};
 pub use dataset::{Column, Dataset, Footprint, Row};
 pub use error::{Error, ErrorKind, Finding, Result};
 #[doc(hidden)]
@@ -216,7 +218,10 @@ pub use table::Repaired;
 #[cfg(feature = "table")]
 pub use table::publish;
 #[cfg(feature = "table")]
-pub use table::{Durability, Follow, Sync, TableStat, Writer, WriterOptions, compact, follow, table_stat};
+pub use table::{
+    Durability, Follow, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions, compact, follow,
+    segment_stat, table_stat,
+};
 pub use text::Preview;
 #[cfg(feature = "text")]
 pub use text::{

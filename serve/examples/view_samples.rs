@@ -93,12 +93,25 @@ fn hostile() -> Result<RecordBatch, Box<dyn Error>> {
                 Some(b"\xde\xad"),
             ])),
         ),
+        ("picture", Arc::new(BinaryArray::from_opt_vec(pictures().iter().map(|bytes| Some(&bytes[..])).collect()))),
         ("flag", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false), Some(true), Some(false)]))),
         ("list", Arc::new(lists.finish())),
         ("map", Arc::new(maps.finish())),
         ("struct", Arc::new(group)),
     ];
     Ok(RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))?)
+}
+
+/// A red GIF of one pixel, and bytes that look like pictures or markup and are none.
+fn pictures() -> [Vec<u8>; 5] {
+    let gif = b"GIF89a\x01\0\x01\0\x80\0\0\xff\0\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+    [
+        gif.to_vec(),
+        b"<svg xmlns='http://www.w3.org/2000/svg' onload='window.hacked=1'/>".to_vec(),
+        b"\x89PNG\r\n\x1a\n<script>window.hacked=1</script>".to_vec(),
+        b"<html><script>window.hacked=1</script>".to_vec(),
+        Vec::new(),
+    ]
 }
 
 fn wide() -> Result<RecordBatch, Box<dyn Error>> {

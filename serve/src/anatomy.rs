@@ -6,15 +6,19 @@ use std::path::{Path, PathBuf};
 
 use arrow_schema::DataType;
 use arrowwood::layout::{Role, children, layout};
-use arrowwood::{BufferInfo, Dataset, Error, Kind as MessageKind, Mapping, Message, Mode, cut, open, table_stat};
+use arrowwood::{
+    BufferInfo, Dataset, Error, Kind as MessageKind, Mapping, Message, Mode, RecordPlace, RecordStat, Value, cut, open,
+    segment_stat, table_stat,
+};
 use serde_json::{Value as Json, json};
 
 use crate::cells::one_column;
+use crate::image;
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::table::{Kind, Table};
 
-pub(crate) const PARAMETERS: &[&str] = &["file", "message", "from", "limit", "residency"];
+pub(crate) const PARAMETERS: &[&str] = &["file", "message", "from", "limit", "residency", "commits"];
 pub(crate) const CELL_PARAMETERS: &[&str] = &["row", "at"];
 
 /// Messages of an answer: unless the client says otherwise, and at most; and files.
@@ -83,6 +87,9 @@ pub(crate) fn anatomy(table: &Table, query: &Query) -> Result<Json> {
         let shares = mapping.residency(count.clamp(1, PARTS)).map_err(|e| of_table(e.into()))?;
         return Ok(json!({"size": size, "shares": shares}));
     }
+    if query.flag("commits")? {
+        return commits(table, &part.path);
+    }
     let messages = open(&part.path).and_then(|file| file.messages()).map_err(of_table)?;
     if let Some(number) = query.number::<usize>("message")? {
         let missing = || Refusal::not_found(format!("there are {} messages, counted from 0", messages.len()));
@@ -111,6 +118,38 @@ fn files(table: &Table, parts: &[Part]) -> Result<Json> {
         told["apparent_bytes"] = stat.apparent.into();
     }
     Ok(told)
+}
+
+/// What the table says of itself, and the records of one of its segments; null where that is dense, or no segment.
+fn commits(table: &Table, path: &Path) -> Result<Json> {
+    if table.kind != Kind::Table {
+        return Ok(json!({"segment": null}));
+    }
+    let stat = table_stat(&table.path).map_err(of_table)?.unwrap_or_default();
+    let table = json!({"end": stat.end, "durable_end": stat.durable_end, "live": stat.live, "writer": stat.writer});
+    let Some(segment) = segment_stat(path).map_err(of_table)? else {
+        return Ok(json!({"table": table, "segment": null}));
+    };
+    let record = |record: &RecordStat| {
+        let place = match record.place {
+            RecordPlace::Visible => "visible",
+            RecordPlace::Durable => "durable",
+            RecordPlace::Log => "log",
+        };
+        let boot: String = record.boot.iter().map(|byte| format!("{byte:02x}")).collect();
+        json!({
+            "place": place, "offset": record.offset, "bytes": record.bytes, "sequence": record.sequence,
+            "end": record.end, "sealed": record.sealed, "provisional": record.provisional, "boot": boot,
+            "this_boot": record.this_boot,
+        })
+    };
+    let place = |(offset, length): (u64, u64)| json!({"offset": offset, "length": length});
+    let segment = json!({
+        "first_row": segment.first_row, "capacity": segment.capacity, "sequence": segment.sequence,
+        "writer": segment.writer, "durable_end": segment.durable_end, "live_page": place(segment.live_page),
+        "log": place(segment.log), "records": segment.records.iter().map(record).collect::<Vec<_>>(),
+    });
+    Ok(json!({"table": table, "segment": segment}))
 }
 
 fn kind_name(kind: MessageKind) -> &'static str {
@@ -160,7 +199,12 @@ pub(crate) fn cell(table: &Table, query: &Query) -> Result<Json> {
     let mut told = json!({"row": row, "column": field.name(), "type": arrowwood::field_type_name(field)});
     match value {
         Ok(value) if value.is_null() => told["value"] = Json::Null,
-        Ok(value) => told["value"] = cut(&value, CELL).into(),
+        Ok(value) => {
+            told["value"] = cut(&value, CELL).into();
+            if let Value::Bytes(bytes) = value {
+                told["image"] = image::media_type(bytes).into();
+            }
+        }
         Err(e) => told["error"] = e.message().into(),
     }
     if let Some(place) = place(table, &rows, row, column)? {

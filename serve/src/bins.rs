@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_data::ArrayData;
 use arrowwood::{Column, Error, ErrorKind};
 use serde_json::{Value as Json, json};
 
 use crate::cells::one_column;
-use crate::numbers::{each_number, is_number, text_of};
+use crate::numbers::{Ends, both, ends, is_number, text_of};
 use crate::query::Query;
 use crate::reading::check_start;
 use crate::refusal::{Refusal, Result};
@@ -25,49 +24,6 @@ const SAMPLE: u64 = 512;
 /// Rows between two looks whether the client is still there.
 const BLOCK: u64 = 1 << 24;
 
-/// Values of the rows of a bin.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Bin {
-    first: f64,
-    last: f64,
-    min: f64,
-    max: f64,
-    /// Values that are finite: what is not is drawn as nothing, and JSON has no numbers for it.
-    count: u64,
-}
-
-impl Bin {
-    const EMPTY: Bin = Bin { first: f64::NAN, last: f64::NAN, min: f64::INFINITY, max: f64::NEG_INFINITY, count: 0 };
-
-    fn of(array: &ArrayData) -> Bin {
-        let mut bin = Bin::EMPTY;
-        each_number(array, |x| {
-            let Some(x) = x.filter(|x| x.is_finite()) else { return };
-            if bin.count == 0 {
-                bin.first = x;
-            }
-            bin.last = x;
-            bin.min = if x < bin.min { x } else { bin.min };
-            bin.max = if x > bin.max { x } else { bin.max };
-            bin.count += 1;
-        });
-        bin
-    }
-
-    fn and(self, next: Bin) -> Bin {
-        if self.count == 0 || next.count == 0 {
-            return if self.count == 0 { next } else { self };
-        }
-        let min = self.min.min(next.min);
-        let max = self.max.max(next.max);
-        Bin { first: self.first, last: next.last, min, max, count: self.count + next.count }
-    }
-
-    fn to_json(self) -> Json {
-        if self.count == 0 { Json::Null } else { json!([self.first, self.min, self.max, self.last]) }
-    }
-}
-
 /// The rows of bin `bin`, counted from `from`.
 fn span(from: u64, to: u64, count: u64, bin: u64) -> (u64, u64) {
     let at = |bin: u64| from + (u128::from(to - from) * u128::from(bin) / u128::from(count.max(1))) as u64;
@@ -81,18 +37,12 @@ fn some(
     count: u64,
     bins: std::ops::Range<u64>,
     is_sample: bool,
-) -> arrowwood::Result<Vec<Bin>> {
-    let one = |bin: u64| -> arrowwood::Result<Bin> {
+) -> arrowwood::Result<Vec<Option<Ends>>> {
+    let one = |bin: u64| -> arrowwood::Result<Option<Ends>> {
         let (start, end) = span(from, to, count, bin);
         let rows = end - start;
-        if !is_sample || rows <= SAMPLE {
-            let whole = column.slice(start, rows)?.map_reduce(Bin::of, Bin::and)?;
-            return Ok(whole.unwrap_or(Bin::EMPTY));
-        }
-        column
-            .slice(start + (rows - SAMPLE) / 2, SAMPLE)?
-            .map_reduce(Bin::of, Bin::and)
-            .map(|bin| bin.unwrap_or(Bin::EMPTY))
+        let some = if is_sample { rows.min(SAMPLE) } else { rows };
+        Ok(column.slice(start + (rows - some) / 2, some)?.map_reduce(ends, both)?.flatten())
     };
     let next = AtomicU64::new(bins.start);
     let work = || {
@@ -145,9 +95,12 @@ pub(crate) async fn bins(session: &Session, table: Arc<Table>, query: &Query) ->
         let work = move |_: &Session| some(&column, range, count, some_of, is_sample).map_err(of_table);
         found.extend(session.work(work).await?);
     }
-    let all = found.iter().copied().fold(Bin::EMPTY, Bin::and);
-    let texts = (all.count > 0).then(|| [text_of(&data_type, all.min), text_of(&data_type, all.max)]);
+    let all = found.iter().copied().fold(None, both);
+    let texts = all.map(|all| [text_of(&data_type, all.min), text_of(&data_type, all.max)]);
     let is_whole = !is_sample || per_bin <= SAMPLE;
-    let found: Vec<Json> = found.into_iter().map(Bin::to_json).collect();
+    let found: Vec<Json> = found
+        .into_iter()
+        .map(|bin| bin.map_or(Json::Null, |bin| json!([bin.first, bin.min, bin.max, bin.last])))
+        .collect();
     Ok(json!({"from": from, "to": to, "bins": found, "range": texts, "exact": is_whole}))
 }

@@ -359,7 +359,7 @@ fn text_value(text: &str, name: &str, data_type: &DataType) -> Result<Literal> {
     }
 }
 
-fn is_temporal(data_type: &DataType) -> bool {
+pub(crate) fn is_temporal(data_type: &DataType) -> bool {
     use DataType::*;
     matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
-//! anatomy, bins, cells, search, statistics, page: what people look at, by `arrowwood view`
+//! anatomy, bins, cells, groups, image, search, seek, statistics, page: what people look at, by `arrowwood view`
 //! session, access, token: who asks, who may · catalog, table, facts: what is served and how far it is ·
 //! producers: what was sent before · pull ─▶ client: a local table that is a prefix of a server's
 //! ```
@@ -23,6 +23,8 @@ mod decode;
 mod facts;
 mod following;
 mod frames;
+mod groups;
+mod image;
 mod ingest;
 mod limits;
 mod line;
@@ -40,6 +42,7 @@ mod refusal;
 mod response;
 mod routes;
 mod search;
+mod seek;
 mod server;
 mod session;
 mod statistics;

@@ -9,6 +9,8 @@ use arrowwood::{Value, cut};
 
 /// Characters of a number.
 const WIDTH: usize = 60;
+/// Values that are compared at once.
+const LANES: usize = 16;
 
 /// Whether a column of the type is drawn by its numbers.
 pub(crate) fn is_number(data_type: &DataType) -> bool {
@@ -37,15 +39,21 @@ pub(crate) fn text_of(data_type: &DataType, x: f64) -> String {
     cut(&value, WIDTH)
 }
 
-/// Calls `seen` with runs of values, as floats, in order; null is `None`.
-pub(crate) fn each_number(array: &ArrayData, mut seen: impl FnMut(Option<f64>)) {
+/// What is done with the values of an array, whatever their type.
+trait Look {
+    /// `values` are those of `array`, null or not.
+    fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, convert: impl Fn(T::Native) -> f64 + Copy);
+}
+
+/// Shows `look` the values of a column that is drawn by its numbers.
+fn look(array: &ArrayData, look: &mut impl Look) {
     use DataType::*;
     let data_type = array.data_type().clone();
     let array = make_array(array.clone());
     let scaled = |scale: i8| 10f64.powi(-i32::from(scale));
     macro_rules! each {
         ($type:ty, $convert:expr) => {
-            each(array.as_primitive::<$type>(), $convert, &mut seen)
+            look.look(array.as_primitive::<$type>(), $convert)
         };
     }
     match data_type {
@@ -81,15 +89,129 @@ pub(crate) fn each_number(array: &ArrayData, mut seen: impl FnMut(Option<f64>)) 
     }
 }
 
-#[inline(always)]
-fn each<T: ArrowPrimitiveType>(
-    array: &PrimitiveArray<T>,
-    convert: impl Fn(T::Native) -> f64,
-    seen: &mut impl FnMut(Option<f64>),
-) {
-    if array.null_count() == 0 {
-        array.values().iter().for_each(|&value| seen(Some(convert(value))));
-    } else {
-        array.iter().for_each(|value| seen(value.map(&convert)));
+struct Each<F>(F);
+
+impl<F: FnMut(Option<f64>)> Look for Each<F> {
+    #[inline(always)]
+    fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, convert: impl Fn(T::Native) -> f64 + Copy) {
+        if array.null_count() == 0 {
+            array.values().iter().for_each(|&value| self.0(Some(convert(value))));
+        } else {
+            array.iter().for_each(|value| self.0(value.map(convert)));
+        }
+    }
+}
+
+/// Calls `seen` with the values, as floats, in order; null is `None`.
+pub(crate) fn each_number(array: &ArrayData, seen: impl FnMut(Option<f64>)) {
+    look(array, &mut Each(seen));
+}
+
+/// Of values that are finite the first, the last, the least and the greatest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ends {
+    pub first: f64,
+    pub last: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+impl Ends {
+    /// Of the values of these rows and of those behind them.
+    pub fn and(self, next: Ends) -> Ends {
+        Ends { first: self.first, last: next.last, min: self.min.min(next.min), max: self.max.max(next.max) }
+    }
+
+    /// Of values one by one.
+    fn of(values: impl Iterator<Item = f64>) -> Option<Ends> {
+        let one = |x: f64| Ends { first: x, last: x, min: x, max: x };
+        values.filter(|x| x.is_finite()).map(one).reduce(Ends::and)
+    }
+
+    /// Of all values of an array without nulls.
+    #[inline(always)]
+    fn of_all<N: Copy>(values: &[N], convert: impl Fn(N) -> f64 + Copy) -> Option<Ends> {
+        let first = values.iter().map(|&value| convert(value)).find(|x| x.is_finite())?;
+        let last = values.iter().rev().map(|&value| convert(value)).find(|x| x.is_finite())?;
+        let mut min = [first; LANES];
+        let mut max = [first; LANES];
+        let (whole, rest) = values.as_chunks::<LANES>();
+        let mut see = |lane: usize, value: N| {
+            let x = convert(value);
+            // False for NaN.
+            min[lane] = if x < min[lane] { x } else { min[lane] };
+            max[lane] = if x > max[lane] { x } else { max[lane] };
+        };
+        whole.iter().for_each(|chunk| (0..LANES).for_each(|lane| see(lane, chunk[lane])));
+        rest.iter().enumerate().for_each(|(lane, &value)| see(lane, value));
+        let min = min.into_iter().fold(first, f64::min);
+        let max = max.into_iter().fold(first, f64::max);
+        if min.is_finite() && max.is_finite() {
+            return Some(Ends { first, last, min, max });
+        }
+        Ends::of(values.iter().map(|&value| convert(value)))
+    }
+}
+
+impl Look for Option<Ends> {
+    fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, convert: impl Fn(T::Native) -> f64 + Copy) {
+        *self = if array.null_count() == 0 {
+            Ends::of_all(array.values(), convert)
+        } else {
+            Ends::of(array.iter().flatten().map(convert))
+        };
+    }
+}
+
+/// The ends of the finite values of a column; `None` if it has none.
+pub(crate) fn ends(array: &ArrayData) -> Option<Ends> {
+    let mut found = None;
+    look(array, &mut found);
+    found
+}
+
+/// The ends of two parts of a column, one behind the other.
+pub(crate) fn both(a: Option<Ends>, b: Option<Ends>) -> Option<Ends> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.and(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Float32Array, Int64Array};
+
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn ends_are_those_of_finite_values(
+            numbers in proptest::collection::vec(0usize..40, 0..100), start in 0usize..20, is_nullable: bool,
+        ) {
+            let value = |n: usize| match n {
+                37 => f32::NAN,
+                38 => f32::INFINITY,
+                39 => f32::NEG_INFINITY,
+                n => n as f32 - 20.0,
+            };
+            let array: Float32Array = numbers.iter().map(|&n| (!is_nullable || n % 5 > 0).then(|| value(n))).collect();
+            let array = array.slice(start.min(numbers.len()), numbers.len() - start.min(numbers.len()));
+            let finite: Vec<f64> = array.iter().flatten().map(f64::from).filter(|x| x.is_finite()).collect();
+            let expected = finite.first().map(|&first| Ends {
+                first,
+                last: finite[finite.len() - 1],
+                min: finite.iter().copied().fold(f64::INFINITY, f64::min),
+                max: finite.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            });
+            proptest::prop_assert_eq!(ends(&array.to_data()), expected);
+        }
+    }
+
+    #[test]
+    fn ends_of_integers() {
+        let array = Int64Array::from_iter_values((0..1_000).map(|n| (n * 7_919) % 1_000));
+        assert_eq!(ends(&array.to_data()), Some(Ends { first: 0.0, last: 81.0, min: 0.0, max: 999.0 }));
+        assert_eq!(ends(&Int64Array::from(vec![None::<i64>; 3]).to_data()), None);
     }
 }

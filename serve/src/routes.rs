@@ -17,6 +17,8 @@ use crate::bins;
 use crate::cells;
 use crate::facts::{facts, kind_name};
 use crate::following::{self, Events, Follower};
+use crate::groups::{self, Grouping};
+use crate::image;
 use crate::ingest;
 use crate::limits::Limits;
 use crate::outgoing::Outgoing;
@@ -27,13 +29,14 @@ use crate::receive::receive;
 use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, json_response, text, with_type};
 use crate::search::{self, Search};
+use crate::seek;
 use crate::session::{Peer, Session, Shared, Trace};
 use crate::statistics;
 
 /// Routes below a table that are kept for what is not built yet.
-const RESERVED: &[&str] = &["groups", "sql"];
+const RESERVED: &[&str] = &["sql"];
 /// Routes below a table for people who look at it.
-const LOOKS: &[&str] = &["cells", "cell", "views", "statistics", "bins", "anatomy"];
+const LOOKS: &[&str] = &["cells", "cell", "image", "views", "groups", "seek", "statistics", "bins", "anatomy"];
 /// Bytes of the text of a schema.
 const SCHEMA: usize = 128 << 10;
 
@@ -253,6 +256,16 @@ async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result
             session.work(move |_| anatomy::anatomy(&table, &query)).await?
         }
         "bins" => bins::bins(&session, table, &query(bins::PARAMETERS)?).await?,
+        "image" => {
+            let query = query(image::PARAMETERS)?;
+            return session.work(move |_| image::image(&table, &query)).await;
+        }
+        "groups" => {
+            let query = query(groups::PARAMETERS)?;
+            let grouping = session.work(move |session| Grouping::of(&table, &query, session.clone())).await?;
+            return Ok(with_type(StatusCode::OK, Form::JsonLines.media_type(), Outgoing::steps(grouping)));
+        }
+        "seek" => seek::seek(&session, table, &query(seek::PARAMETERS)?).await?,
         "statistics" => statistics::statistics(&session, table, &query(statistics::PARAMETERS)?).await?,
         _ => {
             let query = query(search::PARAMETERS)?;

@@ -9,7 +9,7 @@ use arrowwood::{Column, Dataset, Error, ErrorKind, Value, cut};
 use serde_json::{Value as Json, json};
 
 use crate::cells::one_column;
-use crate::numbers::{each_number, is_number, text_of};
+use crate::numbers::{both, each_number, ends, is_number, text_of};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
@@ -143,16 +143,8 @@ fn bars(column: &Column, low: f64, high: f64) -> arrowwood::Result<Vec<u64>> {
 
 /// The least and the greatest number that are finite.
 fn finite(column: &Column) -> arrowwood::Result<Option<(f64, f64)>> {
-    let ends = |array: &arrow_data::ArrayData| {
-        let mut ends = (f64::INFINITY, f64::NEG_INFINITY);
-        each_number(array, |x| {
-            let Some(x) = x.filter(|x| x.is_finite()) else { return };
-            ends = (if x < ends.0 { x } else { ends.0 }, if x > ends.1 { x } else { ends.1 });
-        });
-        ends
-    };
-    let ends = column.map_reduce(ends, |a, b| (a.0.min(b.0), a.1.max(b.1)))?;
-    Ok(ends.filter(|(low, high)| low <= high))
+    let found = column.map_reduce(ends, both)?;
+    Ok(found.flatten().map(|ends| (ends.min, ends.max)))
 }
 
 /// The most frequent values of the rows, how often each comes, and how many values there are.

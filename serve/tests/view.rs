@@ -298,6 +298,124 @@ fn bins_are_those_of_all_rows() {
 }
 
 #[test]
+fn a_row_is_found_by_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    let schema = Arc::new(parse_schema("symbol: str, ts: timestamp[us, UTC] not null").unwrap());
+    let options = WriterOptions { sorted_by: Some("ts".into()), segment_rows: Some(1_000), ..WriterOptions::default() };
+    let mut writer = Writer::open(&path, Some(schema), &options).unwrap();
+    // A row every minute and a half from 2024-01-01 on.
+    let time = |row: i64| 1_704_067_200_000_000 + row * 90_000_000;
+    for row in 0..2_500 {
+        let time = Value::Timestamp(time(row), arrow_schema::TimeUnit::Microsecond, Some("UTC"));
+        writer.append_row(&[Value::Str(if row % 3 == 0 { "A" } else { "B" }), time]).unwrap();
+    }
+    writer.close().unwrap();
+    let viewed = Viewed::open(&path);
+    let seek = |query: &str| viewed.json(&format!("/v1/tables/t/seek?{query}"));
+    for (value, row) in [
+        ("2024-01-01", 0),
+        ("2024-01-02", 960),
+        ("2024-01-02%2000:00:01", 961),
+        ("2024-01-02T00:01", 961),
+        ("2024-01-02T00:01:30Z", 961),
+        ("2024-01-02T02:01:30%2B02:00", 961),
+        ("1999-12-31", 0),
+    ] {
+        assert_eq!(seek(&format!("value={value}")), json!({"row": row, "column": "ts"}), "{value}");
+    }
+    assert_eq!(seek("value=2025-01-01")["row"], Json::Null);
+    // Of rows that were found by a condition, the place among them; sorted otherwise they have none.
+    let view = |query: &str| viewed.view(&format!("/v1/tables/t/views?{query}"))["view"].as_str().unwrap().to_owned();
+    let found = view("where=symbol%20%3D%20'A'");
+    assert_eq!(seek(&format!("value=2024-01-02&view={found}"))["row"], 320);
+    let turned = view("sort=ts&descending=true");
+    for (query, says) in [
+        (format!("value=2024-01-02&view={turned}"), "another order"),
+        ("value=tomorrow".into(), "can't be compared with 'tomorrow'"),
+        ("".into(), "a time is expected"),
+    ] {
+        let reply = viewed.get(&format!("/v1/tables/t/seek?{query}"));
+        assert_eq!(reply.status, 400, "{query}");
+        assert!(reply.text().contains(says), "{query}: {}", reply.text());
+    }
+    // A file says nothing of its order: the first row that is there.
+    let viewed = Viewed::open(file(folder.path(), 100));
+    assert_eq!(viewed.json("/v1/tables/a.arrow/seek?at=1&value=10.1")["row"], 41);
+    assert!(viewed.get("/v1/tables/a.arrow/seek?value=2024-01-01").text().contains("none has times"));
+}
+
+/// The number of rows and the sum of `n` of each word, by looking at each row from `from` on.
+fn naive_groups(rows: &Dataset, from: u64) -> Vec<(Json, u64, i64)> {
+    let mut groups: Vec<(Json, u64, i64)> = Vec::new();
+    for row in rows.slice(from, u64::MAX).unwrap().rows() {
+        let row = row.unwrap();
+        let word = match row.get(2).unwrap() {
+            Value::Str(word) => Json::from(word),
+            _ => Json::Null,
+        };
+        let Value::Int(n) = row.get(0).unwrap() else { panic!() };
+        match groups.iter_mut().find(|(known, ..)| *known == word) {
+            Some((_, count, sum)) => (*count, *sum) = (*count + 1, *sum + n),
+            None => groups.push((word, 1, n)),
+        }
+    }
+    groups
+}
+
+#[test]
+fn groups_are_those_of_all_rows_that_a_condition_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let viewed = Viewed::open(file(folder.path(), 10_000));
+    let expected = |groups: &[(Json, u64, i64)]| -> Json {
+        groups.iter().map(|(word, count, sum)| json!([word, count.to_string(), sum.to_string()])).collect()
+    };
+    let groups = |query: &str| viewed.view(&format!("/v1/tables/a.arrow/groups?{query}"));
+    let rows = rows(10_000);
+    for (query, from) in [("at=2&of=sum:0", 0), ("at=2&of=sum:0&where=n%20%3E=%204321", 4321)] {
+        assert_eq!(groups(query)["cells"], expected(&naive_groups(&rows, from)), "{query}");
+    }
+    let mut sorted = naive_groups(&rows, 17);
+    sorted.sort_by_key(|(_, _, sum)| -sum);
+    let told = groups("at=2&of=sum:0&where=n%20%3E=%2017&sort=2&descending=true");
+    assert_eq!((&told["cells"], &told["groups"], &told["keys"]), (&expected(&sorted), &json!(5), &json!(1)));
+    assert_eq!(told["columns"][2], json!({"name": "sum of n", "type": "int64"}));
+    // All rows as one group; and more groups than an answer has, of which the last come first here.
+    assert_eq!(groups("of=mean:0&of=min:0&of=n_unique:2")["cells"], json!([["10000", "4999.5", "0", "5"]]));
+    let told = groups("at=0,2&sort=0&descending=true");
+    assert_eq!((&told["groups"], told["cells"].as_array().unwrap().len()), (&json!(10_000), 1_000));
+    assert_eq!(told["cells"][0], json!(["9999", null, "1"]));
+    for (query, says) in [
+        ("of=sum:2", "sum of column 'a \\\"word\\\"' of type utf8 is not supported"),
+        ("of=total:0", "'total'"),
+        ("of=sum", "mean:3"),
+        ("of=sum:3", "mean:3"),
+        ("at=3", "below 3"),
+        ("at=0&sort=2", "below 2"),
+        ("at=0,0,0,0,0,0,0,0,0", "at most 8"),
+        ("where=m%20%3D%201", "'m'"),
+        ("group=0", "'group'"),
+    ] {
+        let reply = viewed.get(&format!("/v1/tables/a.arrow/groups?{query}"));
+        assert_eq!(reply.status, 400, "{query}");
+        assert!(reply.text().contains(says), "{query}: {}", reply.text());
+    }
+}
+
+#[test]
+fn more_groups_than_memory_is_for_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.arrow");
+    let column = Arc::new(Int64Array::from_iter_values(0..6_000_000)) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+    write(&Dataset::try_from(vec![batch]).unwrap(), &path, &WriteOptions::default()).unwrap();
+    let viewed = Viewed::open(&path);
+    let told = viewed.view("/v1/tables/a.arrow/groups?at=0");
+    assert!(told["error"].as_str().unwrap().contains("more than 1000000 groups"), "{told}");
+    assert_eq!(viewed.view("/v1/tables/a.arrow/groups?at=0&where=n%20%3C%205")["groups"], 5);
+}
+
+#[test]
 fn a_cell_is_found_in_the_bytes_of_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), 100);
@@ -332,6 +450,30 @@ fn a_cell_is_found_in_the_bytes_of_its_file() {
 }
 
 #[test]
+fn only_pictures_are_sent_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.arrow");
+    let cells: [Option<&[u8]>; 4] = [Some(b"GIF89a and more"), Some(b"<svg onload='x'/>"), None, Some(b"")];
+    let columns: [(&str, ArrayRef); 2] = [
+        ("p", Arc::new(arrow_array::BinaryArray::from_opt_vec(cells.to_vec()))),
+        ("t", Arc::new(StringArray::from(vec!["GIF89a"; 4]))),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+    write(&Dataset::try_from(vec![batch]).unwrap(), &path, &WriteOptions::default()).unwrap();
+    let viewed = Viewed::open(&path);
+    let reply = viewed.get("/v1/tables/p.arrow/image?row=0&at=0");
+    assert_eq!((reply.status, reply.text().as_ref()), (200, "GIF89a and more"));
+    assert_eq!(reply.header("content-type"), Some("image/gif"));
+    assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(reply.header("content-security-policy"), Some("default-src 'none'"));
+    assert_eq!(viewed.json("/v1/tables/p.arrow/cell?row=0&at=0")["image"], "image/gif");
+    assert_eq!(viewed.json("/v1/tables/p.arrow/cell?row=1&at=0")["image"], Json::Null);
+    for query in ["row=1&at=0", "row=2&at=0", "row=3&at=0", "row=0&at=1", "row=4&at=0"] {
+        assert_eq!(viewed.get(&format!("/v1/tables/p.arrow/image?{query}")).status, 404, "{query}");
+    }
+}
+
+#[test]
 fn a_table_is_seen_to_grow() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t");
@@ -355,6 +497,19 @@ fn a_table_is_seen_to_grow() {
         (&files["total"], &files["live"], &files["files"][1]["first_row"]),
         (&json!(3), &json!(true), &json!(1_000))
     );
+    // What the last commit says, where it stands, and who has made it.
+    let told = viewed.json("/v1/tables/t/anatomy?file=2&commits=true");
+    let segment = &told["segment"];
+    assert_eq!((&segment["first_row"], &told["table"]["writer"]), (&json!(2_000), &json!(std::process::id())));
+    let bytes = fs::read(path.join("00000000000000002000.arrow")).unwrap();
+    let word = |at: &Json| u64::from_le_bytes(bytes[at.as_u64().unwrap() as usize..][..8].try_into().unwrap());
+    let records = segment["records"].as_array().unwrap();
+    let visible: Vec<&Json> = records.iter().filter(|record| record["place"] == "visible").collect();
+    let newest = visible.iter().find(|record| record["sequence"] == segment["sequence"]).unwrap();
+    assert_eq!((&newest["end"], &newest["this_boot"], &newest["sealed"]), (&json!(2_501), &json!(true), &json!(false)));
+    visible.iter().for_each(|record| assert_eq!(word(&record["offset"]), record["sequence"].as_u64().unwrap()));
+    assert!(word(&segment["live_page"]["offset"]) >= newest["sequence"].as_u64().unwrap());
+    assert_eq!(viewed.json("/v1/tables/t/anatomy?file=0&commits=true")["segment"]["records"][0]["sealed"], true);
     // Its footer leads other readers to the row, a moment after the commit.
     eventually("the row is in the published footer", || {
         let told = viewed.json("/v1/tables/t/cell?row=2500&at=0");

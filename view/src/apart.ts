@@ -1,6 +1,7 @@
-// A file taken apart: messages and buffers to scale, which pages are in memory, and the bytes of one cell.
+// A file taken apart: messages and buffers to scale, which pages are in memory, the commits of a growing table, and the bytes
+// of one cell.
 
-import { BufferPlace, CellDetail, Files, Message, MessageDetail, Messages, get } from "./api.js";
+import { BufferPlace, CellDetail, CommitRecord, Commits, Files, Message, MessageDetail, Messages, get, picture } from "./api.js";
 import { bytes, clamp, colour, count, el, plural, sheet } from "./dom.js";
 
 const LIMIT = 5000;
@@ -21,6 +22,10 @@ export class Apart {
   private map = el("canvas", { class: "map", role: "img", tabindex: 0 });
   private strip = el("canvas", { class: "strip", role: "img" });
   private stripText = el("p", { class: "hint" });
+  private rowsBar = el("canvas", { class: "strip", role: "img" });
+  private rowsText = el("p", { class: "hint" });
+  private records = el("div", { class: "scroll" });
+  private commits = el("div", { hidden: true }, el("h3", {}, "Commits"), this.rowsBar, this.rowsText, this.records);
   private detail = el("div", { class: "detail", "aria-live": "polite" });
   private timer = 0;
 
@@ -35,6 +40,7 @@ export class Apart {
       el("h3", {}, "Pages in memory"),
       this.strip,
       this.stripText,
+      this.commits,
       this.detail,
     );
     this.map.addEventListener("click", (event) => {
@@ -51,7 +57,7 @@ export class Apart {
   /** Shows the files, and looks at pages in memory from now on. */
   async show() {
     clearInterval(this.timer);
-    this.timer = window.setInterval(() => this.element.isConnected && !document.hidden && void this.residency(), STRIP);
+    this.timer = window.setInterval(() => this.element.isConnected && !document.hidden && this.watch(), STRIP);
     try {
       this.files = await get<Files>("anatomy");
       this.choice.replaceChildren(...this.files.files.map(({ name }, i) => el("option", { value: i }, name)));
@@ -89,7 +95,47 @@ export class Apart {
     }
     this.facts.textContent = parts.join(" · ");
     this.draw();
+    this.watch();
+  }
+
+  /** What changes by itself: pages in memory, and commits. */
+  private watch() {
     void this.residency();
+    if (this.files?.live !== undefined) void this.commit();
+  }
+
+  /** Draws which rows of a segment are durable, visible, and still to come, and lists its records. */
+  private async commit() {
+    try {
+      const { table, segment } = await get<Commits>("anatomy", { file: this.file, commits: true });
+      this.commits.hidden = !segment;
+      if (!segment || !table) return;
+      const { first_row: first, capacity, records } = segment;
+      const end = Math.max(first, ...records.filter(({ place }) => place === "visible").map((record) => record.end));
+      const { pen, width, height } = sheet(this.rowsBar);
+      const x = (row: number) => ((row - first) / Math.max(1, capacity)) * width;
+      for (const [to, name] of [[end, "words"], [Math.min(end, segment.durable_end), "accent"]] as const) {
+        pen.fillStyle = colour(name);
+        pen.fillRect(0, 0, Math.max(to > first ? 1 : 0, x(to)), height);
+      }
+      const who = table.writer !== null ? `process ${table.writer} writes` : `nobody writes; the last was process ${segment.writer}`;
+      const text = `commit ${count(segment.sequence)} · rows ${count(first)} to ${count(end)} visible, to ${count(segment.durable_end)} durable, room for ${count(capacity)} · ${who}`;
+      this.rowsText.textContent = text;
+      this.rowsBar.setAttribute("aria-label", text);
+      const row = (record: CommitRecord) => {
+        const states = [record.sealed && "sealed", record.provisional && "provisional"].filter(Boolean).join(", ") || "open";
+        const cells = [record.place, record.offset === null ? "in the log" : count(record.offset), bytes(record.bytes), count(record.sequence), count(record.end), states];
+        const boot = el("td", { title: record.boot }, record.this_boot ? "this boot" : `${record.boot.slice(0, 8)}…, an earlier one`);
+        return el("tr", {}, ...cells.map((text) => el("td", {}, text)), boot);
+      };
+      const titles = ["record", "offset", "length", "commit", "rows up to", "state", "boot"];
+      this.records.replaceChildren(
+        el("table", { class: "records" }, el("thead", {}, el("tr", {}, ...titles.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, ...records.slice(0, 500).map(row))),
+        el("p", { class: "hint" }, `live page at ${count(segment.live_page.offset)} · log at ${count(segment.log.offset)}, ${bytes(segment.log.length)}, ${plural(records.filter(({ place }) => place === "log").length, "entry", "entries")}`),
+      );
+    } catch (e) {
+      this.rowsText.textContent = (e as Error).message;
+    }
   }
 
   private at(offset: number): number {
@@ -223,6 +269,7 @@ export async function cellPanel(into: HTMLElement, row: number, at: number, clos
     el("button", { class: "close", "aria-label": "Close", click: close }, "×"),
     el("h2", {}, cell.column),
     el("p", { class: "type" }, `${cell.type} · row ${count(cell.row)}`),
+    ...(cell.image ? [el("img", { class: "picture", src: await picture(row, at), alt: `The picture in this cell, ${cell.image}` })] : []),
     value,
     el("p", { class: "actions" }, cell.error === undefined && el("button", { click: () => only(cell.value ?? null) }, "Only these rows"), place && el("button", { click: () => show(cell) }, "Show in the file")),
     ...(place

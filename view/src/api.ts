@@ -115,6 +115,33 @@ export interface BufferPlace {
   hex?: string;
 }
 
+/** A commit of a growing table, as one of its records has it. */
+export interface CommitRecord {
+  place: "visible" | "durable" | "log";
+  offset: number | null;
+  bytes: number;
+  sequence: number;
+  end: number;
+  sealed: boolean;
+  provisional: boolean;
+  boot: string;
+  this_boot: boolean;
+}
+
+export interface Commits {
+  table?: { end: number; durable_end: number; live: boolean; writer: number | null };
+  segment: {
+    first_row: number;
+    capacity: number;
+    sequence: number;
+    writer: number;
+    durable_end: number;
+    live_page: { offset: number; length: number };
+    log: { offset: number; length: number };
+    records: CommitRecord[];
+  } | null;
+}
+
 export interface MessageDetail extends Omit<Message, "buffers"> {
   version: number;
   compression: string | null;
@@ -128,6 +155,8 @@ export interface CellDetail {
   type: string;
   value?: string | null;
   error?: string;
+  /** Its media type, if the cell holds a picture. */
+  image?: string | null;
   place?: {
     file: number;
     name: string;
@@ -139,7 +168,17 @@ export interface CellDetail {
   };
 }
 
-type Parameters = Record<string, string | number | boolean | undefined | null>;
+/** Groups of rows: their keys, number of rows, and results of functions. */
+export interface Groups {
+  groups: number;
+  of: number;
+  keys: number;
+  columns: { name: string; type: string }[];
+  cells: Cell[][];
+  error?: string;
+}
+
+type Parameters = Record<string, string | number | boolean | string[] | undefined | null>;
 
 /** What the server says of a request that it refuses, in its words. */
 export class Refused extends Error {
@@ -154,10 +193,62 @@ export class Refused extends Error {
 
 let base = "/v1/tables";
 
+/** Who carries requests: the browser, or, where the page is in a notebook and has no server in reach, who shows it there. */
+let carry: (address: string, signal?: AbortSignal) => Promise<Response> = (address, signal) => fetch(address, { signal });
+
+/** Whether the page stands in a document of another one, as in a notebook. */
+export const isEmbedded = location.protocol === "about:";
+
+/** What comes back through the port: first a status, then bytes, then the end. */
+interface Carried {
+  id: number;
+  status?: number;
+  bytes?: ArrayBuffer;
+  end?: boolean;
+}
+
+/** Sends requests through a port that the notebook's side gives. */
+async function embed(): Promise<void> {
+  const port = await new Promise<MessagePort>((came) => {
+    addEventListener("message", ({ source, ports: [first] }) => source === parent && first && came(first));
+    parent.postMessage("arrowwood", "*");
+  });
+  const waiting = new Map<number, (part: Carried) => void>();
+  let last = 0;
+  port.onmessage = ({ data }) => waiting.get(data.id)?.(data);
+  carry = (address, signal) =>
+    new Promise((resolve, reject) => {
+      const id = ++last;
+      let body: ReadableStreamDefaultController<Uint8Array>;
+      const leave = () => (waiting.delete(id), port.postMessage({ id }));
+      const stream = new ReadableStream<Uint8Array>({ start: (controller) => void (body = controller), cancel: leave });
+      signal?.addEventListener("abort", () => {
+        const gone = new DOMException("", "AbortError");
+        if (waiting.has(id)) leave();
+        reject(gone);
+        try {
+          body.error(gone);
+        } catch {
+          // It is whole.
+        }
+      });
+      if (signal?.aborted) return reject(new DOMException("", "AbortError"));
+      waiting.set(id, ({ status, bytes, end }) => {
+        if (status) resolve(new Response(stream, { status }));
+        if (status === 0) reject(new TypeError("the server is gone"));
+        if (bytes) body.enqueue(new Uint8Array(bytes));
+        if (end || status === 0) waiting.delete(id);
+        if (end) body.close();
+      });
+      port.postMessage({ id, address });
+    });
+}
+
 export function url(route: string, parameters: Parameters = {}): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
-    if (value !== undefined && value !== null && value !== false && value !== "") query.set(name, String(value));
+    if (Array.isArray(value)) value.forEach((each) => query.append(name, each));
+    else if (value !== undefined && value !== null && value !== false && value !== "") query.set(name, String(value));
   }
   const text = query.toString();
   return base + (route && `/${route}`) + (text && `?${text}`);
@@ -166,7 +257,7 @@ export function url(route: string, parameters: Parameters = {}): string {
 async function ask(address: string, signal?: AbortSignal): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(address, { signal });
+    response = await carry(address, signal);
   } catch (e) {
     if ((e as Error).name === "AbortError") throw e;
     throw new Refused("the server does not answer; it may have been stopped", 0, "gone");
@@ -183,17 +274,18 @@ export async function get<T>(route: string, parameters: Parameters = {}, signal?
 
 /** The one table that is shown. */
 export async function open(): Promise<Facts> {
+  if (isEmbedded) await embed();
   const { tables } = await get<{ tables: { name: string }[] }>("");
   base += "/" + encodeURIComponent(tables[0].name);
   return get<Facts>("");
 }
 
-/** Searches and sorts; `report` hears how far that is. */
-export async function search(parameters: Parameters, report: (now: Report) => void, signal: AbortSignal): Promise<Report> {
-  const response = await ask(url("views", parameters), signal);
+/** The last line of an answer that comes line by line; `report` hears each. */
+async function lines<T extends { error?: string }>(address: string, report: (now: Report) => void, signal: AbortSignal): Promise<T> {
+  const response = await ask(address, signal);
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
-  let last: Report = {};
+  let last = {} as T;
   for (;;) {
     const { value, done } = await reader.read();
     if (done) break;
@@ -201,22 +293,54 @@ export async function search(parameters: Parameters, report: (now: Report) => vo
     const lines = text.split("\n");
     text = lines.pop()!;
     for (const line of lines) {
-      last = JSON.parse(line) as Report;
-      report(last);
+      last = JSON.parse(line) as T;
+      report(last as Report);
     }
   }
   if (last.error) throw new Refused(last.error, 500, "search");
+  return last;
+}
+
+/** Searches and sorts; `report` hears how far that is. */
+export async function search(parameters: Parameters, report: (now: Report) => void, signal: AbortSignal): Promise<Report> {
+  const last = await lines<Report>(url("views", parameters), report, signal);
   if (last.view === undefined) throw new Refused("the search broke off", 500, "search");
   return last;
 }
 
-/** Calls `came` with the table's extent whenever that changes. */
-export function events(came: (extent: Extent) => void, gone: () => void): EventSource {
-  const source = new EventSource(url("events", { interval: 100 }));
-  source.addEventListener("rows", (event) => came(JSON.parse((event as MessageEvent).data)));
-  source.addEventListener("end", () => {
-    source.close();
-    gone();
-  });
-  return source;
+/** Groups rows; `report` hears how far that is. */
+export async function grouped(parameters: Parameters, report: (now: Report) => void, signal: AbortSignal): Promise<Groups> {
+  const last = await lines<Groups>(url("groups", parameters), report, signal);
+  if (last.cells === undefined) throw new Refused("the grouping broke off", 500, "groups");
+  return last;
+}
+
+/** Calls `came` with the table's extent whenever that changes, until the table is `gone`. */
+export async function events(came: (extent: Extent) => void, gone: () => void) {
+  for (;;) {
+    try {
+      const response = await ask(url("events", { interval: 100 }));
+      const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        text += value;
+        const parts = text.split("\n\n");
+        text = parts.pop()!;
+        if (parts.some((part) => /^event: end$/m.test(part))) return gone();
+        const rows = parts.map((part) => /^data: (.*)$/m.exec(part)).filter((data) => data).at(-1);
+        if (rows) came(JSON.parse(rows[1]));
+      }
+    } catch {
+      // The server may be back in a moment.
+    }
+    await new Promise((done) => setTimeout(done, 1000));
+  }
+}
+
+/** The address of the picture in a cell. */
+export async function picture(row: number, at: number): Promise<string> {
+  const address = url("image", { row, at });
+  return isEmbedded ? URL.createObjectURL(await (await ask(address)).blob()) : address;
 }

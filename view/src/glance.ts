@@ -37,6 +37,9 @@ export interface GlanceActions {
   sort(descending: boolean): void;
   unsorted?: () => void;
   plot(): void;
+  isPinned: boolean;
+  pin(): void;
+  move(by: number): void;
   only(value: string | null): void;
   close(): void;
 }
@@ -57,6 +60,9 @@ export async function panel(into: HTMLElement, number: number, column: Column, a
       el("button", { click: () => actions.sort(true) }, "Sort ↓"),
       actions.unsorted && el("button", { click: actions.unsorted }, "Unsorted"),
       isDrawn(column.type) && el("button", { click: () => actions.plot() }, "Plot"),
+      el("button", { "aria-pressed": String(actions.isPinned), click: () => actions.pin() }, actions.isPinned ? "Unpin" : "Pin"),
+      el("button", { "aria-label": "Move left", title: "Move left", click: () => actions.move(-1) }, "←"),
+      el("button", { "aria-label": "Move right", title: "Move right", click: () => actions.move(1) }, "→"),
     ),
     told,
   );

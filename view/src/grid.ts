@@ -69,8 +69,33 @@ class Bar {
   }
 }
 
+/** The order of columns as the URL has it, `5,0-4,6-9`; empty for that of the file. */
+export function orderText(order: number[]): string {
+  const runs: string[] = [];
+  for (let i = 0; i < order.length; ) {
+    let end = i + 1;
+    while (end < order.length && order[end] === order[end - 1] + 1) end++;
+    runs.push(end - i > 1 ? `${order[i]}-${order[end - 1]}` : String(order[i]));
+    i = end;
+  }
+  return runs.length > 1 ? runs.join() : "";
+}
+
+/** What `orderText` gave, of `count` columns; that of the file for anything else. */
+export function orderOf(text: string, count: number): number[] {
+  const order: number[] = [];
+  for (const run of text.split(",")) {
+    const ends = /^(\d+)(?:-(\d+))?$/.exec(run);
+    const [from, to] = ends ? [Number(ends[1]), Number(ends[2] ?? ends[1])] : [0, -1];
+    for (let column = from; column <= to && order.length <= count; column++) order.push(column);
+  }
+  const isWhole = order.length === count && new Set(order).size === count && order.every((column) => column < count);
+  return isWhole ? order : Array.from({ length: count }, (_, column) => column);
+}
+
 export interface GridEvents {
   moved(): void;
+  arranged(): void;
   picked(row: number, column: number): void;
   header(column: number): void;
   glance(column: number, into: HTMLElement): void;
@@ -99,15 +124,21 @@ export class Grid {
   private horizontal: Bar;
   private frame = 0;
 
-  /** Where each column begins, and the last ends. */
-  private starts: number[];
+  /** The columns from left to right, of which the first stay where they are when the others move. */
+  order: number[];
+  pinned = 0;
+  private wide: number[];
+  /** Of each column its place in the order; where each place begins, and the last ends. */
+  private places: number[] = [];
+  private starts: number[] = [];
 
   constructor(
     readonly columns: Column[],
     private events: GridEvents,
   ) {
-    this.starts = [0];
-    for (const { type, name } of columns) this.starts.push(this.starts.at(-1)! + width(type, name));
+    this.wide = columns.map(({ type, name }) => width(type, name));
+    this.order = columns.map((_, column) => column);
+    this.arranged();
     this.head = el("div", { class: "head", role: "row", "aria-rowindex": 1 });
     this.body = el("div", { class: "body", role: "rowgroup" });
     this.vertical = new Bar(true, "Rows", (at) => this.scroll(this.rows.first + at));
@@ -127,6 +158,57 @@ export class Grid {
       if (cell) this.pick(Number(cell.parentElement!.dataset.row), Number(cell.dataset.column));
     });
     new ResizeObserver(() => this.paint()).observe(table);
+  }
+
+  private arranged() {
+    this.starts = [0];
+    this.order.forEach((column, place) => {
+      this.places[column] = place;
+      this.starts.push(this.starts[place] + this.wide[column]);
+    });
+  }
+
+  /** Puts the columns in an order, of which the first `pinned` stay in sight. */
+  arrange(order: number[], pinned: number) {
+    this.order = order;
+    this.pinned = clamp(pinned, 0, order.length);
+    this.arranged();
+    if (this.rows) this.scroll(undefined, this.left);
+    this.events.arranged();
+  }
+
+  /** Moves a column to a place; over the edge of those that are pinned it becomes one of them, or is one no more. */
+  move(column: number, to: number) {
+    const from = this.places[column];
+    to = clamp(to, 0, this.order.length - 1);
+    const order = this.order.filter((other) => other !== column);
+    order.splice(to, 0, column);
+    const isLess = from < this.pinned && to >= this.pinned;
+    const isMore = from >= this.pinned && to < this.pinned;
+    this.arrange(order, this.pinned + (isMore ? 1 : isLess ? -1 : 0));
+  }
+
+  isPinned(column: number) {
+    return this.places[column] < this.pinned;
+  }
+
+  place_of(column: number) {
+    return this.places[column];
+  }
+
+  /** Pins a column behind those that are pinned, or lets it go there. */
+  pin(column: number) {
+    const isPinned = this.isPinned(column);
+    const order = this.order.filter((other) => other !== column);
+    const pinned = this.pinned + (isPinned ? -1 : 1);
+    order.splice(isPinned ? pinned : this.pinned, 0, column);
+    this.arrange(order, pinned);
+  }
+
+  /** How many columns are held, and their pixels: none if they would leave little room for the others. */
+  private get held(): [number, number] {
+    const wide = this.starts[this.pinned];
+    return wide <= this.across * 0.7 ? [this.pinned, wide] : [0, 0];
   }
 
   show(rows: Rows) {
@@ -177,8 +259,10 @@ export class Grid {
     const { row, column } = this.active;
     const sight = Math.floor(this.sight);
     const top = row < this.top ? row : row >= this.top + sight ? row - sight + 1 : undefined;
-    const [at, end] = [this.starts[column], this.starts[column + 1]];
-    const left = at < this.left ? at : end > this.left + this.across ? Math.min(at, end - this.across) : undefined;
+    const place = this.places[column];
+    const [held, room] = this.held;
+    const [at, end] = [this.starts[place] - room, this.starts[place + 1]];
+    const left = place < held ? undefined : at < this.left ? at : end > this.left + this.across ? Math.min(at, end - this.across) : undefined;
     this.scroll(top, left);
   }
 
@@ -216,7 +300,8 @@ export class Grid {
     const page = Math.max(1, Math.floor(this.sight) - 1);
     const { first, end } = this.rows;
     const control = event.ctrlKey || event.metaKey;
-    let { row, column } = this.active;
+    let { row } = this.active;
+    let column = this.places[this.active.column] ?? 0;
     const last = this.columns.length - 1;
     switch (event.key) {
       case "ArrowDown": row += 1; break;
@@ -227,11 +312,18 @@ export class Grid {
       case "PageUp": row -= page; break;
       case "Home": if (control) row = first; else column = 0; break;
       case "End": if (control) row = end - 1; else column = last; break;
-      case "Enter": this.events.picked(row, column); event.preventDefault(); return;
+      case "Enter": this.events.picked(row, this.active.column); event.preventDefault(); return;
+      case "p": case "<": case ">":
+        if (control || last < 0) return;
+        if (event.key === "p") this.pin(this.active.column);
+        else this.move(this.active.column, column + (event.key === ">" ? 1 : -1));
+        column = this.places[this.active.column];
+        break;
+      case "h": this.events.header(this.active.column); event.preventDefault(); return;
       default: return;
     }
     event.preventDefault();
-    this.active = { row: clamp(row, first, Math.max(first, end - 1)), column: clamp(column, 0, last) };
+    this.active = { row: clamp(row, first, Math.max(first, end - 1)), column: this.order[clamp(column, 0, last)] ?? 0 };
     this.reveal();
   }
 
@@ -270,13 +362,15 @@ export class Grid {
   }
 
   private columnsInSight(): number[] {
-    const columns: number[] = [];
-    for (let column = this.columnAt(this.left); column < this.columns.length && this.starts[column] < this.left + this.across; column++) columns.push(column);
-    return columns;
+    const [held, room] = this.held;
+    const places = Array.from({ length: held }, (_, place) => place);
+    const first = Math.max(held, this.placeAt(this.left + room));
+    for (let place = first; place < this.order.length && this.starts[place] < this.left + this.across; place++) places.push(place);
+    return places.map((place) => this.order[place]);
   }
 
-  private columnAt(x: number): number {
-    let [low, high] = [0, this.columns.length];
+  private placeAt(x: number): number {
+    let [low, high] = [0, this.order.length];
     while (low < high) {
       const middle = (low + high) >> 1;
       if (this.starts[middle + 1] > x) high = middle;
@@ -286,8 +380,47 @@ export class Grid {
   }
 
   private place(element: HTMLElement, column: number) {
-    element.style.transform = `translateX(${GUTTER + this.starts[column] - this.left}px)`;
-    element.style.width = `${this.starts[column + 1] - this.starts[column]}px`;
+    const place = this.places[column];
+    const isHeld = place < this.held[0];
+    element.style.transform = `translateX(${GUTTER + this.starts[place] - (isHeld ? 0 : this.left)}px)`;
+    element.style.width = `${this.starts[place + 1] - this.starts[place]}px`;
+    element.classList.toggle("pinned", isHeld);
+    element.setAttribute("aria-colindex", String(place + 2));
+  }
+
+  /** A head that is dragged moves its column. */
+  private drag(element: HTMLElement, column: number) {
+    element.addEventListener("pointerdown", (event) => {
+      if (event.pointerType !== "mouse" || event.button) return;
+      const start = event.clientX;
+      let isMoved = false;
+      const at = (next: PointerEvent) => {
+        const x = next.clientX - this.head.getBoundingClientRect().left - GUTTER;
+        return this.placeAt(x < this.held[1] ? Math.max(0, x) : x + this.left);
+      };
+      const move = (next: PointerEvent) => {
+        if (!isMoved && Math.abs(next.clientX - start) < 8) return;
+        if (!isMoved) element.setPointerCapture(next.pointerId);
+        isMoved = true;
+        element.classList.add("dragged");
+        element.style.translate = `${next.clientX - start}px`;
+      };
+      const end = (next: PointerEvent) => {
+        window.removeEventListener("pointermove", move);
+        element.classList.remove("dragged");
+        element.style.translate = "";
+        if (!isMoved || next.type === "pointercancel") return;
+        // The click that ends it asks for nothing.
+        const still = (click: MouseEvent) => click.stopImmediatePropagation();
+        element.addEventListener("click", still, { capture: true });
+        setTimeout(() => {
+          element.removeEventListener("click", still, { capture: true });
+          this.move(column, at(next));
+        });
+      };
+      window.addEventListener("pointermove", move);
+      window.addEventListener("pointerup", end, { once: true });
+    });
   }
 
   private drawHead(columns: number[]) {
@@ -304,11 +437,12 @@ export class Grid {
         const picture = el("canvas", { class: "mini", "aria-hidden": true });
         element = el(
           "button",
-          { class: "column", role: "columnheader", "aria-colindex": column + 2, title: `${name}: ${type}`, click: () => this.events.header(column) },
+          { class: "column", role: "columnheader", title: `${name}: ${type}`, click: () => this.events.header(column) },
           el("span", { class: "name" }, name),
           el("span", { class: "type" }, type),
           picture,
         );
+        this.drag(element, column);
         this.heads.set(column, element);
         this.head.append(element);
         this.events.glance(column, element);
@@ -344,7 +478,6 @@ export class Grid {
       this.place(cell, column);
       cell.dataset.column = String(column);
       cell.id = `cell-${row}-${column}`;
-      cell.setAttribute("aria-colindex", String(column + 2));
       if (isActive) cell.setAttribute("aria-selected", "true");
       else cell.removeAttribute("aria-selected");
     }

@@ -1,29 +1,34 @@
 // The page: rows, a plot, and the file taken apart.
 
 import { Apart, cellPanel } from "./apart.js";
-import { Column, Extent, Facts, Refused, Report, Statistics, events, get, open, search, url } from "./api.js";
+import { Column, Extent, Facts, Refused, Report, Statistics, events, get, isEmbedded, open, search, url } from "./api.js";
 import { clamp, count, el, plural } from "./dom.js";
 import { bars, forget, panel, sampled } from "./glance.js";
-import { Grid } from "./grid.js";
+import { Grid, orderOf, orderText } from "./grid.js";
+import { Group, Grouping, groupingOf } from "./group.js";
 import { Plot } from "./plot.js";
 import { Rows } from "./rows.js";
 
-type Tab = "rows" | "plot" | "file";
+type Tab = "rows" | "plot" | "group" | "file";
 
 /** What the URL says behind its #, so that a link leads to the same rows. */
 interface Place {
   tab: Tab;
   row?: number;
   column?: number;
+  /** The order of columns, and how many are pinned. */
+  columns: string;
+  pinned: number;
   where: string;
   sort: string;
   descending: boolean;
   plot?: number;
   from?: number;
   to?: number;
+  grouping: Grouping;
 }
 
-function placeOf(hash: string): Place {
+function placeOf(hash: string, columns: number): Place {
   const parameters = new URLSearchParams(hash.slice(1));
   const number = (name: string) => {
     const value = parameters.get(name);
@@ -31,15 +36,18 @@ function placeOf(hash: string): Place {
   };
   const tab = parameters.get("tab");
   return {
-    tab: tab === "plot" || tab === "file" ? tab : "rows",
+    tab: tab === "plot" || tab === "group" || tab === "file" ? tab : "rows",
     row: number("row"),
     column: number("column"),
+    columns: parameters.get("columns") ?? "",
+    pinned: number("pinned") ?? 0,
     where: parameters.get("where") ?? "",
     sort: parameters.get("sort") ?? "",
     descending: parameters.get("descending") === "true",
     plot: number("plot"),
     from: number("from"),
     to: number("to"),
+    grouping: groupingOf(parameters, columns),
   };
 }
 
@@ -51,8 +59,9 @@ const literal = (type: string, text: string) =>
 class Page {
   private grid: Grid;
   private plot: Plot;
+  private group: Group;
   private apart = new Apart();
-  private place = placeOf(location.hash);
+  private place: Place;
   private extent: Extent;
   /** The end of the rows that are shown: a snapshot, until one follows. */
   private end: number;
@@ -64,7 +73,7 @@ class Page {
   private saving = 0;
 
   private filter = el("input", { type: "search", class: "filter", placeholder: 'Filter: price > 100 and symbol == "IBM"', "aria-label": "Filter", spellcheck: "false", autocomplete: "off", enterkeyhint: "search" });
-  private goto = el("input", { type: "text", class: "goto", inputmode: "numeric", placeholder: "Row …", "aria-label": "Go to row" });
+  private goto = el("input", { type: "text", class: "goto", placeholder: "Row or time …", "aria-label": "Go to row or time", title: "A row's number, from the end if negative; or a time, such as 2024-05-17 09:30" });
   private finder = el("input", { type: "search", class: "finder", placeholder: "Column …", "aria-label": "Find a column", list: "columns", autocomplete: "off" });
   private status = el("span", { class: "status", role: "status", "aria-live": "polite" });
   private fresh = el("button", { class: "fresh", click: () => this.follow(true), hidden: true });
@@ -77,10 +86,12 @@ class Page {
 
   constructor(private facts: Facts) {
     const { columns, first_row, end } = facts;
+    this.place = placeOf(location.hash, columns.length);
     this.extent = { first_row, end, durable_end: facts.durable_end ?? end };
     this.end = end;
     this.grid = new Grid(columns, {
       moved: () => this.moved(),
+      arranged: () => this.save(),
       picked: (row, column) => void this.pick(row, column),
       header: (column) => void this.glance(column),
       glance: (column, into) => void this.mini(column, into),
@@ -90,8 +101,9 @@ class Page {
       this.tab("rows");
       this.grid.go(row);
     });
+    this.group = new Group(columns, () => this.save(), (tests) => this.only(tests));
     const tab = (name: Tab, text: string) => el("button", { role: "tab", "aria-selected": "false", click: () => this.tab(name) }, text);
-    this.tabs = { rows: tab("rows", "Rows"), plot: tab("plot", "Plot"), file: tab("file", "File") };
+    this.tabs = { rows: tab("rows", "Rows"), plot: tab("plot", "Plot"), group: tab("group", "Group"), file: tab("file", "File") };
     const isTable = facts.kind === "table";
     document.title = `${facts.name} · Arrowwood`;
     document.body.replaceChildren(
@@ -105,12 +117,12 @@ class Page {
         this.finder,
         isTable && this.following,
         this.fresh,
-        this.saves,
+        !isEmbedded && this.saves,
         el("button", { class: "theme", "aria-label": "Dark or light", title: "Dark or light", click: () => this.theme() }, "◐"),
       ),
       this.message,
       el("div", { class: "middle" }, this.main, this.aside),
-      el("footer", {}, this.status, el("span", { class: "keys" }, "/ filter · g row · c column · 1 2 3 views · f follow · Enter cell")),
+      el("footer", {}, this.status, el("span", { class: "keys" }, "/ filter · g row or time · c column · 1–4 views · f follow · Enter cell · h p < > column's panel, pin, move")),
       el("datalist", { id: "columns" }, ...columns.slice(0, 5000).map(({ name }) => el("option", { value: name }))),
     );
     this.listen(isTable);
@@ -119,23 +131,16 @@ class Page {
   private listen(isTable: boolean) {
     this.filter.addEventListener("keydown", (event) => event.key === "Enter" && void this.search());
     this.filter.addEventListener("search", () => !this.filter.value && this.place.where && void this.search());
-    this.goto.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter") return;
-      const row = Number(this.goto.value.replaceAll(/[,_\s]/g, ""));
-      if (!this.goto.value.trim() || !Number.isFinite(row)) return this.say("Go to row: a whole number is expected");
-      this.tab("rows");
-      this.grid.go(row < 0 ? this.grid.rows.end + row : row);
-      this.focus();
-    });
+    this.goto.addEventListener("keydown", (event) => event.key === "Enter" && void this.leap());
     this.finder.addEventListener("change", () => this.find());
     window.addEventListener("hashchange", () => {
-      const next = placeOf(location.hash);
+      const next = placeOf(location.hash, this.facts.columns.length);
       if (JSON.stringify(next) !== JSON.stringify(this.place)) void this.restore(next);
     });
     document.addEventListener("keydown", (event) => this.key(event));
     for (const media of ["(prefers-color-scheme: dark)"]) matchMedia(media).addEventListener("change", () => this.repaint());
     if (isTable) {
-      events(
+      void events(
         (extent) => this.grew(extent),
         () => this.say("The table was removed, or can no longer be read."),
       );
@@ -143,7 +148,7 @@ class Page {
   }
 
   async start() {
-    const chosen = localStorage.getItem("arrowwood-theme");
+    const chosen = isEmbedded ? undefined : localStorage.getItem("arrowwood-theme");
     if (chosen) document.documentElement.dataset.theme = chosen;
     this.rows();
     await this.restore(this.place);
@@ -153,8 +158,11 @@ class Page {
   private async restore(place: Place) {
     this.place = place;
     this.filter.value = place.where;
+    this.group.grouping = place.grouping;
+    this.grid.arrange(orderOf(place.columns, this.facts.columns.length), place.pinned);
     await this.search(place);
     this.tab(place.tab);
+    if (place.tab === "group") this.group.again(this.place.where);
     if (place.row !== undefined) this.grid.go(place.row, clamp(place.column ?? 0, 0, Math.max(0, this.facts.columns.length - 1)));
     if (place.plot !== undefined && place.plot < this.facts.columns.length) {
       [this.plot.from, this.plot.to] = [place.from ?? this.extent.first_row, place.to ?? this.end];
@@ -263,10 +271,12 @@ class Page {
     this.searching?.abort();
     const where = (wanted.where ?? "").trim();
     const { sort = "", descending = false } = wanted;
+    const tab = this.place.tab === "group" ? "group" : "rows";
     this.filter.value = where;
     this.say();
     if (!where && !sort) {
       if (this.view || this.place.where) this.clear();
+      if (tab === "group") this.tab(tab);
       return;
     }
     const searching = (this.searching = new AbortController());
@@ -279,17 +289,20 @@ class Page {
       this.grid.active = { row: 0, column: this.grid.active.column };
       this.rows();
       this.save();
-      this.tab("rows");
+      this.tab(tab);
     } catch (e) {
       if (!searching.signal.aborted) this.say((e as Error).message);
       this.tell();
     }
   }
 
-  private only(column: Column, value: string | null) {
-    const test = value === null ? `${quoted(column.name)} is null` : `${quoted(column.name)} == ${literal(column.type, value)}`;
+  /** Leaves only the rows with these values, of those that are left. */
+  private only(tests: [Column, string | null][]) {
+    const test = ([{ name, type }, value]: [Column, string | null]) => (value === null ? `${quoted(name)} is null` : `${quoted(name)} == ${literal(type, value)}`);
     const before = this.filter.value.trim();
-    void this.search({ ...this.place, where: before ? `(${before}) and ${test}` : test });
+    const where = [...(before ? [`(${before})`] : []), ...tests.map(test)].join(" and ");
+    if (this.place.tab === "group") this.place.tab = "rows";
+    void this.search({ ...this.place, where });
   }
 
   private async mini(column: number, into: HTMLElement) {
@@ -330,7 +343,13 @@ class Page {
           this.tab("plot");
           this.plot.show(number);
         },
-        only: (value) => this.only(column, value),
+        isPinned: this.grid.isPinned(number),
+        pin: () => {
+          this.grid.pin(number);
+          void this.glance(number);
+        },
+        move: (by) => this.grid.move(number, this.grid.place_of(number) + by),
+        only: (value) => this.only([[column, value]]),
         close: () => this.close(),
       },
       this.aim(),
@@ -352,11 +371,31 @@ class Page {
           this.tab("file");
           void this.apart.mark(cell);
         },
-        (value) => this.only(this.facts.columns[column], value),
+        (value) => this.only([[this.facts.columns[column], value]]),
       );
     } catch (e) {
       this.aside.replaceChildren(el("p", { class: "error" }, (e as Error).message));
     }
+  }
+
+  /** Goes to the row with that number, or to the first at or behind that time. */
+  private async leap() {
+    const text = this.goto.value.trim();
+    if (!text) return;
+    this.say();
+    let row = Number(text.replaceAll(/[,_\s]/g, ""));
+    if (!Number.isSafeInteger(row)) {
+      try {
+        const found = await get<{ row: number | null; column: string }>("seek", { value: text, view: this.view?.id });
+        if (found.row === null) return this.say(`No row has ${found.column} ${text} or later.`);
+        row = found.row;
+      } catch (e) {
+        return this.say(`Go to row or time: ${(e as Error).message}`);
+      }
+    } else if (row < 0) row += this.grid.rows.end;
+    this.tab("rows");
+    this.grid.go(row);
+    this.focus();
   }
 
   private find() {
@@ -375,10 +414,11 @@ class Page {
   private tab(tab: Tab) {
     this.place.tab = tab;
     for (const [name, button] of Object.entries(this.tabs)) button.setAttribute("aria-selected", String(name === tab));
-    const shown = { rows: this.grid.element, plot: this.plot.element, file: this.apart.element }[tab];
+    const shown = { rows: this.grid.element, plot: this.plot.element, group: this.group.element, file: this.apart.element }[tab];
     if (shown.parentElement !== this.main) this.main.replaceChildren(shown);
     if (tab === "file") void this.apart.show();
     else this.apart.hide();
+    if (tab === "group") this.group.show(this.place.where);
     if (tab === "plot" && this.plot.column !== undefined && this.plot.to <= this.plot.from) this.plot.show(this.plot.column);
     if (tab === "rows") this.grid.paint();
     this.save();
@@ -387,6 +427,7 @@ class Page {
   private key(event: KeyboardEvent) {
     if (event.key === "Escape") {
       this.searching?.abort();
+      this.group.stop();
       this.say();
       if (!this.aside.hidden) this.close();
       else this.focus();
@@ -402,7 +443,8 @@ class Page {
       f: () => this.facts.kind === "table" && this.follow(!this.isFollowing),
       "1": () => this.tab("rows"),
       "2": () => this.tab("plot"),
-      "3": () => this.tab("file"),
+      "3": () => this.tab("group"),
+      "4": () => this.tab("file"),
     };
     if (jump[event.key]) {
       event.preventDefault();
@@ -414,7 +456,7 @@ class Page {
     const root = document.documentElement;
     const isDark = getComputedStyle(root).colorScheme.includes("dark") && (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
     root.dataset.theme = isDark ? "light" : "dark";
-    localStorage.setItem("arrowwood-theme", root.dataset.theme);
+    if (!isEmbedded) localStorage.setItem("arrowwood-theme", root.dataset.theme);
     this.repaint();
   }
 
@@ -434,6 +476,7 @@ class Page {
 
   /** Puts the place into the URL, a moment after it has changed. */
   private save() {
+    if (isEmbedded) return;
     clearTimeout(this.saving);
     this.saving = window.setTimeout(() => {
       const { where, sort, descending, tab } = this.place;
@@ -448,14 +491,23 @@ class Page {
         set("row", (this.place.row = active.row));
         if (active.column) set("column", (this.place.column = active.column));
       } else if (row > this.grid.rows.first) set("row", (this.place.row = row));
+      set("columns", (this.place.columns = orderText(this.grid.order)));
+      if ((this.place.pinned = this.grid.pinned)) set("pinned", this.grid.pinned);
       set("where", where);
       set("sort", sort);
       set("descending", descending);
-      if (tab === "plot" && this.plot.column !== undefined) {
+    if (tab === "plot" && this.plot.column !== undefined) {
         set("plot", (this.place.plot = this.plot.column));
         set("from", (this.place.from = this.plot.from));
         set("to", (this.place.to = this.plot.to));
       } else [this.place.plot, this.place.from, this.place.to] = [undefined, undefined, undefined];
+      const { by, of, order, descending: isDown } = this.group.grouping;
+      if (tab === "group") {
+        set("by", by.join(","));
+        set("of", of.map(([name, at]) => `${name}:${at}`).join(","));
+        if (order !== undefined) set("order", (isDown ? "-" : "") + order);
+      }
+      this.place.grouping = structuredClone(tab === "group" ? this.group.grouping : { by: [], of: [], order: undefined, descending: false });
       const text = parameters.toString();
       history.replaceState(null, "", text ? `#${text}` : location.pathname);
     }, 150);

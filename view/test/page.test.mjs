@@ -1,7 +1,7 @@
 // The page in a browser, over real files and a real server.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { CHROMIUM, SHOTS, View, grow, samples } from "./browser.mjs";
@@ -95,10 +95,21 @@ test("what a file contains is never markup, and every type is shown as it is", (
     assert.equal(await text(page, 0, 3), "-123.45");
     await page.locator("#grid").focus();
     await page.keyboard.press("End");
-    await cell(page, 1, 11).waitFor();
+    await cell(page, 1, 12).waitFor();
     const seen = [];
-    for (const column of [7, 8, 9, 10, 11]) seen.push(await text(page, 2, column));
+    for (const column of [7, 9, 10, 11, 12]) seen.push(await text(page, 2, column));
     assert.deepEqual(seen, ["0x616263", "false", "[0, 1]", "{k2: 2}", "{x: 3}"]);
+    // A picture is shown; what only looks like one, or is markup, is not.
+    const picture = page.locator(".panel img.picture");
+    await cell(page, 0, 8).click();
+    await until("a picture of one pixel", async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.naturalWidth)) === 1);
+    for (const row of [1, 3, 4]) {
+      await cell(page, row, 8).click();
+      await page.locator(".panel .type", { hasText: `row ${row}` }).waitFor();
+      assert.equal(await picture.count(), 0);
+    }
+    await cell(page, 2, 8).click();
+    await until("no picture", async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.complete && !image.naturalWidth)));
     // The column with the hostile name, at a glance, and its cell.
     await page.keyboard.press("Home");
     await page.getByRole("columnheader", { name: "<img" }).click();
@@ -176,6 +187,62 @@ test("a column at a glance, and over its rows", () =>
     await until("zoomed", async () => /tab=plot.*from=(49|50)\d{3}&to=(99|100)\d{3}/.test(page.url()));
   }));
 
+test("rows are grouped, sums shown, sorted, and a group is looked at; all by keys", () =>
+  look("walk.arrow", async (page) => {
+    await page.keyboard.press("/");
+    await page.keyboard.type("volume >= 500");
+    await page.keyboard.press("Enter");
+    await until("found", async () => /^100,000 rows of 200,000/.test(await status(page)));
+    await page.locator("#grid").focus();
+    await page.keyboard.press("3");
+    // By words at first; the groups are those of the rows that were found.
+    const rows = async () => (await page.locator(".groups tbody tr").allTextContents()).length;
+    await until("four groups", async () => (await rows()) === 4);
+    const column = async (at) => (await page.locator(`.groups tbody td:nth-child(${at})`).allTextContents()).map((text) => (/^-?[\d.]+$/.test(text) ? Number(text) : text));
+    assert.deepEqual((await column(1)).sort(), ["AAPL", "IBM", "MSFT", "NVDA"]);
+    assert.equal((await column(2)).reduce((a, b) => a + b), 100_000);
+    await page.getByLabel("Function", { exact: true }).selectOption("sum");
+    await page.getByLabel("Column of the function").selectOption({ label: "volume" });
+    await page.getByRole("button", { name: "Add" }).press("Enter");
+    await until("sums", async () => (await page.locator(".groups th").count()) === 3);
+    // Of volumes 500 to 999, each of which comes equally often.
+    assert.equal((await column(3)).reduce((a, b) => a + b), 100 * 2 * ((500 + 999) * 500) / 2);
+    await page.locator(".groups th button", { hasText: "sum of volume" }).press("Enter");
+    await until("sorted", async () => (await page.locator(".groups th").nth(2).getAttribute("aria-sort")) === "descending");
+    const sums = await column(3);
+    assert.deepEqual(sums, sums.toSorted((a, b) => b - a));
+    assert.equal(await page.evaluate(() => document.activeElement.textContent.trim()), "sum of volume ↓");
+    await page.screenshot({ path: join(SHOTS, "groups.png") });
+    assert.ok((await page.locator("body").ariaSnapshot()).includes('columnheader "sum of volume ↓"'));
+    // The URL leads to the same groups.
+    await until("in the URL", async () => /tab=group.*by=2&of=sum%3A4&order=-2/.test(page.url()));
+    const url = page.url();
+    await page.goto("about:blank");
+    await page.goto(url);
+    await until("the same again", async () => (await rows()) === 4);
+    await until("sorted again", async () => JSON.stringify(await column(3)) === JSON.stringify(sums));
+    const [name, number] = [(await column(1))[0], (await column(2))[0]];
+    await page.locator(".groups td button").first().press("Enter");
+    await until("its rows", async () => (await status(page)).startsWith(`${number.toLocaleString("en-US")} rows of 200,000`));
+    assert.equal(await text(page, 0, 2), name);
+    // What has no sum is said in the library's words.
+    await page.keyboard.press("3");
+    await page.getByLabel("Function", { exact: true }).selectOption("sum");
+    await page.getByLabel("Column of the function").selectOption({ label: "symbol" });
+    await page.getByRole("button", { name: "Add" }).click();
+    await until("refused", async () => /sum of column 'symbol'/.test(await page.locator(".grouping .error").textContent().catch(() => "")));
+  }));
+
+test("grouping three billion rows says how far it is, and ends with Esc", () =>
+  look("sparse.arrows", async (page) => {
+    await page.keyboard.press("3");
+    await page.getByRole("button", { name: "Add" }).click();
+    const told = () => page.locator(".grouping .basis").textContent();
+    await until("going", async () => /^read [\d,]+ of 3,000,000,000 rows/.test(await told()));
+    await page.keyboard.press("Escape");
+    await until("ended", async () => (await told()) === "ended");
+  }));
+
 test("the file is taken apart, down to the bytes of a cell", () =>
   look("walk.arrow", async (page) => {
     await cell(page, 3, 3).click();
@@ -184,14 +251,14 @@ test("the file is taken apart, down to the bytes of a cell", () =>
     await page.locator(".panel button", { hasText: "Show in the file" }).click();
     await page.locator(".buffers tbody tr").first().waitFor();
     assert.match(await page.locator(".apart .basis").first().textContent(), /MB · \d+ messages/);
-    assert.match(await page.locator("canvas.strip").getAttribute("aria-label"), /are in memory/);
+    assert.match(await page.locator("canvas.strip").first().getAttribute("aria-label"), /are in memory/);
     await page.screenshot({ path: join(SHOTS, "file.png") });
   }));
 
 test("a table that grows is followed, frozen, and counted", async () => {
   const table = join(folder, "ticks");
   const grown = grow(table, 20_000, 14);
-  await until("the table", async () => (await import("node:fs")).existsSync(join(table, "00000000000000000000.arrow")));
+  await until("the table", async () => existsSync(join(table, "00000000000000000000.arrow")));
   await new Promise((done) => setTimeout(done, 500));
   await look(table, async (page) => {
     // At first what there was stays as it is, and new rows are counted.
@@ -211,8 +278,18 @@ test("a table that grows is followed, frozen, and counted", async () => {
     const frozen = number(await status(page));
     await page.locator(".fresh:not([hidden])").waitFor();
     assert.equal(number(await status(page)), frozen);
-    await page.keyboard.press("3");
+    await page.keyboard.press("4");
     await until("what is durable", async () => /durable up to/.test(await page.locator(".apart .basis").first().textContent()));
+    // Its records: two that readers look at, two of the disk, of this boot; and the commits go on.
+    const records = page.locator(".records tbody tr");
+    await until("records", async () => (await records.count()) >= 3);
+    assert.equal(await records.filter({ hasText: "visible" }).count(), 2);
+    assert.match(await records.first().textContent(), /open.*this boot/);
+    const commits = async () => number((await page.locator(".apart .hint", { hasText: "visible, to" }).textContent()).replace("commit", ""));
+    const counted = await commits();
+    await until("further commits", async () => (await commits()) > counted);
+    assert.match(await page.locator(".apart .hint", { hasText: "visible, to" }).textContent(), /process \d+ writes/);
+    await page.screenshot({ path: join(SHOTS, "commits.png") });
   });
   assert.ok((await grown) > 100_000);
 });
@@ -229,6 +306,77 @@ test("three thousand columns: found by name, and only those in sight are there",
     await page.locator("#grid").focus();
     await page.keyboard.press("End");
     await cell(page, 0, 2999).waitFor();
+  }));
+
+test("columns are pinned and moved, by keys, buttons and dragging, and the URL keeps them", () =>
+  look("wide.arrow", async (page) => {
+    const heads = async () => {
+      const seen = await page.locator(".column").evaluateAll((all) => all.map((head) => [head.getBoundingClientRect().left, head.querySelector(".name").textContent]));
+      return seen.sort((a, b) => a[0] - b[0]).map(([, name]) => Number(name.slice(7)));
+    };
+    await page.fill(".finder", "column 2718");
+    await page.press(".finder", "Enter");
+    await cell(page, 0, 2718).waitFor();
+    await page.keyboard.press("p");
+    await page.keyboard.press("Control+ArrowRight");
+    await cell(page, 0, 2999).waitFor();
+    // The pinned column is in sight beside the last ones.
+    assert.equal((await heads())[0], 2718);
+    assert.equal(await text(page, 7, 2718), "2718007");
+    assert.equal(await page.getByRole("columnheader", { name: "column 2718" }).getAttribute("aria-colindex"), "2");
+    // What is behind it is not seen through it.
+    const box = await cell(page, 3, 2718).boundingBox();
+    assert.equal(await page.evaluate(([x, y]) => document.elementFromPoint(x, y).id, [box.x + 5, box.y + 5]), "cell-3-2718");
+    await page.keyboard.press("Home");
+    await page.keyboard.press("ArrowRight");
+    await page.keyboard.press(">");
+    await until("the first two changed places", async () => (await heads()).slice(0, 3).join() === "2718,1,0");
+    // By dragging: column 3 to the place of column 1.
+    const from = await page.getByRole("columnheader", { name: "column 3 " }).boundingBox();
+    const to = await page.getByRole("columnheader", { name: "column 1 " }).boundingBox();
+    await page.mouse.move(from.x + 20, from.y + 10);
+    await page.mouse.down();
+    await page.mouse.move(to.x + 30, to.y + 12, { steps: 5 });
+    await page.mouse.up();
+    await until("dragged", async () => (await heads()).slice(0, 5).join() === "2718,3,1,0,2");
+    // The click that ended it has opened nothing; one that is a click does, and its panel has buttons.
+    assert.equal(await page.locator(".panel").isVisible(), false);
+    await page.getByRole("columnheader", { name: "column 2718" }).click();
+    await page.getByRole("button", { name: "Move right" }).click();
+    await until("no longer pinned", async () => (await heads()).slice(0, 3).join() === "3,2718,1");
+    await page.getByRole("button", { name: "Pin" }).click();
+    await until("pinned again", async () => (await heads()).slice(0, 3).join() === "2718,3,1");
+    await until("in the URL", async () => decodeURIComponent(page.url()).endsWith("columns=2718,3,1,0,2,4-2717,2719-2999&pinned=1"));
+    const url = page.url();
+    await page.goto("about:blank");
+    await page.goto(url);
+    await until("the same again", async () => (await heads()).slice(0, 4).join() === "2718,3,1,0");
+    // A URL that names other columns is none.
+    await page.goto(`${url.split("#")[0]}#columns=5-4000000000,1,1&pinned=99999`);
+    await until("as in the file", async () => (await heads()).slice(0, 2).join() === "0,1");
+  }));
+
+test("a row is found by its time, also among those that a filter leaves", () =>
+  look("walk.arrow", async (page) => {
+    const go = async (text) => {
+      await page.fill(".goto", text);
+      await page.press(".goto", "Enter");
+    };
+    // Rows come every quarter of a second from 2023-11-14 22:13:20 on.
+    await go("2023-11-14 23:13:20.5");
+    await until("there", async () => (await page.locator("#grid").getAttribute("aria-activedescendant")) === "cell-14402-0");
+    assert.match(await text(page, 14402, 1), /23:13:20.5/);
+    await page.fill(".filter", 'symbol == "IBM"');
+    await page.press(".filter", "Enter");
+    await until("found", async () => /rows of 200,000/.test(await status(page)));
+    await go("2023-11-14T23:13:20.5");
+    await until("there", async () => !/cell-0-/.test(await page.locator("#grid").getAttribute("aria-activedescendant")));
+    const active = async () => Number((await page.locator(".row:has(.cell.active) .number").textContent()).replaceAll(",", "") || "0");
+    await until("a row of IBM at or behind it", async () => (await active()) >= 14402 && (await active()) < 14450);
+    await go("2030-01-01");
+    await page.locator(".message", { hasText: "No row has time 2030-01-01 or later." }).waitFor();
+    await go("yesterday");
+    await page.locator(".message", { hasText: "can't be compared with 'yesterday'" }).waitFor();
   }));
 
 test("a screen reader is told of a grid, its size, its headers and its place", () =>
@@ -267,6 +415,92 @@ test("dark, and on a phone", async () => {
     await page.locator(".panel pre").waitFor();
     await page.screenshot({ path: join(SHOTS, "phone.png") });
   }, { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true });
+});
+
+/** Shows `path` as a widget of a notebook does: `_view.js` in a document of its own, whose messages a kernel would answer. */
+async function inNotebook(path, story) {
+  const view = await View.open(path.startsWith("/") ? path : join(folder, path));
+  const { origin, searchParams } = new URL(view.url);
+  const context = await browser.newContext({ viewport: { width: 1000, height: 640 } });
+  const page = await context.newPage();
+  const wrong = [];
+  const going = new Map();
+  page.on("pageerror", (e) => wrong.push(e.message));
+  page.on("request", (request) => /^(blob|about):/.test(request.url()) || wrong.push(request.url()));
+  const came = (message, bytes) => page.evaluate(([message, bytes]) => window.came(message, bytes), [message, bytes && Buffer.from(bytes).toString("base64")]);
+  const authorization = `Bearer ${searchParams.get("token")}`;
+  await page.exposeFunction("kernel", async ({ id, view, address }) => {
+    if (address === undefined) return going.get(id)?.abort();
+    const going_on = new AbortController();
+    going.set(id, going_on);
+    try {
+      const response = await fetch(origin + address, { headers: { authorization }, signal: going_on.signal });
+      await came({ view, id, status: response.status });
+      for await (const bytes of response.body) await came({ view, id }, bytes);
+      await came({ view, id, end: true });
+    } catch {
+      // It was given up, or the page has gone.
+    }
+  });
+  const widget = readFileSync(new URL("../../python/arrowwood/_view.js", import.meta.url), "utf8");
+  try {
+    await page.setContent("<!doctype html><title>A notebook</title><p>Above</p><div id=cell></div>");
+    await page.evaluate(() => {
+      const heard = new Set();
+      window.came = (message, bytes) => heard.forEach((f) => f(message, bytes ? [new DataView(Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0)).buffer)] : []));
+      window.model = { get: () => 560, on: (_, f) => heard.add(f), off: (_, f) => heard.delete(f), send: (message) => void window.kernel(message), heard };
+    });
+    await page.addScriptTag({ type: "module", content: widget.replace("export default { render };", "window.leave = render({ model: window.model, el: document.getElementById('cell') });") });
+    const frame = page.frameLocator("iframe");
+    await frame.locator("#cell-0-0:not(.coming)").waitFor();
+    await story(page, frame, going);
+    assert.deepEqual(wrong, []);
+  } finally {
+    await context.close();
+    view.close();
+  }
+}
+
+test("in a notebook the page stands in a frame of its own, and asks through the kernel", async () => {
+  await inNotebook("hostile.arrow", async (page, frame) => {
+    assert.equal(await frame.locator("#cell-0-0").textContent(), '<img src=x onerror="window.hacked=1">');
+    await frame.locator("#grid").focus();
+    await page.keyboard.press("3");
+    await until("groups", async () => (await frame.locator(".groups tbody tr").count()) === 5);
+    await page.keyboard.press("1");
+    await frame.getByRole("columnheader", { name: "<img" }).click();
+    await frame.locator(".panel .top").waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("End");
+    await frame.locator("#cell-0-8:not(.coming)").click();
+    const picture = frame.locator("img.picture");
+    await until("the picture", async () => (await picture.count()) === 1 && (await picture.evaluate((image) => image.naturalWidth)) === 1);
+    assert.equal(await frame.locator(".saves").count(), 0);
+    // The frame reaches nothing of the notebook, and leaves nothing there.
+    assert.equal(await frame.locator("body").evaluate(() => {
+      try {
+        return String(parent.document.title);
+      } catch (e) {
+        return e.name;
+      }
+    }), "SecurityError");
+    assert.deepEqual(await page.evaluate(() => [window.hacked, location.hash, document.title]), [undefined, "", "A notebook"]);
+    await page.screenshot({ path: join(SHOTS, "notebook.png") });
+  });
+  // A table that grows is counted; who closes the output ends what is still asked.
+  const table = join(folder, "cells");
+  const grown = grow(table, 5_000, 8);
+  await until("the table", async () => existsSync(join(table, "00000000000000000000.arrow")));
+  await new Promise((done) => setTimeout(done, 300));
+  await inNotebook(table, async (page, frame, going) => {
+    await frame.locator(".fresh:not([hidden])").waitFor();
+    await frame.locator(".fresh").click();
+    await until("the end moves", async () => number(await frame.locator(".status").textContent()) > 5_000);
+    await page.evaluate(() => window.leave());
+    await until("nothing is asked any more", async () => [...going.values()].some((each) => each.signal.aborted));
+    assert.equal(await page.evaluate(() => window.model.heard.size), 0);
+  });
+  await grown;
 });
 
 test("without the token there is only a page that says what to do", async () => {

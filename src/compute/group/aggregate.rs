@@ -4,6 +4,7 @@
 //! threads: each block finds its groups and their states, and blocks are merged in order. So the result depends only on
 //! the rows.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -44,6 +45,28 @@ pub struct Aggregation<'a> {
     by: Vec<String>,
     predicate: Option<Predicate>,
     outputs: Vec<Output>,
+    watch: Option<Watch<'a>>,
+}
+
+/// How far an aggregation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AggregationProgress {
+    /// Rows that were read.
+    pub rows: u64,
+    /// All rows that are to be read.
+    pub of: u64,
+    /// Groups that were found in them.
+    pub groups: usize,
+}
+
+/// What is told how far an aggregation is, and may stop it.
+#[derive(Clone, Copy)]
+struct Watch<'a>(&'a dyn Fn(AggregationProgress) -> Result<()>);
+
+impl fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -74,7 +97,7 @@ impl Dataset {
     /// ```
     pub fn aggregate<N: AsRef<str>>(&self, by: &[N]) -> Aggregation<'_> {
         let by = by.iter().map(|name| name.as_ref().to_string()).collect();
-        Aggregation { dataset: self, by, predicate: None, outputs: Vec::new() }
+        Aggregation { dataset: self, by, predicate: None, outputs: Vec::new(), watch: None }
     }
 }
 
@@ -98,7 +121,7 @@ impl Dataset {
         let plan = GroupPlan { keys, condition: None, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
         let plain = with_plain_booleans(self, &names)?;
         self.watched(ChangeCheck::Now, || {
-            let (_, table) = plan.table(plain.as_ref().unwrap_or(self))?;
+            let (_, table) = plan.table(plain.as_ref().unwrap_or(self), None)?;
             gather_rows(self, &Frame::of(self)?, table.firsts.len(), |group| table.firsts[group])
         })
     }
@@ -131,6 +154,12 @@ impl<'a> Aggregation<'a> {
         self
     }
 
+    /// Calls `watch` before every few million rows. If it returns an error, the aggregation stops with that.
+    pub fn watched(mut self, watch: &'a dyn Fn(AggregationProgress) -> Result<()>) -> Aggregation<'a> {
+        self.watch = Some(Watch(watch));
+        self
+    }
+
     /// The groups' keys and the results, as a dataset with a row per group.
     ///
     /// # Errors
@@ -151,8 +180,8 @@ impl<'a> Aggregation<'a> {
             }
         }
         self.dataset.watched(ChangeCheck::Now, || match &self.predicate {
-            Some(predicate) => plan.run(&self.dataset.bounded(predicate)?),
-            None => plan.run(self.dataset),
+            Some(predicate) => plan.run(&self.dataset.bounded(predicate)?, self.watch),
+            None => plan.run(self.dataset, self.watch),
         })
     }
 
@@ -162,7 +191,7 @@ impl<'a> Aggregation<'a> {
         if !by.iter().any(|name| name == column) {
             by.push(column.to_string());
         }
-        let inner = Aggregation { dataset: self.dataset, by, predicate: self.predicate.clone(), outputs: Vec::new() };
+        let inner = Aggregation { by, outputs: Vec::new(), ..self.clone() };
         let pairs = inner.finish()?;
         let keys: Vec<usize> = (0..self.by.len()).collect();
         // Names that no key has.
@@ -253,13 +282,13 @@ impl GroupPlan {
         Ok(())
     }
 
-    fn run(&self, dataset: &Dataset) -> Result<Dataset> {
-        let (frame, table) = self.table(dataset)?;
+    fn run(&self, dataset: &Dataset, watch: Option<Watch<'_>>) -> Result<Dataset> {
+        let (frame, table) = self.table(dataset, watch)?;
         self.finish(dataset, &frame, table)
     }
 
     /// The groups of all rows, and their states.
-    fn table<'a>(&'a self, dataset: &'a Dataset) -> Result<(Frame<'a>, GroupTable<'a>)> {
+    fn table<'a>(&'a self, dataset: &'a Dataset, watch: Option<Watch<'_>>) -> Result<(Frame<'a>, GroupTable<'a>)> {
         let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
         let fused = Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?;
         let is_large = fused.is_none() && self.has_many_groups(&frame)?;
@@ -268,6 +297,10 @@ impl GroupPlan {
         let columns = self.keys.len() + self.kinds.len() + 1;
         let wave = WAVE * BLOCK / frame.block_rows();
         for start in (0..frame.blocks()).step_by(wave) {
+            if let Some(Watch(watch)) = watch {
+                let rows = frame.block_start(start);
+                watch(AggregationProgress { rows, of: dataset.len()?, groups: table.firsts.len() })?;
+            }
             let blocks = start..frame.blocks().min(start + wave);
             let bytes = blocks.len().saturating_mul(8 * columns * frame.block_rows());
             let done = parallel::map(blocks.len(), bytes, |job| self.block(&frame, start + job, fused.as_ref()));
@@ -653,6 +686,28 @@ mod tests {
             let mean = group.iter().filter_map(|row| row.2).sum::<f64>() / group.len() as f64;
             assert!((found[4].parse::<f64>().unwrap() - mean).abs() < 1e-3);
         });
+    }
+
+    #[test]
+    fn an_aggregation_tells_how_far_it_is_and_can_be_stopped() {
+        let rows: Vec<Given> = vec![(Some(1), Some(1), None); 9_000_000];
+        let dataset = dataset(&rows, &[]).select(&["small", "n"]).unwrap();
+        let seen = std::cell::RefCell::new(Vec::new());
+        let watch = |progress: AggregationProgress| {
+            seen.borrow_mut().push((progress.rows, progress.of, progress.groups));
+            Ok(())
+        };
+        let counted = dataset.aggregate(&["small"]).rows("rows").watched(&watch).finish().unwrap();
+        assert_eq!(cells(&counted), [["-2", "9000000"]]);
+        assert_eq!(seen.take(), [(0, 9_000_000, 0), (1 << 22, 9_000_000, 1), (1 << 23, 9_000_000, 1)]);
+        let stop = |progress: AggregationProgress| match progress.rows {
+            0 => Ok(()),
+            rows => Err(Error::argument(format!("stopped at {rows}"))),
+        };
+        for function in [Function::Sum, Function::NUnique] {
+            let stopped = dataset.aggregate(&["small"]).column("n", function).watched(&stop).finish().unwrap_err();
+            assert_eq!(stopped.message(), "stopped at 4194304");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod intern;
 mod outcome;
 mod state;
 
-pub use aggregate::Aggregation;
+pub use aggregate::{Aggregation, AggregationProgress};
 pub(super) use groups::{cell, is_key};
 pub(super) use intern::Cell;
 pub use outcome::Function;

@@ -1,7 +1,7 @@
 //! A table as its readers see it.
 //!
 //! In reading order: `segment` (one file), `durable` (what survives a crash), `chain` (the segments of a table),
-//! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments), `stat`, `follow`. Uses `format` and `protocol`
+//! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments), `stat`, `segment_stat`, `follow`. Uses `format` and `protocol`
 //! of the table's rooms.
 
 pub(super) mod chain;
@@ -11,6 +11,7 @@ mod follow;
 mod history;
 mod recount;
 pub(super) mod segment;
+mod segment_stat;
 mod stat;
 pub(super) mod table;
 
@@ -24,6 +25,7 @@ pub use follow::{Follow, follow};
 pub(super) use history::{setting, sorted_by_of, without_settings};
 pub(super) use recount::{Wrong, count_nulls, offset_at, recount};
 pub(super) use segment::{Segment, check_record, damaged_record, visible};
+pub use segment_stat::{RecordPlace, RecordStat, SegmentStat, segment_stat};
 pub(super) use stat::is_locked;
 pub use stat::{TableStat, table_stat};
 pub(crate) use table::{close_files, open as open_table};

@@ -1,0 +1,228 @@
+//! [`Grouping`]: sums, means and so on of groups of rows. Reports how far it is, and ends when its client goes.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrowwood::{AggregationProgress, Dataset, Error, ErrorKind, Function, Predicate, Value, cut, field_type_name};
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use tokio::task::JoinHandle;
+
+use crate::cells::columns;
+use crate::condition::parse_condition;
+use crate::outgoing::{Step, Steps};
+use crate::query::Query;
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+use crate::table::Table;
+
+pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending"];
+
+/// The most keys and functions of a request, groups that are kept while rows are read, and groups of an answer.
+const KEYS: usize = 8;
+const FUNCTIONS: usize = 16;
+const GROUPS: usize = 1_000_000;
+const SHOWN: u64 = 1_000;
+/// Rows of which medians are made, which keep all values.
+const MEDIANS: u64 = 1 << 25;
+/// Characters of a cell.
+const WIDTH: usize = 120;
+/// Between two reports.
+const REPORT: Duration = Duration::from_millis(200);
+
+/// What is asked for.
+struct Asked {
+    rows: Dataset,
+    by: Vec<String>,
+    of: Vec<(Function, String)>,
+    condition: Option<Predicate>,
+    /// A column of the answer, by its number.
+    sort: Option<(usize, bool)>,
+}
+
+/// How far it is.
+#[derive(Default)]
+struct Going {
+    searched: AtomicU64,
+    of: AtomicU64,
+    groups: AtomicU64,
+    is_given_up: AtomicBool,
+}
+
+/// An aggregation that is going on.
+pub(crate) struct Grouping {
+    session: Session,
+    going: Arc<Going>,
+    /// Until the first step.
+    asked: Option<Asked>,
+    work: Option<JoinHandle<arrowwood::Result<Json>>>,
+}
+
+impl Drop for Grouping {
+    fn drop(&mut self) {
+        self.going.is_given_up.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Asked {
+    fn of(table: &Table, query: &Query) -> Result<Asked> {
+        let of_table = |e: Error| Refusal::of_table(&e);
+        let rows = table.rows().map_err(of_table)?;
+        let name = |column: usize| rows.schema().field(column).name().clone();
+        let keys = if query.get("at")?.is_some() { columns(&rows, query)? } else { Vec::new() };
+        let functions = query.all("of").map(|text| function(&rows, text)).collect::<Result<Vec<_>>>()?;
+        if keys.len() > KEYS || functions.len() > FUNCTIONS {
+            let detail = format!("at most {KEYS} columns to group by and {FUNCTIONS} functions are expected");
+            return Err(Refusal::bad_request(detail));
+        }
+        let condition = query.get("where")?.map(|text| parse_condition(text, rows.schema())).transpose()?;
+        let wide = keys.len() + functions.len() + 1;
+        let sort = query.number::<usize>("sort")?;
+        if sort.is_some_and(|column| column >= wide) {
+            return Err(Refusal::bad_request(format!("sort: the number of a column below {wide} is expected")));
+        }
+        let descending = query.flag("descending")?;
+        let len = rows.len().map_err(of_table)?;
+        if len > MEDIANS && functions.iter().any(|(function, _)| *function == Function::Median) {
+            let detail =
+                format!("median: it keeps all values, and {len} rows are too many for a look, at most {MEDIANS}");
+            return Err(Refusal::bad_request(detail));
+        }
+        let asked = Asked {
+            by: keys.into_iter().map(name).collect(),
+            of: functions.into_iter().map(|(function, column)| (function, name(column))).collect(),
+            condition,
+            sort: sort.map(|column| (column, descending)),
+            rows,
+        };
+        // What can't be grouped, or has no sum, is an error of the request.
+        let none = asked.rows.head(0).map_err(of_table)?;
+        let none = asked.groups(&none, &|_| Ok(())).map_err(of_table)?;
+        asked.order(&none).map_err(of_table)?;
+        Ok(asked)
+    }
+
+    /// The keys, the number of rows, and the functions of each group of `rows`; columns are called by their numbers.
+    fn groups(
+        &self,
+        rows: &Dataset,
+        watch: &dyn Fn(AggregationProgress) -> arrowwood::Result<()>,
+    ) -> arrowwood::Result<Dataset> {
+        // Names that no key has.
+        let mut free = String::new();
+        while self.by.iter().any(|key| key.starts_with(&free)) {
+            free.push('~');
+        }
+        let mut asked = rows.aggregate(&self.by).rows(&free).watched(watch);
+        for (number, (function, column)) in self.of.iter().enumerate() {
+            asked = asked.named(&format!("{free}{number}"), column, *function);
+        }
+        if let Some(condition) = &self.condition {
+            asked = asked.filter(condition.clone());
+        }
+        let found = asked.finish()?;
+        let numbers: Vec<String> = (0..found.num_columns()).map(|number| number.to_string()).collect();
+        found.with_names(&numbers)
+    }
+
+    /// The numbers of the groups in the order that was asked for.
+    fn order(&self, groups: &Dataset) -> arrowwood::Result<Vec<u64>> {
+        match self.sort {
+            Some((column, descending)) => groups.row_order(&[(column.to_string(), descending)]),
+            None => Ok((0..groups.len()?.min(SHOWN)).collect()),
+        }
+    }
+
+    fn answer(&self, going: &Going) -> arrowwood::Result<Json> {
+        let watch = |progress: AggregationProgress| {
+            going.searched.store(progress.rows, Ordering::Relaxed);
+            going.of.store(progress.of, Ordering::Relaxed);
+            going.groups.store(progress.groups as u64, Ordering::Relaxed);
+            if going.is_given_up.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Closed, "the client has gone"));
+            }
+            if progress.groups > GROUPS {
+                let message =
+                    format!("there are more than {GROUPS} groups; group by another column, or set a condition");
+                return Err(Error::new(ErrorKind::InvalidArgument, message));
+            }
+            Ok(())
+        };
+        let groups = self.groups(&self.rows, &watch)?;
+        let mut cells = Vec::new();
+        for number in self.order(&groups)?.into_iter().take(SHOWN as usize) {
+            cells.push(groups.row(number)?.iter().map(|(_, value)| cell(value)).collect::<Vec<_>>());
+        }
+        let titles = self.by.iter().cloned().chain(["rows".to_owned()]);
+        let titles = titles.chain(self.of.iter().map(|(function, column)| format!("{function} of {column}")));
+        let fields = groups.schema().fields().iter();
+        let columns: Vec<Json> =
+            titles.zip(fields).map(|(name, field)| json!({"name": name, "type": field_type_name(field)})).collect();
+        Ok(
+            json!({"groups": groups.len()?, "of": self.rows.len()?, "keys": self.by.len(), "columns": columns, "cells": cells}),
+        )
+    }
+}
+
+fn cell(value: arrowwood::Result<Value<'_>>) -> Json {
+    match value {
+        Ok(Value::Null) => Json::Null,
+        Ok(value) => cut(&value, WIDTH).into(),
+        Err(e) => json!({"error": e.message()}),
+    }
+}
+
+/// A function and the number of its column: `mean:3`.
+fn function(rows: &Dataset, text: &str) -> Result<(Function, usize)> {
+    let wrong = || Refusal::bad_request("of: a function and the number of a column are expected, such as mean:3");
+    let (name, column) = text.split_once(':').ok_or_else(wrong)?;
+    let function = name.parse().map_err(|e: Error| Refusal::bad_request(format!("of: {}", e.message())))?;
+    let column = column.parse().ok().filter(|column| *column < rows.num_columns()).ok_or_else(wrong)?;
+    Ok((function, column))
+}
+
+impl Grouping {
+    /// What `query` asks for. Blocks.
+    pub fn of(table: &Table, query: &Query, session: Session) -> Result<Grouping> {
+        let asked = Some(Asked::of(table, query)?);
+        Ok(Grouping { session, going: Arc::default(), asked, work: None })
+    }
+
+    /// Waits for the answer, but not longer than until the next report.
+    async fn wait(&mut self) -> io::Result<Option<arrowwood::Result<Json>>> {
+        if let Some(asked) = self.asked.take() {
+            let going = self.going.clone();
+            self.work = Some(tokio::task::spawn_blocking(move || asked.answer(&going)));
+        }
+        let given_up = || io::Error::other("the work was given up");
+        let work = self.work.as_mut().ok_or_else(given_up)?;
+        match tokio::time::timeout(REPORT, work).await {
+            Ok(done) => done.map(Some).map_err(|_| given_up()),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+impl Steps for Grouping {
+    async fn step(mut self) -> Step<Grouping> {
+        if self.session.is_stopping() || !self.session.is_valid() {
+            return Step::Failed(io::Error::other("the server is stopping"));
+        }
+        let line = |json: Json| vec![Bytes::from(json.to_string() + "\n")];
+        match self.wait().await {
+            Ok(Some(Ok(answer))) => Step::End(line(answer)),
+            // The answer has begun: the last line says why there are no groups.
+            Ok(Some(Err(e))) => Step::End(line(json!({"error": e.message()}))),
+            Ok(None) => {
+                let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
+                let report = json!({
+                    "searched": of(&self.going.searched), "of": of(&self.going.of), "found": of(&self.going.groups),
+                });
+                Step::Data(self, line(report))
+            }
+            Err(e) => Step::Failed(e),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A picture that a binary cell holds, as the browser draws it. Told by its first bytes; what is none of four kinds is never
+//! sent, so that no cell becomes markup or a program.
+
+use arrowwood::{Error, Value};
+use hyper::{Response, StatusCode};
+
+use crate::cells::one_column;
+use crate::outgoing::Outgoing;
+use crate::query::Query;
+use crate::refusal::{Refusal, Result};
+use crate::response::with_type;
+use crate::table::Table;
+
+pub(crate) const PARAMETERS: &[&str] = &["row", "at"];
+
+/// Bytes of a picture.
+const MOST: usize = 16 << 20;
+
+/// The media type of a picture; `None` of other bytes, and of too many.
+pub(crate) fn media_type(bytes: &[u8]) -> Option<&'static str> {
+    let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
+    match bytes {
+        _ if bytes.len() > MOST => None,
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        _ if is_webp => Some("image/webp"),
+        _ => None,
+    }
+}
+
+/// The picture in a cell. Blocks.
+pub(crate) fn image(table: &Table, query: &Query) -> Result<Response<Outgoing>> {
+    let of_table = |e: Error| Refusal::of_table(&e);
+    let rows = table.rows().map_err(of_table)?;
+    let column = one_column(&rows, query)?;
+    let row = query.number::<u64>("row")?.and_then(|row| row.checked_sub(rows.first_row()));
+    let missing = || Refusal::not_found("there is no such row");
+    let row = row.filter(|row| rows.len().is_ok_and(|len| *row < len)).ok_or_else(missing)?;
+    let found = rows.row(row).map_err(of_table)?;
+    let Value::Bytes(bytes) = found.get(column).map_err(of_table)? else {
+        return Err(Refusal::not_found("the cell has no bytes"));
+    };
+    let none = || Refusal::not_found(format!("the cell is no PNG, JPEG, GIF or WebP of at most {MOST} bytes"));
+    let media_type = media_type(bytes).ok_or_else(none)?;
+    Ok(with_type(StatusCode::OK, media_type, Outgoing::of(bytes.to_vec())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_four_kinds_of_pictures_are_told() {
+        for (bytes, expected) in [
+            (&b"\x89PNG\r\n\x1a\n rest"[..], Some("image/png")),
+            (b"\xff\xd8\xff\xe0", Some("image/jpeg")),
+            (b"GIF89a", Some("image/gif")),
+            (b"RIFF\0\0\0\0WEBPVP8 ", Some("image/webp")),
+            (b"<svg xmlns='http://www.w3.org/2000/svg'/>", None),
+            (b"<!doctype html>\x89PNG\r\n\x1a\n", None),
+            (b"RIFF\0\0\0\0WAVE", None),
+            (b"GIF88a", None),
+            (b"", None),
+        ] {
+            assert_eq!(media_type(bytes), expected, "{bytes:?}");
+        }
+        let mut large = b"GIF89a".to_vec();
+        large.resize(MOST + 1, 0);
+        assert_eq!(media_type(&large), None);
+    }
+}

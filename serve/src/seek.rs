@@ -1,0 +1,94 @@
+//! The first row at or behind a value, such as a time: by binary search where rows are sorted by it, else by looking at them.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field};
+use arrowwood::{Dataset, Error, Predicate};
+use serde_json::{Value as Json, json};
+
+use crate::cells::one_column;
+use crate::condition::{ConditionError, is_temporal, parse_condition};
+use crate::query::Query;
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+use crate::table::Table;
+
+pub(crate) const PARAMETERS: &[&str] = &["value", "at", "view"];
+
+/// Rows between two looks whether the client is still there.
+const BLOCK: u64 = 1 << 22;
+
+/// The column that is sought in: the one of the request, the one that rows are sorted by, or the first of times.
+fn column(rows: &Dataset, query: &Query) -> Result<usize> {
+    if query.get("at")?.is_some() {
+        return one_column(rows, query);
+    }
+    let fields = rows.schema().fields();
+    let sorted = rows.sorted_by().and_then(|sorted| fields.iter().position(|field| field.name() == sorted.name()));
+    let times = || fields.iter().position(|field| is_temporal(field.data_type()));
+    sorted.or_else(times).ok_or_else(|| {
+        Refusal::bad_request("rows are sorted by no column, and none has times: the number of a row is expected")
+    })
+}
+
+/// Forms of a time that may be meant: a day is its beginning, and in UTC that need not be said.
+fn meant(value: &str, data_type: &DataType) -> Vec<String> {
+    let whole = value.trim().replacen(' ', "T", 1);
+    let days = [value.trim().to_owned(), whole.clone(), format!("{whole}:00"), format!("{whole}T00:00:00")];
+    let is_utc = matches!(data_type, DataType::Timestamp(_, Some(zone)) if ["UTC", "+00:00"].contains(&zone.as_ref()));
+    let in_utc = days.iter().filter(|_| is_utc).map(|day| format!("{day}Z")).collect::<Vec<_>>();
+    days.into_iter().chain(in_utc).collect()
+}
+
+/// What holds for rows at or behind the value.
+fn condition(rows: &Dataset, field: &Field, value: &str) -> Result<Predicate> {
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, values) => values.as_ref(),
+        own => own,
+    };
+    let name = field.name().replace('"', "\"\"");
+    let parse = |value: &str| -> Result<Predicate, ConditionError> {
+        let is_number = data_type.is_numeric() && !is_temporal(data_type);
+        let value = if is_number { value.to_owned() } else { format!("'{}'", value.replace('\'', "''")) };
+        parse_condition(&format!("\"{name}\" >= {value}"), rows.schema())
+    };
+    let mut forms = vec![value.to_owned()];
+    if is_temporal(data_type) {
+        forms = meant(value, data_type);
+    }
+    let found = forms.iter().find_map(|form| parse(form).ok());
+    // The error is that of what was written.
+    found.map_or_else(|| Ok(parse(value)?), Ok)
+}
+
+/// The number of the first row at or behind a value; of a view, its place there.
+pub(crate) async fn seek(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
+    let of_table = |e: Error| Refusal::of_table(&e);
+    let view = query.get("view")?.map(|id| session.shared.views.get(id, &table.name)).transpose()?;
+    if view.as_ref().is_some_and(|view| !view.rows.is_sorted()) {
+        return Err(Refusal::bad_request("the rows are in another order; go to a time before you sort them"));
+    }
+    let value = query.get("value")?.ok_or_else(|| Refusal::bad_request("value: a time is expected"))?.to_owned();
+    let rows = session.work(move |_| table.rows().map_err(of_table)).await?;
+    let column = column(&rows, query)?;
+    let field = rows.schema().field(column).clone();
+    let condition = condition(&rows, &field, &value)?;
+    let wanted = condition.clone();
+    let inside = session.work(move |_| rows.narrowed(&wanted).map_err(of_table)).await?;
+    let len = inside.len().map_err(of_table)?;
+    let mut found = None;
+    for start in (0..len).step_by(BLOCK as usize) {
+        let wanted = condition.clone();
+        let block = inside.slice(start, BLOCK).map_err(of_table)?;
+        found = session.work(move |_| block.matching_rows(&wanted).map_err(of_table)).await?.first().copied();
+        if let Some(row) = found.as_mut() {
+            *row += inside.first_row() + start;
+            break;
+        }
+    }
+    let place = |row: u64| match &view {
+        Some(view) => Some(view.rows.partition_point(|of| *of < row) as u64).filter(|at| *at < view.rows.len() as u64),
+        None => Some(row),
+    };
+    Ok(json!({"row": found.and_then(place), "column": field.name()}))
+}

@@ -1,0 +1,118 @@
+//! What can be said of one segment from outside: its records, its log, and where they stand in the file.
+
+use std::path::Path;
+
+use super::durable::open_segment;
+use super::segment::Segment;
+use crate::error::Result;
+use crate::map::{boot_id, guard};
+use crate::table::format::{PAGE, Record};
+use crate::table::protocol::log::LogEntry;
+
+/// A segment at one moment: see [`segment_stat`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SegmentStat {
+    /// The number of the segment's first row in the table.
+    pub first_row: u64,
+    /// How many rows have room in the segment.
+    pub capacity: u64,
+    /// The number of the newest commit.
+    pub sequence: u64,
+    /// The id of the process that last opened the segment for writing.
+    pub writer: u32,
+    /// The number of the row after the last one that would survive a power cut, as far as the file tells.
+    pub durable_end: u64,
+    /// Where the live page begins, with the number of the newest commit, and its length in bytes.
+    pub live_page: (u64, u64),
+    /// Where the log begins, and its length in bytes.
+    pub log: (u64, u64),
+    /// The records that are whole: of commits that readers see, of durable ones, and of those in the log.
+    pub records: Vec<RecordStat>,
+}
+
+/// Which record of a segment it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordPlace {
+    /// One of the two that readers look at in turns.
+    Visible,
+    /// One of the two that say what is on the disk.
+    Durable,
+    /// One in the log, with the bytes of its commit.
+    Log,
+}
+
+/// A record of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordStat {
+    /// Which one it is.
+    pub place: RecordPlace,
+    /// Where it begins in the file; `None` for entries of the log.
+    pub offset: Option<u64>,
+    /// Bytes of the record, of an entry of the log those of its rows as well.
+    pub bytes: u64,
+    /// The number of the commit.
+    pub sequence: u64,
+    /// The number of the row after the last one of the commit.
+    pub end: u64,
+    /// Whether no more rows come behind it in this segment.
+    pub sealed: bool,
+    /// Whether the commit counts only once the segment before is sealed.
+    pub provisional: bool,
+    /// The boot of the machine in which it was made.
+    pub boot: [u8; 16],
+    /// Whether that is the present boot.
+    pub this_boot: bool,
+}
+
+/// What is to be said of the segment at `path`; `None` where that is another Arrow file, such as a dense segment.
+///
+/// # Errors
+/// `InvalidData` for a damaged segment, `Io`.
+pub fn segment_stat(path: impl AsRef<Path>) -> Result<Option<SegmentStat>> {
+    guard(|| open_segment(path.as_ref())?.map(|segment| stat_of(&segment)).transpose())
+}
+
+fn stat_of(segment: &Segment) -> Result<SegmentStat> {
+    let header = &segment.header;
+    let record = |place, offset: u64| {
+        segment
+            .record_at(offset)
+            .map(|record| RecordStat::of(&record, place, Some(offset), header.record, header.first_row))
+    };
+    let visible = (0..2).filter_map(|number| record(RecordPlace::Visible, header.page().record(number)));
+    let durable = (0..2).filter_map(|number| record(RecordPlace::Durable, header.durable(number)));
+    let mut records: Vec<RecordStat> = visible.chain(durable).collect();
+    let of_entry = |LogEntry { record, bytes, .. }: LogEntry| {
+        RecordStat::of(&record, RecordPlace::Log, None, header.record + bytes.len() as u64, header.first_row)
+    };
+    records.extend(segment.log_entries()?.into_iter().map(of_entry));
+    Ok(SegmentStat {
+        first_row: header.first_row,
+        capacity: header.capacity,
+        sequence: segment.sequence(),
+        writer: segment.writer(),
+        durable_end: header.first_row + segment.durable_rows()?,
+        live_page: (header.live, PAGE),
+        log: (header.log_start(), header.log),
+        records,
+    })
+}
+
+impl RecordStat {
+    fn of(record: &Record, place: RecordPlace, offset: Option<u64>, bytes: u64, first_row: u64) -> RecordStat {
+        RecordStat {
+            place,
+            offset,
+            bytes,
+            sequence: record.sequence,
+            // A record that is whole and says too much is not trusted here either.
+            end: first_row.saturating_add(record.rows()),
+            sealed: record.sealed,
+            provisional: record.provisional,
+            boot: record.boot,
+            this_boot: record.boot == boot_id(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+// Groups of the rows that the filter leaves: counts, sums, means and so on, as a table that can be sorted.
+
+import { Cell, Column, Groups, Report, grouped } from "./api.js";
+import { count, el, plural } from "./dom.js";
+
+const functions = ["sum", "mean", "median", "min", "max", "count", "n_unique", "std", "var"] as const;
+
+/** Columns to group by, functions of columns, and a column of the result to sort by. */
+export interface Grouping {
+  by: number[];
+  of: [string, number][];
+  order: number | undefined;
+  descending: boolean;
+}
+
+/** A grouping as the URL has it: `by=2,3`, `of=mean:4,sum:5`, `order=-2`. */
+export function groupingOf(parameters: URLSearchParams, columns: number): Grouping {
+  const column = (text: string) => (/^\d+$/.test(text) && Number(text) < columns ? [Number(text)] : []);
+  const list = (name: string) => (parameters.get(name) ?? "").split(",").slice(0, 16);
+  const of = list("of").flatMap((text): [string, number][] => {
+    const [name, number = ""] = text.split(":");
+    return (functions as readonly string[]).includes(name) ? column(number).map((n) => [name, n]) : [];
+  });
+  const order = /^(-?)(\d+)$/.exec(parameters.get("order") ?? "");
+  return { by: list("by").flatMap(column).slice(0, 8), of, order: order ? Number(order[2]) : undefined, descending: order?.[1] === "-" };
+}
+
+export class Group {
+  readonly element: HTMLElement;
+  grouping: Grouping = { by: [], of: [], order: undefined, descending: false };
+  private where = "";
+  private going: AbortController | undefined;
+  private tools = el("div", { class: "tools" });
+  private told = el("p", { class: "basis", role: "status", "aria-live": "polite" });
+  private table = el("div", { class: "groups" });
+
+  constructor(
+    private columns: Column[],
+    private changed: () => void,
+    private only: (tests: [Column, string | null][]) => void,
+  ) {
+    this.element = el("section", { class: "grouping", "aria-label": "Groups" }, this.tools, this.told, this.table);
+  }
+
+  /** Groups what `where` leaves; the first time by the first column of words. */
+  show(where: string) {
+    const { grouping } = this;
+    const isNew = !this.tools.childElementCount && !grouping.by.length && !grouping.of.length;
+    if (isNew) {
+      const at = this.columns.findIndex(({ type }) => /^(dictionary|utf8|large_utf8|string|bool)/.test(type));
+      if (at >= 0) grouping.by = [at];
+    }
+    if (where === this.where && this.table.childElementCount && !this.going) return;
+    this.where = where;
+    this.choose();
+    void this.load();
+  }
+
+  /** Grouped anew, as the grouping or the rows have changed. */
+  again(where: string) {
+    this.where = where;
+    this.choose();
+    void this.load();
+  }
+
+  stop() {
+    this.going?.abort();
+  }
+
+  /** The controls: what is chosen, each with a button that takes it away, and what can be added. */
+  private choose() {
+    const { by, of } = this.grouping;
+    const change = (next: Partial<Grouping>) => {
+      Object.assign(this.grouping, { order: undefined, descending: false }, next);
+      this.choose();
+      this.changed();
+      void this.load();
+    };
+    const name = (column: number) => this.columns[column].name;
+    const chip = (text: string, remove: () => void) => el("span", { class: "chip" }, el("span", {}, text), el("button", { "aria-label": `Without ${text}`, click: remove }, "×"));
+    const options = () => this.columns.map(({ name }, i) => el("option", { value: i }, name));
+    const key = el("select", { "aria-label": "Group by", change: () => key.value && change({ by: [...by, Number(key.value)] }) }, el("option", { value: "" }, by.length ? "and by …" : "all rows"), ...options());
+    const kind = el("select", { "aria-label": "Function" }, ...functions.map((each) => el("option", { value: each }, each)));
+    const column = el("select", { "aria-label": "Column of the function" }, ...options());
+    const number = this.columns.findIndex(({ type }, i) => /^(float|u?int|decimal)/.test(type) && !of.some(([, at]) => at === i));
+    column.value = String(Math.max(0, number));
+    this.tools.replaceChildren(
+      el("span", {}, "Group by"),
+      ...by.map((at, i) => chip(name(at), () => change({ by: by.filter((_, other) => other !== i) }))),
+      key,
+      el("span", {}, "and show"),
+      ...of.map(([each, at], i) => chip(`${each} of ${name(at)}`, () => change({ of: of.filter((_, other) => other !== i) }))),
+      kind,
+      el("span", {}, "of"),
+      column,
+      el("button", { class: "add", click: () => change({ of: [...of, [kind.value, Number(column.value)]] }) }, "Add"),
+    );
+  }
+
+  private async load() {
+    this.going?.abort();
+    const going = (this.going = new AbortController());
+    const { by, of, order, descending } = this.grouping;
+    this.told.textContent = "grouping …";
+    this.told.classList.remove("error");
+    const report = ({ searched, of, found }: Report) => {
+      if (searched !== undefined) this.told.textContent = `read ${count(searched)} of ${plural(of!, "row")}: ${plural(found!, "group")} … (Esc ends it)`;
+    };
+    try {
+      const parameters = { at: by.join(","), of: of.map(([name, at]) => `${name}:${at}`), where: this.where, sort: order, descending };
+      this.draw(await grouped(by.length ? parameters : { ...parameters, at: undefined }, report, going.signal));
+    } catch (e) {
+      if (this.going !== going) return;
+      this.told.textContent = going.signal.aborted ? "ended" : (e as Error).message;
+      this.told.classList.toggle("error", !going.signal.aborted);
+      this.table.replaceChildren();
+    } finally {
+      if (this.going === going) this.going = undefined;
+    }
+  }
+
+  private draw(found: Groups) {
+    const { by, order, descending } = this.grouping;
+    const shown = found.cells.length;
+    this.told.textContent = plural(found.groups, "group") + (shown < found.groups ? `, the first ${count(shown)}` : "") + (this.where ? ` of the rows where ${this.where}` : ` of ${plural(found.of, "row")}`);
+    const sort = (column: number) => {
+      this.grouping.descending = order === column ? !descending : column >= by.length;
+      this.grouping.order = column;
+      this.changed();
+      void this.load();
+    };
+    const isRight = found.columns.map(({ type }) => /^(u?int|float|decimal|date|time|duration)/.test(type));
+    const head = found.columns.map(({ name, type }, i) =>
+      el(
+        "th",
+        { scope: "col", class: isRight[i] ? "right" : "", "aria-sort": order === i ? (descending ? "descending" : "ascending") : "none" },
+        el("button", { title: `${name}: ${type}`, "data-sort": i, click: () => sort(i) }, name, order === i && (descending ? " ↓" : " ↑")),
+      ),
+    );
+    const text = (cell: Cell) => (cell === null ? "null" : typeof cell === "object" ? cell.error : cell);
+    const row = (cells: Cell[]) => {
+      const isWhole = cells.slice(0, by.length).every((cell) => cell === null || typeof cell === "string");
+      const tests = () => this.only(by.map((at, i) => [this.columns[at], cells[i] as string | null]));
+      return el(
+        "tr",
+        {},
+        ...cells.map((cell, i) => {
+          const kind = cell === null ? "null" : typeof cell === "object" ? "error" : "";
+          const into = el("td", { class: `${kind}${isRight[i] ? " right" : ""}` });
+          into.append(i === 0 && by.length && isWhole ? el("button", { title: "Only these rows", click: tests }, text(cell)) : text(cell));
+          return into;
+        }),
+      );
+    };
+    const focused = (document.activeElement as HTMLElement | null)?.dataset?.sort;
+    this.table.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...found.cells.map(row))));
+    // Who sorts by keys stays where they are.
+    if (focused !== undefined) this.table.querySelector<HTMLElement>(`[data-sort="${focused}"]`)?.focus();
+  }
+}
