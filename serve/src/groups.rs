@@ -108,7 +108,7 @@ impl Asked {
     fn groups(
         &self,
         rows: &Dataset,
-        watch: &dyn Fn(AggregationProgress) -> arrowwood::Result<()>,
+        watch: &(dyn Fn(AggregationProgress) -> arrowwood::Result<()> + Sync),
     ) -> arrowwood::Result<Dataset> {
         // Names that no key has.
         let mut free = String::new();

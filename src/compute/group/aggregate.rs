@@ -61,7 +61,7 @@ pub struct AggregationProgress {
 
 /// What is told how far an aggregation is, and may stop it.
 #[derive(Clone, Copy)]
-struct Watch<'a>(&'a dyn Fn(AggregationProgress) -> Result<()>);
+struct Watch<'a>(&'a (dyn Fn(AggregationProgress) -> Result<()> + Sync));
 
 impl fmt::Debug for Watch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,7 +155,7 @@ impl<'a> Aggregation<'a> {
     }
 
     /// Calls `watch` before every few million rows. If it returns an error, the aggregation stops with that.
-    pub fn watched(mut self, watch: &'a dyn Fn(AggregationProgress) -> Result<()>) -> Aggregation<'a> {
+    pub fn watched(mut self, watch: &'a (dyn Fn(AggregationProgress) -> Result<()> + Sync)) -> Aggregation<'a> {
         self.watch = Some(Watch(watch));
         self
     }
@@ -692,14 +692,14 @@ mod tests {
     fn an_aggregation_tells_how_far_it_is_and_can_be_stopped() {
         let rows: Vec<Given> = vec![(Some(1), Some(1), None); 9_000_000];
         let dataset = dataset(&rows, &[]).select(&["small", "n"]).unwrap();
-        let seen = std::cell::RefCell::new(Vec::new());
+        let seen = std::sync::Mutex::new(Vec::new());
         let watch = |progress: AggregationProgress| {
-            seen.borrow_mut().push((progress.rows, progress.of, progress.groups));
+            seen.lock().unwrap().push((progress.rows, progress.of, progress.groups));
             Ok(())
         };
         let counted = dataset.aggregate(&["small"]).rows("rows").watched(&watch).finish().unwrap();
         assert_eq!(cells(&counted), [["-2", "9000000"]]);
-        assert_eq!(seen.take(), [(0, 9_000_000, 0), (1 << 22, 9_000_000, 1), (1 << 23, 9_000_000, 1)]);
+        assert_eq!(*seen.lock().unwrap(), [(0, 9_000_000, 0), (1 << 22, 9_000_000, 1), (1 << 23, 9_000_000, 1)]);
         let stop = |progress: AggregationProgress| match progress.rows {
             0 => Ok(()),
             rows => Err(Error::argument(format!("stopped at {rows}"))),
