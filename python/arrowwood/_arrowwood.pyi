@@ -220,8 +220,8 @@ def read_csv(
 
     An empty field is null, and a quoted one an empty text, but null in columns of other types. Types that are not given hold all
     values: decimal fractions become ``float64``, which keeps 15 to 17 digits; for money give
-    ``schema="m: decimal(20, 2)"``. Only dates and times as in ``2000-01-31`` and ``2000-01-31T12:00:00`` are found. A file
-    is parsed by several threads, and read twice if its types are to be inferred.
+    ``schema="m: decimal(20, 2)"``. Dates are found as ``2000-01-31``, ``Jan 31 2000`` and ``31 January 2000``, times as
+    ``2000-01-31T12:00:00``. A file is parsed by several threads, and read twice if its types are to be inferred.
 
     Args:
         source: a path, or an object with ``read()``.

@@ -23,7 +23,7 @@ impl AuditLog {
         AuditLog(Arc::new(write))
     }
 
-    pub(crate) fn write(&self, line: &Line<'_>) {
+    pub(crate) fn write(&self, line: &AuditLine<'_>) {
         (self.0)(&line.to_json(SystemTime::now()).to_string());
     }
 }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for AuditLog {
 }
 
 /// What is told of a request. Its query, and what it sends, are not.
-pub(crate) struct Line<'a> {
+pub(crate) struct AuditLine<'a> {
     pub peer: SocketAddr,
     /// What the token is called.
     pub token: Option<&'a str>,
@@ -59,7 +59,7 @@ pub(crate) struct Line<'a> {
     pub log: Option<&'a str>,
 }
 
-impl Line<'_> {
+impl AuditLine<'_> {
     fn to_json(&self, time: SystemTime) -> Json {
         let path: String = self.path.chars().take(LONGEST).collect();
         let mut line = json!({
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_line_is_one_line_whatever_the_path_is() {
         let path = format!("/v1/tables/\n\"{}", "x".repeat(1_000));
-        let line = Line {
+        let line = AuditLine {
             peer: "10.0.0.7:51234".parse().unwrap(),
             token: Some("s1"),
             method: &Method::POST,

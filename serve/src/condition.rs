@@ -63,13 +63,13 @@ fn compared(predicate: Predicate, schema: &Arc<Schema>) -> Result<Predicate> {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Token {
-    kind: Kind,
+    kind: TokenKind,
     /// The character it begins at, counted from 1.
     at: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+enum TokenKind {
     Word(String),
     /// In `"…"`: a column, or text.
     Quoted(String),
@@ -85,13 +85,13 @@ enum Kind {
 impl std::fmt::Display for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.kind {
-            Kind::Word(word) | Kind::Number(word) => write!(f, "'{word}'")?,
-            Kind::Quoted(text) => write!(f, "\"{text}\"")?,
-            Kind::Text(text) => write!(f, "'{text}'")?,
-            Kind::Operator(operator) => write!(f, "'{operator}'")?,
-            Kind::Open => f.write_str("'('")?,
-            Kind::Close => f.write_str("')'")?,
-            Kind::Comma => f.write_str("','")?,
+            TokenKind::Word(word) | TokenKind::Number(word) => write!(f, "'{word}'")?,
+            TokenKind::Quoted(text) => write!(f, "\"{text}\"")?,
+            TokenKind::Text(text) => write!(f, "'{text}'")?,
+            TokenKind::Operator(operator) => write!(f, "'{operator}'")?,
+            TokenKind::Open => f.write_str("'('")?,
+            TokenKind::Close => f.write_str("')'")?,
+            TokenKind::Comma => f.write_str("','")?,
         }
         write!(f, " at character {}", self.at)
     }
@@ -111,17 +111,17 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
             '(' | ')' | ',' => {
                 chars.next();
                 match first {
-                    '(' => Kind::Open,
-                    ')' => Kind::Close,
-                    _ => Kind::Comma,
+                    '(' => TokenKind::Open,
+                    ')' => TokenKind::Close,
+                    _ => TokenKind::Comma,
                 }
             }
-            '\'' => Kind::Text(quoted(&mut chars, number)?),
-            '"' => Kind::Quoted(quoted(&mut chars, number)?),
-            '=' | '!' | '<' | '>' => Kind::Operator(operator(&mut chars, number)?),
-            _ if first.is_alphabetic() || first == '_' => Kind::Word(run(text, start, &mut chars, is_of_word)),
+            '\'' => TokenKind::Text(quoted(&mut chars, number)?),
+            '"' => TokenKind::Quoted(quoted(&mut chars, number)?),
+            '=' | '!' | '<' | '>' => TokenKind::Operator(operator(&mut chars, number)?),
+            _ if first.is_alphabetic() || first == '_' => TokenKind::Word(run(text, start, &mut chars, is_of_word)),
             _ if first.is_ascii_digit() || "+-.".contains(first) => {
-                Kind::Number(run(text, start, &mut chars, |c| c.is_ascii_alphanumeric() || "+-.".contains(c)))
+                TokenKind::Number(run(text, start, &mut chars, |c| c.is_ascii_alphanumeric() || "+-.".contains(c)))
             }
             other => return error(format!("unexpected '{}' at character {}", other.escape_debug(), number + 1)),
         };
@@ -190,7 +190,7 @@ impl Parser<'_> {
 
     /// Whether the next token is this keyword, which is taken then.
     fn takes(&mut self, keyword: &str) -> bool {
-        let is_it = matches!(self.tokens.get(self.at), Some(Token { kind: Kind::Word(word), .. }) if word.eq_ignore_ascii_case(keyword));
+        let is_it = matches!(self.tokens.get(self.at), Some(Token { kind: TokenKind::Word(word), .. }) if word.eq_ignore_ascii_case(keyword));
         self.at += usize::from(is_it);
         is_it
     }
@@ -202,7 +202,7 @@ impl Parser<'_> {
         }
     }
 
-    fn require(&mut self, kind: &Kind, what: &str) -> Result<()> {
+    fn require(&mut self, kind: &TokenKind, what: &str) -> Result<()> {
         let token = self.next();
         match &token {
             Some(found) if found.kind == *kind => Ok(()),
@@ -235,12 +235,12 @@ impl Parser<'_> {
         }
         let token = self.next();
         match token.as_ref().map(|token| &token.kind) {
-            Some(Kind::Open) => {
+            Some(TokenKind::Open) => {
                 let inner = self.any(depth + 1)?;
-                self.require(&Kind::Close, "')'")?;
+                self.require(&TokenKind::Close, "')'")?;
                 Ok(inner)
             }
-            Some(Kind::Word(name) | Kind::Quoted(name)) => self.test(name),
+            Some(TokenKind::Word(name) | TokenKind::Quoted(name)) => self.test(name),
             _ => self.expected("a column, 'not' or '('", token.as_ref()),
         }
     }
@@ -267,7 +267,7 @@ impl Parser<'_> {
         }
         let token = self.next();
         match token {
-            Some(Token { kind: Kind::Operator(operator), .. }) if !is_negated => {
+            Some(Token { kind: TokenKind::Operator(operator), .. }) if !is_negated => {
                 let value = self.value(name, &data_type)?;
                 Ok(col(name).compare(operator, value))
             }
@@ -277,14 +277,14 @@ impl Parser<'_> {
     }
 
     fn list(&mut self, column: Col, data_type: &DataType) -> Result<Predicate> {
-        self.require(&Kind::Open, "'('")?;
+        self.require(&TokenKind::Open, "'('")?;
         let mut values = Vec::new();
         loop {
             values.push(self.value(column.name(), data_type)?);
             let token = self.next();
             match token.as_ref().map(|token| &token.kind) {
-                Some(Kind::Comma) => (),
-                Some(Kind::Close) => return Ok(column.is_in(values)),
+                Some(TokenKind::Comma) => (),
+                Some(TokenKind::Close) => return Ok(column.is_in(values)),
                 _ => return self.expected("',' or ')'", token.as_ref()),
             }
         }
@@ -297,9 +297,9 @@ impl Parser<'_> {
         }
         let token = self.next();
         match token.as_ref().map(|token| &token.kind) {
-            Some(Kind::Number(digits)) => number(digits, name, data_type),
-            Some(Kind::Text(text) | Kind::Quoted(text)) => text_value(text, name, data_type),
-            Some(Kind::Word(word)) => match word.to_ascii_lowercase().as_str() {
+            Some(TokenKind::Number(digits)) => number(digits, name, data_type),
+            Some(TokenKind::Text(text) | TokenKind::Quoted(text)) => text_value(text, name, data_type),
+            Some(TokenKind::Word(word)) => match word.to_ascii_lowercase().as_str() {
                 "true" => Ok(true.into()),
                 "false" => Ok(false.into()),
                 "null" => Ok(Value::Null.into()),

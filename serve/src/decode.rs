@@ -14,19 +14,19 @@ use crate::refusal::Refusal;
 
 /// How rows are sent to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum BodyForm {
     Arrow,
     JsonLines,
     Csv,
 }
 
-impl Form {
+impl BodyForm {
     /// The form of a body of this type.
-    pub fn of(content_type: Option<&str>) -> Result<Form, Refusal> {
+    pub fn of(content_type: Option<&str>) -> Result<BodyForm, Refusal> {
         match content_type.map(media_type).as_deref() {
-            Some("application/vnd.apache.arrow.stream" | "application/vnd.apache.arrow.file") => Ok(Form::Arrow),
-            Some("application/x-ndjson" | "application/jsonl" | "application/json") => Ok(Form::JsonLines),
-            Some("text/csv") => Ok(Form::Csv),
+            Some("application/vnd.apache.arrow.stream" | "application/vnd.apache.arrow.file") => Ok(BodyForm::Arrow),
+            Some("application/x-ndjson" | "application/jsonl" | "application/json") => Ok(BodyForm::JsonLines),
+            Some("text/csv") => Ok(BodyForm::Csv),
             _ => {
                 let detail = "Content-Type: application/vnd.apache.arrow.stream, application/vnd.apache.arrow.file, \
                               application/x-ndjson or text/csv is expected";
@@ -41,10 +41,10 @@ impl Form {
 ///
 /// # Errors
 /// `Unsupported` where that is more than `limits` allow.
-pub(crate) fn cost(body: &[u8], form: Form, schema: &Schema, limits: &Limits) -> Result<u64> {
+pub(crate) fn cost(body: &[u8], form: BodyForm, schema: &Schema, limits: &Limits) -> Result<u64> {
     let lines = match form {
-        Form::Arrow => return Ok(body.len() as u64),
-        Form::JsonLines | Form::Csv => body.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1,
+        BodyForm::Arrow => return Ok(body.len() as u64),
+        BodyForm::JsonLines | BodyForm::Csv => body.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1,
     };
     let width = |field: &arrow_schema::FieldRef| field.data_type().primitive_width().unwrap_or(16) as u64 + 1;
     let width: u64 = schema.fields().iter().map(width).sum();
@@ -61,21 +61,21 @@ pub(crate) fn cost(body: &[u8], form: Form, schema: &Schema, limits: &Limits) ->
 ///
 /// # Errors
 /// Whatever is wrong with the rows; `Unsupported` where they would take more than `limits` allow.
-pub(crate) fn decode(body: Vec<u8>, form: Form, schema: &SchemaRef, limits: &Limits) -> Result<Dataset> {
+pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: &Limits) -> Result<Dataset> {
     let rows = match form {
-        Form::Arrow => {
+        BodyForm::Arrow => {
             let opened = Open::new().most_unpacked(limits.unpacked as u64).bytes(Bytes::from(body))?;
             check_size(&opened, schema, limits)?;
             opened.validate(|_, _| ())?;
             opened
         }
-        Form::JsonLines => {
+        BodyForm::JsonLines => {
             let mut options = JsonOptions::default();
             options.schema = Some(schema.clone());
             let (schema, batches) = read_json_from(&body[..], &options)?;
             Dataset::from_batches(schema, batches)?
         }
-        Form::Csv => {
+        BodyForm::Csv => {
             let mut options = CsvOptions::default();
             options.schema = Some(schema.clone());
             // Unlike `read_csv_from` it takes no other columns than the table's.
@@ -207,9 +207,9 @@ mod tests {
                 .map(|row| row.unwrap().iter().map(|(_, v)| v.unwrap().to_string()).collect())
                 .collect::<Vec<Vec<_>>>()
         };
-        assert_eq!(rows(json, Form::JsonLines), rows(csv, Form::Csv));
-        assert_eq!(rows(json, Form::JsonLines)[1], ["2", "null"]);
-        for (text, form) in [("{\"x\":1}", Form::JsonLines), ("n,word,x\n1,a,2\n", Form::Csv), ("n\n1\n", Form::Csv)] {
+        assert_eq!(rows(json, BodyForm::JsonLines), rows(csv, BodyForm::Csv));
+        assert_eq!(rows(json, BodyForm::JsonLines)[1], ["2", "null"]);
+        for (text, form) in [("{\"x\":1}", BodyForm::JsonLines), ("n,word,x\n1,a,2\n", BodyForm::Csv), ("n\n1\n", BodyForm::Csv)] {
             assert!(decode(text.as_bytes().to_vec(), form, &schema, &limits()).is_err(), "{text}");
         }
     }
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn little_that_would_become_much_is_refused() {
         let refused = |bytes: Vec<u8>, text: &str| {
-            let e = decode(bytes, Form::Arrow, &schema(text), &limits()).unwrap_err();
+            let e = decode(bytes, BodyForm::Arrow, &schema(text), &limits()).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
             e.to_string()
         };
@@ -228,7 +228,7 @@ mod tests {
         assert!(refused(sent(dictionary.clone(), None), "c: text").contains("column 'c'"));
         // Kept as keys they take no more than they did.
         assert_eq!(
-            decode(sent(dictionary, None), Form::Arrow, &schema("c: category"), &limits()).unwrap().len().unwrap(),
+            decode(sent(dictionary, None), BodyForm::Arrow, &schema("c: category"), &limits()).unwrap().len().unwrap(),
             1_000
         );
         let mut builder = arrow_array::builder::StringViewBuilder::new().with_deduplicate_strings();
@@ -247,7 +247,7 @@ mod tests {
     fn short_lines_of_a_wide_table_are_counted_as_rows() {
         let wide: Vec<String> = (0..1_000).map(|number| format!("c{number}: int")).collect();
         let schema = schema(&wide.join(", "));
-        let cost = |lines: usize| cost("{}\n".repeat(lines).as_bytes(), Form::JsonLines, &schema, &limits());
+        let cost = |lines: usize| cost("{}\n".repeat(lines).as_bytes(), BodyForm::JsonLines, &schema, &limits());
         assert!((90_000..100_000).contains(&cost(9).unwrap()));
         assert_eq!(cost(200).unwrap_err().kind(), ErrorKind::Unsupported);
         let none = cost_of_nothing();
@@ -255,6 +255,6 @@ mod tests {
     }
 
     fn cost_of_nothing() -> u64 {
-        cost(b"", Form::Csv, &schema("n: int"), &limits()).unwrap()
+        cost(b"", BodyForm::Csv, &schema("n: int"), &limits()).unwrap()
     }
 }

@@ -12,10 +12,10 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::decode::{Form, cost, decode};
+use crate::decode::{BodyForm, cost, decode};
 use crate::facts::facts_of;
 use crate::limits::Limits;
-use crate::line::{Precision, Rows, rows_of};
+use crate::line::{Precision, LineRows, rows_of};
 use crate::outgoing::Outgoing;
 use crate::producers::{LARGEST, Numbered, position_in};
 use crate::query::{Query, header, header_number};
@@ -40,7 +40,7 @@ pub(crate) async fn rows(
     trace.is_write = true;
     session.check_write(name)?;
     Query::parse(parts.uri.query(), &[])?;
-    let form = Form::of(header(&parts.headers, "content-type")?)?;
+    let form = BodyForm::of(header(&parts.headers, "content-type")?)?;
     let ack = ack_of(parts)?;
     let numbered = numbered_of(parts)?;
     let table = growing(&session, name).await?;
@@ -106,7 +106,7 @@ fn numbered_of(parts: &Parts) -> Result<Option<Numbered>> {
 async fn decoded(
     session: &Session,
     received: Received,
-    form: Form,
+    form: BodyForm,
     schema: SchemaRef,
 ) -> Result<(Dataset, OwnedSemaphorePermit)> {
     let limits = &session.shared.limits;
@@ -284,7 +284,7 @@ fn now() -> i64 {
 }
 
 /// The table of each measurement, which is made where it is not there, and the rows as it has them. Blocks.
-fn for_tables(session: &Session, measurements: BTreeMap<String, Rows>) -> Result<Vec<(Arc<Table>, Dataset)>> {
+fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Result<Vec<(Arc<Table>, Dataset)>> {
     let catalog = &session.shared.catalog;
     let mut batches = Vec::with_capacity(measurements.len());
     let mut new = Vec::new();
@@ -303,7 +303,7 @@ fn for_tables(session: &Session, measurements: BTreeMap<String, Rows>) -> Result
     Ok(batches)
 }
 
-fn for_table(table: Arc<Table>, rows: Rows) -> Result<(Arc<Table>, Dataset)> {
+fn for_table(table: Arc<Table>, rows: LineRows) -> Result<(Arc<Table>, Dataset)> {
     let name = &table.name;
     if table.kind != Kind::Table {
         return Err(Refusal::bad_request(format!("{name}: a file does not grow")));

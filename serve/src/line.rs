@@ -272,15 +272,15 @@ pub struct Precision {
 }
 
 /// Rows of one measurement, column by column.
-pub(crate) struct Rows {
-    columns: Vec<Column>,
+pub(crate) struct LineRows {
+    columns: Vec<LineColumn>,
     /// The number of the column of each name.
     numbers: HashMap<String, usize>,
     times: TimestampNanosecondBuilder,
     rows: usize,
 }
 
-struct Column {
+struct LineColumn {
     name: String,
     is_tag: bool,
     values: Values,
@@ -299,15 +299,15 @@ enum Values {
 ///
 /// # Errors
 /// Those of [`each_line`], and where a tag or field comes twice in a line, or is of two types.
-pub(crate) fn rows_of(text: &str, precision: Precision, now: i64) -> Result<BTreeMap<String, Rows>> {
-    let mut found: BTreeMap<String, Rows> = BTreeMap::new();
+pub(crate) fn rows_of(text: &str, precision: Precision, now: i64) -> Result<BTreeMap<String, LineRows>> {
+    let mut found: BTreeMap<String, LineRows> = BTreeMap::new();
     each_line(text, |line| {
         let measurement = line.measurement.as_ref();
         if !found.contains_key(measurement) {
             if found.len() >= MOST {
                 return error(format!("a request has at most {MOST} measurements"));
             }
-            found.insert(measurement.to_owned(), Rows::new());
+            found.insert(measurement.to_owned(), LineRows::new());
         }
         let time = match line.time {
             None => now,
@@ -321,11 +321,11 @@ pub(crate) fn rows_of(text: &str, precision: Precision, now: i64) -> Result<BTre
     Ok(found)
 }
 
-impl Rows {
-    fn new() -> Rows {
+impl LineRows {
+    fn new() -> LineRows {
         let columns = Vec::new();
         let numbers = HashMap::new();
-        Rows { columns, numbers, times: TimestampNanosecondBuilder::new(), rows: 0 }
+        LineRows { columns, numbers, times: TimestampNanosecondBuilder::new(), rows: 0 }
     }
 
     fn push(&mut self, line: &Line<'_>, time: i64) -> Result<()> {
@@ -361,14 +361,14 @@ impl Rows {
             return error(format!("a measurement has at most {MOST} tags and fields"));
         }
         let number = self.columns.len();
-        self.columns.push(Column { name: name.to_owned(), is_tag, values: values() });
+        self.columns.push(LineColumn { name: name.to_owned(), is_tag, values: values() });
         self.numbers.insert(name.to_owned(), number);
         Ok(number)
     }
 
     /// The schema of a table for such rows: time, tags by name, fields by name.
     pub fn schema(&self) -> SchemaRef {
-        let mut columns: Vec<&Column> = self.columns.iter().collect();
+        let mut columns: Vec<&LineColumn> = self.columns.iter().collect();
         columns.sort_by(|a, b| b.is_tag.cmp(&a.is_tag).then_with(|| a.name.cmp(&b.name)));
         let time = Field::new(TIME, DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())), false);
         let fields = columns.iter().map(|column| Field::new(&column.name, column.values.data_type(), true));
@@ -450,7 +450,7 @@ macro_rules! each {
     };
 }
 
-impl Column {
+impl LineColumn {
     /// Fills up with nulls to row `row`, which is to be the next.
     fn fill(&mut self, row: usize) -> Result<()> {
         use arrow_array::builder::ArrayBuilder;

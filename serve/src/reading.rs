@@ -254,7 +254,7 @@ impl Maker {
 }
 
 /// An answer with rows, as far as it is.
-struct Rows {
+struct RowStream {
     selection: Selection,
     maker: Maker,
     session: Session,
@@ -273,12 +273,12 @@ pub(crate) fn body(selection: Selection, form: Form, session: Session) -> Result
         Form::JsonLines => Maker::JsonLines(JsonLines::new(&selection.schema)),
         Form::Csv => Maker::Csv,
     };
-    let rows = Rows { selection, maker, session, current: None, is_begun: false };
+    let rows = RowStream { selection, maker, session, current: None, is_begun: false };
     Ok(Outgoing::steps(rows))
 }
 
-impl Steps for Rows {
-    async fn step(self) -> Step<Rows> {
+impl Steps for RowStream {
+    async fn step(self) -> Step<RowStream> {
         let session = self.session.clone();
         if !session.is_valid() {
             return Step::Failed(io::Error::other("the token was revoked"));
@@ -298,9 +298,9 @@ impl Steps for Rows {
 /// What goes on, unless that was the end, and bytes.
 type Made<S> = (Option<S>, Vec<Bytes>);
 
-impl Rows {
+impl RowStream {
     /// The next bytes.
-    fn make(mut self) -> arrowwood::Result<Made<Rows>> {
+    fn make(mut self) -> arrowwood::Result<Made<RowStream>> {
         let mut bytes = Vec::new();
         if !std::mem::replace(&mut self.is_begun, true) {
             bytes.extend(self.heading()?);

@@ -12,7 +12,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
 use crate::anatomy;
-use crate::audit::Line;
+use crate::audit::AuditLine;
 use crate::bins;
 use crate::cells;
 use crate::facts::{facts, kind_name};
@@ -59,7 +59,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Inc
         let peer = peer.address;
         let rows = trace.rows;
         let log = log.as_deref();
-        shared.audit.write(&Line { peer, token, method: &method, path: &path, status, rows, code, log });
+        shared.audit.write(&AuditLine { peer, token, method: &method, path: &path, status, rows, code, log });
     }
     let headers = response.headers_mut();
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

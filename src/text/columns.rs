@@ -44,7 +44,7 @@ impl<F: Finish + ?Sized> Finish for Box<F> {
 }
 
 /// A column being filled.
-pub(crate) struct Column<S> {
+pub(crate) struct TextColumn<S> {
     pub(crate) field: Field,
     pub(crate) sink: S,
     /// Values since the last cut.
@@ -52,8 +52,8 @@ pub(crate) struct Column<S> {
     chunks: Vec<ArrayRef>,
 }
 
-impl<S: Finish> Column<S> {
-    pub(crate) fn new(field: Field, sink: S) -> Column<S> {
+impl<S: Finish> TextColumn<S> {
+    pub(crate) fn new(field: Field, sink: S) -> TextColumn<S> {
         Column { field, sink, rows: 0, chunks: Vec::new() }
     }
 
@@ -83,7 +83,7 @@ impl<S: Finish> Column<S> {
 /// Rows being filled column by column, and cut into batches.
 pub(crate) struct Filling<S> {
     schema: SchemaRef,
-    pub(crate) columns: Vec<Column<S>>,
+    pub(crate) columns: Vec<TextColumn<S>>,
     /// Whole rows since the last cut.
     pub(crate) rows: usize,
     batch_rows: usize,
@@ -91,7 +91,7 @@ pub(crate) struct Filling<S> {
 }
 
 impl<S: Finish> Filling<S> {
-    pub(crate) fn new(schema: SchemaRef, columns: Vec<Column<S>>, batch_rows: usize) -> Filling<S> {
+    pub(crate) fn new(schema: SchemaRef, columns: Vec<TextColumn<S>>, batch_rows: usize) -> Filling<S> {
         Filling { schema, columns, rows: 0, batch_rows, lengths: Vec::new() }
     }
 
@@ -116,7 +116,7 @@ impl<S: Finish> Filling<S> {
 
     /// All batches, sharing one dictionary per dictionary-encoded column.
     pub(crate) fn assemble(self) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-        let columns = self.columns.into_iter().map(Column::sealed).collect::<Result<Vec<_>>>()?;
+        let columns = self.columns.into_iter().map(TextColumn::sealed).collect::<Result<Vec<_>>>()?;
         let (fields, chunks): (Vec<Field>, Vec<_>) = columns.into_iter().unzip();
         let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
         let arrays = |i: usize| chunks.iter().map(|chunks: &Vec<ArrayRef>| chunks[i].clone()).collect();
@@ -128,7 +128,7 @@ impl<S: Finish> Filling<S> {
     /// Pending rows as an independent batch, if there are any.
     pub(crate) fn take(&mut self) -> Result<Option<RecordBatch>> {
         let rows = std::mem::take(&mut self.rows);
-        let array = |column: &mut Column<S>| column.array(rows).map_err(|e| column.named(e));
+        let array = |column: &mut TextColumn<S>| column.array(rows).map_err(|e| column.named(e));
         let arrays = self.columns.iter_mut().map(array).collect::<Result<_>>()?;
         (rows > 0).then(|| batch(&self.schema, arrays, rows)).transpose()
     }

@@ -547,7 +547,7 @@ impl CsvTable {
         };
         let column = |field: &FieldRef| {
             let sink = sink_of(field, &options.dictionary).map_err(reading)?;
-            Ok(Column::new(field.as_ref().clone(), sink))
+            Ok(TextColumn::new(field.as_ref().clone(), sink))
         };
         let sources = schema.fields().iter().map(source).collect::<Result<_>>()?;
         let columns = schema.fields().iter().map(column).collect::<Result<_>>()?;
@@ -582,7 +582,7 @@ impl CsvTable {
 }
 
 fn push(
-    column: &mut Column<Box<dyn Sink>>,
+    column: &mut TextColumn<Box<dyn Sink>>,
     rows: &CsvRecords<'_>,
     source: usize,
     options: &CsvOptions,

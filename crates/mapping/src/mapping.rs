@@ -36,12 +36,12 @@ struct Mapped {
     mode: Mode,
     /// Whether some bytes differ from those of the file.
     is_patched: bool,
-    origin: Option<Origin>,
+    origin: Option<MappedFile>,
 }
 
 /// The file of a mapping.
 #[derive(Debug)]
-struct Origin {
+struct MappedFile {
     path: PathBuf,
     /// Absent after [`Mapping::close_file`].
     file: RwLock<Option<File>>,
@@ -81,7 +81,7 @@ impl Mapping {
             sys::MemoryRegion::of_file(&file, len, mode, path).map_err(|e| Error::io("mapping the file", &e))?;
         let identity = (metadata.dev(), metadata.ino());
         let watched = WatchedFile::new(&metadata);
-        let origin = Origin { path: path.to_path_buf(), file: RwLock::new(Some(file)), identity, watched };
+        let origin = MappedFile { path: path.to_path_buf(), file: RwLock::new(Some(file)), identity, watched };
         Ok(Mapping(Arc::new(Mapped { region, mode, is_patched: false, origin: Some(origin) })))
     }
 
@@ -118,8 +118,8 @@ impl Mapping {
             }
         }
         let origin = self.0.origin.as_ref().map(|origin| {
-            let Origin { path, identity, .. } = origin;
-            Origin { path: path.clone(), file: RwLock::new(None), identity: *identity, watched: WatchedFile::none() }
+            let MappedFile { path, identity, .. } = origin;
+            MappedFile { path: path.clone(), file: RwLock::new(None), identity: *identity, watched: WatchedFile::none() }
         });
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, is_patched: true, origin })))
     }
@@ -284,11 +284,11 @@ impl Mapping {
     }
 
     #[cold]
-    fn look_at(&self, origin: &Origin) -> Result<()> {
+    fn look_at(&self, origin: &MappedFile) -> Result<()> {
         watch::settle(&self.0.region, self.difference(origin)).map_err(|e| e.at(&origin.path))
     }
 
-    fn difference(&self, origin: &Origin) -> Option<String> {
+    fn difference(&self, origin: &MappedFile) -> Option<String> {
         if let Some(file) = origin.file.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
             return origin.watched.look(file, self.len() as u64);
         }
@@ -351,7 +351,7 @@ impl Mapping {
     }
 }
 
-impl Origin {
+impl MappedFile {
     /// Calls `work` with the file, which is opened again if it was closed.
     fn with_file(&self, then: &mut dyn FnMut(&File) -> std::io::Result<()>) -> std::io::Result<()> {
         if let Some(file) = self.file.read().unwrap_or_else(PoisonError::into_inner).as_ref() {

@@ -27,13 +27,13 @@ pub struct AwaitedWord {
 /// They sleep until something happens, and end when this is dropped.
 #[derive(Debug)]
 pub struct WaitAny {
-    shared: Arc<Shared>,
+    shared: Arc<Sleepers>,
     threads: Vec<JoinHandle<()>>,
     forks: u64,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Sleepers {
     /// 1 when the threads are to end.
     end: AtomicU32,
     has_happened: Mutex<bool>,
@@ -63,19 +63,19 @@ impl WaitAny {
         }
         let watches_names = names.is_some();
         let end = AtomicU32::new(0);
-        let shared = Arc::new(Shared { end, has_happened: Mutex::new(false), happened: Condvar::new(), names });
+        let shared = Arc::new(Sleepers { end, has_happened: Mutex::new(false), happened: Condvar::new(), names });
         let mut this = WaitAny { shared: shared.clone(), threads: Vec::new(), forks: os::forks() };
         for words in words.chunks(MOST_WORDS) {
             let words = words.to_vec();
             this.start(move |shared| shared.await_words(&words))?;
         }
         if watches_names {
-            this.start(Shared::await_names)?;
+            this.start(Sleepers::await_names)?;
         }
         Ok(this)
     }
 
-    fn start(&mut self, work: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
+    fn start(&mut self, work: impl FnOnce(&Sleepers) + Send + 'static) -> io::Result<()> {
         let shared = self.shared.clone();
         let thread = Builder::new().name("arrowwood-wait".into()).stack_size(STACK);
         self.threads.push(thread.spawn(move || work(&shared))?);
@@ -98,7 +98,7 @@ impl WaitAny {
     }
 }
 
-impl Shared {
+impl Sleepers {
     fn lock(&self) -> MutexGuard<'_, bool> {
         self.has_happened.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -29,7 +29,7 @@ pub(super) trait Task: Send + Sync {
 }
 
 /// A task, and when its turn comes.
-struct Entry {
+struct Scheduled {
     task: Arc<dyn Task>,
     due: Option<Instant>,
     /// Whether the thread has its turn now.
@@ -41,8 +41,8 @@ struct Entry {
 }
 
 #[derive(Default)]
-struct State {
-    entries: HashMap<u64, Entry>,
+struct Tasks {
+    entries: HashMap<u64, Scheduled>,
     queue: BTreeSet<(Instant, u64)>,
     /// The number of the next entry.
     next: u64,
@@ -52,22 +52,22 @@ struct State {
 }
 
 /// The queue of a process.
-struct Queue {
+struct TurnQueue {
     forks: u64,
-    state: Mutex<State>,
-    /// Something is due earlier, or the thread is to end.
+    state: Mutex<Tasks>,
+    /// Something is due earlier, or the thread is to end. All are woken: one that is to end may wait beside its successor.
     changed: Condvar,
     /// A turn has ended.
     ended: Condvar,
     /// That of a forked child.
-    of_child: OnceLock<Box<Queue>>,
+    of_child: OnceLock<Box<TurnQueue>>,
 }
 
-static FIRST: OnceLock<Queue> = OnceLock::new();
+static FIRST: OnceLock<TurnQueue> = OnceLock::new();
 
 /// A task in the queue, until it is dropped, which waits for a turn that has begun.
 pub(super) struct Turns {
-    queue: &'static Queue,
+    queue: &'static TurnQueue,
     number: u64,
 }
 
@@ -77,7 +77,7 @@ impl Turns {
     /// # Errors
     /// `Io` where the thread can't be started.
     pub fn start(task: Arc<dyn Task>) -> Result<Turns> {
-        let queue = Queue::of_process();
+        let queue = TurnQueue::of_process();
         let mut state = lock(&queue.state);
         if state.thread.is_none() {
             state.threads += 1;
@@ -88,10 +88,10 @@ impl Turns {
         }
         let number = state.next;
         state.next += 1;
-        state.entries.insert(number, Entry { task, due: None, is_running: false, is_asked: false, is_last: false });
+        state.entries.insert(number, Scheduled { task, due: None, is_running: false, is_asked: false, is_last: false });
         state.set_due(number, Some(Instant::now()));
         drop(state);
-        queue.changed.notify_one();
+        queue.changed.notify_all();
         Ok(Turns { queue, number })
     }
 
@@ -104,7 +104,7 @@ impl Turns {
             entry.is_asked = true;
         } else if entry.due.is_none_or(|due| due > now) {
             state.set_due(self.number, Some(now));
-            self.queue.changed.notify_one();
+            self.queue.changed.notify_all();
         }
     }
 }
@@ -130,7 +130,7 @@ impl Drop for Turns {
         drop(state);
         drop(entry);
         if let Some(thread) = last {
-            self.queue.changed.notify_one();
+            self.queue.changed.notify_all();
             // It doesn't panic, and if it did nothing could be done here.
             let _ = thread.join();
         }
@@ -143,7 +143,7 @@ impl fmt::Debug for Turns {
     }
 }
 
-impl State {
+impl Tasks {
     fn set_due(&mut self, number: u64, due: Option<Instant>) {
         let Some(entry) = self.entries.get_mut(&number) else { return };
         let before = std::mem::replace(&mut entry.due, due);
@@ -152,9 +152,9 @@ impl State {
     }
 }
 
-impl Queue {
-    fn new() -> Queue {
-        Queue {
+impl TurnQueue {
+    fn new() -> TurnQueue {
+        TurnQueue {
             forks: forks(),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -163,10 +163,10 @@ impl Queue {
         }
     }
 
-    fn of_process() -> &'static Queue {
-        let mut queue = FIRST.get_or_init(Queue::new);
+    fn of_process() -> &'static TurnQueue {
+        let mut queue = FIRST.get_or_init(TurnQueue::new);
         while queue.forks != forks() {
-            queue = queue.of_child.get_or_init(|| Box::new(Queue::new()));
+            queue = queue.of_child.get_or_init(|| Box::new(TurnQueue::new()));
         }
         queue
     }
@@ -187,7 +187,7 @@ impl Queue {
         }
     }
 
-    fn give_turn<'a>(&'a self, mut state: MutexGuard<'a, State>, number: u64) -> MutexGuard<'a, State> {
+    fn give_turn<'a>(&'a self, mut state: MutexGuard<'a, Tasks>, number: u64) -> MutexGuard<'a, Tasks> {
         state.set_due(number, None);
         let Some(entry) = state.entries.get_mut(&number) else { return state };
         debug_assert!(!entry.is_running, "one thread");

@@ -32,7 +32,7 @@ pub(super) enum Filler {
 }
 
 pub(super) struct ListFiller {
-    item: Box<Column<Filler>>,
+    item: Box<TextColumn<Filler>>,
     wide: bool,
     /// The end of each list's items.
     ends: Vec<usize>,
@@ -40,7 +40,7 @@ pub(super) struct ListFiller {
 }
 
 pub(super) struct StructFiller {
-    columns: Vec<Column<Filler>>,
+    columns: Vec<TextColumn<Filler>>,
     numbers: HashMap<String, usize>,
     valid: Vec<bool>,
 }
@@ -66,11 +66,11 @@ impl JsonColumns {
     }
 }
 
-fn columns(fields: &Fields, dictionary: &[String], lenient: bool) -> Result<Vec<Column<Filler>>> {
+fn columns(fields: &Fields, dictionary: &[String], lenient: bool) -> Result<Vec<TextColumn<Filler>>> {
     fields.iter().map(|field| column(field, dictionary, lenient)).collect()
 }
 
-fn column(field: &FieldRef, dictionary: &[String], lenient: bool) -> Result<Column<Filler>> {
+fn column(field: &FieldRef, dictionary: &[String], lenient: bool) -> Result<TextColumn<Filler>> {
     let list = |item, wide| -> Result<Filler> {
         let item = Box::new(column(item, &[], lenient)?);
         Ok(Filler::List(ListFiller { item, wide, ends: Vec::new(), valid: Vec::new() }))
@@ -85,7 +85,7 @@ fn column(field: &FieldRef, dictionary: &[String], lenient: bool) -> Result<Colu
         }),
         _ => Filler::Scalar { sink: sink_of(field, dictionary)?, lenient },
     };
-    Ok(Column::new(field.as_ref().clone(), node))
+    Ok(TextColumn::new(field.as_ref().clone(), node))
 }
 
 fn numbers(fields: &Fields) -> Result<HashMap<String, usize>> {
@@ -101,7 +101,7 @@ fn numbers(fields: &Fields) -> Result<HashMap<String, usize>> {
 
 /// Adds an object as row `row`, with nulls for missing members.
 fn push_members(
-    columns: &mut [Column<Filler>],
+    columns: &mut [TextColumn<Filler>],
     numbers: &HashMap<String, usize>,
     JsonObject(members): &JsonObject<'_>,
     row: usize,
@@ -123,12 +123,12 @@ fn push_members(
     Ok(())
 }
 
-fn unknown(name: &str, columns: &[Column<Filler>]) -> Refusal {
+fn unknown(name: &str, columns: &[TextColumn<Filler>]) -> Refusal {
     let error = missing(name, "the line", columns.iter().map(|column| column.field.name().as_str()));
     Refusal { kind: error.kind(), column: String::new(), fault: error.message().into() }
 }
 
-impl Column<Filler> {
+impl TextColumn<Filler> {
     fn push(&mut self, json: &str) -> Result<(), Refusal> {
         let value = (json != "null").then_some(json);
         if value.is_none() && !self.field.is_nullable() {
@@ -216,7 +216,7 @@ impl StructFiller {
         let row = self.valid.len();
         match json {
             Some(json) => push_members(&mut self.columns, &self.numbers, &members(json)?, row)?,
-            None => self.columns.iter_mut().try_for_each(Column::push_hidden)?,
+            None => self.columns.iter_mut().try_for_each(TextColumn::push_hidden)?,
         }
         self.valid.push(json.is_some());
         Ok(())
@@ -233,7 +233,7 @@ impl StructFiller {
     }
 }
 
-impl Column<Filler> {
+impl TextColumn<Filler> {
     /// A value in an object that is null, where even forbidden nulls do no harm.
     fn push_hidden(&mut self) -> Result<(), Refusal> {
         self.sink.push(None, self.field.data_type())?;

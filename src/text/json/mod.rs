@@ -182,17 +182,17 @@ pub fn stream_json(input: impl Read + Send + 'static, options: &JsonOptions, pat
     let schema = given_schema(&options.schema, &options.dictionary).map_err(reading)?;
     let columns = check_batch_rows(options.batch_rows).and_then(|()| columns_of(&schema, options));
     let columns = columns.map_err(reading)?;
-    Incoming::new(ArrayLines::new(input), schema, Box::new(JsonLines { columns, lines: 0 }), READING, patience)
+    Incoming::new(ArrayLines::new(input), schema, Box::new(JsonParser { columns, lines: 0 }), READING, patience)
 }
 
 /// The lines of a text that arrives in blocks.
-struct JsonLines {
+struct JsonParser {
     columns: JsonColumns,
     /// The number of parsed lines.
     lines: usize,
 }
 
-impl Parser for JsonLines {
+impl Parser for JsonParser {
     fn whole(&mut self, fresh: &[u8]) -> Option<usize> {
         LineCut.whole(fresh)
     }

@@ -122,8 +122,8 @@ fn not_json(json: &str, e: &serde_json::Error) -> Refusal {
 
 impl<'de> Deserialize<'de> for JsonObject<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
+        struct MembersVisitor;
+        impl<'de> Visitor<'de> for MembersVisitor {
             type Value = JsonObject<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +138,7 @@ impl<'de> Deserialize<'de> for JsonObject<'de> {
                 Ok(JsonObject(found))
             }
         }
-        from.deserialize_map(Members)
+        from.deserialize_map(MembersVisitor)
     }
 }
 
