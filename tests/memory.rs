@@ -148,8 +148,13 @@ fn a_refused_batch_leaves_a_builder_as_it_was() {
 
 #[test]
 fn a_type_that_cannot_grow_is_named() {
-    let schema = Arc::new(Schema::new(vec![Field::new("nothing", DataType::Null, true)]));
-    let error = Builder::new(schema).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("nothing"), "{error}");
+    let ends = Arc::new(Field::new("run_ends", DataType::Int32, false));
+    let runs = DataType::RunEndEncoded(ends, Arc::new(Field::new("values", DataType::Int8, true)));
+    let encoded = |value| DataType::Dictionary(Box::new(DataType::Int32), Box::new(value));
+    for data_type in [runs, encoded(DataType::Boolean), encoded(DataType::Null)] {
+        let schema = Arc::new(Schema::new(vec![Field::new("flags", data_type, true)]));
+        let error = Builder::new(schema).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("column 'flags'"), "{error}");
+    }
 }

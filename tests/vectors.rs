@@ -26,7 +26,7 @@ mod bytes;
 mod rows;
 
 use bytes::{Segment, dump, without_chance, without_footers};
-use rows::{every_type, json_rows, simple, with_long_text};
+use rows::{every_type, json_rows, simple, types_that_refer, with_long_text};
 
 /// A process has one belief about the boot of its machine.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -83,17 +83,37 @@ const VECTORS: &[Vector] = &[
             table_of(rows)
         },
     ),
-    vector("every_type", "Every type that grows, with nulls and without, in two commits.", WRITING, |table| {
-        let all = every_type(0..11);
-        let options = WriterOptions { segment_rows: Some(16), ..options() };
-        let mut writer = writer(table, all.schema(), &options);
-        for (start, rows) in [(0, 3), (3, 8)] {
-            writer.append(&all.slice(start, rows)).unwrap();
-            writer.commit().unwrap();
-        }
-        drop(writer);
-        table_of(json_rows(&all))
-    }),
+    vector(
+        "every_type",
+        "Types whose rows have a place of their own, text and lists, with nulls and without, in two commits.",
+        WRITING,
+        |table| {
+            let all = every_type(0..11);
+            let options = WriterOptions { segment_rows: Some(16), ..options() };
+            let mut writer = writer(table, all.schema(), &options);
+            for (start, rows) in [(0, 3), (3, 8)] {
+                writer.append(&all.slice(start, rows)).unwrap();
+                writer.commit().unwrap();
+            }
+            drop(writer);
+            table_of(json_rows(&all))
+        },
+    ),
+    vector(
+        "more_types",
+        "List views, maps, unions, nulls, and dictionaries with keys and values of many types, over the end of a segment.",
+        WRITING,
+        |table| {
+            let all = types_that_refer(0..12);
+            let mut writer = writer(table, all.schema(), &options());
+            for (start, rows) in [(0, 3), (3, 9)] {
+                writer.append(&all.slice(start, rows)).unwrap();
+                writer.commit().unwrap();
+            }
+            drop(writer);
+            table_of(json_rows(&all))
+        },
+    ),
     vector(
         "rollover",
         "Two sealed segments and a live one. A commit went over the end of each; the dictionary's entries go along.",

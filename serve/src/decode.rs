@@ -209,7 +209,9 @@ mod tests {
         };
         assert_eq!(rows(json, BodyForm::JsonLines), rows(csv, BodyForm::Csv));
         assert_eq!(rows(json, BodyForm::JsonLines)[1], ["2", "null"]);
-        for (text, form) in [("{\"x\":1}", BodyForm::JsonLines), ("n,word,x\n1,a,2\n", BodyForm::Csv), ("n\n1\n", BodyForm::Csv)] {
+        for (text, form) in
+            [("{\"x\":1}", BodyForm::JsonLines), ("n,word,x\n1,a,2\n", BodyForm::Csv), ("n\n1\n", BodyForm::Csv)]
+        {
             assert!(decode(text.as_bytes().to_vec(), form, &schema, &limits()).is_err(), "{text}");
         }
     }

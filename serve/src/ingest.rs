@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::decode::{BodyForm, cost, decode};
 use crate::facts::facts_of;
 use crate::limits::Limits;
-use crate::line::{Precision, LineRows, rows_of};
+use crate::line::{LineRows, Precision, rows_of};
 use crate::outgoing::Outgoing;
 use crate::producers::{LARGEST, Numbered, position_in};
 use crate::query::{Query, header, header_number};

@@ -8,15 +8,16 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use arrow_buffer::{NullBuffer, bit_mask};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, FieldRef};
+use arrow_schema::{DataType, FieldRef, UnionMode};
 
 use super::entries::Entries;
 use super::plan::{Plan, PlanNode, Storage};
 use super::sink::RowSink;
+use super::straight::straight;
 use crate::array::cells::view;
 use crate::array::{Value, key, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::types::{field_type_name, fixed_size, type_name};
+use crate::types::{field_type_name, fixed_size, layout, type_name};
 
 /// Size in bytes of the scratch memory through which rebased numbers are copied.
 const CHUNK: usize = 64 << 10;
@@ -54,7 +55,7 @@ impl IncomingRows {
             }
             check_type(node, array.data_type()).map_err(|e| e.context(format_args!("column '{name}'")))?;
             check_nulls(node, array, 0..rows).map_err(|e| e.context(format_args!("column '{name}'")))?;
-            matched.push(array.clone());
+            matched.push(straight(array).map_err(|e| e.context(format_args!("column '{name}'")))?);
         }
         if let Some(unknown) =
             fields.iter().find(|field| plan.columns.iter().all(|node| node.field.name() != field.name()))
@@ -73,7 +74,7 @@ impl IncomingRows {
         Ok(incoming)
     }
 
-    /// Finds the keys of all dictionary-encoded texts.
+    /// Finds the keys of all dictionary-encoded values.
     fn gather(
         &mut self,
         node: &PlanNode,
@@ -81,7 +82,7 @@ impl IncomingRows {
         rows: Range<usize>,
         entries: &mut [Entries],
     ) -> Result<()> {
-        if let Storage::Keys { number } = node.kind {
+        if let Storage::Keys { number, .. } = node.kind {
             #[cfg_attr(not(test), expect(unused_mut, reason = "a test breaks them"))]
             let mut keys = keys_of(array, rows.clone(), &mut entries[number])?;
             #[cfg(test)]
@@ -89,11 +90,7 @@ impl IncomingRows {
             self.keys[number] = (rows.start, keys);
             return Ok(());
         }
-        let range = child_range(array, &rows)?;
-        node.children
-            .iter()
-            .zip(array.child_data())
-            .try_for_each(|(child, array)| self.gather(child, array, range.clone(), entries))
+        each_child(node, array, &rows, |child, array, range| self.gather(child, array, range, entries))
     }
 
     /// Returns the number of rows, from row `from` on, that fit into a segment filled up to `counters`.
@@ -137,17 +134,18 @@ impl IncomingRows {
         match node.kind {
             Storage::Bytes { counter, .. } => needed.counters[counter] += text_len(array, rows.clone(), 0)?,
             Storage::Views { counter } => needed.counters[counter] += text_len(array, rows.clone(), 13)?,
-            Storage::Keys { number } => needed.add_entries(number, self.keys(number, &rows)?),
+            Storage::Keys { number, .. } => needed.add_entries(number, self.keys(number, &rows)?),
+            Storage::List { counter, .. } | Storage::ListViews { counter, .. } => {
+                needed.counters[counter] += child_range(array, 0, &rows)?.len() as u64;
+            }
+            Storage::DenseUnion { first } => {
+                for member in 0..node.children.len() {
+                    needed.counters[first + member] += child_range(array, member, &rows)?.len() as u64;
+                }
+            }
             _ => (),
         }
-        let range = child_range(array, &rows)?;
-        if let Storage::List { counter, .. } = node.kind {
-            needed.counters[counter] += range.len() as u64;
-        }
-        node.children
-            .iter()
-            .zip(array.child_data())
-            .try_for_each(|(child, array)| self.add_needs(child, array, range.clone(), needed))
+        each_child(node, array, &rows, |child, array, range| self.add_needs(child, array, range, needed))
     }
 
     /// Returns the keys of rows of the column with dictionary `number`.
@@ -181,50 +179,78 @@ impl IncomingRows {
             into.now().counters[counter] += put_validity(into, node.region, at, array.nulls(), rows)?;
         }
         match node.kind {
-            Storage::Fixed { width } => put_values(into, new, width)?,
+            Storage::Fixed { width } => put_values(into, new, width, node.region + 1)?,
             Storage::Bits => {
                 let bits = array.buffers().first().map_or(&[][..], |bits| bits.as_slice());
                 put_bits(into, node.region + 1, at, Some((bits, array.offset() + rows.start)), rows.len())?;
             }
             Storage::Bytes { width, counter } => put_text(into, new, width, counter)?,
             Storage::Views { counter } => put_views(into, new, counter)?,
-            Storage::Keys { number } => {
+            Storage::Keys { number, width } => {
                 let keys = self.keys(number, rows)?;
                 let most = keys.iter().max().map_or(0, |&key| key as usize + 1);
                 into.put_entries(number, &entries[number], most.min(entries[number].len()))?;
-                put_words(into, node.region + 1, 4 * at, keys, |key| key.to_le_bytes())?;
+                put_numbers(into, node.region + 1, at, keys, width)?;
             }
             Storage::List { width, counter } => {
                 let base = into.now().counters[counter];
                 put_offsets(into, new, width, base)?;
-                let items = self.write_children(new, base, into, entries)?;
-                into.now().counters[counter] = base + items as u64;
-                return Ok(());
             }
-            Storage::FixedList { .. } | Storage::Struct => (),
+            Storage::ListViews { width, counter } => put_list_views(into, new, width, counter)?,
+            Storage::SparseUnion => put_values(into, new, 1, node.region)?,
+            Storage::DenseUnion { first } => {
+                put_values(into, new, 1, node.region)?;
+                put_members(into, new, first)?;
+            }
+            Storage::Nothing | Storage::FixedList { .. } | Storage::Struct => (),
         }
-        if node.children.is_empty() {
-            return Ok(());
-        }
-        let before = node.child_rows(at, &[]);
-        let at = before.ok_or_else(|| Error::internal(format_args!("the items of {at} lists can't be counted")))?;
-        self.write_children(new, at, into, entries).map(drop)
+        self.write_children(new, into, entries)
     }
 
-    /// Writes the rows of all children, beginning at their row `at`. Returns how many each has.
-    fn write_children(
-        &self,
-        new: &NewRows<'_>,
-        at: u64,
-        into: &mut impl RowSink,
-        entries: &[Entries],
-    ) -> Result<usize> {
-        let rows = child_range(new.array, &new.rows)?;
-        for (node, array) in new.node.children.iter().zip(new.array.child_data()) {
-            self.write_node(&NewRows { node, at, array, rows: rows.clone() }, into, entries)?;
+    /// Writes the rows of all children behind those that are there, and counts them.
+    fn write_children(&self, new: &NewRows<'_>, into: &mut impl RowSink, entries: &[Entries]) -> Result<()> {
+        let parent = new.node;
+        for (number, (node, array)) in parent.children.iter().zip(new.array.child_data()).enumerate() {
+            let rows = child_range(new.array, number, &new.rows)?;
+            let at = parent.child_rows(number, new.at, &into.now().counters);
+            let at =
+                at.ok_or_else(|| Error::internal(format_args!("the items of {} lists can't be counted", new.at)))?;
+            let count = rows.len() as u64;
+            self.write_node(&NewRows { node, at, array, rows }, into, entries)?;
+            match parent.kind {
+                Storage::List { counter, .. } | Storage::ListViews { counter, .. } => {
+                    into.now().counters[counter] += count
+                }
+                Storage::DenseUnion { first } => into.now().counters[first + number] += count,
+                _ => (),
+            }
         }
-        Ok(rows.len())
+        Ok(())
     }
+}
+
+/// Calls `visit` with each child, and the rows of it that belong to `rows` of the array.
+fn each_child(
+    node: &PlanNode,
+    array: &ArrayData,
+    rows: &Range<usize>,
+    mut visit: impl FnMut(&PlanNode, &ArrayData, Range<usize>) -> Result<()>,
+) -> Result<()> {
+    let mut children = node.children.iter().zip(array.child_data()).enumerate();
+    children.try_for_each(|(number, (child, values))| visit(child, values, child_range(array, number, rows)?))
+}
+
+/// For each type id of a union, as the byte that it is, the number of its member.
+///
+/// Ids of no member have the number `usize::MAX`.
+pub(crate) fn member_numbers(data_type: &DataType) -> [usize; 256] {
+    let mut numbers = [usize::MAX; 256];
+    if let DataType::Union(members, _) = data_type {
+        for (number, (id, _)) in members.iter().enumerate() {
+            numbers[usize::from(id.cast_unsigned())] = number;
+        }
+    }
+    numbers
 }
 
 /// Rows of an array that are appended to a node, beginning at its row `at`.
@@ -250,7 +276,9 @@ impl Needs<'_> {
         let most = most.min(self.entries[number].len());
         let counters = &mut self.counters;
         counters[dictionary.entries] = counters[dictionary.entries].max(most as u64);
-        counters[dictionary.bytes] = counters[dictionary.bytes].max(self.entries[number].bytes(most));
+        if let Some(bytes) = dictionary.bytes() {
+            counters[bytes] = counters[bytes].max(self.entries[number].bytes(most));
+        }
     }
 }
 
@@ -275,14 +303,35 @@ fn check_type(node: &PlanNode, have: &DataType) -> Result<()> {
 fn is_alike(want: &DataType, have: &DataType) -> bool {
     use DataType::*;
     match (want, have) {
-        (List(want) | LargeList(want), List(have) | LargeList(have)) => is_alike(want.data_type(), have.data_type()),
+        (
+            List(want) | LargeList(want) | ListView(want) | LargeListView(want),
+            List(have) | LargeList(have) | ListView(have) | LargeListView(have),
+        ) => is_alike(want.data_type(), have.data_type()),
+        // Libraries call the entries of a map, and their two members, differently.
+        (Map(want, _), Map(have, _)) => match (want.data_type(), have.data_type()) {
+            (Struct(want), Struct(have)) => {
+                want.len() == have.len() && want.iter().zip(have).all(|(w, h)| is_alike(w.data_type(), h.data_type()))
+            }
+            _ => false,
+        },
+        (Union(want, a), Union(have, b)) => {
+            a == b
+                && want.len() == have.len()
+                && want
+                    .iter()
+                    .zip(have.iter())
+                    .all(|((i, w), (j, h))| i == j && w.name() == h.name() && is_alike(w.data_type(), h.data_type()))
+        }
         (FixedSizeList(want, n), FixedSizeList(have, m)) => n == m && is_alike(want.data_type(), have.data_type()),
         (Struct(want), Struct(have)) => {
             want.len() == have.len()
                 && want.iter().zip(have).all(|(w, h)| w.name() == h.name() && is_alike(w.data_type(), h.data_type()))
         }
         (Timestamp(a, x), Timestamp(b, y)) => a == b && (x == y || is_utc(x) && is_utc(y)),
-        _ => want == have || text_kind(want).is_some_and(|kind| text_kind(have) == Some(kind)),
+        _ if text_kind(want).is_some_and(|kind| text_kind(have) == Some(kind)) => true,
+        (Dictionary(_, want), Dictionary(_, have)) => want == have,
+        (Dictionary(_, want), have) => **want == *have,
+        _ => want == have,
     }
 }
 
@@ -330,30 +379,44 @@ fn null_value() -> Error {
 }
 
 fn check_child_nulls(node: &PlanNode, array: &ArrayData, rows: &Range<usize>) -> Result<()> {
-    if node.children.is_empty() {
-        return Ok(());
-    }
-    let range = child_range(array, rows)?;
-    node.children.iter().zip(array.child_data()).try_for_each(|(child, array)| check_nulls(child, array, range.clone()))
+    each_child(node, array, rows, check_nulls)
 }
 
-/// Returns the rows of the children that belong to `rows` of an array.
-fn child_range(array: &ArrayData, rows: &Range<usize>) -> Result<Range<usize>> {
+/// Returns the rows of child number `child` that belong to `rows` of an array, which is [`straight`].
+fn child_range(array: &ArrayData, child: usize, rows: &Range<usize>) -> Result<Range<usize>> {
     let range = match array.data_type() {
-        DataType::List(_) => offset_at(array, rows.start, 4)?..offset_at(array, rows.end, 4)?,
+        DataType::List(_) | DataType::Map(..) => offset_at(array, rows.start, 4)?..offset_at(array, rows.end, 4)?,
         DataType::LargeList(_) => offset_at(array, rows.start, 8)?..offset_at(array, rows.end, 8)?,
         DataType::FixedSizeList(_, size) => {
             let size = fixed_size(*size)?;
             (array.offset() + rows.start).saturating_mul(size)..(array.offset() + rows.end).saturating_mul(size)
         }
         DataType::Struct(_) => rows.clone(),
+        DataType::Union(_, UnionMode::Sparse) => array.offset() + rows.start..array.offset() + rows.end,
+        DataType::Union(_, UnionMode::Dense) => {
+            member_at(array, child, rows.start)?..member_at(array, child, rows.end)?
+        }
         _ => return Ok(0..0),
     };
-    if range.start <= range.end && array.child_data().iter().all(|child| range.end <= child.len()) {
+    let len = array.child_data().get(child).map_or(0, ArrayData::len);
+    if range.start <= range.end && range.end <= len {
         Ok(range)
     } else {
         Err(Error::invalid("a list's offsets are not in order inside its items"))
     }
+}
+
+/// The row of member number `member` that row `row` of a dense union, or the first one behind it, is.
+fn member_at(array: &ArrayData, member: usize, row: usize) -> Result<usize> {
+    let end = array.child_data().get(member).map_or(0, ArrayData::len);
+    let [ids, offsets] = array.buffers() else { return Err(Error::invalid("a dense union without offsets")) };
+    let DataType::Union(members, _) = array.data_type() else { return Err(Error::internal("a union that is none")) };
+    let id = members.iter().nth(member).map(|(id, _)| id.cast_unsigned());
+    let rows = array.offset() + row..array.offset() + array.len();
+    let ids = ids.get(rows.clone()).ok_or_else(|| Error::invalid("fewer type ids than rows"))?;
+    let Some(at) = ids.iter().position(|&other| Some(other) == id) else { return Ok(end) };
+    let offset = offsets.as_chunks().0.get(rows.start + at).map(|&raw| u32::from_le_bytes(raw) as usize);
+    offset.ok_or_else(|| Error::invalid("fewer offsets than rows"))
 }
 
 /// Returns offset number `row` of an array; 0 for an empty array without offsets.
@@ -380,6 +443,12 @@ fn text_width(data_type: &DataType) -> Option<usize> {
     }
 }
 
+/// Returns the width of the offsets of text or lists.
+fn offset_width(data_type: &DataType) -> usize {
+    let is_short = matches!(data_type, DataType::List(_) | DataType::Map(..));
+    text_width(data_type).unwrap_or(if is_short { 4 } else { 8 })
+}
+
 /// Returns the total length in bytes of the texts of at least `least` bytes.
 fn text_len(array: &ArrayData, rows: Range<usize>, least: usize) -> Result<u64> {
     if let (Some(width), 0) = (text_width(array.data_type()), least) {
@@ -402,11 +471,25 @@ fn text_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
     }
 }
 
-/// Returns the dictionary keys of texts in any encoding; 0 for nulls.
+/// Returns the bytes of a value that a dictionary can have; `None` for a null.
+fn bytes_at(array: &ArrayData, row: usize) -> Result<Option<&[u8]>> {
+    let Some(width) = layout(array.data_type()).plain_width() else { return text_at(array, row) };
+    if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+        return Ok(None);
+    }
+    let at = (array.offset() + row) * width;
+    let bytes = array.buffers().first().and_then(|values| values.get(at..at + width));
+    bytes.map(Some).ok_or_else(|| Error::invalid("fewer values than rows"))
+}
+
+/// Returns the dictionary keys of values in any encoding; 0 for nulls.
 fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Result<Vec<u32>> {
-    let full = || Error::new(ErrorKind::Unsupported, "a dictionary of more than 2^31 values or bytes");
+    let mut key_of = |value: &[u8]| match entries.key(value) {
+        Some(key) => Ok(key),
+        None => Err(entries.full()),
+    };
     let DataType::Dictionary(..) = array.data_type() else {
-        let key = |row| text_at(array, row)?.map_or(Ok(0), |text| entries.key(text).ok_or_else(full));
+        let key = |row| bytes_at(array, row)?.map_or(Ok(0), &mut key_of);
         return rows.map(key).collect();
     };
     let values = array.child_data().first().ok_or_else(|| Error::invalid("a dictionary without values"))?;
@@ -419,8 +502,7 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
         if let Some(Some(key)) = known.get(number) {
             return Ok(*key);
         }
-        let text = text_at(values, number)?.ok_or_else(null_value)?;
-        let key = entries.key(text).ok_or_else(full)?;
+        let key = key_of(bytes_at(values, number)?.ok_or_else(null_value)?)?;
         known[number] = Some(key);
         Ok(key)
     })
@@ -479,13 +561,13 @@ fn put_bits(
     done.map(|()| set)
 }
 
-fn put_values(into: &mut impl RowSink, new: &NewRows<'_>, width: usize) -> Result<()> {
-    let NewRows { node, at, array, rows } = new;
+fn put_values(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, region: usize) -> Result<()> {
+    let NewRows { at, array, rows, .. } = new;
     let from = (array.offset() + rows.start) * width;
     let to = (array.offset() + rows.end) * width;
     let bytes = array.buffers().first().and_then(|values| values.get(from..to));
     let bytes = bytes.ok_or_else(|| Error::invalid("fewer values than rows"))?;
-    put_large(into, node.region + 1, at * width as u64, bytes)
+    put_large(into, region, at * width as u64, bytes)
 }
 
 /// Writes `bytes` in chunks small enough to stay in the cache while the kernel copies them.
@@ -526,8 +608,7 @@ fn put_offsets(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, base: u
     if rows.is_empty() {
         return Ok(());
     }
-    let is_list = matches!(array.data_type(), DataType::List(_));
-    let source = text_width(array.data_type()).unwrap_or(if is_list { 4 } else { 8 });
+    let source = offset_width(array.data_type());
     let first = offset_at(array, rows.start, source)? as u64;
     let shift = base.wrapping_sub(first);
     let offsets = array.buffers().first().map_or(&[][..], |offsets| offsets.as_slice());
@@ -554,6 +635,60 @@ fn put_offsets(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, base: u
     if sorted { Ok(()) } else { Err(Error::invalid("offsets are not in order")) }
 }
 
+/// Writes `numbers`, `width` bytes each, as rows `at ..` of the region.
+fn put_numbers<T: Copy + Into<u64>>(
+    into: &mut impl RowSink,
+    region: usize,
+    at: u64,
+    numbers: &[T],
+    width: usize,
+) -> Result<()> {
+    let start = at * width as u64;
+    match width {
+        1 => put_words(into, region, start, numbers, |&n| [n.into() as u8]),
+        2 => put_words(into, region, start, numbers, |&n| (n.into() as u16).to_le_bytes()),
+        4 => put_words(into, region, start, numbers, |&n| (n.into() as u32).to_le_bytes()),
+        _ => put_words(into, region, start, numbers, |&n| n.into().to_le_bytes()),
+    }
+}
+
+/// Appends where lists begin, and their sizes; `counter` counts the items.
+fn put_list_views(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: usize) -> Result<()> {
+    let NewRows { node, at, array, rows } = new;
+    let source = offset_width(array.data_type());
+    let base = into.now().counters[counter];
+    let first = offset_at(array, rows.start, source)?;
+    let mut starts = Vec::with_capacity(rows.len());
+    let mut sizes = Vec::with_capacity(rows.len());
+    let mut start = first;
+    for row in rows.clone() {
+        let end = offset_at(array, row + 1, source)?;
+        let size = end.checked_sub(start).ok_or_else(|| Error::invalid("offsets are not in order"))?;
+        starts.push(base + (start - first) as u64);
+        sizes.push(size as u64);
+        start = end;
+    }
+    put_numbers(into, node.region + 1, *at, &starts, width)?;
+    put_numbers(into, node.region + 2, *at, &sizes, width)
+}
+
+/// Appends the offsets of a dense union, whose members have as many rows as the counters from `first` on say.
+fn put_members(into: &mut impl RowSink, new: &NewRows<'_>, first: usize) -> Result<()> {
+    let NewRows { node, at, array, rows } = new;
+    let mut next = into.now().counters[first..first + node.children.len()].to_vec();
+    let numbers = member_numbers(array.data_type());
+    let ids = array.buffers().first().and_then(|ids| ids.get(array.offset() + rows.start..array.offset() + rows.end));
+    let ids = ids.ok_or_else(|| Error::invalid("fewer type ids than rows"))?;
+    let mut offsets = Vec::with_capacity(ids.len());
+    for &id in ids {
+        let member = next.get_mut(numbers[usize::from(id)]);
+        let member = member.ok_or_else(|| Error::invalid(format!("type id {id}, which no member has")))?;
+        offsets.push(*member);
+        *member += 1;
+    }
+    put_numbers(into, node.region + 1, *at, &offsets, 4)
+}
+
 fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: usize) -> Result<()> {
     let NewRows { node, at, array, rows } = new;
     let base = into.now().counters[counter];
@@ -573,12 +708,7 @@ fn put_text(into: &mut impl RowSink, new: &NewRows<'_>, width: usize, counter: u
         text.extend_from_slice(text_at(array, row)?.unwrap_or(&[]));
         ends.push(base + text.len() as u64);
     }
-    let start = (at + 1) * width as u64;
-    if width == 4 {
-        put_words(into, node.region + 1, start, &ends, |&end: &u64| (end as u32).to_le_bytes())?;
-    } else {
-        put_words(into, node.region + 1, start, &ends, |end: &u64| end.to_le_bytes())?;
-    }
+    put_numbers(into, node.region + 1, at + 1, &ends, width)?;
     put_large(into, node.region + 2, base, &text)?;
     into.now().counters[counter] = base + text.len() as u64;
     Ok(())

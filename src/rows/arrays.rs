@@ -24,15 +24,17 @@ pub(crate) fn column(
     for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
         buffers.push(part(node.region + number, length).ok_or_else(past)?);
     }
-    let validity = buffers.remove(0);
+    let validity = if node.kind.has_validity() { buffers.remove(0) } else { Buffer::default() };
     let nulls = node.nulls.map(|counter| counters[counter] as usize);
     let validity = nulls.filter(|&nulls| nulls > 0 || keeps_bitmaps).map(|nulls| (validity, nulls));
     let children = match node.kind {
-        Storage::Keys { number } => vec![dictionary(&plan.dictionaries[number], counters, part)?],
+        Storage::Keys { number, .. } => vec![dictionary(plan, &plan.dictionaries[number], counters, part)?],
         _ => {
-            let rows = node.child_rows(rows, counters).ok_or_else(past)?;
-            let children = node.children.iter();
-            children.map(|child| column(plan, child, rows, counters, part, keeps_bitmaps)).collect::<Result<_>>()?
+            let child = |(number, child)| {
+                let rows = node.child_rows(number, rows, counters).ok_or_else(past)?;
+                column(plan, child, rows, counters, part, keeps_bitmaps)
+            };
+            node.children.iter().enumerate().map(child).collect::<Result<_>>()?
         }
     };
     let data_type = node.field.data_type().clone();
@@ -41,15 +43,11 @@ pub(crate) fn column(
 
 /// Makes an array of the values of a dictionary.
 pub(crate) fn dictionary(
+    plan: &Plan,
     dictionary: &PlanDictionary,
     counters: &[u64],
     part: &impl Fn(usize, u64) -> Option<Buffer>,
 ) -> Result<Unchecked> {
-    let entries = counters[dictionary.entries];
-    let bytes = counters[dictionary.bytes];
-    let parts = part(dictionary.region + 1, 4 * (entries + 1)).zip(part(dictionary.region + 2, bytes));
-    let (offsets, text) = parts.ok_or_else(|| Error::invalid("a dictionary ends past its region"))?;
-    let data_type = dictionary.value_type.clone();
-    let buffers = vec![offsets, text];
-    Ok(Parts { data_type, len: entries as usize, validity: None, buffers, children: Vec::new() }.assemble())
+    let values = column(plan, &dictionary.values, counters[dictionary.entries], counters, part, false);
+    values.map_err(|e| e.context("a dictionary"))
 }

@@ -11,7 +11,7 @@ use arrow_schema::{FieldRef, SchemaRef};
 use super::append::{IncomingRows, arrays_of};
 use super::arrays;
 use super::entries::Entries;
-use super::plan::{Plan, PlanNode, Storage};
+use super::plan::{Plan, PlanDictionary, PlanNode, Storage};
 use super::row::{check_values, find_keys, has_room, put_row};
 use super::sink::{Mark, RowSink};
 use crate::array::{Bytes, Value, to_array};
@@ -58,7 +58,7 @@ impl Builder {
     pub fn new(schema: SchemaRef) -> Result<Builder> {
         let plan = Arc::new(Plan::of(&schema)?);
         let limits = plan.limits(|_| 1 << 40);
-        let entries = plan.dictionaries.iter().map(|_| Entries::default()).collect();
+        let entries = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
         let live = Gathered::new(plan)?;
         Ok(Builder {
             schema,
@@ -205,12 +205,13 @@ impl Gathered {
         let buffers = (0..plan.regions).map(|_| GrowableBuffer::new()).collect();
         let mut gathered = Gathered { plan: plan.clone(), now, buffers, scratch: Vec::new() };
         // Offsets begin with a 0, which belongs to no row.
-        let mut starts: Vec<_> = plan.dictionaries.iter().map(|dictionary| (dictionary.region + 1, 4)).collect();
+        let mut starts = Vec::new();
         let mut visit = |node: &PlanNode| match node.kind {
             Storage::Bytes { width, .. } | Storage::List { width, .. } => starts.push((node.region + 1, width)),
             _ => (),
         };
         plan.columns.iter().for_each(|column| column.each(&mut visit));
+        plan.dictionaries.iter().for_each(|dictionary| dictionary.values.each(&mut visit));
         starts.into_iter().try_for_each(|(region, width)| gathered.put(region, 0, &[0; 8][..width]))?;
         Ok(gathered)
     }

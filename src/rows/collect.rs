@@ -15,8 +15,7 @@ use arrow_schema::{DataType, FieldRef, Schema};
 
 use super::append::IncomingRows;
 use super::builder::{Gathered, batch};
-use super::entries::Entries;
-use super::plan::Plan;
+use super::plan::{Plan, PlanDictionary};
 use crate::array::{Bytes, Parts, Unchecked, keys_suffice, to_array};
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::{Error, ErrorKind, Result};
@@ -305,7 +304,7 @@ impl<'a> BatchRows<'a> {
     fn appended(&self, column: usize, field: &FieldRef) -> Result<Option<ArrayData>> {
         let plan = Arc::new(Plan::of(&Schema::new(vec![field.clone()]))?);
         let limits = plan.limits(|_| 1 << 40);
-        let mut entries: Vec<_> = plan.dictionaries.iter().map(|_| Entries::default()).collect();
+        let mut entries: Vec<_> = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
         let mut gathered = Gathered::new(plan.clone())?;
         for part in self.parts() {
             let array = part.column(part.piece.columns[column])?;

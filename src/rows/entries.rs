@@ -5,17 +5,37 @@ use std::ops::Range;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Distinct texts, numbered in the order of their arrival.
-#[derive(Debug, Default)]
+use crate::error::Error;
+
+/// Distinct texts, or values as bytes, numbered in the order of their arrival.
+#[derive(Debug)]
 pub(crate) struct Entries {
     text: Vec<u8>,
     /// Where each text ends.
     ends: Vec<u32>,
     keys: HashTable<u32>,
     hasher: DefaultHashBuilder,
+    /// How many there may be.
+    most: u64,
 }
 
 impl Entries {
+    /// No entries yet, and `most` at most.
+    pub fn new(most: u64) -> Entries {
+        let keys = HashTable::default();
+        Entries { text: Vec::new(), ends: Vec::new(), keys, hasher: DefaultHashBuilder::default(), most }
+    }
+
+    /// The error of a value for which there is no key left.
+    pub fn full(&self) -> Error {
+        Error::unsupported(format!(
+            "the dictionary is full: it has {} values of {} at most, in 2^31 bytes at most; make the table with a wider \
+             type of keys, or without a dictionary",
+            self.ends.len(),
+            self.most
+        ))
+    }
+
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -40,7 +60,7 @@ impl Entries {
             return Some(key);
         }
         let end = i32::try_from(self.text.len().checked_add(text.len())?).ok()?;
-        let key = i32::try_from(self.ends.len()).ok()? as u32;
+        let key = i32::try_from(self.ends.len()).ok().filter(|&key| (key as u64) < self.most)? as u32;
         self.text.extend_from_slice(text);
         self.ends.push(end as u32);
         let texts = &self.text;
@@ -91,7 +111,7 @@ mod tests {
 
     #[test]
     fn keys_are_numbers_in_the_order_of_arrival() {
-        let mut entries = Entries::default();
+        let mut entries = Entries::new(1 << 31);
         let text = |i: usize| format!("{}", i % 1000).into_bytes();
         let keys: Vec<_> = (0..5000).map(|i| entries.key(&text(i)).unwrap() as usize).collect();
         assert!(keys.iter().enumerate().all(|(i, &key)| key == i % 1000));
@@ -102,5 +122,7 @@ mod tests {
         );
         assert_eq!(entries.part(9..11), Some((&b"977"[..], &[10, 12][..])));
         assert_eq!(entries.part(9..12), None);
+        let mut few = Entries::new(2);
+        assert_eq!([few.key(b"a"), few.key(b"b"), few.key(b"c"), few.key(b"a")], [Some(0), Some(1), None, Some(0)]);
     }
 }

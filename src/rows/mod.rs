@@ -15,8 +15,9 @@ mod plan;
 mod read_all;
 mod row;
 mod sink;
+mod straight;
 
-pub(crate) use append::{IncomingRows, arrays_of};
+pub(crate) use append::{IncomingRows, arrays_of, member_numbers};
 pub use builder::Builder;
 pub(crate) use entries::Entries;
 pub(crate) use plan::{ALIGNMENT, Extent, Plan, PlanDictionary, PlanNode, Region, Storage};

@@ -4,13 +4,17 @@
 //! counter 0: rows
 //! then, depth first over the fields:   nulls, where the field is nullable
 //!                                      bytes of text, or items of a list
-//! then for each dictionary in the order of its fields:   entries, bytes of text
+//!                                      rows of each child of a dense union
+//! then for each dictionary in the order of its fields:   entries, and those of its values
 //! last: bytes of the names of positions
 //! ```
 //! Reader, writer and the published footers all walk the same tree.
 
-use arrow_schema::{DataType, FieldRef, Schema};
+use std::sync::Arc;
 
+use arrow_schema::{DataType, FieldRef, Schema, UnionMode};
+
+use super::entries::Entries;
 use crate::error::{Error, Result};
 use crate::ipc::{IpcSchema, Node, schema_metadata};
 use crate::types::{Role, field_type_name, fixed_size};
@@ -32,7 +36,7 @@ pub(crate) struct PlanNode {
     pub kind: Storage,
     /// The counter of nulls, if the field is nullable.
     pub nulls: Option<usize>,
-    /// The first of the field's own buffers, which is the validity bitmap.
+    /// The first of the field's own buffers, which is the validity bitmap of types that have one.
     pub region: usize,
     pub children: Vec<PlanNode>,
 }
@@ -40,6 +44,8 @@ pub(crate) struct PlanNode {
 /// How a field's values are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Storage {
+    /// Nulls, which have no bytes.
+    Nothing,
     /// `width` bytes per row.
     Fixed {
         width: usize,
@@ -59,24 +65,88 @@ pub(crate) enum Storage {
         width: usize,
         counter: usize,
     },
+    /// An offset and a size of `width` bytes each per row into the child, whose rows `counter` counts.
+    ListViews {
+        width: usize,
+        counter: usize,
+    },
     FixedList {
         size: u64,
     },
     Struct,
-    /// 4-byte keys into dictionary number `number`.
+    /// A type id per row, and a row of each child.
+    SparseUnion,
+    /// A type id and an offset of 4 bytes per row. The rows of the children are counted from counter `first` on.
+    DenseUnion {
+        first: usize,
+    },
+    /// Keys of `width` bytes into dictionary number `number`.
     Keys {
         number: usize,
+        width: usize,
     },
 }
 
-/// A dictionary of text; it has no nulls.
+impl Storage {
+    /// Whether the first buffer is a validity bitmap.
+    pub fn has_validity(self) -> bool {
+        !matches!(self, Storage::Nothing | Storage::SparseUnion | Storage::DenseUnion { .. })
+    }
+}
+
+/// A dictionary; it has no nulls.
 #[derive(Debug)]
 pub(crate) struct PlanDictionary {
     pub id: i64,
-    pub value_type: DataType,
-    pub region: usize,
+    /// How its values are stored: text, bytes, or values of one width.
+    pub values: PlanNode,
+    /// The counter of its entries.
     pub entries: usize,
-    pub bytes: usize,
+    /// The most entries that keys can tell apart.
+    pub most: u64,
+}
+
+/// A number of up to 8 bytes.
+fn word(bytes: &[u8]) -> Option<u64> {
+    let mut word = [0; 8];
+    word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(u64::from_le_bytes(word))
+}
+
+impl PlanDictionary {
+    /// Its entries in memory; none yet.
+    pub fn no_entries(&self) -> Entries {
+        Entries::new(self.most)
+    }
+
+    /// The bytes of each of its first `count` values, by the buffer behind the validity bitmap, `first`, and the text, `data`.
+    /// `None` where a value is outside of them.
+    pub fn stored<'a>(&self, count: usize, first: &'a [u8], data: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+        let text = |from: u64, to: u64| data.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?);
+        match self.values.kind {
+            Storage::Fixed { width } => (0..count).map(|entry| first.get(entry * width..(entry + 1) * width)).collect(),
+            Storage::Bytes { width, .. } => {
+                let offset = |entry: usize| word(first.get(entry * width..(entry + 1) * width)?);
+                (0..count).map(|entry| text(offset(entry)?, offset(entry + 1)?)).collect()
+            }
+            Storage::Views { .. } => {
+                let value = |view: &'a [u8; 16]| match word(&view[..4])? {
+                    len @ 0..=12 => view.get(4..4 + len as usize),
+                    len => word(&view[12..]).and_then(|start| text(start, start + len)),
+                };
+                first.as_chunks().0.get(..count)?.iter().map(value).collect()
+            }
+            _ => None,
+        }
+    }
+
+    /// The counter of the bytes of its texts; `None` for values of one width.
+    pub fn bytes(&self) -> Option<usize> {
+        match self.values.kind {
+            Storage::Bytes { counter, .. } | Storage::Views { counter } => Some(counter),
+            _ => None,
+        }
+    }
 }
 
 /// The tree of a schema.
@@ -119,99 +189,47 @@ impl Plan {
     /// # Errors
     /// `Unsupported`, naming the column, for types that a table can't store.
     pub fn new(schema: IpcSchema) -> Result<Plan> {
-        let mut plan = Plan {
-            schema,
-            columns: Vec::new(),
-            dictionaries: Vec::new(),
-            counters: 1,
-            regions: 0,
-            names: PlanNames::default(),
-            texts: Vec::new(),
-        };
-        let nodes = std::mem::take(&mut plan.schema.columns);
-        for node in &nodes {
+        let mut numbers = Numbering { counters: 1, ..Numbering::default() };
+        let mut columns = Vec::with_capacity(schema.columns.len());
+        for node in &schema.columns {
             let name = node.field.name();
-            let column = plan.node(node).map_err(|e| e.context(format_args!("column '{name}'")))?;
-            plan.columns.push(column);
+            columns.push(numbers.node(node).map_err(|e| e.context(format_args!("column '{name}'")))?);
         }
-        plan.schema.columns = nodes;
+        let mut dictionaries = Vec::new();
+        for (id, most, values) in std::mem::take(&mut numbers.encoded) {
+            let entries = numbers.take_counter();
+            dictionaries.push(PlanDictionary { id, values: numbers.values(&values)?, entries, most });
+        }
+        let names = PlanNames { region: numbers.take_regions(1), bytes: numbers.take_counter() };
         let is_text =
             |node: &PlanNode| matches!(node.kind, Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. });
-        plan.texts = (0..plan.columns.len()).filter(|&column| is_text(&plan.columns[column])).collect();
-        for number in 0..plan.dictionaries.len() {
-            let region = plan.take_regions(3);
-            let counter = plan.counters;
-            plan.counters += 2;
-            let dictionary = &mut plan.dictionaries[number];
-            (dictionary.region, dictionary.entries, dictionary.bytes) = (region, counter, counter + 1);
-        }
-        plan.names = PlanNames { region: plan.take_regions(1), bytes: plan.take_counter() };
-        Ok(plan)
-    }
-
-    fn take_regions(&mut self, count: usize) -> usize {
-        self.regions += count;
-        self.regions - count
-    }
-
-    fn take_counter(&mut self) -> usize {
-        self.counters += 1;
-        self.counters - 1
-    }
-
-    fn node(&mut self, node: &Node) -> Result<PlanNode> {
-        let nulls = node.field.is_nullable().then(|| self.take_counter());
-        let region = self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic));
-        let kind = self.kind(node)?;
-        let children = node.children.iter().map(|child| self.node(child)).collect::<Result<_>>()?;
-        Ok(PlanNode { field: node.field.clone(), kind, nulls, region, children })
-    }
-
-    fn kind(&mut self, node: &Node) -> Result<Storage> {
-        use DataType::*;
-        Ok(match node.data_type() {
-            Boolean => Storage::Bits,
-            Utf8 | Binary => Storage::Bytes { width: 4, counter: self.take_counter() },
-            LargeUtf8 | LargeBinary => Storage::Bytes { width: 8, counter: self.take_counter() },
-            Utf8View | BinaryView => Storage::Views { counter: self.take_counter() },
-            List(_) => Storage::List { width: 4, counter: self.take_counter() },
-            LargeList(_) => Storage::List { width: 8, counter: self.take_counter() },
-            FixedSizeList(_, size) => Storage::FixedList { size: fixed_size(*size)? as u64 },
-            Struct(_) => Storage::Struct,
-            Dictionary(key, values) if **key == Int32 && matches!(**values, Utf8) => {
-                let id = node.dictionary.as_ref().map(|(id, _)| *id);
-                let id = id.ok_or_else(|| Error::internal("a field with a dictionary that has no number"))?;
-                let value_type = values.as_ref().clone();
-                self.dictionaries.push(PlanDictionary { id, value_type, region: 0, entries: 0, bytes: 0 });
-                Storage::Keys { number: self.dictionaries.len() - 1 }
-            }
-            _ => match node.layout.value_roles().next() {
-                Some(Role::Values { width, .. }) if node.dictionary.is_none() && node.layout.has_validity() => {
-                    Storage::Fixed { width }
-                }
-                _ => return Err(unsupported(node)),
-            },
-        })
+        let texts = (0..columns.len()).filter(|&column| is_text(&columns[column])).collect();
+        let Numbering { counters, regions, .. } = numbers;
+        Ok(Plan { schema, columns, dictionaries, counters, regions, names, texts })
     }
 
     /// Returns the limit of each counter: that of `guess`, or what offsets can address if that is less.
     pub fn limits(&self, guess: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut limits: Vec<u64> = (0..self.counters).map(&guess).collect();
         let cut = |node: &PlanNode| match node.kind {
-            Storage::Bytes { width: 4, counter } | Storage::Views { counter } | Storage::List { width: 4, counter } => {
-                Some(counter)
-            }
-            _ => None,
+            Storage::Bytes { width: 4, counter }
+            | Storage::Views { counter }
+            | Storage::List { width: 4, counter }
+            | Storage::ListViews { width: 4, counter } => counter..counter + 1,
+            Storage::DenseUnion { first } => first..first + node.children.len(),
+            _ => 0..0,
         };
         let mut visit = |node: &PlanNode| {
-            if let Some(counter) = cut(node) {
+            for counter in cut(node) {
                 limits[counter] = limits[counter].min(MOST_TEXT);
             }
         };
         self.columns.iter().for_each(|column| column.each(&mut visit));
         for dictionary in &self.dictionaries {
-            limits[dictionary.entries] = limits[dictionary.entries].min(MOST_TEXT);
-            limits[dictionary.bytes] = limits[dictionary.bytes].min(MOST_TEXT);
+            limits[dictionary.entries] = limits[dictionary.entries].min(dictionary.most);
+            if let Some(bytes) = dictionary.bytes() {
+                limits[bytes] = limits[bytes].min(MOST_TEXT);
+            }
         }
         limits[self.names.bytes] = MOST_NAMES;
         limits
@@ -225,15 +243,14 @@ impl Plan {
             column.sizes(limits[0], limits, &mut sizes)?;
         }
         for dictionary in &self.dictionaries {
-            sizes[dictionary.region + 1] = (limits[dictionary.entries].checked_add(1)?.checked_mul(4)?, false);
-            sizes[dictionary.region + 2] = (limits[dictionary.bytes], true);
+            dictionary.values.sizes(limits[dictionary.entries], limits, &mut sizes)?;
         }
         sizes[self.names.region] = (limits[self.names.bytes], false);
         let mut regions = vec![Region::default(); self.regions];
         let mut next = start;
         // Dictionaries come first: copying the body of one copies everything before it as well. Text comes last, since
         // it has the most room to spare.
-        let columns = self.dictionaries.first().map_or(self.names.region, |dictionary| dictionary.region);
+        let columns = self.dictionaries.first().map_or(self.names.region, |dictionary| dictionary.values.region);
         let sizes = &sizes;
         let part = |is_text: bool| (0..columns).filter(move |&region| sizes[region].1 == is_text);
         for region in (columns..self.regions).chain(part(false)).chain(part(true)) {
@@ -244,6 +261,95 @@ impl Plan {
             }
         }
         (next < 1 << 62).then_some((regions, next))
+    }
+}
+
+/// Gives numbers to the counters and buffers of fields.
+#[derive(Default)]
+struct Numbering {
+    counters: usize,
+    regions: usize,
+    /// The dictionaries of the fields so far: id, the most entries, the values.
+    encoded: Vec<(i64, u64, Arc<Node>)>,
+}
+
+impl Numbering {
+    fn take_regions(&mut self, count: usize) -> usize {
+        self.regions += count;
+        self.regions - count
+    }
+
+    fn take_counters(&mut self, count: usize) -> usize {
+        self.counters += count;
+        self.counters - count
+    }
+
+    fn take_counter(&mut self) -> usize {
+        self.take_counters(1)
+    }
+
+    fn node(&mut self, node: &Node) -> Result<PlanNode> {
+        let has_nulls = node.field.is_nullable() && node.layout.has_validity();
+        let nulls = has_nulls.then(|| self.take_counter());
+        let region = self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic));
+        let kind = self.kind(node)?;
+        let children = node.children.iter().map(|child| self.node(child)).collect::<Result<_>>()?;
+        Ok(PlanNode { field: node.field.clone(), kind, nulls, region, children })
+    }
+
+    /// The values of a dictionary: as a field without nulls.
+    fn values(&mut self, node: &Node) -> Result<PlanNode> {
+        let region = self.take_regions(node.layout.roles().count() + usize::from(node.layout.variadic));
+        let kind = self.kind(node)?;
+        Ok(PlanNode { field: node.field.clone(), kind, nulls: None, region, children: Vec::new() })
+    }
+
+    fn kind(&mut self, node: &Node) -> Result<Storage> {
+        use DataType::*;
+        if let Some((id, values)) = &node.dictionary {
+            return self.keys(node, *id, values);
+        }
+        Ok(match node.data_type() {
+            Null => Storage::Nothing,
+            Boolean => Storage::Bits,
+            Utf8 | Binary => Storage::Bytes { width: 4, counter: self.take_counter() },
+            LargeUtf8 | LargeBinary => Storage::Bytes { width: 8, counter: self.take_counter() },
+            Utf8View | BinaryView => Storage::Views { counter: self.take_counter() },
+            List(_) | Map(..) => Storage::List { width: 4, counter: self.take_counter() },
+            LargeList(_) => Storage::List { width: 8, counter: self.take_counter() },
+            ListView(_) => Storage::ListViews { width: 4, counter: self.take_counter() },
+            LargeListView(_) => Storage::ListViews { width: 8, counter: self.take_counter() },
+            FixedSizeList(_, size) => Storage::FixedList { size: fixed_size(*size)? as u64 },
+            Struct(_) => Storage::Struct,
+            Union(_, UnionMode::Sparse) => Storage::SparseUnion,
+            Union(_, UnionMode::Dense) => Storage::DenseUnion { first: self.take_counters(node.children.len()) },
+            _ => match node.layout.value_roles().next() {
+                Some(Role::Values { width, .. }) if node.layout.has_validity() => Storage::Fixed { width },
+                _ => return Err(unsupported(node)),
+            },
+        })
+    }
+
+    fn keys(&mut self, node: &Node, id: i64, values: &Arc<Node>) -> Result<Storage> {
+        use DataType::*;
+        let DataType::Dictionary(key, _) = node.data_type() else {
+            return Err(Error::internal("a field with a dictionary that is none"));
+        };
+        let (width, most) = match **key {
+            Int8 => (1, 1 << 7),
+            UInt8 => (1, 1 << 8),
+            Int16 => (2, 1 << 15),
+            UInt16 => (2, 1 << 16),
+            Int32 | UInt32 => (4, MOST_TEXT),
+            _ => (8, MOST_TEXT),
+        };
+        let is_plain = values.dictionary.is_none() && values.children.is_empty();
+        let is_stored = !matches!(values.data_type(), Null | Boolean | RunEndEncoded(..));
+        if !is_plain || !is_stored {
+            return Err(unsupported(node));
+        }
+        self.encoded.push((id, most, values.clone()));
+        Ok(Storage::Keys { number: self.encoded.len() - 1, width })
     }
 }
 
@@ -262,15 +368,11 @@ impl Plan {
     pub fn extents(&self, counters: &[u64]) -> Result<Vec<Extent>> {
         debug_assert_eq!(counters.len(), self.counters, "a counter for each of the plan's");
         let mut found = Vec::with_capacity(self.regions);
-        for column in &self.columns {
-            let within = column.extents(counters[0], counters, &mut found);
+        let columns = self.columns.iter().map(|column| (column, counters[0]));
+        let dictionaries = self.dictionaries.iter().map(|entry| (&entry.values, counters[entry.entries]));
+        for (node, rows) in columns.chain(dictionaries) {
+            let within = node.extents(rows, counters, &mut found);
             within.ok_or_else(|| Error::internal(format_args!("{counters:?} rows and bytes can't be addressed")))?;
-        }
-        for dictionary in &self.dictionaries {
-            let entries = counters[dictionary.entries];
-            let bytes = counters[dictionary.bytes];
-            found.push(Extent { region: dictionary.region + 1, bytes: 4 * (entries + 1), bits: None });
-            found.push(Extent { region: dictionary.region + 2, bytes, bits: None });
         }
         found.push(Extent { region: self.names.region, bytes: counters[self.names.bytes], bits: None });
         debug_assert!(found.iter().all(|used| used.region < self.regions), "extents are of the plan's buffers");
@@ -291,19 +393,15 @@ impl Plan {
             return Err(format!("counter {number}: expected {limit} at most, got {count}"));
         }
         self.columns.iter().try_for_each(|column| column.check_counters(counters[0], counters))?;
-        let wrong = self.dictionaries.iter().find(|entry| counters[entry.entries] == 0 && counters[entry.bytes] > 0);
-        match wrong {
-            Some(entry) => Err(format!("counter {}: a dictionary without entries has no text", entry.bytes)),
-            None => Ok(()),
-        }
+        self.dictionaries.iter().try_for_each(|entry| entry.values.check_counters(counters[entry.entries], counters))
     }
 }
 
 fn unsupported(node: &Node) -> Error {
     let name = field_type_name(&node.field);
     Error::unsupported(format!(
-        "{name} can't grow in a table; what can: fixed-width types, bool, text and binary (views too), \
-         dictionary<int32, utf8>, lists, fixed-size lists and structs"
+        "{name} can't grow in a table; take the type of its values. What can grow is every type but those with run ends, and \
+         dictionaries of text, bytes, numbers and times"
     ))
 }
 
@@ -314,35 +412,55 @@ impl PlanNode {
         self.children.iter().for_each(|child| child.each(visit));
     }
 
-    /// Returns the number of rows of the children of a node of `rows` rows.
-    pub fn child_rows(&self, rows: u64, counters: &[u64]) -> Option<u64> {
+    /// Returns the number of rows of child number `child` of a node of `rows` rows.
+    pub fn child_rows(&self, child: usize, rows: u64, counters: &[u64]) -> Option<u64> {
         match self.kind {
-            Storage::List { counter, .. } => counters.get(counter).copied(),
+            Storage::List { counter, .. } | Storage::ListViews { counter, .. } => counters.get(counter).copied(),
+            Storage::DenseUnion { first } => counters.get(first + child).copied(),
             Storage::FixedList { size } => rows.checked_mul(size),
             _ => Some(rows),
         }
+    }
+
+    /// Calls `visit` with each child and its number of rows, until one returns `None`, which there is too for more rows
+    /// than can be counted.
+    pub fn each_child(
+        &self,
+        rows: u64,
+        counters: &[u64],
+        mut visit: impl FnMut(&PlanNode, u64) -> Option<()>,
+    ) -> Option<()> {
+        self.children.iter().enumerate().try_for_each(|(number, child)| {
+            let rows = self.child_rows(number, rows, counters)?;
+            visit(child, rows)
+        })
     }
 
     /// Returns the length in bytes of each of the node's own buffers for `rows` rows, as the format defines it.
     pub fn lengths(&self, rows: u64, counters: &[u64]) -> Option<[u64; 3]> {
         let validity = if self.nulls.is_some() { rows.div_ceil(8) } else { 0 };
         let offsets = |width: usize| rows.checked_add(1)?.checked_mul(width as u64);
+        let values = |width: usize| rows.checked_mul(width as u64);
         Some(match self.kind {
-            Storage::Fixed { width } => [validity, rows.checked_mul(width as u64)?, 0],
-            Storage::Keys { .. } => [validity, rows.checked_mul(4)?, 0],
+            Storage::Nothing => [0, 0, 0],
+            Storage::Fixed { width } | Storage::Keys { width, .. } => [validity, values(width)?, 0],
             Storage::Bits => [validity, rows.div_ceil(8), 0],
             Storage::Bytes { width, counter } => [validity, offsets(width)?, *counters.get(counter)?],
-            Storage::Views { counter } => [validity, rows.checked_mul(16)?, *counters.get(counter)?],
+            Storage::Views { counter } => [validity, values(16)?, *counters.get(counter)?],
             Storage::List { width, .. } => [validity, offsets(width)?, 0],
+            Storage::ListViews { width, .. } => [validity, values(width)?, values(width)?],
             Storage::FixedList { .. } | Storage::Struct => [validity, 0, 0],
+            Storage::SparseUnion => [rows, 0, 0],
+            Storage::DenseUnion { .. } => [rows, values(4)?, 0],
         })
     }
 
     /// Returns the number of the node's own buffers.
     pub fn buffers(&self) -> usize {
         match self.kind {
-            Storage::Bytes { .. } | Storage::Views { .. } => 3,
-            Storage::FixedList { .. } | Storage::Struct => 1,
+            Storage::Nothing => 0,
+            Storage::FixedList { .. } | Storage::Struct | Storage::SparseUnion => 1,
+            Storage::Bytes { .. } | Storage::Views { .. } | Storage::ListViews { .. } => 3,
             _ => 2,
         }
     }
@@ -355,36 +473,46 @@ impl PlanNode {
             return Err(format!("counter {nulls}: expected {rows} nulls of '{name}' at most, got {got}"));
         }
         let inside = match self.kind {
-            Storage::Bytes { counter, .. } | Storage::Views { counter } | Storage::List { counter, .. } => {
-                Some(counter)
-            }
+            Storage::Bytes { counter, .. }
+            | Storage::Views { counter }
+            | Storage::List { counter, .. }
+            | Storage::ListViews { counter, .. } => Some(counter),
             _ => None,
         };
         if let Some(counter) = inside.filter(|&counter| rows == 0 && counters[counter] > 0) {
             return Err(format!("counter {counter}: no rows of '{name}' have {} items or bytes", counters[counter]));
         }
-        let rows = self.child_rows(rows, counters).ok_or_else(|| format!("too many items of '{name}'"))?;
-        self.children.iter().try_for_each(|child| child.check_counters(rows, counters))
+        if let Storage::DenseUnion { first } = self.kind {
+            let members = &counters[first..first + self.children.len()];
+            if members.iter().try_fold(0, |sum: u64, &count| sum.checked_add(count)) != Some(rows) {
+                return Err(format!(
+                    "counter {first}: expected {rows} rows in all members of '{name}', got {members:?}"
+                ));
+            }
+        }
+        self.children.iter().enumerate().try_for_each(|(number, child)| {
+            let rows = self.child_rows(number, rows, counters).ok_or_else(|| format!("too many items of '{name}'"))?;
+            child.check_counters(rows, counters)
+        })
     }
 
     fn extents(&self, rows: u64, counters: &[u64], found: &mut Vec<Extent>) -> Option<()> {
         let lengths = self.lengths(rows, counters)?;
         for (number, &bytes) in lengths.iter().enumerate().take(self.buffers()) {
-            let is_bitmap = number == 0 || self.kind == Storage::Bits;
+            let is_bitmap = self.kind.has_validity() && number == 0 || self.kind == Storage::Bits;
             let bits = is_bitmap.then_some(if bytes == 0 { 0 } else { rows });
             found.push(Extent { region: self.region + number, bytes, bits });
         }
-        let rows = self.child_rows(rows, counters)?;
-        self.children.iter().try_for_each(|child| child.extents(rows, counters, found))
+        self.each_child(rows, counters, |child, rows| child.extents(rows, counters, found))
     }
 
     /// Sets the size of each buffer of a segment with these limits, and whether it is text.
     fn sizes(&self, rows: u64, limits: &[u64], sizes: &mut [(u64, bool)]) -> Option<()> {
         let lengths = self.lengths(rows, limits)?;
         for (number, &length) in lengths.iter().enumerate().take(self.buffers()) {
-            *sizes.get_mut(self.region + number)? = (length, number == 2);
+            let is_text = number == 2 && matches!(self.kind, Storage::Bytes { .. } | Storage::Views { .. });
+            *sizes.get_mut(self.region + number)? = (length, is_text);
         }
-        let rows = self.child_rows(rows, limits)?;
-        self.children.iter().try_for_each(|child| child.sizes(rows, limits, sizes))
+        self.each_child(rows, limits, |child, rows| child.sizes(rows, limits, sizes))
     }
 }

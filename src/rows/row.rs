@@ -7,7 +7,7 @@ use super::plan::{Plan, PlanNode, Storage};
 use super::sink::RowSink;
 use crate::array::cells::{fixed, is_signed_word, view};
 use crate::array::{Value, zone_advice};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Checks that there is a value for each column and that it fits the column.
 pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
@@ -22,9 +22,13 @@ pub(crate) fn check_values(plan: &Plan, row: &[Value<'_>]) -> Result<()> {
 pub(crate) fn find_keys(plan: &Plan, entries: &mut [Entries], row: &[Value<'_>], keys: &mut Vec<u32>) -> Result<()> {
     keys.clear();
     for &column in &plan.texts {
-        if let (Storage::Keys { number }, Some(text)) = (plan.columns[column].kind, text_of(&row[column])) {
-            let full = || Error::new(ErrorKind::Unsupported, "a dictionary of more than 2^31 values or bytes");
-            keys.push(entries[number].key(text).ok_or_else(full)?);
+        if let (Storage::Keys { number, .. }, Some(text)) = (plan.columns[column].kind, text_of(&row[column])) {
+            let entries = &mut entries[number];
+            let Some(key) = entries.key(text) else {
+                let name = plan.columns[column].field.name();
+                return Err(entries.full().context(format_args!("column '{name}'")));
+            };
+            keys.push(key);
         }
     }
     #[cfg(test)]
@@ -45,10 +49,10 @@ pub(crate) fn put_row(
     let at = into.now().counters[0];
     let mut keys = keys.iter();
     for (node, value) in plan.columns.iter().zip(row) {
-        if let (Storage::Keys { number }, Value::Str(_)) = (node.kind, value) {
+        if let (Storage::Keys { number, width }, Value::Str(_) | Value::Bytes(_)) = (node.kind, value) {
             let key = *keys.next().ok_or_else(|| unwritable(node, value))?;
             into.put_entries(number, &entries[number], key as usize + 1)?;
-            into.put(node.region + 1, 4 * at, &key.to_le_bytes())?;
+            into.put(node.region + 1, width as u64 * at, &u64::from(key).to_le_bytes()[..width])?;
             put_bit(into, node, node.region, at, true)?;
         } else {
             put_value(into, node, at, value)?;
@@ -86,10 +90,11 @@ pub(crate) fn has_room(
         (Storage::Bytes { counter, .. } | Storage::Views { counter }, Some(text)) => {
             counters[counter] + text.len() as u64 <= limits[counter]
         }
-        (Storage::Keys { number }, Some(_)) => {
+        (Storage::Keys { number, .. }, Some(_)) => {
             let count = keys.next().map_or(0, |&key| key as usize + 1);
             let dictionary = &plan.dictionaries[number];
-            count as u64 <= limits[dictionary.entries] && entries[number].bytes(count) <= limits[dictionary.bytes]
+            let has_bytes = |bytes: usize| entries[number].bytes(count) <= limits[bytes];
+            count as u64 <= limits[dictionary.entries] && dictionary.bytes().is_none_or(has_bytes)
         }
         _ => true,
     })
@@ -105,11 +110,13 @@ pub(crate) fn row_needs(plan: &Plan, entries: &[Entries], row: &[Value<'_>], key
             (Storage::Bytes { counter, .. } | Storage::Views { counter }, Some(text)) => {
                 needed[counter] = text.len() as u64
             }
-            (Storage::Keys { number }, Some(_)) => {
+            (Storage::Keys { number, .. }, Some(_)) => {
                 let count = keys.next().map_or(0, |&key| key as usize + 1);
                 let dictionary = &plan.dictionaries[number];
                 needed[dictionary.entries] = count as u64;
-                needed[dictionary.bytes] = entries[number].bytes(count);
+                if let Some(bytes) = dictionary.bytes() {
+                    needed[bytes] = entries[number].bytes(count);
+                }
             }
             _ => (),
         }
@@ -126,15 +133,20 @@ fn text_of<'a>(value: &'a Value<'_>) -> Option<&'a [u8]> {
 }
 
 fn fits(node: &PlanNode, value: &Value<'_>) -> bool {
-    use DataType::{Binary, BinaryView, LargeBinary};
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     if let Value::Null = value {
-        return node.nulls.is_some() && node.children.is_empty();
+        return node.kind == Storage::Nothing || node.nulls.is_some() && node.children.is_empty();
     }
-    let is_binary = matches!(node.field.data_type(), Binary | LargeBinary | BinaryView);
+    let stored = match node.field.data_type() {
+        DataType::Dictionary(_, values) => values,
+        own => own,
+    };
+    let is_text = matches!(stored, Utf8 | LargeUtf8 | Utf8View);
+    let is_binary = matches!(stored, Binary | LargeBinary | BinaryView);
     match (node.kind, value) {
         (Storage::Bits, Value::Bool(_)) => true,
-        (Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. }, Value::Str(_)) => !is_binary,
-        (Storage::Bytes { .. } | Storage::Views { .. }, Value::Bytes(_)) => is_binary,
+        (Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. }, Value::Str(_)) => is_text,
+        (Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. }, Value::Bytes(_)) => is_binary,
         (Storage::Fixed { width }, Value::Bytes(bytes)) => {
             bytes.len() == width && matches!(node.field.data_type(), DataType::FixedSizeBinary(_))
         }
@@ -155,7 +167,8 @@ fn unfit(node: &PlanNode, value: &Value<'_>) -> Error {
         }
         other => format!("{other}"),
     };
-    if !node.children.is_empty() {
+    let is_key = matches!(node.kind, Storage::Keys { .. }) && text_of(value).is_none();
+    if !node.children.is_empty() || is_key {
         return Error::argument(format!("column '{name}' is {data_type}; append it in batches"));
     }
     let advice = zone_advice(node.field.data_type(), value);
@@ -174,7 +187,7 @@ fn unwritable(node: &PlanNode, value: &Value<'_>) -> Error {
 fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_>) -> Result<()> {
     if node.nulls.is_some() {
         put_bit(live, node, node.region, at, !matches!(value, Value::Null))?;
-    } else if let Value::Null = value {
+    } else if matches!(value, Value::Null) && node.kind != Storage::Nothing {
         return Err(unwritable(node, value));
     }
     match (node.kind, value) {
@@ -208,7 +221,8 @@ fn put_value(live: &mut impl RowSink, node: &PlanNode, at: u64, value: &Value<'_
             }
             live.put(node.region + 1, 16 * at, &view(text, base))
         }
-        (Storage::Keys { .. }, Value::Null) => live.put(node.region + 1, 4 * at, &[0; 4]),
+        (Storage::Keys { width, .. }, Value::Null) => live.put(node.region + 1, width as u64 * at, &[0; 8][..width]),
+        (Storage::Nothing, Value::Null) => Ok(()),
         // Other nested values are appended in batches.
         (Storage::Struct, Value::Null) if node.children.is_empty() => Ok(()),
         _ => Err(unwritable(node, value)),

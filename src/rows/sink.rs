@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::entries::Entries;
-use super::plan::Plan;
+use super::plan::{Plan, Storage};
+use crate::array::cells::view;
 use crate::error::{Error, Result};
 
 /// How far buffers are filled.
@@ -43,13 +44,44 @@ fn put_new_entries(into: &mut (impl RowSink + ?Sized), number: usize, entries: &
     let from = into.now().counters[dictionary.entries] as usize;
     debug_assert!(from < upto, "entries that are not written yet");
     let new = entries.part(from..upto);
-    let (text, ends) = new.ok_or_else(|| {
-        Error::internal(format_args!("a dictionary of {} texts was to be written up to number {upto}", entries.len()))
+    let (bytes, ends) = new.ok_or_else(|| {
+        Error::internal(format_args!("a dictionary of {} values was to be written up to number {upto}", entries.len()))
     })?;
-    into.put(dictionary.region + 2, entries.bytes(from), text)?;
-    let offsets: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
-    into.put(dictionary.region + 1, 4 * (from as u64 + 1), &offsets)?;
+    let region = dictionary.values.region;
+    let base = entries.bytes(from);
+    match dictionary.values.kind {
+        Storage::Fixed { .. } => into.put(region + 1, base, bytes)?,
+        Storage::Bytes { width, .. } => {
+            into.put(region + 2, base, bytes)?;
+            let offsets: Vec<u8> = ends.iter().flat_map(|&end| offset(end, width)).collect();
+            into.put(region + 1, (from as u64 + 1) * width as u64, &offsets)?;
+        }
+        Storage::Views { .. } => {
+            into.put(region + 2, base, bytes)?;
+            into.put(region + 1, 16 * from as u64, &views(bytes, ends, base))?;
+        }
+        other => return Err(Error::internal(format_args!("a dictionary whose values are {other:?}"))),
+    }
     into.now().counters[dictionary.entries] = upto as u64;
-    into.now().counters[dictionary.bytes] = entries.bytes(upto);
+    if let Some(counter) = dictionary.bytes() {
+        into.now().counters[counter] = entries.bytes(upto);
+    }
     Ok(())
+}
+
+/// The `width` bytes of an offset.
+fn offset(end: u32, width: usize) -> impl Iterator<Item = u8> {
+    u64::from(end).to_le_bytes().into_iter().take(width)
+}
+
+/// Views of texts that follow each other from byte `base` of their buffer on, and their ends there.
+fn views(texts: &[u8], ends: &[u32], base: u64) -> Vec<u8> {
+    let mut views = Vec::with_capacity(16 * ends.len());
+    let mut start = 0;
+    for &end in ends {
+        let end = (u64::from(end) - base) as usize;
+        views.extend(view(&texts[start..end], base + start as u64));
+        start = end;
+    }
+    views
 }

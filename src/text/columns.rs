@@ -54,7 +54,7 @@ pub(crate) struct TextColumn<S> {
 
 impl<S: Finish> TextColumn<S> {
     pub(crate) fn new(field: Field, sink: S) -> TextColumn<S> {
-        Column { field, sink, rows: 0, chunks: Vec::new() }
+        TextColumn { field, sink, rows: 0, chunks: Vec::new() }
     }
 
     /// Cuts after all values, and returns the first `rows` since the last cut.

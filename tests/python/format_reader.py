@@ -62,6 +62,8 @@ def boot_id():
 
 BYTES = {pa.string(): 32, pa.binary(): 32, pa.large_string(): 64, pa.large_binary(): 64}       # width of their offsets
 VIEWS = pa.string_view(), pa.binary_view()
+LISTS = (pa.types.is_list, pa.types.is_list_view, pa.types.is_map,                      # of 4 bytes an offset, and of 8
+         pa.types.is_large_list, pa.types.is_large_list_view)
 
 
 def layout(schema, counters):
@@ -69,10 +71,26 @@ def layout(schema, counters):
     parts, dictionaries, counts = [], [], iter(counters)
 
     def node(t, n, nullable):
-        nulls, first = next(counts) if nullable else 0, len(parts)
+        first = len(parts)
+        if pa.types.is_null(t):
+            return Node(t, n, 0, range(first, first), False, [])
+        if pa.types.is_union(t):
+            parts.append(Part("values", n, 8))
+            if t.mode == "dense":
+                parts.append(Part("values", n, 32))
+            last, rows = len(parts), [next(counts) if t.mode == "dense" else n for _ in t]
+            return Node(t, n, 0, range(first, last), False, [node(f.type, m, f.nullable) for f, m in zip(t, rows, strict=True)])
+        nulls = next(counts) if nullable else 0
         parts.append(Part("bits", n if nullable else 0, 1))
         if pa.types.is_struct(t):
             below = [(child, n) for child in t]
+        elif pa.types.is_map(t):
+            parts.append(Part("offsets", n + 1, 32))
+            below = [(pa.field("entries", pa.struct([t.key_field, t.item_field]), nullable=False), next(counts))]
+        elif pa.types.is_list_view(t) or pa.types.is_large_list_view(t):
+            width = 64 if pa.types.is_large_list_view(t) else 32
+            parts += [Part("values", n, width), Part("values", n, width)]
+            below = [(t.value_field, next(counts))]
         elif pa.types.is_fixed_size_list(t):
             below = [(t.value_field, n * t.list_size)]
         elif pa.types.is_list(t) or pa.types.is_large_list(t):
@@ -162,7 +180,7 @@ def check_header(h, start, schema, buffers, limits):
     expect("ring", h.ring == h.live + 4096 + 4 * h.record + h.log)
     places, at = [(0, 0)] * len(parts), up(h.ring + h.slots * h.slot, 65_536)
     own = sum(len(node.parts) for node in flat(columns))    # behind them: those of dictionaries, and the names
-    data = {node.parts[2] for node in flat(columns) if len(node.parts) == 3}
+    data = {node.parts[2] for node in flat(columns) if node.type in BYTES or node.type in VIEWS}
     for n in [*range(own, len(parts)), *(n for n in range(own) if n not in data), *sorted(data)]:
         if size(parts[n]):
             places[n] = at, size(parts[n])
@@ -178,11 +196,15 @@ def narrow(columns, entries):
     found, number = set(), 1
     for node in flat(columns):
         number += node.nullable
-        if node.type in BYTES or node.type in VIEWS or pa.types.is_list(node.type) or pa.types.is_large_list(node.type):
-            if BYTES.get(node.type) != 64 and not pa.types.is_large_list(node.type):
+        if node.type in BYTES or node.type in VIEWS or any(is_a(node.type) for is_a in LISTS):
+            if BYTES.get(node.type) != 64 and not any(is_a(node.type) for is_a in LISTS[3:]):
                 found.add(number)
             number += 1
-    return found | set(range(number, number + 2 * len(entries)))
+        if pa.types.is_union(node.type) and node.type.mode == "dense":
+            found |= set(range(number, number + len(node.children)))
+            number += len(node.children)
+    counters = [1 + (node.type in BYTES or node.type in VIEWS) for node in entries]
+    return found | set(range(number, number + sum(counters)))
 
 
 class Segment:
@@ -349,6 +371,8 @@ class Segment:
         for node in flat(columns):
             if node.nulls > node.n:
                 raise Malformed("more nulls than rows")
+            if pa.types.is_union(node.type) and node.type.mode == "dense" and sum(c.n for c in node.children) != node.n:
+                raise Malformed("the members of a union are not as many as its rows")
             if not node.n and (any(parts[i].kind == "values" and parts[i].n for i in node.parts)
                                or any(child.n for child in node.children)):
                 raise Malformed("a field without rows has items or bytes")
@@ -438,7 +462,11 @@ class Segment:
 
         def array(node):
             own = [buffers[i] for i in node.parts]
-            if not node.nullable:
+            if pa.types.is_null(node.type):
+                return pa.nulls(node.n)
+            if pa.types.is_union(node.type):
+                own.insert(0, None)
+            elif not node.nullable:
                 own[0] = None
             if pa.types.is_dictionary(node.type):
                 keys = pa.Array.from_buffers(node.type.index_type, node.n, own, node.nulls)

@@ -193,7 +193,9 @@ def as_json(value, t):
         return None
     if pa.types.is_struct(t):
         return {field.name: as_json(value[field.name], field.type) for field in t}
-    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+    if pa.types.is_map(t):
+        return [list(entry) for entry in value]
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t) or pa.types.is_list_view(t):
         return [as_json(item, t.value_type) for item in value]
     if pa.types.is_interval(t):
         return list(value)

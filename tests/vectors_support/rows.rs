@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    FixedSizeListBuilder, Float32Builder, LargeListBuilder, ListBuilder, StringBuilder, StringDictionaryBuilder,
+    FixedSizeListBuilder, Float32Builder, Int32Builder, LargeListBuilder, ListBuilder, MapBuilder,
+    PrimitiveDictionaryBuilder, StringBuilder, StringDictionaryBuilder,
 };
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -162,6 +163,50 @@ fn nested(rows: &Range<u64>, add: Add<'_>) {
     add("deep", false, Arc::new(deep(rows)));
 }
 
+/// Rows with a column of each type whose parts refer to each other: list views, maps, unions, dictionaries of many kinds.
+pub fn types_that_refer(rows: Range<u64>) -> RecordBatch {
+    let n = (rows.end - rows.start) as usize;
+    let words = || StringArray::from_iter(texts(&rows, 3, |n| format!("word {n}")));
+    let item = |array: &dyn Array| Arc::new(field("item", array.data_type().clone()));
+    let lens = OffsetBuffer::<i32>::from_lengths(rows.clone().map(|n| n as usize % 3));
+    let starts: Vec<i32> = lens.iter().take(n).copied().collect();
+    let sizes: Vec<i32> = rows.clone().map(|n| n as i32 % 3).collect();
+    let items: ArrayRef = Arc::new(numbers::<Int16Type>(&(0..lens[n] as u64), 4, |n| n as i16));
+    let valid: NullBuffer = rows.clone().map(|n| n % 5 != 2).collect::<Vec<bool>>().into();
+    let views = ListViewArray::new(item(&items), starts.into(), sizes.into(), items, Some(valid));
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+    for n in rows.clone() {
+        (0..n % 3).for_each(|k| {
+            maps.keys().append_value(format!("key {k}"));
+            maps.values().append_option((k != 1).then_some(n as i32));
+        });
+        maps.append(n % 4 != 3).unwrap();
+    }
+    let union = |is_dense: bool| {
+        let children: Vec<ArrayRef> = vec![Arc::new(numbers::<Int64Type>(&rows, 4, |n| n as i64)), Arc::new(words())];
+        let members = [(5, item(&children[0])), (0, item(&children[1]))].into_iter().collect();
+        let ids: Vec<i8> = rows.clone().map(|n| if n % 3 == 1 { 5 } else { 0 }).collect();
+        UnionArray::try_new(members, ids.into(), is_dense.then(|| (0..n as i32).collect()), children).unwrap()
+    };
+    let mut amounts = PrimitiveDictionaryBuilder::<UInt16Type, Int64Type>::new();
+    rows.clone().for_each(|n| amounts.append_option((n % 4 != 1).then_some(n as i64 % 3 * 1_000_000_007)));
+    let short = words().iter().collect::<DictionaryArray<Int8Type>>();
+    let as_views = |n: u64| if n % 2 == 0 { format!("{n}") } else { format!("longer than twelve bytes, {n}") };
+    let mixed = StringArray::from_iter(texts(&rows, 5, as_views)).iter().collect::<DictionaryArray<Int64Type>>();
+    let mixed = mixed.with_values(Arc::new(mixed.values().as_string::<i32>().iter().collect::<StringViewArray>()));
+    let columns: [(&str, ArrayRef); 8] = [
+        ("null", Arc::new(NullArray::new(n))),
+        ("list_view", Arc::new(views)),
+        ("map", Arc::new(maps.finish())),
+        ("dense_union", Arc::new(union(true))),
+        ("sparse_union", Arc::new(union(false))),
+        ("dictionary_i8_utf8", Arc::new(short)),
+        ("dictionary_u16_i64", Arc::new(amounts.finish())),
+        ("dictionary_i64_utf8_view", Arc::new(mixed)),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
+}
+
 /// Structs of lists of structs of times, the lists and the inner structs with nulls.
 fn deep(rows: &Range<u64>) -> StructArray {
     let lens: Vec<usize> = rows.clone().map(|n| n as usize % 3).collect();
@@ -238,9 +283,17 @@ fn cell(array: &ArrayRef, row: usize) -> Json {
             let members = members.map(|(field, member)| (field.name().clone(), cell(member, row)));
             Json::Object(members.collect::<serde_json::Map<String, Json>>())
         }
+        Null => Json::Null,
+        ListView(_) => list(&array.as_list_view::<i32>().value(row)),
+        Map(..) => {
+            let entries = array.as_map().value(row);
+            let pair = |entry| json!([cell(entries.column(0), entry), cell(entries.column(1), entry)]);
+            (0..entries.len()).map(pair).collect::<Vec<Json>>().into()
+        }
+        Union(..) => cell(&array.as_union().value(row), 0),
         Dictionary(..) => {
-            let keyed = array.as_dictionary::<Int32Type>();
-            cell(keyed.values(), keyed.keys().value(row) as usize)
+            let keyed = array.as_any_dictionary();
+            cell(keyed.values(), keyed.normalized_keys()[row])
         }
         other => unreachable!("no vector has {other}"),
     }

@@ -119,7 +119,12 @@ impl Mapping {
         }
         let origin = self.0.origin.as_ref().map(|origin| {
             let MappedFile { path, identity, .. } = origin;
-            MappedFile { path: path.clone(), file: RwLock::new(None), identity: *identity, watched: WatchedFile::none() }
+            MappedFile {
+                path: path.clone(),
+                file: RwLock::new(None),
+                identity: *identity,
+                watched: WatchedFile::none(),
+            }
         });
         Ok(Mapping(Arc::new(Mapped { region, mode: Mode::Read, is_patched: true, origin })))
     }

@@ -140,7 +140,7 @@ fn counters_of(plan: &Plan, messages: &[FooterMessage]) -> Option<Vec<u64>> {
     }
     for (dictionary, message) in plan.dictionaries.iter().zip(dictionaries) {
         counters[dictionary.entries] = message.batch.rows as u64;
-        counters[dictionary.bytes] = u64::try_from(message.batch.buffers.get(2)?.1).ok()?;
+        gather(&dictionary.values, &message.batch, &mut (0, 0), &mut counters)?;
     }
     Some(counters)
 }
@@ -155,11 +155,19 @@ fn gather(node: &PlanNode, batch: &BatchHeader, at: &mut (usize, usize), counter
         Storage::Bytes { counter, .. } | Storage::Views { counter } => {
             counters[counter] = u64::try_from(batch.buffers.get(at.1 + 2)?.1).ok()?;
         }
-        Storage::List { counter, .. } => counters[counter] = u64::try_from(batch.nodes.get(at.0)?.0).ok()?,
+        Storage::List { counter, .. } | Storage::ListViews { counter, .. } => {
+            counters[counter] = u64::try_from(batch.nodes.get(at.0)?.0).ok()?;
+        }
         _ => (),
     }
     at.1 += node.buffers();
-    node.children.iter().try_for_each(|child| gather(child, batch, at, counters))
+    for (number, child) in node.children.iter().enumerate() {
+        if let Storage::DenseUnion { first } = node.kind {
+            counters[first + number] = u64::try_from(batch.nodes.get(at.0)?.0).ok()?;
+        }
+        gather(child, batch, at, counters)?;
+    }
+    Some(())
 }
 
 /// The first number in which a message is not what was expected.

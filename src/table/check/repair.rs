@@ -26,7 +26,9 @@ use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};
 use crate::map::{Mapping, Medium, Mode};
 use crate::rows::{Plan, PlanNode, Storage};
 use crate::table::format::{Header, Record, SEGMENT_ROWS};
-use crate::table::reader::{Segment, chain, offset_at, open_segment, setting, sorted_by_of, without_settings};
+use crate::table::reader::{
+    Segment, chain, end_of_list_views, members_of, offset_at, open_segment, setting, sorted_by_of, without_settings,
+};
 use crate::table::writer::{Growing, first_segment, take_lock, with_settings, write_part};
 
 /// What a repair has done.
@@ -260,18 +262,27 @@ fn count(segment: &Segment, node: &PlanNode, rows: u64, most: &[u64], counters: 
         let (_, end) = offset_at(segment, node.region + 1, width, rows)?;
         counters[counter] = Some(end).filter(|&end| end <= most[counter])?;
     }
-    let rows = node.child_rows(rows, counters)?;
-    node.children.iter().try_for_each(|child| count(segment, child, rows, most, counters))
+    if let Storage::ListViews { width, counter } = node.kind {
+        let end = end_of_list_views(segment, node.region, width, rows)?;
+        counters[counter] = Some(end).filter(|&end| end <= most[counter])?;
+    }
+    if let Storage::DenseUnion { first } = node.kind {
+        counters[first..first + node.children.len()].copy_from_slice(&members_of(segment, node, rows)?);
+    }
+    for (number, child) in node.children.iter().enumerate() {
+        let rows = node.child_rows(number, rows, counters)?;
+        count(segment, child, rows, most, counters)?;
+    }
+    Some(())
 }
 
 /// Dictionaries up to the first text that is damaged.
 fn cut_dictionaries(segment: &Segment, newest: &mut Record) {
     for dictionary in &segment.plan.dictionaries {
-        let end = |entries: u64| offset_at(segment, dictionary.region + 1, 4, entries).map(|(_, end)| end);
         let of = |entries: u64| {
             let mut counters = newest.counters.clone();
             counters[dictionary.entries] = entries;
-            counters[dictionary.bytes] = end(entries).filter(|end| *end <= counters[dictionary.bytes])?;
+            count(segment, &dictionary.values, entries, &newest.counters, &mut counters)?;
             let array = segment.dictionary(dictionary, &counters).ok()?;
             array.check(&[]).ok().map(|()| counters)
         };

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 
 use super::footer_check::{self, first_difference};
@@ -15,7 +16,6 @@ use crate::error::{Error, ErrorKind, Finding, Findings, Result};
 use crate::ipc::{Ipc, IpcSchema, ReadOptions, Sound};
 use crate::map::{Mapping, Mode, boot_id};
 use crate::parallel;
-use crate::rows::Entries;
 use crate::table::format::{Record, SEGMENT_ROWS, SEQUENCE, record_len};
 use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{
@@ -534,25 +534,22 @@ fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
     }
 }
 
-/// The texts of a dictionary are all different: else keys of equal texts would not be equal.
+/// The values of a dictionary are all different: else keys of equal values would not be equal.
 fn check_dictionaries(segment: &Segment, record: &Record, found: &mut Findings) {
     for dictionary in &segment.plan.dictionaries {
-        let entries = record.counters[dictionary.entries];
-        let parts = segment.part(dictionary.region + 1, 0, 4 * (entries + 1)).zip(segment.part(
-            dictionary.region + 2,
-            0,
-            record.counters[dictionary.bytes],
-        ));
-        let Some((offsets, text)) = parts else { continue };
-        let ends: Vec<usize> = offsets.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw) as usize).collect();
-        let mut known = Entries::default();
-        let twice = ends
-            .windows(2)
-            .filter_map(|pair| text.get(pair[0]..pair[1]))
-            .enumerate()
-            .find(|(number, text)| known.key(text).is_none_or(|key| key as usize != *number));
+        let count = record.counters[dictionary.entries];
+        let Some([_, first, data]) = dictionary.values.lengths(count, &record.counters) else { continue };
+        let region = dictionary.values.region;
+        let data =
+            if dictionary.bytes().is_some() { segment.part(region + 2, 0, data) } else { Some(Buffer::default()) };
+        let Some((first, data)) = segment.part(region + 1, 0, first).zip(data) else { continue };
+        // What is outside of the data was found as damage before.
+        let Some(values) = dictionary.stored(count as usize, &first, &data) else { continue };
+        let mut known = dictionary.no_entries();
+        let mut values = values.into_iter().enumerate();
+        let twice = values.find(|(number, value)| known.key(value).is_none_or(|key| key as usize != *number));
         if let Some((number, _)) = twice {
-            let at = segment.header.regions[dictionary.region + 1].offset + 4 * number as u64;
+            let at = segment.header.regions[region + 1].offset + first.len() as u64 / count * number as u64;
             found.damage(at, format!("entry {number} of a dictionary is there twice"));
         }
     }

@@ -81,11 +81,8 @@ pub(in crate::table) fn said(
     };
     let dictionary = &plan.dictionaries[number];
     let entries = counters[dictionary.entries];
-    let bytes = counters[dictionary.bytes];
-    let mut said = BatchMetadata { rows: entries as i64, nodes: vec![(entries as i64, 0)], ..BatchMetadata::default() };
-    add_buffer(&mut said, Region::default(), base, 0);
-    add_buffer(&mut said, regions[dictionary.region + 1], base, 4 * (entries + 1));
-    add_buffer(&mut said, regions[dictionary.region + 2], base, bytes);
+    let mut said = BatchMetadata { rows: entries as i64, ..BatchMetadata::default() };
+    describe(&dictionary.values, entries, regions, base, counters, &mut said)?;
     Some(said)
 }
 
@@ -105,7 +102,11 @@ fn describe(
     counters: &[u64],
     said: &mut BatchMetadata,
 ) -> Option<()> {
-    said.nodes.push((rows as i64, node.nulls.map_or(0, |counter| counters[counter] as i64)));
+    let nulls = match node.kind {
+        Storage::Nothing => rows,
+        _ => node.nulls.map_or(0, |counter| counters[counter]),
+    };
+    said.nodes.push((rows as i64, nulls as i64));
     let lengths = node.lengths(rows, counters)?;
     for (number, &length) in lengths.iter().enumerate().take(node.buffers()) {
         add_buffer(said, regions[node.region + number], base, length);
@@ -113,8 +114,7 @@ fn describe(
     if let Storage::Views { .. } = node.kind {
         said.variadics.push(1);
     }
-    let rows = node.child_rows(rows, counters)?;
-    node.children.iter().try_for_each(|child| describe(child, rows, regions, base, counters, said))
+    node.each_child(rows, counters, |child, rows| describe(child, rows, regions, base, counters, said))
 }
 
 fn add_buffer(said: &mut BatchMetadata, region: Region, base: u64, length: u64) {

@@ -2,7 +2,7 @@
 
 use super::segment::Segment;
 use crate::ipc::zeros;
-use crate::rows::{PlanNode, Storage};
+use crate::rows::{PlanNode, Storage, member_numbers};
 
 /// A byte of the file, and what is wrong there.
 pub(in crate::table) type Wrong = (u64, String);
@@ -15,15 +15,7 @@ pub(in crate::table) fn recount(segment: &Segment, counters: &[u64]) -> Vec<Wron
         count_items(segment, column, counters[0], counters, &mut wrong);
     }
     for dictionary in &segment.plan.dictionaries {
-        let entries = counters[dictionary.entries];
-        let bytes = counters[dictionary.bytes];
-        if let Some((at, got)) = offset_at(segment, dictionary.region + 1, 4, entries).filter(|&(_, got)| got != bytes)
-        {
-            wrong.push((
-                at,
-                format!("a dictionary of {entries} entries ends at byte {got} of its text, expected {bytes}"),
-            ));
-        }
+        count_items(segment, &dictionary.values, counters[dictionary.entries], counters, &mut wrong);
     }
     wrong
 }
@@ -45,8 +37,13 @@ pub(in crate::table) fn count_nulls(
             wrong.push((at, format!("column '{name}': the validity bitmap has {got}, expected {expected}")));
         }
     }
-    let Some(rows) = node.child_rows(rows, counters) else { return wrong.push(too_many(segment, node)) };
-    node.children.iter().for_each(|child| count_nulls(segment, child, rows, counters, wrong));
+    let counted = node.each_child(rows, counters, |child, rows| {
+        count_nulls(segment, child, rows, counters, wrong);
+        Some(())
+    });
+    if counted.is_none() {
+        wrong.push(too_many(segment, node));
+    }
 }
 
 fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], wrong: &mut Vec<Wrong>) {
@@ -56,6 +53,21 @@ fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], 
         && got != counters[counter]
     {
         wrong.push((at, format!("column '{name}': the last offset is {got}, expected {}", counters[counter])));
+    }
+    if let Storage::ListViews { width, counter } = node.kind {
+        let end = end_of_list_views(segment, node.region, width, rows);
+        if end != Some(counters[counter]) {
+            let at = segment.header.regions[node.region + 1].offset;
+            wrong.push((at, format!("column '{name}': the last list ends at {end:?}, expected {}", counters[counter])));
+        }
+    }
+    if let Storage::DenseUnion { first } = node.kind {
+        let got = members_of(segment, node, rows);
+        let expected = &counters[first..first + node.children.len()];
+        if got.as_deref() != Some(expected) {
+            let at = segment.header.regions[node.region].offset;
+            wrong.push((at, format!("column '{name}': members have {got:?} rows, expected {expected:?}")));
+        }
     }
     if let Storage::Views { counter } = node.kind {
         let end = end_of_views(segment, node.region + 1, rows);
@@ -68,8 +80,10 @@ fn count_items(segment: &Segment, node: &PlanNode, rows: u64, counters: &[u64], 
         }
     }
     // More than can be counted was found with the nulls.
-    let Some(rows) = node.child_rows(rows, counters) else { return };
-    node.children.iter().for_each(|child| count_items(segment, child, rows, counters, wrong));
+    let _ = node.each_child(rows, counters, |child, rows| {
+        count_items(segment, child, rows, counters, wrong);
+        Some(())
+    });
 }
 
 /// Where offset number `number` of a region stands, and what it is.
@@ -79,6 +93,25 @@ pub(in crate::table) fn offset_at(segment: &Segment, region: usize, width: usize
     let mut wide = [0; 8];
     wide[..width].copy_from_slice(&raw);
     Some((segment.header.regions.get(region)?.offset + from, u64::from_le_bytes(wide)))
+}
+
+/// The item where the first `rows` list views end, which stand in the order of their items; `None` where there is no such
+/// one.
+pub(in crate::table) fn end_of_list_views(segment: &Segment, region: usize, width: usize, rows: u64) -> Option<u64> {
+    let Some(last) = rows.checked_sub(1) else { return Some(0) };
+    let (_, offset) = offset_at(segment, region + 1, width, last)?;
+    let (_, size) = offset_at(segment, region + 2, width, last)?;
+    offset.checked_add(size)
+}
+
+/// How many of the first `rows` rows of a union each member has; `None` where a type id is that of none.
+pub(in crate::table) fn members_of(segment: &Segment, node: &PlanNode, rows: u64) -> Option<Vec<u64>> {
+    let numbers = member_numbers(node.field.data_type());
+    let mut found = vec![0; node.children.len()];
+    for &id in segment.part(node.region, 0, rows)?.as_slice() {
+        *found.get_mut(*numbers.get(usize::from(id))?)? += 1;
+    }
+    Some(found)
 }
 
 /// Where the text of the first `rows` views ends.

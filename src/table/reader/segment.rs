@@ -212,7 +212,7 @@ impl Segment {
 
     pub fn dictionary(&self, dictionary: &PlanDictionary, counters: &[u64]) -> Result<Unchecked> {
         let part = |region, len| self.part(region, 0, len);
-        arrays::dictionary(dictionary, counters, &part).map_err(|e| e.at(self.path()))
+        arrays::dictionary(&self.plan, dictionary, counters, &part).map_err(|e| e.at(self.path()))
     }
 
     /// The column, values checked up to the record's last row, from where the last check ended: committed rows don't
@@ -220,7 +220,7 @@ impl Segment {
     pub fn checked(&self, number: usize, array: Unchecked, record: &Record) -> Result<ArrayData> {
         let mut numbers = Vec::new();
         self.plan.columns[number].each(&mut |node| {
-            if let Storage::Keys { number } = node.kind {
+            if let Storage::Keys { number, .. } = node.kind {
                 numbers.push(number);
             }
         });

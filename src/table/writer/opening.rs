@@ -96,7 +96,7 @@ pub(super) fn difference(there: &Schema, given: &Schema) -> Option<String> {
 
 /// The dictionary whose entries or bytes `counter` counts.
 pub(super) fn dictionary_counter(plan: &Plan, counter: usize) -> Option<usize> {
-    plan.dictionaries.iter().position(|dictionary| dictionary.entries == counter || dictionary.bytes == counter)
+    plan.dictionaries.iter().position(|entry| entry.entries == counter || entry.bytes() == Some(counter))
 }
 
 /// The limit of a counter of which nothing is known.
@@ -215,20 +215,27 @@ pub(super) fn read_entries(live: &Growing) -> Result<Vec<Entries>> {
     let shared = &live.shared;
     let read = |dictionary: &PlanDictionary| {
         let count = live.now.counters[dictionary.entries];
-        let bytes = live.now.counters[dictionary.bytes];
-        let mut offsets = vec![0; 4 * (count as usize + 1)];
-        let mut text = vec![0; bytes as usize];
-        let place = |number: usize| shared.header.regions[dictionary.region + number].offset;
-        let done = shared.store.read(place(1), &mut offsets).and_then(|()| shared.store.read(place(2), &mut text));
-        done.map_err(|e| Error::io("reading a dictionary", &e))?;
-        let mut entries = Entries::default();
-        let offsets: Vec<usize> = offsets.as_chunks().0.iter().map(|&raw| u32::from_le_bytes(raw) as usize).collect();
-        for pair in offsets.windows(2) {
-            let text =
-                text.get(pair[0]..pair[1]).ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))?;
-            entries.key(text);
+        let lengths = dictionary.values.lengths(count, &live.now.counters);
+        let [_, first, data] =
+            lengths.ok_or_else(|| Error::internal(format_args!("{count} entries can't be addressed")))?;
+        let part = |number: usize, len: u64| {
+            let mut bytes = vec![0; len as usize];
+            let place = shared.header.regions[dictionary.values.region + number].offset;
+            let read = if len == 0 { Ok(()) } else { shared.store.read(place, &mut bytes) };
+            read.map(|()| bytes).map_err(|e| Error::io("reading a dictionary", &e))
+        };
+        let first = part(1, first)?;
+        let data = if dictionary.bytes().is_some() { part(2, data)? } else { Vec::new() };
+        let values = dictionary.stored(count as usize, &first, &data);
+        let mut entries = dictionary.no_entries();
+        for value in values.ok_or_else(|| Error::invalid("a dictionary's offsets are damaged"))? {
+            entries.key(value);
         }
-        if entries.len() as u64 == count { Ok(entries) } else { Err(Error::invalid("a dictionary holds a text twice")) }
+        if entries.len() as u64 == count {
+            Ok(entries)
+        } else {
+            Err(Error::invalid("a dictionary holds a value twice"))
+        }
     };
     shared.plan.dictionaries.iter().map(read).collect()
 }

@@ -19,7 +19,7 @@ use super::prepared;
 use crate::dataset::{Dataset, Key, order};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, Lock, Medium, guard, remove_parts};
-use crate::rows::{Entries, IncomingRows, Mark, Plan, RowSink, arrays_of};
+use crate::rows::{Entries, IncomingRows, Mark, Plan, PlanDictionary, RowSink, arrays_of};
 use crate::table::format::State;
 use crate::table::reader::{Chain, chain, table, without_settings};
 
@@ -108,7 +108,7 @@ impl Writer {
         give_name(&live, path)?;
         // A table that was created survives a power cut.
         lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
-        let entries = plan.dictionaries.iter().map(|_| Entries::default()).collect();
+        let entries = plan.dictionaries.iter().map(PlanDictionary::no_entries).collect();
         Writer::start(path, plan, (Vec::new(), live), entries, options, lock)
     }
 

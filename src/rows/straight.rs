@@ -1,0 +1,52 @@
+//! Arrays whose parts refer to each other in any order, as arrays with each row's own parts behind those of the row before.
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef, UnionMode};
+
+use crate::array::Unchecked;
+use crate::array::gather::gather;
+use crate::error::Result;
+
+/// The array with list views as lists, and with the members of dense unions in the order of their rows.
+pub(super) fn straight(array: &ArrayData) -> Result<ArrayData> {
+    let data_type = straight_type(array.data_type());
+    let is_straight = data_type == *array.data_type() && !has_dense_unions(&data_type);
+    if is_straight {
+        return Ok(array.clone());
+    }
+    let rows: Vec<_> = (0..array.len()).map(|row| (0, row)).collect();
+    gather(&data_type, &[Unchecked::of(array)], &rows)?.checked(&[])
+}
+
+/// The type with lists in place of list views.
+fn straight_type(data_type: &DataType) -> DataType {
+    use DataType::*;
+    let inside = |field: &FieldRef| -> FieldRef {
+        let data_type = straight_type(field.data_type());
+        if data_type == *field.data_type() {
+            field.clone()
+        } else {
+            field.as_ref().clone().with_data_type(data_type).into()
+        }
+    };
+    match data_type {
+        List(item) | ListView(item) => List(inside(item)),
+        LargeList(item) | LargeListView(item) => LargeList(inside(item)),
+        FixedSizeList(item, size) => FixedSizeList(inside(item), *size),
+        Map(entries, is_sorted) => Map(inside(entries), *is_sorted),
+        Struct(fields) => Struct(fields.iter().map(inside).collect()),
+        Union(members, mode) => Union(members.iter().map(|(id, member)| (id, inside(member))).collect(), *mode),
+        other => other.clone(),
+    }
+}
+
+fn has_dense_unions(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        Union(_, UnionMode::Dense) => true,
+        List(item) | LargeList(item) | FixedSizeList(item, _) | Map(item, _) => has_dense_unions(item.data_type()),
+        Struct(fields) => fields.iter().any(|field| has_dense_unions(field.data_type())),
+        Union(members, _) => members.iter().any(|(_, member)| has_dense_unions(member.data_type())),
+        _ => false,
+    }
+}
