@@ -1,6 +1,6 @@
 //! `arrowwood export`.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use arrowwood::{Dataset, Error, ErrorKind, Format, UnfinishedFile, WriteOptions, local_path, write};
@@ -33,8 +33,8 @@ impl Export {
                 let options = WriteOptions { format: Format::Stream, ..WriteOptions::default() };
                 Ok(write(&self.rows()?, &self.out, &options)?)
             }
-            "csv" => self.text(|rows, out| write_csv(rows, out)),
-            "json" | "jsonl" | "ndjson" => self.text(|rows, out| write_json(rows, out)),
+            "csv" => self.text(write_csv),
+            "json" | "jsonl" | "ndjson" => self.text(write_json),
             "parquet" | "pq" => {
                 let engine = with_parquet(engine)?;
                 let out = local_path(&self.out)?.unwrap_or_else(|| self.out.clone());
@@ -51,14 +51,13 @@ impl Export {
     }
 
     /// Writes a text, which gets its name when it is complete.
-    fn text(&self, put: impl FnOnce(&Dataset, &mut BufWriter<&UnfinishedFile>) -> Outcome) -> Outcome {
+    fn text(&self, put: impl FnOnce(&Dataset, &mut BufWriter<UnfinishedFile>) -> Outcome) -> Outcome {
         let dataset = self.rows()?;
         let failed = |e: std::io::Error| Error::io("writing", &e).at(&self.out);
         let file = UnfinishedFile::beside(&self.out).map_err(failed)?;
-        let mut out = BufWriter::new(&file);
+        let mut out = BufWriter::new(file);
         put(&dataset, &mut out)?;
-        out.flush().map_err(failed)?;
-        drop(out);
+        let file = out.into_inner().map_err(|e| failed(e.into_error()))?;
         Ok(file.finish(&self.out).map_err(failed)?)
     }
 }
