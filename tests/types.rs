@@ -104,7 +104,7 @@ fn batch(seeds: &[u8]) -> RecordBatch {
     let one_each = OffsetBuffer::from_lengths(vec![1; n]);
     let pair: Vec<ArrayRef> = vec![Arc::new(maps(seeds)), Arc::new(NullArray::new(n))];
     let fields: Vec<FieldRef> = pair.iter().map(|array| item(array)).collect();
-    let nulls = Some(NullBuffer::new(BooleanBuffer::collect_bool(n, |row| seeds[row] % 7 != 0)));
+    let nulls = Some(NullBuffer::new(BooleanBuffer::collect_bool(n, |row| !seeds[row].is_multiple_of(7))));
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("null", Arc::new(NullArray::new(n))),
         ("map", Arc::new(maps(seeds))),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arrow_array::cast::AsArray;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef, UnionMode};
 use arrowwood::{Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, Result, read_json_from, stream_csv};
 
 use crate::limits::Limits;
@@ -87,7 +87,7 @@ pub(crate) fn decode(body: Vec<u8>, form: BodyForm, schema: &SchemaRef, limits: 
 }
 
 /// Refuses rows that would take far more memory or disk in the table than they did on their way: keys and views may all
-/// mean the same long text.
+/// mean the same long text, list views and dense unions the same items.
 fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
     let (most_bytes, most_rows) = limits.rows;
     let count = rows.len()?;
@@ -97,10 +97,19 @@ fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
     let mut bytes = 0u64;
     for (number, field) in rows.schema().fields().iter().enumerate() {
         let Some((_, wanted)) = schema.column_with_name(field.name()) else { continue };
-        if !may_grow(wanted.data_type(), field.data_type()) {
+        let may_grow = may_grow(wanted.data_type(), field.data_type());
+        if !may_grow && !refers(field.data_type()) {
             continue;
         }
         for chunk in rows.column_at(number)?.chunks()? {
+            if !is_straight(&chunk) {
+                let name = field.name();
+                let message = format!(
+                    "column '{name}': list views that overlap, or members of a dense union, that are not in the order of their \
+                     rows; send lists, or a sparse union"
+                );
+                return Err(Error::new(arrowwood::ErrorKind::InvalidArgument, message));
+            }
             bytes = bytes.saturating_add(text_bytes(wanted.data_type(), &chunk));
             if bytes > most_bytes {
                 let name = field.name();
@@ -109,6 +118,59 @@ fn check_size(rows: &Dataset, schema: &Schema, limits: &Limits) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether rows of this type may share what they refer to.
+fn refers(data_type: &DataType) -> bool {
+    use DataType::*;
+    match data_type {
+        ListView(_) | LargeListView(_) | Union(_, UnionMode::Dense) => true,
+        List(item) | LargeList(item) | FixedSizeList(item, _) | Map(item, _) => refers(item.data_type()),
+        Struct(fields) => fields.iter().any(|field| refers(field.data_type())),
+        Union(members, _) => members.iter().any(|(_, member)| refers(member.data_type())),
+        Dictionary(_, values) => refers(values),
+        RunEndEncoded(_, values) => refers(values.data_type()),
+        _ => false,
+    }
+}
+
+/// Whether no two rows share an item of a list view, or a member of a dense union: these are in the order of the rows.
+fn is_straight(array: &ArrayData) -> bool {
+    let number = |buffer: usize, row: usize, width: usize| -> Option<u64> {
+        let at = (array.offset() + row).checked_mul(width)?;
+        let bytes = array.buffers().get(buffer)?.get(at..at.checked_add(width)?)?;
+        let mut word = [0; 8];
+        word.get_mut(..width)?.copy_from_slice(bytes);
+        Some(u64::from_le_bytes(word))
+    };
+    let lists = |width: usize| {
+        let mut end = 0;
+        (0..array.len()).all(|row| match (number(0, row, width), number(1, row, width)) {
+            (Some(_), Some(0)) => true,
+            (Some(start), Some(size)) if start >= end => {
+                end = start.saturating_add(size);
+                true
+            }
+            _ => false,
+        })
+    };
+    let members = || {
+        let mut next = [0; 256];
+        (0..array.len()).all(|row| match (number(0, row, 1), number(1, row, 4)) {
+            (Some(id), Some(offset)) => {
+                let next = next.get_mut(id as usize);
+                next.is_some_and(|next| std::mem::replace(next, offset + 1) <= offset)
+            }
+            _ => false,
+        })
+    };
+    let is_own = match array.data_type() {
+        DataType::ListView(_) => lists(4),
+        DataType::LargeListView(_) => lists(8),
+        DataType::Union(_, UnionMode::Dense) => members(),
+        _ => true,
+    };
+    is_own && array.child_data().iter().all(is_straight)
 }
 
 fn too_many(what: String) -> Error {
@@ -122,9 +184,12 @@ fn may_grow(want: &DataType, have: &DataType) -> bool {
         (Dictionary(..), Dictionary(..)) => false,
         (_, Dictionary(..) | Utf8View | BinaryView) => true,
         (
-            List(want) | LargeList(want) | FixedSizeList(want, _),
-            List(have) | LargeList(have) | FixedSizeList(have, _),
+            List(want) | LargeList(want) | FixedSizeList(want, _) | ListView(want) | LargeListView(want) | Map(want, _),
+            List(have) | LargeList(have) | FixedSizeList(have, _) | ListView(have) | LargeListView(have) | Map(have, _),
         ) => may_grow(want.data_type(), have.data_type()),
+        (Union(want, _), Union(have, _)) => {
+            want.iter().zip(have.iter()).any(|((_, w), (_, h))| may_grow(w.data_type(), h.data_type()))
+        }
         (Struct(want), Struct(have)) => want.iter().zip(have).any(|(w, h)| may_grow(w.data_type(), h.data_type())),
         _ => false,
     }
@@ -149,7 +214,13 @@ fn text_bytes(want: &DataType, array: &ArrayData) -> u64 {
         // Keys of keys.
         (_, Dictionary(..)) => u64::MAX,
         (_, Utf8View | BinaryView) => lengths(array.clone()).into_iter().fold(0, u64::saturating_add),
-        (List(want) | LargeList(want) | FixedSizeList(want, _), _) => child(0, want.data_type()),
+        (
+            List(want) | LargeList(want) | FixedSizeList(want, _) | ListView(want) | LargeListView(want) | Map(want, _),
+            _,
+        ) => child(0, want.data_type()),
+        (Union(members, _), _) => {
+            members.iter().enumerate().map(|(number, (_, member))| child(number, member.data_type())).sum()
+        }
         (Struct(fields), _) => fields.iter().enumerate().map(|(number, field)| child(number, field.data_type())).sum(),
         _ => 0,
     }
@@ -176,6 +247,7 @@ mod tests {
 
     use arrow_array::types::Int8Type;
     use arrow_array::*;
+    use arrow_schema::Field;
     use arrowwood::{ErrorKind, Format, WriteOptions, write_to};
 
     use super::*;
@@ -243,6 +315,33 @@ mod tests {
         assert!(refused(sent(zeros, Some(arrowwood::Compression::Zstd)), "c: int").contains("rows"));
         let zeros: ArrayRef = Arc::new(arrow_array::Decimal256Array::from(vec![arrow_buffer::i256::ZERO; 90_000]));
         assert!(refused(sent(zeros, Some(arrowwood::Compression::Lz4)), "c: int").contains("compressed"));
+    }
+
+    /// A thousand rows of one long list, or of one member, would be a thousand of them in the table.
+    #[test]
+    fn rows_that_share_what_they_refer_to_are_refused() {
+        let items = Arc::new(Int64Array::from_iter_values(0..1_000));
+        let item = Arc::new(Field::new("item", DataType::Int64, true));
+        let views = |starts: Vec<i32>, sizes: Vec<i32>| -> ArrayRef {
+            Arc::new(ListViewArray::new(item.clone(), starts.into(), sizes.into(), items.clone(), None))
+        };
+        let members: arrow_schema::UnionFields = [(3, item.clone())].into_iter().collect();
+        let union = |offsets: Vec<i32>| -> ArrayRef {
+            let ids = vec![3i8; offsets.len()].into();
+            Arc::new(UnionArray::try_new(members.clone(), ids, Some(offsets.into()), vec![items.clone()]).unwrap())
+        };
+        let sent_to_own = |column: ArrayRef| {
+            let schema = Arc::new(Schema::new(vec![Field::new("c", column.data_type().clone(), true)]));
+            decode(sent(column, None), BodyForm::Arrow, &schema, &limits())
+        };
+        for shared in [views(vec![0; 500], vec![1_000; 500]), views(vec![5, 0], vec![5, 6]), union(vec![7; 500])] {
+            let e = sent_to_own(shared).unwrap_err();
+            assert!(e.to_string().contains("column 'c': list views that overlap"), "{e}");
+        }
+        for straight in [views(vec![0, 10, 3], vec![10, 900, 0]), union((0..1_000).collect())] {
+            let rows = straight.len() as u64;
+            assert_eq!(sent_to_own(straight).unwrap().len().unwrap(), rows);
+        }
     }
 
     #[test]
