@@ -151,7 +151,8 @@ fn a_type_that_cannot_grow_is_named() {
     let ends = Arc::new(Field::new("run_ends", DataType::Int32, false));
     let runs = DataType::RunEndEncoded(ends, Arc::new(Field::new("values", DataType::Int8, true)));
     let encoded = |value| DataType::Dictionary(Box::new(DataType::Int32), Box::new(value));
-    for data_type in [runs, encoded(DataType::Boolean), encoded(DataType::Null)] {
+    let keys_of_keys = encoded(encoded(DataType::Int8));
+    for data_type in [runs, encoded(DataType::Boolean), encoded(DataType::Null), keys_of_keys] {
         let schema = Arc::new(Schema::new(vec![Field::new("flags", data_type, true)]));
         let error = Builder::new(schema).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -181,7 +181,13 @@ impl Plan {
     /// # Errors
     /// Those of [`Plan::new`].
     pub fn of(schema: &Schema) -> Result<Plan> {
-        Plan::new(IpcSchema::of_metadata(&schema_metadata(schema))?)
+        let plan = Plan::new(IpcSchema::of_metadata(&schema_metadata(schema))?)?;
+        // A dictionary of keys has no place in the metadata of a schema, which would say that it is one of values.
+        let is_other = |(column, field): &(&PlanNode, &FieldRef)| column.field.data_type() != field.data_type();
+        match plan.columns.iter().zip(schema.fields()).find(is_other) {
+            Some((_, field)) => Err(unsupported(field).context(format_args!("column '{}'", field.name()))),
+            None => Ok(plan),
+        }
     }
 
     /// Makes the plan of a parsed schema.
@@ -325,7 +331,7 @@ impl Numbering {
             Union(_, UnionMode::Dense) => Storage::DenseUnion { first: self.take_counters(node.children.len()) },
             _ => match node.layout.value_roles().next() {
                 Some(Role::Values { width, .. }) if node.layout.has_validity() => Storage::Fixed { width },
-                _ => return Err(unsupported(node)),
+                _ => return Err(unsupported(&node.field)),
             },
         })
     }
@@ -346,7 +352,7 @@ impl Numbering {
         let is_plain = values.dictionary.is_none() && values.children.is_empty();
         let is_stored = !matches!(values.data_type(), Null | Boolean | RunEndEncoded(..));
         if !is_plain || !is_stored {
-            return Err(unsupported(node));
+            return Err(unsupported(&node.field));
         }
         self.encoded.push((id, most, values.clone()));
         Ok(Storage::Keys { number: self.encoded.len() - 1, width })
@@ -397,8 +403,8 @@ impl Plan {
     }
 }
 
-fn unsupported(node: &Node) -> Error {
-    let name = field_type_name(&node.field);
+fn unsupported(field: &FieldRef) -> Error {
+    let name = field_type_name(field);
     Error::unsupported(format!(
         "{name} can't grow in a table; take the type of its values. What can grow is every type but those with run ends, and \
          dictionaries of text, bytes, numbers and times"

@@ -227,8 +227,10 @@ class Types(Folder):
         (r"(large_)?(utf8|binary)(_view)?|fixed_size_binary.*", "text and binary, of each layout"),
         (r"(large_)?list<.*|fixed_size_list.*", "`list`, `large_list`, `fixed_size_list`"),
         (r"(large_)?list_view<.*", "`list_view`, `large_list_view`"),
-        (r"struct.*", "`struct`"),
-        (r"map<.*|(sparse|dense)_union<.*|dictionary<.*|run_end_encoded<.*", "`map`, unions, dictionaries, run-end encoded"),
+        (r"struct.*|map<.*|(sparse|dense)_union<.*", "`struct`, `map`, unions"),
+        (r"dictionary<\w+, (large_)?(utf8|binary)(_view)?>", "dictionaries of text and binary"),
+        (r"dictionary<.*", "other dictionaries"),
+        (r"run_end_encoded<.*", "run-end encoded"),
     ]
 
     def family(self, name):

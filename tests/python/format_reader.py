@@ -89,7 +89,7 @@ def layout(schema, counters):
             below = [(pa.field("entries", pa.struct([t.key_field, t.item_field]), nullable=False), next(counts))]
         elif pa.types.is_list_view(t) or pa.types.is_large_list_view(t):
             width = 64 if pa.types.is_large_list_view(t) else 32
-            parts += [Part("values", n, width), Part("values", n, width)]
+            parts.extend([Part("values", n, width), Part("values", n, width)])
             below = [(t.value_field, next(counts))]
         elif pa.types.is_fixed_size_list(t):
             below = [(t.value_field, n * t.list_size)]

@@ -106,7 +106,7 @@ def errors(ds, path):
     yield lambda: aw.Builder(pa.schema({HOSTILE: pa.int64()})).append_row(**{HOSTILE: HOSTILE})
     yield lambda: aw.Builder(pa.schema({HOSTILE: pa.int64()})).append_row(**{"x" + HOSTILE: 1})
     yield lambda: aw.Builder(pa.schema({HOSTILE: pa.int64()})).append([{HOSTILE: HOSTILE}])
-    yield lambda: aw.writer(path + "t", pa.schema({HOSTILE: pa.list_(pa.null())}))
+    yield lambda: aw.writer(path + "t", pa.schema({HOSTILE: pa.list_(pa.run_end_encoded(pa.int32(), pa.int8()))}))
     yield lambda: aw.writer(path + "t", pa.schema({"x": pa.int64()}), sorted_by=HOSTILE)
     yield lambda: aw.from_arrow(type(HOSTILE.encode("ascii", "ignore").decode().replace("\x00", ""), (), {})())
     yield lambda: aw.scan(aw.from_arrow(pa.table({HOSTILE: pa.array([None], pa.month_day_nano_interval())})))
