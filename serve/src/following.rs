@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::frames::frames;
+use crate::frames::{Framing, frames};
 use crate::outgoing::{Outgoing, Step, Steps, blocking};
 use crate::query::Query;
 use crate::reading::{check_start, numbers, selected};
@@ -36,6 +36,7 @@ pub(crate) struct Follower {
     session: Session,
     progress: watch::Receiver<Progress>,
     encoder: Box<StreamEncoder>,
+    framing: Framing,
     columns: Option<Vec<usize>>,
     is_durable: bool,
     is_begun: bool,
@@ -45,7 +46,7 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// What `query` asks for. Blocks.
-    pub fn of(table: Arc<Table>, query: &Query, session: Session) -> Result<Follower> {
+    pub fn of(table: Arc<Table>, query: &Query, session: Session, framing: Framing) -> Result<Follower> {
         if table.kind != Kind::Table {
             return Err(Refusal::bad_request("a file does not grow; follow a table"));
         }
@@ -64,6 +65,7 @@ impl Follower {
             session,
             progress,
             encoder: Box::new(encoder),
+            framing,
             columns,
             is_durable,
             is_begun: false,
@@ -83,7 +85,8 @@ impl Follower {
         let rows = rows.slice(start, end - self.next)?;
         let (messages, count) = self.encoder.encode(&selected(&rows, self.columns.as_deref())?, PIECE)?;
         self.next += count;
-        Ok((self, frames(messages)?))
+        let bytes = frames(messages, self.framing)?;
+        Ok((self, bytes))
     }
 
     /// Waits until there are rows to send; their end, or why there are none.
@@ -124,17 +127,18 @@ enum Ended {
 impl Steps for Follower {
     async fn step(mut self) -> Step<Follower> {
         if !std::mem::replace(&mut self.is_begun, true) {
-            return match self.encoder.schema_message().head() {
+            return match self.framing.head(&self.encoder.schema_message()) {
                 Ok(head) => Step::Data(self, vec![head.into()]),
                 Err(e) => Step::Failed(io::Error::other(e)),
             };
         }
+        let whole = Bytes::from_static(self.framing.end());
         if !self.session.is_valid() || self.session.is_stopping() {
-            return Step::End(vec![Bytes::from_static(&StreamEncoder::END)]);
+            return Step::End(vec![whole]);
         }
         let end = match self.wait().await {
             Ok(end) => end,
-            Err(Ended::Whole) => return Step::End(vec![Bytes::from_static(&StreamEncoder::END)]),
+            Err(Ended::Whole) => return Step::End(vec![whole]),
             Err(Ended::Broken(why)) => return Step::Failed(io::Error::other(why)),
         };
         let session = self.session.clone();

@@ -1,8 +1,9 @@
-//! Messages of an Arrow stream as bytes to be sent: what is small together, what is large from where it lies.
+//! Messages of an Arrow stream, or of Flight, as bytes to be sent: what is small together, what is large from where it lies.
 
 use arrow_buffer::Buffer;
-use arrowwood::{EncodedMessage, Error, Result, guard};
-use bytes::Bytes;
+use arrowwood::{EncodedMessage, Error, ErrorKind, Result, StreamEncoder, guard};
+use bytes::{BufMut, Bytes};
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
 /// Buffers below this are copied next to each other: sending each alone would take longer.
 const SMALL: usize = 8 << 10;
@@ -18,14 +19,65 @@ impl AsRef<[u8]> for Owner {
     }
 }
 
+/// What stands around the messages of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// As a stream in a file has them.
+    Stream,
+    /// Each a `FlightData`, as gRPC frames it.
+    Flight,
+}
+
+impl Framing {
+    /// What precedes the body of a message.
+    ///
+    /// # Errors
+    /// `Unsupported` for messages that are too long for the framing.
+    pub fn head(self, message: &EncodedMessage) -> Result<Vec<u8>> {
+        match self {
+            Framing::Stream => message.head(),
+            Framing::Flight => flight_head(&message.metadata, message.body_len()).ok_or_else(|| {
+                Error::new(ErrorKind::Unsupported, "a row of 4 GiB does not fit into a message of gRPC")
+            }),
+        }
+    }
+
+    /// What follows the last message.
+    pub fn end(self) -> &'static [u8] {
+        match self {
+            Framing::Stream => &StreamEncoder::END,
+            Framing::Flight => &[],
+        }
+    }
+}
+
+/// What precedes the body of a `FlightData` in a frame of gRPC: flag, length, the metadata as field 2, and the key of field
+/// 1000, which the body is. `None` where the length does not fit.
+fn flight_head(metadata: &[u8], body: usize) -> Option<Vec<u8>> {
+    let field = |number: u32, len: usize| key_len(number) + encoded_len_varint(len as u64) + len;
+    let body_field = if body > 0 { field(1000, body) } else { 0 };
+    let len = u32::try_from(field(2, metadata.len()).checked_add(body_field)?).ok()?;
+    let mut head = Vec::with_capacity(metadata.len() + 32);
+    head.put_u8(0);
+    head.put_u32(len);
+    encode_key(2, WireType::LengthDelimited, &mut head);
+    encode_varint(metadata.len() as u64, &mut head);
+    head.extend_from_slice(metadata);
+    if body > 0 {
+        encode_key(1000, WireType::LengthDelimited, &mut head);
+        encode_varint(body as u64, &mut head);
+    }
+    Some(head)
+}
+
 /// The bytes of `messages`, one behind the other.
-pub(crate) fn frames(messages: Vec<EncodedMessage>) -> Result<Vec<Bytes>> {
+pub(crate) fn frames(messages: Vec<EncodedMessage>, framing: Framing) -> Result<Vec<Bytes>> {
     // Small buffers are read here, and may have been truncated.
     guard(|| {
         let mut frames = Vec::new();
         let mut small = Vec::new();
         for message in messages {
-            small.extend(message.head()?);
+            small.extend(framing.head(&message)?);
             for buffer in message.body {
                 let len = buffer.len();
                 if len < SMALL {
@@ -41,4 +93,24 @@ pub(crate) fn frames(messages: Vec<EncodedMessage>) -> Result<Vec<Bytes>> {
         frames.retain(|frame| !frame.is_empty());
         Ok::<_, Error>(frames)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+
+    use super::*;
+    use crate::flight::messages::FlightData;
+
+    #[test]
+    fn data_that_goes_out_is_a_message() {
+        for (metadata, body) in [(vec![1; 8], vec![]), (vec![2; 300], vec![3; 70_000])] {
+            let mut frame = flight_head(&metadata, body.len()).unwrap();
+            frame.extend_from_slice(&body);
+            assert_eq!((frame[0], &frame[1..5]), (0, &(frame.len() as u32 - 5).to_be_bytes()[..]));
+            let read = FlightData::decode(&frame[5..]).unwrap();
+            assert_eq!((read.header.to_vec(), read.body.to_vec()), (metadata, body));
+        }
+        assert!(flight_head(&[], u32::MAX as usize).is_none());
+    }
 }

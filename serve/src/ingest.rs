@@ -41,7 +41,7 @@ pub(crate) async fn rows(
     session.check_write(name)?;
     Query::parse(parts.uri.query(), &[])?;
     let form = BodyForm::of(header(&parts.headers, "content-type")?)?;
-    let ack = ack_of(parts)?;
+    let ack = ack_of(header(&parts.headers, "ack")?)?;
     let numbered = numbered_of(parts)?;
     let table = growing(&session, name).await?;
     let schema = schema_of(&session, &table).await?;
@@ -51,12 +51,49 @@ pub(crate) async fn rows(
     let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
     let receipt = append(&session, &table, rows, ack, numbered, Some(share)).await?;
     trace.rows = Some(if receipt.is_duplicate { 0 } else { receipt.rows });
+    Ok(json_response(StatusCode::OK, &answer_of(receipt, sequence)))
+}
+
+/// What a producer is told of its batch.
+fn answer_of(receipt: Receipt, sequence: Option<u64>) -> Json {
     let Receipt { first_row, rows, committed, durable, is_duplicate } = receipt;
-    let answer = json!({
+    json!({
         "first_row": first_row, "rows": rows, "committed": committed, "durable": durable, "sequence": sequence,
         "duplicate": is_duplicate,
-    });
-    Ok(json_response(StatusCode::OK, &answer))
+    })
+}
+
+/// Where the batches of a call go, and how they are acknowledged and numbered.
+pub(crate) struct Destination {
+    table: Arc<Table>,
+    schema: SchemaRef,
+    ack: Ack,
+    /// Of the next batch.
+    numbered: Option<Numbered>,
+}
+
+impl Destination {
+    /// Table `name`, by the parameters `ack`, `producer`, `epoch` and `sequence`.
+    pub async fn of(session: &Session, name: &str, query: &Query) -> Result<Destination> {
+        session.check_write(name)?;
+        let ack = ack_of(query.get("ack")?)?;
+        let numbered = numbered(query.get("producer")?, query.number("epoch")?, query.number("sequence")?)?;
+        let table = growing(session, name).await?;
+        let schema = schema_of(session, &table).await?;
+        Ok(Destination { table, schema, ack, numbered })
+    }
+
+    /// Appends an Arrow stream as one batch, and says what became of it.
+    pub async fn append(&mut self, session: &Session, received: Received) -> Result<Json> {
+        let (rows, share) = decoded(session, received, BodyForm::Arrow, self.schema.clone()).await?;
+        let numbered = self.numbered.clone();
+        let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
+        let receipt = append(session, &self.table, rows, self.ack, numbered, Some(share)).await?;
+        if let Some(numbered) = &mut self.numbered {
+            numbered.sequence += 1;
+        }
+        Ok(answer_of(receipt, sequence))
+    }
 }
 
 async fn growing(session: &Session, name: &str) -> Result<Arc<Table>> {
@@ -72,8 +109,8 @@ async fn schema_of(session: &Session, table: &Arc<Table>) -> Result<SchemaRef> {
     session.work(move |_| table.rows().map(|rows| rows.schema().clone()).map_err(|e| Refusal::of_table(&e))).await
 }
 
-fn ack_of(parts: &Parts) -> Result<Ack> {
-    match header(&parts.headers, "ack")? {
+fn ack_of(name: Option<&str>) -> Result<Ack> {
+    match name {
         None | Some("durable") => Ok(Ack::Durable),
         Some("visible") => Ok(Ack::Visible),
         Some(_) => Err(Refusal::bad_request("Ack: durable or visible is expected")),
@@ -84,6 +121,11 @@ fn numbered_of(parts: &Parts) -> Result<Option<Numbered>> {
     let producer = header(&parts.headers, "producer")?;
     let epoch = header_number(&parts.headers, "producer-epoch")?;
     let sequence = header_number(&parts.headers, "producer-sequence")?;
+    numbered(producer, epoch, sequence)
+}
+
+/// A batch's number among those of its producer.
+fn numbered(producer: Option<&str>, epoch: Option<u64>, sequence: Option<u64>) -> Result<Option<Numbered>> {
     let Some(producer) = producer else {
         return match (epoch, sequence) {
             (None, None) => Ok(None),
@@ -236,7 +278,7 @@ pub(crate) async fn line_protocol(
     let parameters: Vec<_> = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).collect();
     let precision = parameters.iter().find(|(name, _)| name == "precision").map(|(_, value)| value.as_ref());
     let precision = precision_of(precision, is_first_version)?;
-    let ack = ack_of(parts)?;
+    let ack = ack_of(header(&parts.headers, "ack")?)?;
     let shared = session.shared.clone();
     let Received { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
+//!                                 ├▶ flight: the same, as calls of Arrow Flight
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
 //! anatomy, bins, cells, groups, image, search, seek, statistics, page: what people look at, by `arrowwood view`
 //! session, access, token: who asks, who may · catalog, table, facts: what is served and how far it is ·
@@ -21,6 +22,7 @@ mod condition;
 mod connection;
 mod decode;
 mod facts;
+mod flight;
 mod following;
 mod frames;
 mod groups;

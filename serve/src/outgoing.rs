@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::HeaderMap;
 
 /// What a step gives.
 pub(crate) enum Step<S> {
@@ -59,11 +60,16 @@ impl<S: Steps> Stepping for Stepper<S> {
     }
 }
 
+/// Makes the trailers of a body that has come to its end, or broke off.
+pub(crate) type Trailers = fn(Result<(), &io::Error>) -> HeaderMap;
+
 /// The body of an answer.
 pub(crate) struct Outgoing {
     /// What is there to be sent.
     ready: VecDeque<Bytes>,
     rest: Option<Box<dyn Stepping>>,
+    /// What follows the body, which does not break off then.
+    trailers: Option<Trailers>,
     /// Dropped when the body has been sent, or was given up.
     held: Option<Box<dyn Send>>,
 }
@@ -71,8 +77,13 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     pub fn of(whole: impl Into<Bytes>) -> Outgoing {
         let whole = whole.into();
-        let ready = if whole.is_empty() { VecDeque::new() } else { VecDeque::from([whole]) };
-        Outgoing { ready, rest: None, held: None }
+        Outgoing::several(vec![whole])
+    }
+
+    /// Several parts, one behind the other.
+    pub fn several(parts: Vec<Bytes>) -> Outgoing {
+        let ready = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        Outgoing { ready, rest: None, trailers: None, held: None }
     }
 
     pub fn empty() -> Outgoing {
@@ -81,7 +92,13 @@ impl Outgoing {
 
     pub fn steps(state: impl Steps) -> Outgoing {
         let rest = Some(Box::new(Stepper::Between(state)) as Box<dyn Stepping>);
-        Outgoing { ready: VecDeque::new(), rest, held: None }
+        Outgoing { ready: VecDeque::new(), rest, trailers: None, held: None }
+    }
+
+    /// The same with trailers, which say how it ended.
+    pub fn with_trailers(mut self, trailers: Trailers) -> Outgoing {
+        self.trailers = Some(trailers);
+        self
     }
 
     /// The same, which keeps `held` as well until it is done.
@@ -104,7 +121,8 @@ impl Body for Outgoing {
             }
             let Some(rest) = &mut this.rest else {
                 this.held = None;
-                return Poll::Ready(None);
+                let trailers = this.trailers.take().map(|trailers| trailers(Ok(())));
+                return Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))));
             };
             match ready!(rest.poll(context)) {
                 Ok((bytes, is_last)) => {
@@ -115,14 +133,18 @@ impl Body for Outgoing {
                 }
                 Err(e) => {
                     (this.rest, this.held) = (None, None);
-                    return Poll::Ready(Some(Err(e)));
+                    let ended = match this.trailers.take() {
+                        Some(trailers) => Ok(Frame::trailers(trailers(Err(&e)))),
+                        None => Err(e),
+                    };
+                    return Poll::Ready(Some(ended));
                 }
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ready.is_empty() && self.rest.is_none()
+        self.ready.is_empty() && self.rest.is_none() && self.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

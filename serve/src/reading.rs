@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hyper::header::{self, HeaderMap};
 
 use crate::condition::parse_condition;
-use crate::frames::frames;
+use crate::frames::{Framing, frames};
 use crate::outgoing::{Outgoing, Step, Steps, blocking};
 use crate::query::{Query, header, media_type};
 use crate::refusal::{Refusal, Result};
@@ -138,6 +138,11 @@ impl Selection {
         })
     }
 
+    /// The schema of what is sent, as a message of a stream.
+    pub fn schema_message(&self) -> arrowwood::Result<Vec<u8>> {
+        StreamEncoder::new(self.schema.clone())?.schema_message().head()
+    }
+
     /// The next rows to send; `None` when there are no more. They may be none, where a condition finds none for a while.
     fn take(&mut self) -> arrowwood::Result<Option<Dataset>> {
         let batch = match self.batch.take() {
@@ -224,7 +229,7 @@ fn block_rows(rows: &Dataset) -> arrowwood::Result<u64> {
 
 /// What makes bytes of rows.
 enum Maker {
-    Arrow(Box<StreamEncoder>),
+    Arrow(Box<StreamEncoder>, Framing),
     JsonLines(JsonLines),
     Csv,
 }
@@ -232,9 +237,9 @@ enum Maker {
 impl Maker {
     /// The first of `rows`, as bytes, and how many those are.
     fn piece(&mut self, rows: &Dataset) -> arrowwood::Result<(Vec<Bytes>, u64)> {
-        if let Maker::Arrow(encoder) = self {
+        if let Maker::Arrow(encoder, framing) = self {
             let (messages, count) = encoder.encode(rows, PIECE)?;
-            return Ok((frames(messages)?, count));
+            return Ok((frames(messages, *framing)?, count));
         }
         let mut text = String::new();
         let mut count = 0;
@@ -266,15 +271,23 @@ struct RowStream {
 /// The body of an answer with rows.
 pub(crate) fn body(selection: Selection, form: Form, session: Session) -> Result<Outgoing> {
     let maker = match form {
-        Form::Arrow => {
-            let encoder = StreamEncoder::new(selection.schema.clone()).map_err(|e| Refusal::of_table(&e))?;
-            Maker::Arrow(Box::new(encoder))
-        }
+        Form::Arrow => arrow(&selection, Framing::Stream)?,
         Form::JsonLines => Maker::JsonLines(JsonLines::new(&selection.schema)),
         Form::Csv => Maker::Csv,
     };
     let rows = RowStream { selection, maker, session, current: None, is_begun: false };
     Ok(Outgoing::steps(rows))
+}
+
+/// The body of Flight's answer with rows.
+pub(crate) fn flight_body(selection: Selection, session: Session) -> Result<Outgoing> {
+    let maker = arrow(&selection, Framing::Flight)?;
+    Ok(Outgoing::steps(RowStream { selection, maker, session, current: None, is_begun: false }))
+}
+
+fn arrow(selection: &Selection, framing: Framing) -> Result<Maker> {
+    let encoder = StreamEncoder::new(selection.schema.clone()).map_err(|e| Refusal::of_table(&e))?;
+    Ok(Maker::Arrow(Box::new(encoder), framing))
 }
 
 impl Steps for RowStream {
@@ -310,8 +323,8 @@ impl RowStream {
             None => self.selection.take()?,
         };
         let Some(current) = current else {
-            if let Maker::Arrow(_) = self.maker {
-                bytes.push(Bytes::from_static(&StreamEncoder::END));
+            if let Maker::Arrow(_, framing) = self.maker {
+                bytes.push(Bytes::from_static(framing.end()));
             }
             return Ok((None, bytes));
         };
@@ -326,7 +339,7 @@ impl RowStream {
 
     fn heading(&self) -> arrowwood::Result<Option<Bytes>> {
         Ok(match &self.maker {
-            Maker::Arrow(encoder) => Some(encoder.schema_message().head()?.into()),
+            Maker::Arrow(encoder, framing) => Some(framing.head(&encoder.schema_message())?.into()),
             Maker::JsonLines(_) => None,
             Maker::Csv => Some((csv_names(&self.selection.schema) + "\n").into()),
         })

@@ -126,7 +126,6 @@ impl Refusal {
         self.0.code
     }
 
-    #[cfg(test)]
     pub fn detail(&self) -> &str {
         &self.0.detail
     }

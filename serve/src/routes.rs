@@ -16,7 +16,9 @@ use crate::audit::AuditLine;
 use crate::bins;
 use crate::cells;
 use crate::facts::{facts, kind_name};
+use crate::flight;
 use crate::following::{self, Events, Follower};
+use crate::frames::Framing;
 use crate::groups::{self, Grouping};
 use crate::image;
 use crate::ingest;
@@ -51,8 +53,11 @@ pub(crate) async fn answer(shared: Arc<Shared>, peer: Peer, request: Request<Inc
         Ok(_) => (None, None),
         Err(refusal) => (Some(refusal.code()), refusal.log().map(str::to_owned)),
     };
-    let mut response = done.unwrap_or_else(Refusal::into_response);
-    let status = response.status().as_u16();
+    // Flight's calls are answered with 200, whatever became of them.
+    let status = done.as_ref().map_or_else(Refusal::status, Response::status).as_u16();
+    let is_call = path.strip_prefix('/').is_some_and(|path| path.starts_with(flight::SERVICE));
+    let refused = |refusal: Refusal| if is_call { flight::refused(&refusal) } else { refusal.into_response() };
+    let mut response = done.unwrap_or_else(refused);
     shared.metrics.answered(status);
     if trace.is_write || status >= 400 {
         let token = trace.caller.as_ref().and_then(|caller| caller.name());
@@ -111,6 +116,7 @@ async fn route(
     trace.caller = Some(caller.clone());
     let session = Session { shared: shared.clone(), caller, peer: peer.clone() };
     match names[..] {
+        [flight::SERVICE, method] => flight::answer(session, &parts, body, method, trace).await,
         ["metrics"] => metrics(&session, &parts),
         ["write"] => ingest::line_protocol(session, &parts, body, trace, true).await,
         ["api", "v2", "write"] => ingest::line_protocol(session, &parts, body, trace, false).await,
@@ -218,7 +224,7 @@ async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<
     session.check_read(name)?;
     let query = Query::parse(parts.uri.query(), following::PARAMETERS)?;
     let table = session.table(name).await?;
-    let follower = session.work(move |session| Follower::of(table, &query, session.clone())).await?;
+    let follower = session.work(move |session| Follower::of(table, &query, session.clone(), Framing::Stream)).await?;
     let first_row = follower.first_row();
     session.peer.is_follower.store(true, Ordering::Release);
     let mut response = with_type(StatusCode::OK, Form::Arrow.media_type(), following::body(follower, &session));

@@ -1,0 +1,102 @@
+//! Messages of a call as they come in.
+
+use bytes::{Buf, Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use prost::Message;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::messages::PREFIX;
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+
+/// The most bytes of what asks for something.
+const QUESTION: usize = 64 << 10;
+
+/// The messages of a call's request.
+pub(crate) struct Calls {
+    body: Incoming,
+    session: Session,
+    buffer: BytesMut,
+}
+
+/// A message, and its share of the memory for rows that are not committed.
+pub(crate) struct Called {
+    pub message: Bytes,
+    pub share: OwnedSemaphorePermit,
+}
+
+impl Calls {
+    pub fn new(body: Incoming, session: Session) -> Calls {
+        Calls { body, session, buffer: BytesMut::new() }
+    }
+
+    /// The next message, of `most` bytes at most; `None` behind the last.
+    pub async fn next(&mut self, most: usize) -> Result<Option<Called>> {
+        let limits = self.session.shared.limits.clone();
+        let mut expected = PREFIX;
+        let mut share = None;
+        loop {
+            if self.buffer.len() >= expected {
+                if let Some(share) = share.take() {
+                    self.buffer.advance(PREFIX);
+                    let message = self.buffer.split_to(expected - PREFIX).freeze();
+                    return Ok(Some(Called { message, share }));
+                }
+                let len = length(&self.buffer, most)?;
+                expected = PREFIX + len;
+                // Taken before the message is received, so that messages don't wait for each other half received.
+                share = Some(self.session.shared.memory.share(expected)?);
+                continue;
+            }
+            // Between two messages a producer may rest.
+            let patience = if self.buffer.is_empty() { limits.stall } else { limits.part };
+            let slow = |_| {
+                let detail = format!("no part of a message came for {} seconds", patience.as_secs());
+                Refusal::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)
+            };
+            let frame = tokio::select! {
+                frame = timeout(patience, self.body.frame()) => frame.map_err(slow)?,
+                () = self.session.stopping() => return Err(Refusal::unavailable("the server is stopping")),
+            };
+            let Some(frame) = frame else {
+                let is_whole = self.buffer.is_empty();
+                return if is_whole { Ok(None) } else { Err(broken()) };
+            };
+            if let Ok(data) = frame.map_err(|_| broken())?.into_data() {
+                self.buffer.extend_from_slice(&data);
+            }
+        }
+    }
+
+    /// The only message of a call that asks for something.
+    pub async fn question<M: Message + Default>(&mut self) -> Result<M> {
+        let called = self.next(QUESTION).await?.ok_or_else(|| Refusal::bad_request("the call has no message"))?;
+        decoded(called.message)
+    }
+}
+
+fn broken() -> Refusal {
+    Refusal::bad_request("the call broke off in the middle of a message")
+}
+
+/// The length of the message that begins with these bytes.
+fn length(buffer: &BytesMut, most: usize) -> Result<usize> {
+    let [flag, len @ ..] = buffer.first_chunk::<PREFIX>().ok_or_else(broken)?;
+    if *flag != 0 {
+        let detail = "compressed messages are not taken; compress the buffers of record batches";
+        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail));
+    }
+    let len = u32::from_be_bytes(*len) as usize;
+    if len > most {
+        return Err(Refusal::too_large(format!("a message has at most {most} bytes, got {len}; send several")));
+    }
+    Ok(len)
+}
+
+/// A message of protobuf.
+pub(crate) fn decoded<M: Message + Default>(message: Bytes) -> Result<M> {
+    M::decode(message).map_err(|e| Refusal::bad_request(format!("the message is damaged: {e}")))
+}

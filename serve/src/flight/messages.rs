@@ -1,0 +1,95 @@
+//! The messages of Arrow Flight that are spoken here, as `Flight.proto` numbers their fields, and gRPC's framing of them.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message;
+
+/// What flag and length of a message take.
+pub(crate) const PREFIX: usize = 5;
+
+/// What rows are asked for, or sent to: a command, or the path of one name.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FlightDescriptor {
+    #[prost(enumeration = "DescriptorType", tag = "1")]
+    pub kind: i32,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub command: Bytes,
+    #[prost(string, repeated, tag = "3")]
+    pub path: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum DescriptorType {
+    Unknown = 0,
+    Path = 1,
+    Command = 2,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Ticket {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub ticket: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FlightEndpoint {
+    #[prost(message, optional, tag = "1")]
+    pub ticket: Option<Ticket>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FlightInfo {
+    /// The schema as an IPC message.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub schema: Bytes,
+    #[prost(message, optional, tag = "2")]
+    pub descriptor: Option<FlightDescriptor>,
+    #[prost(message, repeated, tag = "3")]
+    pub endpoints: Vec<FlightEndpoint>,
+    /// -1 where it is not known.
+    #[prost(int64, tag = "4")]
+    pub total_records: i64,
+    #[prost(int64, tag = "5")]
+    pub total_bytes: i64,
+    #[prost(bool, tag = "6")]
+    pub ordered: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct SchemaResult {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub schema: Bytes,
+}
+
+/// A message of an Arrow stream that comes in.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct FlightData {
+    #[prost(message, optional, tag = "1")]
+    pub descriptor: Option<FlightDescriptor>,
+    /// The metadata, a `Message` of Message.fbs.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub header: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub app_metadata: Bytes,
+    #[prost(bytes = "bytes", tag = "1000")]
+    pub body: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PutResult {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub app_metadata: Bytes,
+}
+
+/// A message as gRPC frames it.
+pub(crate) fn framed(message: &impl Message) -> Bytes {
+    let len = message.encoded_len();
+    let mut frame = BytesMut::with_capacity(PREFIX + len);
+    frame.put_u8(0);
+    // What is framed so is made here, and small.
+    frame.put_u32(u32::try_from(len).unwrap_or(u32::MAX));
+    // It has the capacity, which is all that can go wrong.
+    let encoded = message.encode(&mut frame);
+    debug_assert!(encoded.is_ok(), "{encoded:?}");
+    frame.freeze()
+}

@@ -1,0 +1,200 @@
+//! Arrow Flight: the calls of gRPC over the same listener, tables, tokens and limits as HTTP's routes.
+//!
+//! A ticket is text that anybody can write: a table's name, and the parameters of its route for rows behind a `?`, as in
+//! `ticks?from=1000&columns=ts,price&where=price > 100`, or `ticks?follow=true`. A descriptor is a path of one name, or the same
+//! text as a command. Bodies are sent as they lie in the mapping.
+
+mod calls;
+pub(crate) mod messages;
+mod put;
+mod status;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::{Method, Response, Version};
+
+use self::calls::Calls;
+use self::messages::{DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, framed};
+use self::status::answered;
+pub(crate) use self::status::refused;
+use crate::following::{self, Follower};
+use crate::frames::Framing;
+use crate::outgoing::Outgoing;
+use crate::query::Query;
+use crate::reading::{self, Selection};
+use crate::refusal::{Refusal, Result};
+use crate::response::allow;
+use crate::session::{Session, Trace};
+use crate::table::Table;
+
+/// What the paths of all calls begin with.
+pub(crate) const SERVICE: &str = "arrow.flight.protocol.FlightService";
+/// The most endpoints of a flight, and the fewest rows of each.
+const ENDPOINTS: (u64, u64) = (16, 1 << 20);
+/// The parameters of a ticket.
+const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "follow", "durable"];
+
+/// Answers a call.
+pub(crate) async fn answer(
+    session: Session,
+    parts: &Parts,
+    body: Incoming,
+    method: &str,
+    trace: &mut Trace,
+) -> Result<Response<Outgoing>> {
+    allow(parts, &[Method::POST])?;
+    if parts.version != Version::HTTP_2 {
+        return Err(Refusal::bad_request("Flight is spoken over HTTP/2"));
+    }
+    let mut calls = Calls::new(body, session.clone());
+    match method {
+        "ListFlights" => session.work(list).await,
+        "GetFlightInfo" => {
+            let descriptor = calls.question::<FlightDescriptor>().await?;
+            flight_info(session, descriptor).await
+        }
+        "GetSchema" => {
+            let (name, query) = target_of(&calls.question().await?)?;
+            let selection = selection(&session, &name, query).await?;
+            let schema = selection.schema_message().map_err(|e| Refusal::of_table(&e))?.into();
+            Ok(whole(framed(&SchemaResult { schema })))
+        }
+        "DoGet" => {
+            let Ticket { ticket } = calls.question().await?;
+            let text = std::str::from_utf8(&ticket).map_err(|_| Refusal::bad_request("the ticket is not UTF-8"))?;
+            let (name, query) = parse_target(text)?;
+            get(session, &name, query).await
+        }
+        "DoPut" => {
+            trace.is_write = true;
+            Ok(answered(Outgoing::steps(put::begin(session, calls).await?)))
+        }
+        "ListActions" => Ok(answered(Outgoing::empty())),
+        _ => {
+            let detail = "calls are ListFlights, GetFlightInfo, GetSchema, DoGet and DoPut";
+            Err(Refusal::new(hyper::StatusCode::NOT_IMPLEMENTED, "not_implemented", detail))
+        }
+    }
+}
+
+/// An answer of one message.
+fn whole(frame: Bytes) -> Response<Outgoing> {
+    answered(Outgoing::of(frame))
+}
+
+/// The table and the parameters that a descriptor means.
+fn target_of(descriptor: &FlightDescriptor) -> Result<(String, Query)> {
+    match (descriptor.kind(), &descriptor.path[..]) {
+        (DescriptorType::Path, [name]) => Ok((name.clone(), Query::parse(None, &[])?)),
+        (DescriptorType::Command, _) => {
+            let text = std::str::from_utf8(&descriptor.command);
+            parse_target(text.map_err(|_| Refusal::bad_request("the command is not UTF-8"))?)
+        }
+        _ => Err(Refusal::bad_request("a descriptor is a path of one name, a table's, or a command")),
+    }
+}
+
+fn parse_target(text: &str) -> Result<(String, Query)> {
+    let (name, query) = text.split_once('?').map_or((text, None), |(name, query)| (name, Some(query)));
+    Ok((name.to_owned(), Query::parse(query, PARAMETERS)?))
+}
+
+/// The rows that are asked for.
+async fn selection(session: &Session, name: &str, query: Query) -> Result<Selection> {
+    session.check_read(name)?;
+    let table = session.table(name).await?;
+    session.work(move |_| Selection::of(table, &query)).await
+}
+
+async fn get(session: Session, name: &str, query: Query) -> Result<Response<Outgoing>> {
+    if !query.flag("follow")? {
+        if query.get("durable")?.is_some() {
+            return Err(Refusal::bad_request("durable goes with follow"));
+        }
+        let selection = selection(&session, name, query).await?;
+        return Ok(answered(reading::flight_body(selection, session)?));
+    }
+    for other in ["to", "where", "limit"] {
+        if query.get(other)?.is_some() {
+            return Err(Refusal::bad_request(format!("{other} does not go with follow")));
+        }
+    }
+    session.check_read(name)?;
+    let table = session.table(name).await?;
+    let follower = session.work(move |session| Follower::of(table, &query, session.clone(), Framing::Flight)).await?;
+    session.peer.is_follower.store(true, std::sync::atomic::Ordering::Release);
+    Ok(answered(following::body(follower, &session)))
+}
+
+async fn flight_info(session: Session, descriptor: FlightDescriptor) -> Result<Response<Outgoing>> {
+    let (name, query) = target_of(&descriptor)?;
+    if query.flag("follow")? {
+        return Err(Refusal::bad_request("a stream that goes on has no end to inform of; get its ticket"));
+    }
+    session.check_read(&name)?;
+    let table = session.table(&name).await?;
+    let info = session.work(move |_| info_of(table, descriptor, &query)).await?;
+    Ok(whole(framed(&info)))
+}
+
+/// What is told of rows, and where they can be had: here, in parts. Blocks.
+fn info_of(table: Arc<Table>, descriptor: FlightDescriptor, query: &Query) -> Result<FlightInfo> {
+    let name = table.name.clone();
+    let selection = Selection::of(table, query)?;
+    let schema = selection.schema_message().map_err(|e| Refusal::of_table(&e))?.into();
+    let rows = selection.end_row - selection.first_row;
+    let is_whole = query.get("where")?.is_none() && query.get("limit")?.is_none();
+    let part = if is_whole { rows.div_ceil(ENDPOINTS.0).max(ENDPOINTS.1) } else { rows.max(1) };
+    let starts = (selection.first_row..selection.end_row).step_by(usize::try_from(part).unwrap_or(usize::MAX));
+    let ticket = |start: u64| {
+        let end = (start + part).min(selection.end_row);
+        let ticket = Some(Ticket { ticket: ticket(&name, start, end, query).into() });
+        FlightEndpoint { ticket }
+    };
+    // No rows have one endpoint too, from which the schema comes.
+    let starts = if rows == 0 { vec![selection.first_row] } else { starts.collect() };
+    Ok(FlightInfo {
+        schema,
+        descriptor: Some(descriptor),
+        endpoints: starts.into_iter().map(ticket).collect(),
+        total_records: if is_whole { i64::try_from(rows).unwrap_or(-1) } else { -1 },
+        total_bytes: -1,
+        ordered: true,
+    })
+}
+
+fn ticket(name: &str, start: u64, end: u64, query: &Query) -> String {
+    let mut text = form_urlencoded::Serializer::new(format!("{name}?"));
+    text.append_pair("from", &start.to_string()).append_pair("to", &end.to_string());
+    for other in ["columns", "column", "where", "limit"] {
+        query.all(other).for_each(|value| {
+            text.append_pair(other, value);
+        });
+    }
+    text.finish()
+}
+
+/// What may be read. Blocks.
+fn list(session: &Session) -> Result<Response<Outgoing>> {
+    let mut frames = Vec::new();
+    for entry in session.shared.catalog.list()? {
+        if !session.caller.rights().may_read(&entry.name) {
+            continue;
+        }
+        let descriptor = FlightDescriptor {
+            kind: DescriptorType::Path.into(),
+            command: Bytes::new(),
+            path: vec![entry.name.clone()],
+        };
+        // What can't be opened is no flight: it may have gone since, and the call that asks for it says why.
+        let info = session.shared.catalog.get(&entry.name).and_then(|table| {
+            let query = Query::parse(None, &[])?;
+            info_of(table, descriptor, &query)
+        });
+        frames.extend(info.ok().map(|info| framed(&info)));
+    }
+    Ok(answered(Outgoing::several(frames)))
+}

@@ -1,0 +1,143 @@
+//! `DoPut`: record batches that come in, each appended as a whole and answered when it is committed.
+
+use std::io;
+
+use bytes::Bytes;
+
+use super::calls::{Called, Calls, decoded};
+use super::messages::{DescriptorType, FlightData, PutResult, framed};
+use super::status::CallFailed;
+use crate::ingest::Destination;
+use crate::outgoing::{Step, Steps};
+use crate::query::Query;
+use crate::receive::Received;
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+
+/// What the bytes of protobuf around a body take at most.
+const AROUND: usize = 1 << 20;
+/// The end of a stream.
+const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+/// The parameters of a command that says where rows are to go.
+const PARAMETERS: &[&str] = &["ack", "producer", "epoch", "sequence"];
+
+/// A stream of record batches on their way into a table.
+pub(crate) struct Put {
+    session: Session,
+    calls: Calls,
+    destination: Destination,
+    /// The schema of what comes, and the dictionaries so far, as a stream has them.
+    front: Vec<u8>,
+}
+
+/// Reads the first message, which says what comes, and where it is to go.
+pub(crate) async fn begin(session: Session, mut calls: Calls) -> Result<Put> {
+    let most = session.shared.limits.body + AROUND;
+    let nothing = || Refusal::bad_request("the call has no message");
+    let Called { message, .. } = calls.next(most).await?.ok_or_else(nothing)?;
+    let first: FlightData = decoded(message)?;
+    let missing = || Refusal::bad_request("the first message has a descriptor and a schema");
+    let descriptor = first.descriptor.ok_or_else(missing)?;
+    if kind_of(&first.header) != Some(Kind::Schema) {
+        return Err(missing());
+    }
+    let (name, query) = match (descriptor.kind(), &descriptor.path[..]) {
+        (DescriptorType::Path, [name]) => (name.clone(), Query::parse(None, &[])?),
+        (DescriptorType::Command, _) => {
+            let text = std::str::from_utf8(&descriptor.command);
+            let text = text.map_err(|_| Refusal::bad_request("the command is not UTF-8"))?;
+            let (name, query) = text.split_once('?').map_or((text, None), |(name, query)| (name, Some(query)));
+            (name.to_owned(), Query::parse(query, PARAMETERS)?)
+        }
+        _ => return Err(Refusal::bad_request("a descriptor is a path of one name, a table's, or a command")),
+    };
+    let destination = Destination::of(&session, &name, &query).await?;
+    let mut front = Vec::new();
+    push(&mut front, &first.header, &[]);
+    Ok(Put { session, calls, destination, front })
+}
+
+/// The kinds of messages that a stream of record batches has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Schema,
+    Dictionary,
+    Batch,
+}
+
+/// The kind that a `Message` of Message.fbs says it is; `None` where it is damaged, or is of another kind.
+fn kind_of(metadata: &[u8]) -> Option<Kind> {
+    let word = |at: usize| metadata.get(at..)?.first_chunk().map(|raw| i32::from_le_bytes(*raw));
+    let half = |at: usize| metadata.get(at..)?.first_chunk().map(|raw| usize::from(u16::from_le_bytes(*raw)));
+    let root = usize::try_from(word(0)?).ok()?;
+    let fields = root.checked_sub_signed(isize::try_from(word(root)?).ok()?)?;
+    // The second field, behind two lengths.
+    let place = half(fields + 6).filter(|&place| place > 0 && half(fields).is_some_and(|len| len > 6))?;
+    match metadata.get(root + place)? {
+        1 => Some(Kind::Schema),
+        2 => Some(Kind::Dictionary),
+        3 => Some(Kind::Batch),
+        _ => None,
+    }
+}
+
+/// Appends a message as a stream has it.
+fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
+    let padded = metadata.len().next_multiple_of(8);
+    stream.extend_from_slice(&u32::MAX.to_le_bytes());
+    // Messages are at most as long as the limits of a body.
+    stream.extend_from_slice(&u32::try_from(padded).unwrap_or(u32::MAX).to_le_bytes());
+    stream.extend_from_slice(metadata);
+    stream.resize(stream.len() + (padded - metadata.len()), 0);
+    stream.extend_from_slice(body);
+}
+
+impl Put {
+    /// Appends the next batch; its answer, unless there was none.
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let limits = &self.session.shared.limits;
+        loop {
+            if !self.session.is_valid() {
+                return Err(Refusal::new(hyper::StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked"));
+            }
+            let Some(Called { message, mut share }) = self.calls.next(limits.body + AROUND).await? else {
+                return Ok(None);
+            };
+            let data: FlightData = decoded(message)?;
+            match kind_of(&data.header) {
+                Some(Kind::Dictionary) => {
+                    push(&mut self.front, &data.header, &data.body);
+                    if self.front.len() > limits.body {
+                        let detail =
+                            format!("the dictionaries of a call have at most {} bytes; make several", limits.body);
+                        return Err(Refusal::too_large(detail));
+                    }
+                }
+                Some(Kind::Batch) => {
+                    // The dictionaries are there once more for each batch.
+                    share.merge(self.session.shared.memory.share(self.front.len())?);
+                    let mut bytes = self.front.clone();
+                    push(&mut bytes, &data.header, &data.body);
+                    bytes.extend_from_slice(&END);
+                    drop(data);
+                    let answer = self.destination.append(&self.session, Received { bytes, share }).await?;
+                    let app_metadata = answer.to_string().into();
+                    return Ok(Some(framed(&PutResult { app_metadata })));
+                }
+                // What comes without a batch is for nobody here.
+                None if data.header.is_empty() => (),
+                _ => return Err(Refusal::bad_request("a record batch or a dictionary is expected")),
+            }
+        }
+    }
+}
+
+impl Steps for Put {
+    async fn step(mut self) -> Step<Put> {
+        match self.next().await {
+            Ok(Some(answer)) => Step::Data(self, vec![answer]),
+            Ok(None) => Step::End(Vec::new()),
+            Err(refusal) => Step::Failed(io::Error::other(CallFailed::from(&refusal))),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Calls of Arrow Flight that lie, break off, or are nothing at all: each ends with a status, and the server goes on.
+//! What stock clients see is in `tests/python/test_flight.py`.
+
+mod support;
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrowwood::{Dataset, StreamEncoder, open};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use proptest::prelude::*;
+use prost::Message;
+use support::{Served, options, values};
+
+const SERVICE: &str = "/arrow.flight.protocol.FlightService";
+const METHODS: [&str; 7] = ["ListFlights", "GetFlightInfo", "GetSchema", "DoGet", "DoPut", "ListActions", "DoExchange"];
+
+#[derive(Clone, PartialEq, Message)]
+struct Descriptor {
+    #[prost(int32, tag = "1")]
+    kind: i32,
+    #[prost(bytes = "vec", tag = "2")]
+    command: Vec<u8>,
+    #[prost(string, repeated, tag = "3")]
+    path: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Data {
+    #[prost(message, optional, tag = "1")]
+    descriptor: Option<Descriptor>,
+    #[prost(bytes = "vec", tag = "2")]
+    header: Vec<u8>,
+    #[prost(bytes = "vec", tag = "1000")]
+    body: Vec<u8>,
+}
+
+/// How a call ended, and the messages of its answer.
+#[derive(Debug)]
+struct Ended {
+    status: u16,
+    message: String,
+    answers: Vec<Vec<u8>>,
+}
+
+fn frame(message: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0];
+    frame.extend((message.len() as u32).to_be_bytes());
+    frame.extend(message);
+    frame
+}
+
+/// Makes a call whose request is `body`, whatever that is.
+fn call(served: &Served, method: &str, body: Vec<u8>) -> Ended {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
+        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+        let (mut sender, connection) = handshake.await.unwrap();
+        let connection = tokio::spawn(connection);
+        let request = Request::post(format!("http://127.0.0.1:{}{SERVICE}/{method}", served.port))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Full::new(Bytes::from(body)))
+            .unwrap();
+        let response = tokio::time::timeout(support::TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
+        assert_eq!(response.status(), 200, "{method}");
+        let mut headers = response.headers().clone();
+        let collected = tokio::time::timeout(support::TIMEOUT, response.into_body().collect()).await.unwrap().unwrap();
+        headers.extend(collected.trailers().cloned().unwrap_or_default());
+        connection.abort();
+        let text = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+        let mut bytes = &collected.to_bytes()[..];
+        let mut answers = Vec::new();
+        while let Some((prefix, rest)) = bytes.split_first_chunk::<5>() {
+            assert_eq!(prefix[0], 0);
+            let (answer, rest) = rest.split_at(u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize);
+            answers.push(answer.to_vec());
+            bytes = rest;
+        }
+        assert!(bytes.is_empty(), "whole messages");
+        let status = text("grpc-status").expect("a status").parse().unwrap();
+        Ended { status, message: text("grpc-message").unwrap_or_default(), answers }
+    })
+}
+
+fn batch(start: i64, rows: i64) -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(start..start + rows));
+    let words: ArrayRef =
+        Arc::new(StringArray::from_iter((start..start + rows).map(|n| (n % 3 > 0).then(|| format!("word {n}")))));
+    RecordBatch::try_from_iter_with_nullable([("n", numbers, true), ("word", words, true)]).unwrap()
+}
+
+/// The messages of a `DoPut` of some batches into table `t`.
+fn put(batches: &[RecordBatch]) -> Vec<Data> {
+    let whole = Dataset::try_from(batches.to_vec()).unwrap();
+    let mut encoder = StreamEncoder::new(whole.schema().clone()).unwrap();
+    let descriptor = Descriptor { kind: 1, command: Vec::new(), path: vec!["t".into()] };
+    let header = encoder.schema_message().metadata;
+    let mut messages = vec![Data { descriptor: Some(descriptor), header, body: Vec::new() }];
+    for batch in batches {
+        let (encoded, _) = encoder.encode(&Dataset::try_from(vec![batch.clone()]).unwrap(), 1 << 20).unwrap();
+        messages.extend(encoded.into_iter().map(|message| {
+            let mut body = Vec::new();
+            for buffer in &message.body {
+                body.extend_from_slice(buffer);
+                body.resize(body.len().next_multiple_of(64), 0);
+            }
+            Data { descriptor: None, header: message.metadata, body }
+        }));
+    }
+    messages
+}
+
+fn framed(messages: &[Data]) -> Vec<u8> {
+    messages.iter().flat_map(|message| frame(&message.encode_to_vec())).collect()
+}
+
+fn table(served: &Served) -> Vec<Vec<String>> {
+    values(&open(served.path("t")).unwrap())
+}
+
+#[test]
+fn batches_are_appended_and_those_before_a_wrong_one_stay() {
+    let served = Served::start();
+    served.writer("t", "n: int, word: text").close().unwrap();
+    let good = put(&[batch(0, 5), batch(5, 7)]);
+    let ended = call(&served, "DoPut", framed(&good));
+    assert_eq!((ended.status, ended.answers.len()), (0, 2), "{}", ended.message);
+    let mut messages = put(&[batch(12, 3), batch(15, 3)]);
+    // Its text would begin behind its end.
+    messages[2].body.truncate(64);
+    let ended = call(&served, "DoPut", framed(&messages));
+    assert_eq!((ended.status, ended.answers.len()), (3, 1), "{}", ended.message);
+    let all = Dataset::try_from(vec![batch(0, 15)]).unwrap();
+    assert_eq!(table(&served), values(&all));
+}
+
+#[test]
+fn calls_that_are_none_end_with_a_status() {
+    let served = Served::with(|_| {
+        let mut options = options();
+        options.limits = support::impatient();
+        options
+    });
+    served.numbers("t", 10);
+    let lies = [
+        vec![],
+        vec![0],
+        vec![0, 0, 0, 0],
+        vec![0, 0, 0, 0, 0],
+        vec![1, 0, 0, 0, 0],
+        vec![0, 0xff, 0xff, 0xff, 0xff],
+        vec![0, 0, 0, 0, 9, 8, 1],
+        frame(&[0xff; 40]),
+        frame(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
+        frame(&Data { descriptor: None, header: vec![7; 3], body: vec![] }.encode_to_vec()),
+        frame(&Descriptor { kind: 1, command: vec![], path: vec!["t".into(); 9] }.encode_to_vec()),
+        frame(&Descriptor { kind: 7, command: vec![0; 9], path: vec![] }.encode_to_vec()),
+    ];
+    for method in METHODS {
+        for lie in &lies {
+            let ended = call(&served, method, lie.clone());
+            let is_question = !["ListFlights", "ListActions"].contains(&method);
+            assert!(!is_question || ended.status > 0, "{method} {lie:?}: {ended:?}");
+        }
+    }
+    assert_eq!(call(&served, "Nothing", frame(&[])).status, 12);
+    // What is not HTTP/2, or no POST, is no call.
+    for verb in ["GET", "POST"] {
+        let reply =
+            served.send(verb, &format!("{SERVICE}/DoGet"), &[("content-type", "application/grpc")], &frame(&[]));
+        assert_ne!(reply.header("grpc-status"), Some("0"), "{verb}");
+    }
+    assert_eq!(served.get("/healthz").status, 200);
+}
+
+/// A message that says it is larger than the memory for rows is refused before it is received.
+#[test]
+fn a_message_is_received_within_the_memory_for_rows() {
+    let served = Served::with(|_| {
+        let mut options = options();
+        options.limits.ingest_memory = 1 << 20;
+        options
+    });
+    served.writer("t", "n: int, word: text").close().unwrap();
+    let mut body = framed(&put(&[batch(0, 5)])[..1]);
+    body.extend([0, 0, 0x40, 0, 0]);
+    body.resize(body.len() + (4 << 20), 0);
+    let ended = call(&served, "DoPut", body);
+    assert_eq!(ended.status, 14, "{}", ended.message);
+    assert_eq!(call(&served, "DoPut", framed(&put(&[batch(0, 5)]))).status, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever is changed in what comes: the table has the rows of whole batches, or a status says what is wrong.
+    #[test]
+    fn changed_bytes_are_refused_or_are_rows(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let served = Served::start();
+        served.writer("t", "n: int, word: text").close().unwrap();
+        let mut bytes = framed(&put(&[batch(0, 4), batch(4, 4)]));
+        for (at, byte) in &changes {
+            let at = at.index(bytes.len());
+            bytes[at] = *byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let ended = call(&served, "DoPut", bytes);
+        let rows = open(served.path("t")).unwrap();
+        rows.validate(|_, _| ()).unwrap();
+        prop_assert!(ended.answers.len() <= 2);
+        prop_assert_eq!(rows.is_empty().unwrap(), ended.answers.is_empty());
+        prop_assert_eq!(served.get("/healthz").status, 200);
+    }
+
+    #[test]
+    fn tickets_of_any_bytes_are_answered(text in "t?\\PC{0,40}", bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let served = Served::start();
+        served.numbers("t", 10);
+        for ticket in [text.into_bytes(), bytes] {
+            let mut ticket_message = vec![0x0a, ticket.len() as u8];
+            ticket_message.extend(&ticket);
+            call(&served, "DoGet", frame(&ticket_message));
+        }
+        prop_assert_eq!(served.get("/healthz").status, 200);
+    }
+}

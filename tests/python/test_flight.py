@@ -1,0 +1,221 @@
+"""Arrow Flight of ``arrowwood serve``, as pyarrow's stock client sees it."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arrowwood as aw
+
+flight = pytest.importorskip("pyarrow.flight")
+
+SCHEMA = pa.schema([pa.field("n", pa.int64(), False), pa.field("symbol", pa.string()), pa.field("x", pa.float64())])
+
+
+def ticks(start, count):
+    numbers = range(start, start + count)
+    symbols = [None if n % 11 == 0 else f"S{n // 100}" for n in numbers]
+    return pa.table({"n": np.arange(start, start + count), "symbol": symbols, "x": np.arange(start, start + count) / 4}, SCHEMA)
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A directory with a table of 10,000 rows, and a client of its server."""
+    with aw.writer(tmp_path / "ticks", SCHEMA, dictionary=["symbol"], segment_rows=3_000) as writer:
+        writer.append(ticks(0, 10_000))
+    with aw.serve(tmp_path) as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
+        yield tmp_path, client
+
+
+def get(client, ticket, **options):
+    return client.do_get(flight.Ticket(ticket), **options)
+
+
+def as_rows(table):
+    return table.to_pylist()
+
+
+def put(client, descriptor, rows, **options):
+    """Sends rows, and returns the answer; what is wrong is said when the writer is closed."""
+    writer, answers = client.do_put(descriptor, rows.schema, **options)
+    try:
+        writer.write_table(rows)
+        answer = answers.read()
+    finally:
+        writer.close()
+    return json.loads(answer.to_pybytes())
+
+
+def test_rows_are_those_that_are_mapped(served):
+    folder, client = served
+    mapped = pa.table(aw.open(folder / "ticks"))
+    assert as_rows(get(client, "ticks").read_all()) == as_rows(mapped)
+    some = get(client, "ticks?from=2990&to=3010&columns=symbol,n").read_all()
+    assert as_rows(some) == as_rows(mapped.select(["symbol", "n"]).slice(2990, 20))
+    few = get(client, "ticks?where=n+>+9990 and symbol in ('S99')&limit=3").read_all()
+    assert [row["n"] for row in as_rows(few)] == [9991, 9992, 9993]
+    assert get(client, "ticks?from=10000").read_all().num_rows == 0
+
+
+def test_every_type_is_what_it_is_by_mapping(tmp_path):
+    table = pa.table({
+        "null": pa.nulls(5),
+        "bool": [True, None, False, True, None],
+        "list": pa.array([[1], None, [], [2, None], [3]], pa.list_(pa.int16())),
+        "view": pa.array(["a", None, "longer than twelve bytes", "", "b"], pa.string_view()),
+        "map": pa.array([[("k", 1)], None, [], [("a", None)], [("b", 2)]], pa.map_(pa.string(), pa.int8())),
+        "dictionary": pa.array(["x", "y", None, "x", "x"]).dictionary_encode(),
+        "decimal": pa.array([1, None, 3, 4, 5], pa.decimal128(20, 3)),
+        "struct": pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": None}, {"a": 2, "b": ""}, {"a": 3, "b": "z"}]),
+    })  # fmt: skip
+    aw.write(table, tmp_path / "types.arrow")
+    with aw.serve(tmp_path) as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
+        read = get(client, "types.arrow").read_all()
+        assert (read.schema, as_rows(read)) == (table.schema, as_rows(table))
+        assert as_rows(get(client, "types.arrow?from=1&to=4").read_all()) == as_rows(table.slice(1, 3))
+
+
+def test_flights_are_found_and_their_parts_are_the_whole(served):
+    folder, client = served
+    listed = list(client.list_flights())
+    assert [info.descriptor.path for info in listed] == [[b"ticks"]]
+    info = client.get_flight_info(flight.FlightDescriptor.for_path("ticks"))
+    assert (info.total_records, info.schema) == (10_000, pa.table(aw.open(folder / "ticks")).schema)
+    parts = [client.do_get(endpoint.ticket).read_all() for endpoint in info.endpoints]
+    assert as_rows(pa.concat_tables(parts)) == as_rows(pa.table(aw.open(folder / "ticks")))
+    some = flight.FlightDescriptor.for_command("ticks?where=n < 10&columns=n")
+    info = client.get_flight_info(some)
+    assert info.total_records == -1 and client.get_schema(some).schema == info.schema
+    [endpoint] = info.endpoints
+    assert as_rows(client.do_get(endpoint.ticket).read_all()) == [{"n": n} for n in range(10)]
+
+
+def test_batches_are_acknowledged_and_seen_by_everybody(served):
+    folder, client = served
+    sent = ticks(10_000, 300)
+    writer, answers = client.do_put(flight.FlightDescriptor.for_path("ticks"), sent.schema)
+    for start in (0, 100, 200):
+        writer.write_table(sent.slice(start, 100))
+        answer = json.loads(answers.read().to_pybytes())
+        assert (answer["first_row"], answer["rows"], answer["durable"]) == (10_000 + start, 100, 10_100 + start)
+    writer.close()
+    assert as_rows(pa.table(aw.open(folder / "ticks"))) == as_rows(ticks(0, 10_300))
+
+
+def test_dictionaries_come_with_the_batches(served):
+    folder, client = served
+    encoded = ticks(10_000, 200)
+    encoded = encoded.set_column(1, "symbol", encoded["symbol"].combine_chunks().dictionary_encode())
+    writer, answers = client.do_put(flight.FlightDescriptor.for_command(b"ticks?ack=visible"), encoded.schema)
+    for start in (0, 50):
+        writer.write_table(encoded.slice(start, 50 + 2 * start))
+        assert json.loads(answers.read().to_pybytes())["rows"] == 50 + 2 * start
+    writer.close()
+    assert as_rows(pa.table(aw.open(folder / "ticks")).slice(10_000)) == as_rows(ticks(10_000, 200))
+
+
+def test_a_producer_that_sends_again_doubles_nothing(served):
+    folder, client = served
+
+    def send(sequence):
+        command = f"ticks?producer=s1&sequence={sequence}"
+        writer, answers = client.do_put(flight.FlightDescriptor.for_command(command), SCHEMA)
+        found = []
+        for start in range(10_000 + 10 * sequence, 10_050, 10):
+            writer.write_table(ticks(start, 10))
+            found.append(json.loads(answers.read().to_pybytes())["duplicate"])
+        writer.close()
+        return found
+
+    assert send(0) == [False] * 5
+    assert send(3) == [True, True]
+    assert as_rows(pa.table(aw.open(folder / "ticks"))) == as_rows(ticks(0, 10_050))
+    with pytest.raises(pa.ArrowException, match="sequence_gap"):
+        put(client, flight.FlightDescriptor.for_command("ticks?producer=s1&sequence=99"), ticks(0, 1))
+
+
+def test_a_stream_goes_on_with_the_table(served):
+    folder, client = served
+    seen, begun = [], threading.Event()
+    reader = get(client, "ticks?follow=true&from=9999&columns=n")
+
+    def read():
+        for chunk in reader:
+            seen.extend(chunk.data["n"].to_pylist())
+            begun.set()
+            if len(seen) >= 6:
+                return
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert begun.wait(30)
+    with aw.writer(folder / "ticks") as writer:
+        for n in range(10_000, 10_005):
+            writer.append(ticks(n, 1))
+            writer.commit()
+    thread.join(30)
+    assert seen == list(range(9_999, 10_005))
+    reader.cancel()
+
+
+@pytest.mark.parametrize(
+    ("ticket", "error", "words"),
+    [
+        ("nothing", KeyError, "no such table"),
+        ("../ticks", KeyError, "not_found"),
+        ("ticks?form=1", pa.ArrowInvalid, "there is no parameter 'form'"),
+        ("ticks?where=n >", pa.ArrowInvalid, "where"),
+        ("ticks?from=10001", (pa.ArrowInvalid, IndexError, pa.ArrowException), "ends with row 10000"),
+        ("ticks?follow=true&limit=3", pa.ArrowInvalid, "limit does not go with follow"),
+        (b"\xff", pa.ArrowInvalid, "not UTF-8"),
+    ],
+)  # fmt: skip
+def test_tickets_that_mean_nothing(served, ticket, error, words):
+    with pytest.raises(error, match=words):
+        get(served[1], ticket).read_all()
+
+
+def test_rows_that_do_not_fit_are_refused_and_the_table_stays(served):
+    folder, client = served
+    for wrong in [pa.table({"n": ["a"]}), pa.table({"other": [1]})]:
+        with pytest.raises(pa.ArrowException, match="column"):
+            put(client, flight.FlightDescriptor.for_path("ticks"), wrong)
+    with pytest.raises((KeyError, pa.ArrowException), match="no such table"):
+        put(client, flight.FlightDescriptor.for_path("nothing"), ticks(0, 1))
+    assert len(aw.open(folder / "ticks")) == 10_000
+    for call in [lambda: list(client.do_action("drop")), lambda: client.do_exchange(flight.FlightDescriptor.for_path("x"))[1].read_chunk()]:
+        with pytest.raises(NotImplementedError, match="ListFlights"):
+            call()
+    assert list(client.list_actions()) == []
+
+
+def test_tokens_and_their_rights(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("open", "closed"):
+        with aw.writer(folder / name, SCHEMA) as writer:
+            writer.append(ticks(0, 3))
+    tokens = tmp_path / "tokens.json"
+    command = [sys.executable, "-m", "arrowwood._cli", "token", "add", "reader", "--read", "open", "--token-file", tokens]
+    reader = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    with aw.serve(folder, token_file=tokens) as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
+
+        def options(secret):
+            return flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {secret}".encode())])
+
+        assert get(client, "open", options=options(reader)).read_all().num_rows == 3
+        assert [info.descriptor.path for info in client.list_flights(options=options(reader))] == [[b"open"]]
+        with pytest.raises(flight.FlightUnauthenticatedError):
+            get(client, "open").read_all()
+        with pytest.raises(flight.FlightUnauthenticatedError):
+            get(client, "open", options=options("wrong")).read_all()
+        for name in ("closed", "nothing"):
+            with pytest.raises(flight.FlightUnauthorizedError):
+                get(client, name, options=options(reader)).read_all()
+        with pytest.raises(flight.FlightUnauthorizedError):
+            put(client, flight.FlightDescriptor.for_path("open"), ticks(0, 1), options=options(reader))
+        assert reader not in "\n".join(server.log)
