@@ -191,7 +191,7 @@ pub fn types_that_refer(rows: Range<u64>) -> RecordBatch {
     let mut amounts = PrimitiveDictionaryBuilder::<UInt16Type, Int64Type>::new();
     rows.clone().for_each(|n| amounts.append_option((n % 4 != 1).then_some(n as i64 % 3 * 1_000_000_007)));
     let short = words().iter().collect::<DictionaryArray<Int8Type>>();
-    let as_views = |n: u64| if n % 2 == 0 { format!("{n}") } else { format!("longer than twelve bytes, {n}") };
+    let as_views = |n: u64| if n.is_multiple_of(2) { format!("{n}") } else { format!("longer than twelve bytes, {n}") };
     let mixed = StringArray::from_iter(texts(&rows, 5, as_views)).iter().collect::<DictionaryArray<Int64Type>>();
     let mixed = mixed.with_values(Arc::new(mixed.values().as_string::<i32>().iter().collect::<StringViewArray>()));
     let columns: [(&str, ArrayRef); 8] = [

@@ -125,9 +125,9 @@ mod tests {
         drop(unfinished);
         assert_eq!(names(folder.path()), ["x.csv"]);
         // As of a process of this number that was killed at the worst moment.
-        let finished = UnfinishedFile::beside(&path).unwrap();
+        let mut finished = UnfinishedFile::beside(&path).unwrap();
         std::fs::write(&finished.part, "older").unwrap();
-        (&finished).write_all(b"new").unwrap();
+        finished.write_all(b"new").unwrap();
         finished.finish(&path).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(names(folder.path()), ["x.csv"]);
