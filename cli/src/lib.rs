@@ -77,7 +77,7 @@ enum Verb {
 
 impl Verb {
     /// The exit code of a verb that succeeded: 0, or the result of `check`.
-    fn run(&self, out: &mut Stdout, engine: Option<&dyn Engine>) -> Outcome<i32> {
+    fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> Outcome<i32> {
         match self {
             Verb::Check(check) => return check.run(out),
             Verb::Head(head) => head.run(out),
@@ -93,7 +93,7 @@ impl Verb {
             Verb::Append(append) => append.run(out),
             Verb::Compact(compact) => compact.run(out),
             #[cfg(feature = "serve")]
-            Verb::View(view) => view.run(out),
+            Verb::View(view) => view.run(out, engine),
             #[cfg(feature = "serve")]
             Verb::Serve(serve) => serve.run(out),
             #[cfg(feature = "serve")]
@@ -122,8 +122,8 @@ fn tell(usage: &clap::Error) -> std::io::Result<()> {
     }
 }
 
-/// As [`run`], with an engine for SQL queries.
-pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&dyn Engine>) -> i32 {
+/// As [`run`], with an engine for SQL queries and Parquet.
+pub fn run_with(args: impl IntoIterator<Item = OsString>, engine: Option<&'static dyn Engine>) -> i32 {
     let command = match Command::try_parse_from(args) {
         Ok(command) => command,
         Err(usage) => {

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arrowwood::{Dataset, Error, ErrorKind};
 use clap::Args;
@@ -10,12 +12,19 @@ use crate::rows::{Form, print};
 use crate::shell::{Failure, Outcome, Stdout, reader};
 
 /// What the program that runs the command can do besides this library: SQL and Parquet. Errors are messages.
-pub trait Engine {
+pub trait Engine: Sync {
     /// The rows that a query asks for.
     ///
     /// # Errors
     /// What is wrong with the query.
     fn sql(&self, query: &str) -> Result<Dataset, String>;
+
+    /// The first rows, at most `most`, that one statement asks for which reads only the data at `path`, there called self.
+    /// Ends when `given_up` is set.
+    ///
+    /// # Errors
+    /// What is wrong with the query.
+    fn look(&self, query: &str, path: &Path, most: u64, given_up: &Arc<AtomicBool>) -> Result<Dataset, String>;
 
     /// The rows of a Parquet file, of the types that Arrow has noted there.
     ///

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use arrowwood_serve::{Options, Server};
+use arrowwood_serve::{Options, Server, SqlEngine};
 use clap::Args;
 
 use crate::shell::{Outcome, Stdout};
+use crate::sql::Engine;
 
 /// Programs that open a URL in the user's browser.
 const OPENERS: [&str; 4] = ["xdg-open", "open", "wslview", "sensible-browser"];
@@ -33,8 +34,10 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
-        let options = Options { listen: self.listen.clone(), ..Options::default() };
+    pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> Outcome {
+        let sql = engine
+            .map(|engine| SqlEngine::new(move |asked| engine.look(asked.text, asked.path, asked.most, asked.given_up)));
+        let options = Options { listen: self.listen.clone(), sql, ..Options::default() };
         let server = Server::view(&self.path, &options)?;
         writeln!(out, "{}", server.url())?;
         out.flush()?;

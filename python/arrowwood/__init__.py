@@ -104,6 +104,7 @@ __all__ = [
     "StreamReader",
     "StreamWriter",
     "Unsupported",
+    "View",
     "Writer",
     "__version__",
     "check",
@@ -126,6 +127,7 @@ __all__ = [
     "serve",
     "sql",
     "stream_writer",
+    "view",
     "write",
     "writer",
 ]
@@ -139,6 +141,7 @@ if TYPE_CHECKING:
     from arrowwood._scan import scan
     from arrowwood._serve import Server, serve
     from arrowwood._sql import sql
+    from arrowwood._view import View, view
 
 # Looked for when they are first used: what they import takes longer than opening a file.
 _LATER = {
@@ -154,6 +157,8 @@ _LATER = {
     "scan": "arrowwood._scan",
     "serve": "arrowwood._serve",
     "sql": "arrowwood._sql",
+    "View": "arrowwood._view",
+    "view": "arrowwood._view",
 }
 
 

@@ -1,4 +1,4 @@
-"""A server of tables as long as a block of code runs."""
+"""Servers that run as long as a block of code: of tables, and of the page that shows one."""
 
 import os
 import signal
@@ -35,6 +35,40 @@ def serve(
     return Server(directory, listen=listen, token_file=token_file, read_only=read_only)
 
 
+class Running:
+    """A command in a process of its own that prints its URL first and serves until it is told to end."""
+
+    def __init__(self, verb: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "arrowwood._cli", verb, *arguments]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+        assert self._process.stdout is not None and self._process.stderr is not None, "pipes"
+        self.url: str = self._process.stdout.readline().strip()
+        if not self.url:
+            _, told = self._process.communicate()
+            raise IoError(f"arrowwood {verb} {arguments[0]}: {told.strip() or 'the server has ended'}")
+        self.told: list[str] = []
+        # What is not read would stop the server when the pipe is full.
+        self._reader = threading.Thread(target=self._read, name="arrowwood-serve", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None, "a pipe"
+        for line in self._process.stderr:
+            self.told.append(line)
+            del self.told[:-1000]
+
+    def close(self) -> None:
+        """Stop it. Does nothing when it was stopped before."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        self._process.wait()
+        self._reader.join()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
 class Server:
     """A server of tables, made by :func:`serve`. Used with ``with``, it stops at the end."""
 
@@ -46,31 +80,15 @@ class Server:
         token_file: str | os.PathLike[str] | None = None,
         read_only: bool = False,
     ) -> None:
-        command = [sys.executable, "-m", "arrowwood._cli", "serve", os.fspath(directory), "--listen", listen]
-        command += ["--token-file", os.fspath(token_file)] if token_file is not None else []
-        command += ["--read-only"] if read_only else []
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
-        assert self._process.stdout is not None and self._process.stderr is not None, "pipes"
-        self.url: str = self._process.stdout.readline().strip()
-        if not self.url:
-            _, told = self._process.communicate()
-            raise IoError(f"serving {os.fspath(directory)}: {told.strip() or 'the server has ended'}")
-        self._told: list[str] = []
-        # What is not read would stop the server when the pipe is full.
-        self._reader = threading.Thread(target=self._read, name="arrowwood-serve", daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stderr is not None, "a pipe"
-        for line in self._process.stderr:
-            self._told.append(line)
-            del self._told[:-1000]
+        options = ["--token-file", os.fspath(token_file)] if token_file is not None else []
+        options += ["--read-only"] if read_only else []
+        self._running = Running("serve", os.fspath(directory), "--listen", listen, *options)
+        self.url: str = self._running.url
 
     @property
     def log(self) -> list[str]:
         """The last lines, 1,000 at most, that the server has written: one of JSON for each request that writes or is refused."""
-        return [line.rstrip("\n") for line in self._told]
+        return [line.rstrip("\n") for line in self._running.told]
 
     def connect(self, *, token: str | None = None) -> Connection:
         """Connect to it; see :func:`connect`."""
@@ -78,13 +96,7 @@ class Server:
 
     def close(self) -> None:
         """Stop it: what was acknowledged is kept. Does nothing when it was stopped before."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        self._process.wait()
-        self._reader.join()
-        for pipe in (self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        self._running.close()
 
     def __enter__(self) -> "Server":
         return self

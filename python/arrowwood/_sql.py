@@ -4,6 +4,8 @@ import ctypes
 import glob
 import os
 import re
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from arrowwood import _arrowwood
@@ -18,6 +20,14 @@ _MISSING = [
 
 # The database of this process, as making one takes longer than most queries.
 _database: list[Any] = []
+
+# A database that reaches no files and takes little memory, for queries of the page of `arrowwood view`.
+_ALONE = {
+    "python_enable_replacements": False,
+    "enable_external_access": False,
+    "memory_limit": "1GB",
+    "lock_configuration": True,
+}
 
 # Tables and their names, by what DuckDB makes of a name.
 _Sources = dict[str, tuple[str, "_arrowwood.Dataset"]]
@@ -81,6 +91,30 @@ def _answer(duckdb: Any, query: str, sources: _Sources) -> "_arrowwood.Dataset":
     finally:
         # Rolls back as well.
         cursor.close()
+
+
+def look(query: str, path: os.PathLike[str], most: int, is_given_up: Callable[[], bool]) -> "_arrowwood.Dataset":
+    """The first rows of what one statement asks of the data at `path`, called ``self``: it reads nothing else and writes nothing."""
+    duckdb = engine("duckdb", "SQL", "sql")
+    statements = duckdb.extract_statements(query)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise InvalidArgument("expected one statement that only asks, such as select * from self limit 10")
+    done = threading.Event()
+    with duckdb.connect(config=_ALONE) as connection:
+
+        def watch() -> None:
+            while not done.wait(0.1):
+                if is_given_up():
+                    connection.interrupt()
+
+        _register(duckdb, connection, "self", _arrowwood.open(path))
+        watching = threading.Thread(target=watch, name="arrowwood-sql", daemon=True)
+        watching.start()
+        try:
+            return _arrowwood.from_arrow(connection.sql(statements[0].query).limit(most))
+        finally:
+            done.set()
+            watching.join()
 
 
 def _connected(duckdb: Any) -> Any:

@@ -50,6 +50,7 @@ mod _arrowwood {
     use std::ffi::OsString;
 
     use pyo3::prelude::*;
+    use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
     use crate::dataset;
 
@@ -122,6 +123,23 @@ mod _arrowwood {
     impl arrowwood_cli::Engine for Package {
         fn sql(&self, query: &str) -> Result<arrowwood::Dataset, String> {
             Package::ask(|py| py.import("arrowwood._sql")?.call_method1("sql", (query,)))
+        }
+
+        fn look(
+            &self,
+            query: &str,
+            path: &std::path::Path,
+            most: u64,
+            given_up: &std::sync::Arc<std::sync::atomic::AtomicBool>,
+        ) -> Result<arrowwood::Dataset, String> {
+            let given_up = given_up.clone();
+            Package::ask(|py| {
+                let is_given_up = move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+                    given_up.load(std::sync::atomic::Ordering::Relaxed)
+                };
+                let is_given_up = PyCFunction::new_closure(py, None, None, is_given_up)?;
+                py.import("arrowwood._sql")?.call_method1("look", (query, path, most, is_given_up))
+            })
         }
 
         fn read_parquet(&self, path: &std::path::Path) -> Result<arrowwood::Dataset, String> {

@@ -3,7 +3,7 @@
 //! Text and not Arrow, because the window is small and values need not be: a dictionary of a million words, or a cell of a
 //! gigabyte, would be sent with each screen.
 
-use arrowwood::{Dataset, Error, Value, cut};
+use arrowwood::{Dataset, Error, Value, cut, field_type_name};
 use serde_json::{Value as Json, json};
 
 use crate::query::Query;
@@ -48,6 +48,16 @@ pub(crate) fn cells(session: &Session, table: &Table, query: &Query) -> Result<J
         found.push(columns.iter().map(cell).collect::<Vec<_>>());
     }
     Ok(json!({"first_row": first, "end": end, "from": from, "rows": numbers, "cells": found}))
+}
+
+/// Columns and cells of the few rows that something was computed to.
+pub(crate) fn table(rows: &Dataset) -> arrowwood::Result<Json> {
+    let fields = rows.schema().fields().iter();
+    let columns: Vec<Json> =
+        fields.map(|field| json!({"name": field.name(), "type": field_type_name(field)})).collect();
+    let cells = rows.rows().map(|row| Ok(row?.iter().map(|(_, value)| cell(value, WIDTH.0)).collect::<Vec<_>>()));
+    let cells = cells.collect::<arrowwood::Result<Vec<_>>>()?;
+    Ok(json!({"columns": columns, "cells": cells}))
 }
 
 /// The text of a cell; null; or an object with an error.

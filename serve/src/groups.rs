@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrowwood::{AggregationProgress, Dataset, Error, ErrorKind, Function, Predicate, Value, cut, field_type_name};
+use arrowwood::{AggregationProgress, Dataset, Error, ErrorKind, Function, Predicate};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use tokio::task::JoinHandle;
 
-use crate::cells::columns;
+use crate::cells::{columns, table};
 use crate::condition::parse_condition;
 use crate::outgoing::{Step, Steps};
 use crate::query::Query;
@@ -27,8 +27,6 @@ const GROUPS: usize = 1_000_000;
 const SHOWN: u64 = 1_000;
 /// Rows of which medians are made, which keep all values.
 const MEDIANS: u64 = 1 << 25;
-/// Characters of a cell.
-const WIDTH: usize = 120;
 /// Between two reports.
 const REPORT: Duration = Duration::from_millis(200);
 
@@ -67,9 +65,9 @@ impl Drop for Grouping {
 }
 
 impl Asked {
-    fn of(table: &Table, query: &Query) -> Result<Asked> {
+    fn of(of: &Table, query: &Query) -> Result<Asked> {
         let of_table = |e: Error| Refusal::of_table(&e);
-        let rows = table.rows().map_err(of_table)?;
+        let rows = of.rows().map_err(of_table)?;
         let name = |column: usize| rows.schema().field(column).name().clone();
         let keys = if query.get("at")?.is_some() { columns(&rows, query)? } else { Vec::new() };
         let functions = query.all("of").map(|text| function(&rows, text)).collect::<Result<Vec<_>>>()?;
@@ -151,26 +149,17 @@ impl Asked {
             Ok(())
         };
         let groups = self.groups(&self.rows, &watch)?;
-        let mut cells = Vec::new();
-        for number in self.order(&groups)?.into_iter().take(SHOWN as usize) {
-            cells.push(groups.row(number)?.iter().map(|(_, value)| cell(value)).collect::<Vec<_>>());
-        }
+        let order: Vec<u64> = self.order(&groups)?.into_iter().take(SHOWN as usize).collect();
         let titles = self.by.iter().cloned().chain(["rows".to_owned()]);
         let titles = titles.chain(self.of.iter().map(|(function, column)| format!("{function} of {column}")));
-        let fields = groups.schema().fields().iter();
-        let columns: Vec<Json> =
-            titles.zip(fields).map(|(name, field)| json!({"name": name, "type": field_type_name(field)})).collect();
-        Ok(
-            json!({"groups": groups.len()?, "of": self.rows.len()?, "keys": self.by.len(), "columns": columns, "cells": cells}),
-        )
-    }
-}
-
-fn cell(value: arrowwood::Result<Value<'_>>) -> Json {
-    match value {
-        Ok(Value::Null) => Json::Null,
-        Ok(value) => cut(&value, WIDTH).into(),
-        Err(e) => json!({"error": e.message()}),
+        let mut told = table(&groups.rows_at(&order)?)?;
+        if let Some(columns) = told["columns"].as_array_mut() {
+            columns.iter_mut().zip(titles).for_each(|(column, title)| column["name"] = title.into());
+        }
+        told["groups"] = groups.len()?.into();
+        told["of"] = self.rows.len()?.into();
+        told["keys"] = self.by.len().into();
+        Ok(told)
     }
 }
 
@@ -185,8 +174,8 @@ fn function(rows: &Dataset, text: &str) -> Result<(Function, usize)> {
 
 impl Grouping {
     /// What `query` asks for. Blocks.
-    pub fn of(table: &Table, query: &Query, session: Session) -> Result<Grouping> {
-        let asked = Some(Asked::of(table, query)?);
+    pub fn of(of: &Table, query: &Query, session: Session) -> Result<Grouping> {
+        let asked = Some(Asked::of(of, query)?);
         Ok(Grouping { session, going: Arc::default(), asked, work: None })
     }
 

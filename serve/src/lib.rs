@@ -4,7 +4,7 @@
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
-//! anatomy, bins, cells, groups, image, search, seek, statistics, page: what people look at, by `arrowwood view`
+//! anatomy, bins, cells, groups, image, search, seek, sql, statistics, page: what people look at, by `arrowwood view`
 //! session, access, token: who asks, who may · catalog, table, facts: what is served and how far it is ·
 //! producers: what was sent before · pull ─▶ client: a local table that is a prefix of a server's
 //! ```
@@ -21,6 +21,7 @@ mod client;
 mod condition;
 mod connection;
 mod decode;
+mod engine;
 mod facts;
 mod flight;
 mod following;
@@ -47,6 +48,7 @@ mod search;
 mod seek;
 mod server;
 mod session;
+mod sql;
 mod statistics;
 mod table;
 mod token;
@@ -56,6 +58,7 @@ mod writer;
 pub use audit::AuditLog;
 pub use client::ClientOptions;
 pub use condition::{ConditionError, parse_condition};
+pub use engine::{SqlEngine, SqlQuery};
 pub use limits::Limits;
 #[doc(hidden)]
 pub use line::{FieldValue, Line, LineError, each_line};

@@ -89,9 +89,9 @@ fn look(array: &ArrayData, look: &mut impl Look) {
     }
 }
 
-struct Each<F>(F);
+struct EachNumber<F>(F);
 
-impl<F: FnMut(Option<f64>)> Look for Each<F> {
+impl<F: FnMut(Option<f64>)> Look for EachNumber<F> {
     #[inline(always)]
     fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, convert: impl Fn(T::Native) -> f64 + Copy) {
         if array.null_count() == 0 {
@@ -104,7 +104,7 @@ impl<F: FnMut(Option<f64>)> Look for Each<F> {
 
 /// Calls `seen` with the values, as floats, in order; null is `None`.
 pub(crate) fn each_number(array: &ArrayData, seen: impl FnMut(Option<f64>)) {
-    look(array, &mut Each(seen));
+    look(array, &mut EachNumber(seen));
 }
 
 /// Of values that are finite the first, the last, the least and the greatest.

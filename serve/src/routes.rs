@@ -33,12 +33,11 @@ use crate::response::{allow, empty, json_response, text, with_type};
 use crate::search::{self, Search};
 use crate::seek;
 use crate::session::{Peer, Session, Shared, Trace};
+use crate::sql;
 use crate::statistics;
 
-/// Routes below a table that are kept for what is not built yet.
-const RESERVED: &[&str] = &["sql"];
 /// Routes below a table for people who look at it.
-const LOOKS: &[&str] = &["cells", "cell", "image", "views", "groups", "seek", "statistics", "bins", "anatomy"];
+const LOOKS: &[&str] = &["cells", "cell", "image", "views", "groups", "seek", "sql", "statistics", "bins", "anatomy"];
 /// Bytes of the text of a schema.
 const SCHEMA: usize = 128 << 10;
 
@@ -130,10 +129,6 @@ async fn route(
         ["v1", "tables", name, "events"] => events(session, &parts, name).await,
         ["v1", "tables", name, look] if LOOKS.contains(&look) => self::look(session, &parts, name, look).await,
         ["v1", "tables", name, "producers", producer] => ingest::producer(session, &parts, name, producer).await,
-        ["v1", "tables", name, other] if RESERVED.contains(&other) => {
-            session.check_read(name)?;
-            Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", "this is not built yet"))
-        }
         _ => Err(Refusal::not_found("there is no such route")),
     }
 }
@@ -271,6 +266,7 @@ async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result
             let grouping = session.work(move |session| Grouping::of(&table, &query, session.clone())).await?;
             return Ok(with_type(StatusCode::OK, Form::JsonLines.media_type(), Outgoing::steps(grouping)));
         }
+        "sql" => sql::sql(&session, table, &query(sql::PARAMETERS)?).await?,
         "seek" => seek::seek(&session, table, &query(seek::PARAMETERS)?).await?,
         "statistics" => statistics::statistics(&session, table, &query(statistics::PARAMETERS)?).await?,
         _ => {

@@ -22,6 +22,7 @@ use crate::access::Access;
 use crate::audit::AuditLog;
 use crate::catalog::Catalog;
 use crate::connection;
+use crate::engine::SqlEngine;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::receive::Memory;
@@ -54,6 +55,8 @@ pub struct Options {
     pub limits: Limits,
     /// Where a line goes for each request that writes or is refused.
     pub audit: AuditLog,
+    /// What answers SQL on the page of [`Server::view`].
+    pub sql: Option<SqlEngine>,
 }
 
 impl Default for Options {
@@ -68,6 +71,7 @@ impl Default for Options {
             hosts: Vec::new(),
             limits: Limits::default(),
             audit: AuditLog::default(),
+            sql: None,
         }
     }
 }
@@ -151,6 +155,7 @@ impl Server {
             decoding: Semaphore::new(cores()),
             audit: options.audit.clone(),
             is_view,
+            sql: options.sql.clone().filter(|_| is_view),
             views: Views::default(),
             limits,
             metrics,

@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::access::{Access, Caller};
 use crate::audit::AuditLog;
 use crate::catalog::Catalog;
+use crate::engine::SqlEngine;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::outgoing::blocking;
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub audit: AuditLog,
     /// Whether this is `arrowwood view`: the page is served, and errors have all their words.
     pub is_view: bool,
+    pub sql: Option<SqlEngine>,
     /// Rows that were found by conditions, or sorted.
     pub views: Views,
     pub stopping: watch::Receiver<bool>,

@@ -1,13 +1,15 @@
 //! `arrowwood view`: nothing without the token, nothing but what was asked for, and what people see is what the file has.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrowwood::{Dataset, Value, WriteOptions, Writer, WriterOptions, parse_schema, write};
-use arrowwood_serve::{AuditLog, Options, Server, Stopper};
+use arrowwood_serve::{AuditLog, Options, Server, SqlEngine, Stopper};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
@@ -25,7 +27,11 @@ struct Viewed {
 
 impl Viewed {
     fn open(path: impl AsRef<Path>) -> Viewed {
-        let server = Server::view(path, &Options { audit: AuditLog::new(|_| ()), ..options() }).unwrap();
+        Viewed::with_sql(path, None)
+    }
+
+    fn with_sql(path: impl AsRef<Path>, sql: Option<SqlEngine>) -> Viewed {
+        let server = Server::view(path, &Options { audit: AuditLog::new(|_| ()), sql, ..options() }).unwrap();
         let (address, token) = server.url().split_once("/?token=").unwrap();
         let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
         let token = token.to_owned();
@@ -447,6 +453,44 @@ fn a_cell_is_found_in_the_bytes_of_its_file() {
     for query in ["file=1", "file=0&message=2", "file=x"] {
         assert!([400, 404].contains(&viewed.get(&format!("/v1/tables/a.arrow/anatomy?{query}")).status), "{query}");
     }
+}
+
+#[test]
+fn sql_is_asked_of_the_engine_and_given_up_with_its_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 5_000);
+    let given_up = Arc::new(AtomicBool::new(false));
+    let seen = given_up.clone();
+    // Knows two queries: all rows, and one that never ends.
+    let engine = SqlEngine::new(move |asked| match asked.text {
+        "from self" => Ok(arrowwood::open(asked.path).unwrap().head(asked.most).unwrap()),
+        "wait" => {
+            while !asked.given_up.load(Ordering::Relaxed) {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            seen.store(true, Ordering::Relaxed);
+            Err("given up".into())
+        }
+        other => Err(format!("what is {other}?")),
+    });
+    let viewed = Viewed::with_sql(&path, Some(engine));
+    let told = viewed.json("/v1/tables/a.arrow/sql?query=from+self");
+    assert_eq!((told["cells"].as_array().unwrap().len(), &told["whole"]), (1_000, &json!(false)));
+    assert_eq!(told["cells"][7], json!(["7", null, "null"]));
+    assert_eq!(told["columns"][1], json!({"name": "x", "type": "float64"}));
+    let reply = viewed.get("/v1/tables/a.arrow/sql?query=nothing");
+    assert_eq!((reply.status, reply.text().contains("what is nothing?")), (400, true));
+    assert_eq!(viewed.get("/v1/tables/a.arrow/sql").status, 400);
+    let mut client = std::net::TcpStream::connect(("127.0.0.1", viewed.port)).unwrap();
+    let head = "GET /v1/tables/a.arrow/sql?query=wait HTTP/1.1\r\nhost: 127.0.0.1";
+    write!(client, "{head}\r\ncookie: {}\r\n\r\n", viewed.cookie()).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(!given_up.load(Ordering::Relaxed));
+    drop(client);
+    eventually("the query is given up", || given_up.load(Ordering::Relaxed));
+    // Without an engine there is a line that says what to install.
+    let reply = Viewed::open(&path).get("/v1/tables/a.arrow/sql?query=from+self");
+    assert_eq!((reply.status, reply.text().contains("pip install 'arrowwood[sql]'")), (501, true));
 }
 
 #[test]

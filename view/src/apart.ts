@@ -14,10 +14,13 @@ export class Apart {
   readonly element: HTMLElement;
   private files: Files | undefined;
   private file = 0;
+  /** Whether the newest segment of a table that grows is shown, until somebody chooses. */
+  private isNewest = true;
+  private listed = 0;
   private messages: Messages | undefined;
   private message: number | undefined;
   private marked: BufferPlace[] = [];
-  private choice = el("select", { "aria-label": "File", change: () => void this.open(Number(this.choice.value)) });
+  private choice = el("select", { "aria-label": "File", change: () => void this.choose(Number(this.choice.value)) });
   private facts = el("p", { class: "basis" });
   private map = el("canvas", { class: "map", role: "img", tabindex: 0 });
   private strip = el("canvas", { class: "strip", role: "img" });
@@ -59,13 +62,24 @@ export class Apart {
     clearInterval(this.timer);
     this.timer = window.setInterval(() => this.element.isConnected && !document.hidden && this.watch(), STRIP);
     try {
-      this.files = await get<Files>("anatomy");
-      this.choice.replaceChildren(...this.files.files.map(({ name }, i) => el("option", { value: i }, name)));
-      this.choice.hidden = this.files.files.length < 2;
-      await this.open(clamp(this.file, 0, this.files.files.length - 1));
+      await this.list();
     } catch (e) {
       this.facts.textContent = (e as Error).message;
     }
+  }
+
+  private async list() {
+    this.files = await get<Files>("anatomy");
+    this.listed = Date.now();
+    const { files, live } = this.files;
+    this.choice.replaceChildren(...files.map(({ name }, i) => el("option", { value: i }, name)));
+    this.choice.hidden = files.length < 2;
+    await this.open(live && this.isNewest ? files.length - 1 : clamp(this.file, 0, files.length - 1));
+  }
+
+  private choose(file: number) {
+    this.isNewest = false;
+    return this.open(file);
   }
 
   hide() {
@@ -111,6 +125,8 @@ export class Apart {
       this.commits.hidden = !segment;
       if (!segment || !table) return;
       const { first_row: first, capacity, records } = segment;
+      // There is a newer segment.
+      if (this.isNewest && table.live && Date.now() - this.listed > STRIP / 2 && records.some(({ sealed }) => sealed)) return void this.list();
       const end = Math.max(first, ...records.filter(({ place }) => place === "visible").map((record) => record.end));
       const { pen, width, height } = sheet(this.rowsBar);
       const x = (row: number) => ((row - first) / Math.max(1, capacity)) * width;
@@ -232,7 +248,7 @@ export class Apart {
   async mark(cell: CellDetail) {
     if (!cell.place) return;
     if (!this.files) await this.show();
-    if (this.file !== cell.place.file || !this.messages) await this.open(cell.place.file);
+    if (this.file !== cell.place.file || !this.messages) await this.choose(cell.place.file);
     this.marked = cell.place.buffers;
     await this.pick(cell.place.message);
     this.draw();

@@ -168,6 +168,13 @@ export interface CellDetail {
   };
 }
 
+/** What a query of SQL gives. */
+export interface Answer {
+  columns: { name: string; type: string }[];
+  cells: Cell[][];
+  whole: boolean;
+}
+
 /** Groups of rows: their keys, number of rows, and results of functions. */
 export interface Groups {
   groups: number;

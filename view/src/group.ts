@@ -2,6 +2,7 @@
 
 import { Cell, Column, Groups, Report, grouped } from "./api.js";
 import { count, el, plural } from "./dom.js";
+import { table } from "./table.js";
 
 const functions = ["sum", "mean", "median", "min", "max", "count", "n_unique", "std", "var"] as const;
 
@@ -129,31 +130,20 @@ export class Group {
       this.changed();
       void this.load();
     };
-    const isRight = found.columns.map(({ type }) => /^(u?int|float|decimal|date|time|duration)/.test(type));
-    const head = found.columns.map(({ name, type }, i) =>
-      el(
-        "th",
-        { scope: "col", class: isRight[i] ? "right" : "", "aria-sort": order === i ? (descending ? "descending" : "ascending") : "none" },
-        el("button", { title: `${name}: ${type}`, "data-sort": i, click: () => sort(i) }, name, order === i && (descending ? " ↓" : " ↑")),
-      ),
-    );
-    const text = (cell: Cell) => (cell === null ? "null" : typeof cell === "object" ? cell.error : cell);
-    const row = (cells: Cell[]) => {
-      const isWhole = cells.slice(0, by.length).every((cell) => cell === null || typeof cell === "string");
-      const tests = () => this.only(by.map((at, i) => [this.columns[at], cells[i] as string | null]));
-      return el(
-        "tr",
-        {},
-        ...cells.map((cell, i) => {
-          const kind = cell === null ? "null" : typeof cell === "object" ? "error" : "";
-          const into = el("td", { class: `${kind}${isRight[i] ? " right" : ""}` });
-          into.append(i === 0 && by.length && isWhole ? el("button", { title: "Only these rows", click: tests }, text(cell)) : text(cell));
-          return into;
-        }),
-      );
+    const head = (i: number): [Node, Record<string, string>] => {
+      const { name, type } = found.columns[i];
+      const mark = order === i ? (descending ? " ↓" : " ↑") : "";
+      const button = el("button", { title: `${name}: ${type}`, "data-sort": i, click: () => sort(i) }, name + mark);
+      return [button, { "aria-sort": order === i ? (descending ? "descending" : "ascending") : "none" }];
+    };
+    const lead = (cells: Cell[], text: string) => {
+      const keys = cells.slice(0, by.length);
+      const isWhole = keys.length > 0 && keys.every((cell) => cell === null || typeof cell === "string");
+      const only = () => this.only(by.map((at, i) => [this.columns[at], keys[i] as string | null]));
+      return isWhole ? el("button", { title: "Only these rows", click: only }, text) : text;
     };
     const focused = (document.activeElement as HTMLElement | null)?.dataset?.sort;
-    this.table.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...found.cells.map(row))));
+    this.table.replaceChildren(table(found.columns, found.cells, head, lead));
     // Who sorts by keys stays where they are.
     if (focused !== undefined) this.table.querySelector<HTMLElement>(`[data-sort="${focused}"]`)?.focus();
   }

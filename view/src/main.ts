@@ -8,8 +8,10 @@ import { Grid, orderOf, orderText } from "./grid.js";
 import { Group, Grouping, groupingOf } from "./group.js";
 import { Plot } from "./plot.js";
 import { Rows } from "./rows.js";
+import { Sql } from "./sql.js";
 
-type Tab = "rows" | "plot" | "group" | "file";
+const TABS = ["rows", "plot", "group", "file", "sql"] as const;
+type Tab = (typeof TABS)[number];
 
 /** What the URL says behind its #, so that a link leads to the same rows. */
 interface Place {
@@ -26,6 +28,7 @@ interface Place {
   from?: number;
   to?: number;
   grouping: Grouping;
+  query: string;
 }
 
 function placeOf(hash: string, columns: number): Place {
@@ -34,9 +37,8 @@ function placeOf(hash: string, columns: number): Place {
     const value = parameters.get(name);
     return value !== null && /^\d+$/.test(value) ? Number(value) : undefined;
   };
-  const tab = parameters.get("tab");
   return {
-    tab: tab === "plot" || tab === "group" || tab === "file" ? tab : "rows",
+    tab: TABS.find((tab) => tab === parameters.get("tab")) ?? "rows",
     row: number("row"),
     column: number("column"),
     columns: parameters.get("columns") ?? "",
@@ -48,6 +50,7 @@ function placeOf(hash: string, columns: number): Place {
     from: number("from"),
     to: number("to"),
     grouping: groupingOf(parameters, columns),
+    query: parameters.get("query") ?? "",
   };
 }
 
@@ -61,6 +64,7 @@ class Page {
   private plot: Plot;
   private group: Group;
   private apart = new Apart();
+  private sql = new Sql(() => this.save());
   private place: Place;
   private extent: Extent;
   /** The end of the rows that are shown: a snapshot, until one follows. */
@@ -103,7 +107,7 @@ class Page {
     });
     this.group = new Group(columns, () => this.save(), (tests) => this.only(tests));
     const tab = (name: Tab, text: string) => el("button", { role: "tab", "aria-selected": "false", click: () => this.tab(name) }, text);
-    this.tabs = { rows: tab("rows", "Rows"), plot: tab("plot", "Plot"), group: tab("group", "Group"), file: tab("file", "File") };
+    this.tabs = { rows: tab("rows", "Rows"), plot: tab("plot", "Plot"), group: tab("group", "Group"), file: tab("file", "File"), sql: tab("sql", "SQL") };
     const isTable = facts.kind === "table";
     document.title = `${facts.name} · Arrowwood`;
     document.body.replaceChildren(
@@ -122,7 +126,7 @@ class Page {
       ),
       this.message,
       el("div", { class: "middle" }, this.main, this.aside),
-      el("footer", {}, this.status, el("span", { class: "keys" }, "/ filter · g row or time · c column · 1–4 views · f follow · Enter cell · h p < > column's panel, pin, move")),
+      el("footer", {}, this.status, el("span", { class: "keys" }, "/ filter · g row or time · c column · 1–5 views · f follow · Enter cell · h p < > column's panel, pin, move")),
       el("datalist", { id: "columns" }, ...columns.slice(0, 5000).map(({ name }) => el("option", { value: name }))),
     );
     this.listen(isTable);
@@ -159,6 +163,7 @@ class Page {
     this.place = place;
     this.filter.value = place.where;
     this.group.grouping = place.grouping;
+    this.sql.text = place.query;
     this.grid.arrange(orderOf(place.columns, this.facts.columns.length), place.pinned);
     await this.search(place);
     this.tab(place.tab);
@@ -414,13 +419,14 @@ class Page {
   private tab(tab: Tab) {
     this.place.tab = tab;
     for (const [name, button] of Object.entries(this.tabs)) button.setAttribute("aria-selected", String(name === tab));
-    const shown = { rows: this.grid.element, plot: this.plot.element, group: this.group.element, file: this.apart.element }[tab];
+    const shown = { rows: this.grid.element, plot: this.plot.element, group: this.group.element, file: this.apart.element, sql: this.sql.element }[tab];
     if (shown.parentElement !== this.main) this.main.replaceChildren(shown);
     if (tab === "file") void this.apart.show();
     else this.apart.hide();
     if (tab === "group") this.group.show(this.place.where);
     if (tab === "plot" && this.plot.column !== undefined && this.plot.to <= this.plot.from) this.plot.show(this.plot.column);
     if (tab === "rows") this.grid.paint();
+    if (tab === "sql") this.sql.focus();
     this.save();
   }
 
@@ -428,6 +434,7 @@ class Page {
     if (event.key === "Escape") {
       this.searching?.abort();
       this.group.stop();
+      this.sql.stop();
       this.say();
       if (!this.aside.hidden) this.close();
       else this.focus();
@@ -435,7 +442,7 @@ class Page {
       return;
     }
     const target = event.target as HTMLElement;
-    if (target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
     const jump: Record<string, () => void> = {
       "/": () => this.filter.focus(),
       g: () => this.goto.focus(),
@@ -445,6 +452,7 @@ class Page {
       "2": () => this.tab("plot"),
       "3": () => this.tab("group"),
       "4": () => this.tab("file"),
+      "5": () => this.tab("sql"),
     };
     if (jump[event.key]) {
       event.preventDefault();
@@ -507,6 +515,7 @@ class Page {
         set("of", of.map(([name, at]) => `${name}:${at}`).join(","));
         if (order !== undefined) set("order", (isDown ? "-" : "") + order);
       }
+      set("query", (this.place.query = tab === "sql" ? this.sql.text : ""));
       this.place.grouping = structuredClone(tab === "group" ? this.group.grouping : { by: [], of: [], order: undefined, descending: false });
       const text = parameters.toString();
       history.replaceState(null, "", text ? `#${text}` : location.pathname);

@@ -25,7 +25,7 @@ async function look(path, story, { hash = "", ...options } = {}) {
   const wrong = [];
   const origin = new URL(view.url).origin;
   page.on("pageerror", (e) => wrong.push(e.message));
-  page.on("console", (message) => message.type() === "error" && !/status of 4\d\d/.test(message.text()) && wrong.push(message.text()));
+  page.on("console", (message) => message.type() === "error" && !/status of (4\d\d|501)/.test(message.text()) && wrong.push(message.text()));
   page.on("request", (request) => request.url().startsWith(origin) || wrong.push(request.url()));
   try {
     await page.goto(view.url);
@@ -243,6 +243,17 @@ test("grouping three billion rows says how far it is, and ends with Esc", () =>
     await until("ended", async () => (await told()) === "ended");
   }));
 
+test("SQL says what to install where there is no engine", () =>
+  look("walk.arrow", async (page) => {
+    await page.keyboard.press("5");
+    await page.keyboard.type("select count(*) from self");
+    await page.keyboard.press("Control+Enter");
+    await page.locator(".grouping .error", { hasText: "pip install 'arrowwood[sql]'" }).waitFor();
+    // What is typed is no key of the page, and is in the URL.
+    assert.equal(await page.locator("textarea").inputValue(), "select count(*) from self");
+    await until("in the URL", async () => decodeURIComponent(page.url()).includes("tab=sql&query=select+count(*)+from+self"));
+  }));
+
 test("the file is taken apart, down to the bytes of a cell", () =>
   look("walk.arrow", async (page) => {
     await cell(page, 3, 3).click();
@@ -285,9 +296,9 @@ test("a table that grows is followed, frozen, and counted", async () => {
     await until("records", async () => (await records.count()) >= 3);
     assert.equal(await records.filter({ hasText: "visible" }).count(), 2);
     assert.match(await records.first().textContent(), /open.*this boot/);
-    const commits = async () => number((await page.locator(".apart .hint", { hasText: "visible, to" }).textContent()).replace("commit", ""));
-    const counted = await commits();
-    await until("further commits", async () => (await commits()) > counted);
+    const end = async () => number(/to ([\d,]+) visible/.exec(await page.locator(".apart .hint", { hasText: "visible, to" }).textContent())[1]);
+    const counted = await end();
+    await until("further commits", async () => (await end()) > counted);
     assert.match(await page.locator(".apart .hint", { hasText: "visible, to" }).textContent(), /process \d+ writes/);
     await page.screenshot({ path: join(SHOTS, "commits.png") });
   });

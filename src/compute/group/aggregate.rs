@@ -45,7 +45,7 @@ pub struct Aggregation<'a> {
     by: Vec<String>,
     predicate: Option<Predicate>,
     outputs: Vec<Output>,
-    watch: Option<Watch<'a>>,
+    watch: Option<AggregationWatch<'a>>,
 }
 
 /// How far an aggregation is.
@@ -61,11 +61,11 @@ pub struct AggregationProgress {
 
 /// What is told how far an aggregation is, and may stop it.
 #[derive(Clone, Copy)]
-struct Watch<'a>(&'a (dyn Fn(AggregationProgress) -> Result<()> + Sync));
+struct AggregationWatch<'a>(&'a (dyn Fn(AggregationProgress) -> Result<()> + Sync));
 
-impl fmt::Debug for Watch<'_> {
+impl fmt::Debug for AggregationWatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Watch")
+        f.write_str("AggregationWatch")
     }
 }
 
@@ -156,7 +156,7 @@ impl<'a> Aggregation<'a> {
 
     /// Calls `watch` before every few million rows. If it returns an error, the aggregation stops with that.
     pub fn watched(mut self, watch: &'a (dyn Fn(AggregationProgress) -> Result<()> + Sync)) -> Aggregation<'a> {
-        self.watch = Some(Watch(watch));
+        self.watch = Some(AggregationWatch(watch));
         self
     }
 
@@ -282,13 +282,17 @@ impl GroupPlan {
         Ok(())
     }
 
-    fn run(&self, dataset: &Dataset, watch: Option<Watch<'_>>) -> Result<Dataset> {
+    fn run(&self, dataset: &Dataset, watch: Option<AggregationWatch<'_>>) -> Result<Dataset> {
         let (frame, table) = self.table(dataset, watch)?;
         self.finish(dataset, &frame, table)
     }
 
     /// The groups of all rows, and their states.
-    fn table<'a>(&'a self, dataset: &'a Dataset, watch: Option<Watch<'_>>) -> Result<(Frame<'a>, GroupTable<'a>)> {
+    fn table<'a>(
+        &'a self,
+        dataset: &'a Dataset,
+        watch: Option<AggregationWatch<'_>>,
+    ) -> Result<(Frame<'a>, GroupTable<'a>)> {
         let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
         let fused = Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?;
         let is_large = fused.is_none() && self.has_many_groups(&frame)?;
@@ -297,7 +301,7 @@ impl GroupPlan {
         let columns = self.keys.len() + self.kinds.len() + 1;
         let wave = WAVE * BLOCK / frame.block_rows();
         for start in (0..frame.blocks()).step_by(wave) {
-            if let Some(Watch(watch)) = watch {
+            if let Some(AggregationWatch(watch)) = watch {
                 let rows = frame.block_start(start);
                 watch(AggregationProgress { rows, of: dataset.len()?, groups: table.firsts.len() })?;
             }

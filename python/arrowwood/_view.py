@@ -1,0 +1,190 @@
+"""The page of ``arrowwood view`` in a cell of a notebook."""
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import weakref
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from arrowwood import _arrowwood
+from arrowwood._errors import InvalidArgument
+from arrowwood._extras import engine
+from arrowwood._serve import Running
+
+# Bytes of rows that are written to a temporary file to be shown.
+_MOST = 1 << 30
+# Bytes that travel to the browser at once.
+_PART = 1 << 18
+
+
+def view(data: Any, /, *, height: int = 560) -> "View":
+    """Look at data in a cell of a notebook, as ``arrowwood view`` does in the browser: rows, columns, plots, bytes.
+
+    >>> aw.view("ticks")                     # a path, a glob, a table that grows
+    >>> aw.view(ds.filter(aw.col("price") > 100))
+
+    A dataset that is a whole file or table is shown as that, and a table is seen to grow. Other rows are written to a
+    temporary file, which lasts as long as the view: at most 1 GiB of them.
+
+    A process of its own serves the page to this one, on loopback and with a token. In the notebook its requests travel as
+    messages of a widget (`anywidget <https://anywidget.dev>`_: ``pip install 'arrowwood[notebook]'``), so that the browser
+    may be on another machine; they wait while a cell runs. Without anywidget, or outside of a notebook, open `View.url`.
+
+    Args:
+        data: a path, a dataset, or anything that exports Arrow data.
+        height: pixels of the cell's output.
+
+    Raises:
+        NotFound, PermissionDenied, InvalidData: the path cannot be opened.
+        InvalidArgument: the rows are too many for a temporary file.
+        IoError: the server can't start; the message is its own.
+    """
+    return View(data, height=height)
+
+
+class View:
+    """A window on data, made by :func:`view`. It ends with ``close``, with ``with``, or with the process; where it was not
+    shown, also when nothing refers to it.
+    """
+
+    def __init__(self, data: Any, /, *, height: int = 560) -> None:
+        folder: str | None = None
+        path = _path_of(data)
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="arrowwood-")
+            path = os.path.join(folder, "rows.arrow")
+        try:
+            if folder is not None:
+                _arrowwood.write(data, path)
+            running = Running("view", path, "--no-browser")
+        except BaseException:
+            _end(None, folder)
+            raise
+        self.url: str = running.url
+        """Where the page is, for a browser on this machine; with the token that it asks for."""
+        self._height = height
+        self._widget: Any = None
+        self._finalizer = weakref.finalize(self, _end, running, folder)
+
+    def close(self) -> None:
+        """End it. Does nothing when it was ended before."""
+        self._finalizer()
+
+    def __enter__(self) -> "View":
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<arrowwood.View {self.url if self._finalizer.alive else 'closed'}>"
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        try:
+            widget = self._shown()
+        except ImportError as problem:
+            return {"text/plain": f"{self!r}\n{problem}"}
+        return widget._repr_mimebundle_(**options)
+
+    def _shown(self) -> Any:
+        """The widget, which is made when it is first shown."""
+        if self._widget is None:
+            self._widget = _widget(self.url, self._height)
+            # What is shown goes on being served: the notebook has the widget, and that has this.
+            self._widget._view = self
+        return self._widget
+
+
+def _end(running: Running | None, folder: str | None) -> None:
+    if running is not None:
+        running.close()
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _path_of(data: Any) -> str | None:
+    """The path that has these rows and no others; None if they have to be written to one."""
+    if isinstance(data, str | os.PathLike):
+        return os.fspath(data)
+    if not isinstance(data, _arrowwood.Dataset):
+        return None
+    try:
+        if data.path is not None and data._places() == _arrowwood.open(data.path)._places():
+            return str(data.path)
+    except InvalidArgument:
+        # Columns that were renamed have other names in the file.
+        pass
+    if data.nbytes > _MOST:
+        raise InvalidArgument(
+            f"view(): these rows have {data.nbytes:,} bytes and would be copied to a temporary file, at most {_MOST:,}; "
+            "give the path, or a glob of several, and filter on the page; or write them to a file"
+        )
+    return None
+
+
+def _widget(url: str, height: int) -> Any:
+    anywidget: Any = engine("anywidget", "a view in a notebook", "notebook")
+    traitlets: Any = engine("traitlets", "a view in a notebook", "notebook")
+    # What it is a kind of is only known where it is installed.
+    script = Path(__file__).with_name("_view.js").read_text(encoding="utf-8")
+    kind: Any = type("Window", (anywidget.AnyWidget,), {"_esm": script, "height": traitlets.Int(560).tag(sync=True)})
+    widget = kind(height=height)
+    carrier = _Carrier(url, lambda message, buffers=None: widget.send(message, buffers))
+    widget.on_msg(lambda _widget, message, _buffers: carrier.take(message))
+    return widget
+
+
+class _Carrier:
+    """Carries requests of the page, which come as messages, to its server, and sends what that answers."""
+
+    def __init__(self, url: str, send: Any) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = parts.hostname or "127.0.0.1", parts.port
+        self._token = parse_qs(parts.query)["token"][0]
+        self._send = send
+        self._going: dict[tuple[str, int], HTTPConnection] = {}
+
+    def take(self, message: Any) -> None:
+        """A request, or the end of one that has no address."""
+        key = (message["view"], message["id"])
+        address = message.get("address")
+        if address is None:
+            connection = self._going.pop(key, None)
+            # The thread that reads it is told by that.
+            if connection is not None and connection.sock is not None:
+                with contextlib.suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+            return
+        self._going[key] = HTTPConnection(self._host, self._port)
+        threading.Thread(target=self._carry, args=(key, address), name="arrowwood-view", daemon=True).start()
+
+    def _carry(self, key: tuple[str, int], address: str) -> None:
+        name = {"view": key[0], "id": key[1]}
+        connection = self._going.get(key)
+        if connection is None:
+            return
+        try:
+            if not address.startswith("/"):
+                raise ValueError(f"{address} is no path")
+            connection.request("GET", address, headers={"Authorization": f"Bearer {self._token}"})
+            response = connection.getresponse()
+            self._send({**name, "status": response.status})
+            while key in self._going and (part := response.read1(_PART)):
+                self._send(name, [part])
+        except (HTTPException, OSError, ValueError):
+            # The server has gone, that is no path there, or the page no longer wants it.
+            if key in self._going:
+                self._send({**name, "status": 0})
+        finally:
+            connection.close()
+            if self._going.pop(key, None) is not None:
+                self._send({**name, "end": True})

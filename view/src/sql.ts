@@ -1,0 +1,58 @@
+// SQL over what is shown, where the server has an engine.
+
+import { Answer, get } from "./api.js";
+import { el, plural } from "./dom.js";
+import { table } from "./table.js";
+
+export class Sql {
+  readonly element: HTMLElement;
+  private going: AbortController | undefined;
+  private query = el("textarea", { class: "query", rows: 4, "aria-label": "SQL", spellcheck: "false", placeholder: "select * from self limit 100", keydown: (event) => this.key(event as KeyboardEvent) });
+  private told = el("p", { class: "basis", role: "status", "aria-live": "polite" }, "What is shown is called self. Ctrl-Enter runs it; one statement that only asks.");
+  private found = el("div", { class: "groups" });
+
+  constructor(private changed: () => void) {
+    const run = el("button", { class: "run", click: () => void this.run() }, "Run");
+    this.element = el("section", { class: "grouping", "aria-label": "SQL" }, this.query, el("p", { class: "tools" }, run, this.told), this.found);
+  }
+
+  get text() {
+    return this.query.value;
+  }
+
+  set text(text: string) {
+    this.query.value = text;
+  }
+
+  focus() {
+    this.query.focus();
+  }
+
+  stop() {
+    this.going?.abort();
+  }
+
+  private key(event: KeyboardEvent) {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    void this.run();
+  }
+
+  private async run() {
+    this.going?.abort();
+    const going = (this.going = new AbortController());
+    this.told.textContent = "asking … (Esc ends it)";
+    this.told.classList.remove("error");
+    this.changed();
+    try {
+      const { columns, cells, whole } = await get<Answer>("sql", { query: this.text }, going.signal);
+      this.told.textContent = `${whole ? "" : "the first "}${plural(cells.length, "row")} · ${plural(columns.length, "column")}`;
+      this.found.replaceChildren(table(columns, cells, (i) => [columns[i].name, { title: columns[i].type }]));
+    } catch (e) {
+      if (this.going !== going) return;
+      this.told.textContent = going.signal.aborted ? "ended" : (e as Error).message;
+      this.told.classList.toggle("error", !going.signal.aborted);
+      this.found.replaceChildren();
+    }
+  }
+}

@@ -1,0 +1,30 @@
+// A table of the few rows that something was computed to.
+
+import { Cell, Column } from "./api.js";
+import { el } from "./dom.js";
+
+const text = (cell: Cell) => (cell === null ? "null" : typeof cell === "object" ? cell.error : cell);
+
+/** `head` makes what stands in a column's head, beside attributes of its cell; `lead` the first cell of a row, from its text. */
+export function table(
+  columns: Pick<Column, "name" | "type">[],
+  cells: Cell[][],
+  head: (column: number) => [Node | string, Record<string, string>],
+  lead: (row: Cell[], text: string) => Node | string = (_, text) => text,
+): HTMLElement {
+  const isRight = columns.map(({ type }) => /^(u?int|float|decimal|date|time|duration)/.test(type));
+  const title = (_: unknown, i: number) => {
+    const [inside, attributes] = head(i);
+    return el("th", { scope: "col", class: isRight[i] ? "right" : "", ...attributes }, inside);
+  };
+  const row = (cells: Cell[]) => {
+    const one = (cell: Cell, i: number) => {
+      const kind = cell === null ? "null" : typeof cell === "object" ? "error" : "";
+      const into = el("td", { class: `${kind}${isRight[i] ? " right" : ""}` });
+      into.append(i === 0 ? lead(cells, text(cell)) : text(cell));
+      return into;
+    };
+    return el("tr", {}, ...cells.map(one));
+  };
+  return el("table", {}, el("thead", {}, el("tr", {}, ...columns.map(title))), el("tbody", {}, ...cells.map(row)));
+}
