@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on, pretend_boot};
-use arrowwood::{Dataset, Sync, Value, Writer, WriterOptions, open};
+use arrowwood::{Dataset, Late, Sync, Value, Writer, WriterOptions, col, open};
 
 mod dice;
 #[path = "power/disk.rs"]
@@ -154,7 +154,17 @@ impl Run {
     fn watched(seed: u64, recorder: Arc<Recorder>, witness: Arc<dyn Witness>) -> Run {
         let mut dice = Dice::new(seed);
         let width = [Width::Number, Width::Plain, Width::Nested][dice.below(3) as usize];
+        let index = match (dice.below(3), width) {
+            (0, _) => None,
+            (1, _) | (_, Width::Number) => Some(vec!["id".into()]),
+            _ => Some(vec!["id".into(), "text".into(), "price".into(), "flag".into()]),
+        };
+        let is_late = dice.below(3) == 0;
         let options = WriterOptions {
+            index,
+            zone_rows: Some(1 + dice.below(9) as u32),
+            sorted_by: is_late.then(|| "id".into()),
+            late: is_late.then_some(Late::Accept),
             sync: if dice.below(3) == 0 { Sync::Commit } else { Sync::Never },
             segment_rows: Some(2 + dice.below(40)),
             dictionary: if width == Width::Nested { vec!["symbol".into()] } else { Vec::new() },
@@ -184,7 +194,8 @@ impl Run {
 
     fn fresh(&mut self, count: u64) -> Vec<u64> {
         self.next += count;
-        (self.next - count..self.next).collect()
+        let ids = self.next - count..self.next;
+        if self.options.late.is_some() { ids.rev().collect() } else { ids.collect() }
     }
 
     fn append(&mut self, writer: &mut Writer) -> arrowwood::Result<()> {
@@ -412,6 +423,15 @@ impl Case<'_> {
             let (row, id) = (row.map_err(failed)?, self.rows[number as usize]);
             if !is_row(&row, self.width, id) {
                 return Err(format!("row {number} is {row:?}, expected that of {id}"));
+            }
+        }
+        // What zones say is true of the rows that are left.
+        for &id in self.rows[first as usize..end as usize].iter().step_by(5) {
+            let condition = col("id").eq(id as i64);
+            let found = dataset.filter(&condition).and_then(|found| found.len()).map_err(failed)?;
+            let expected = self.rows[first as usize..end as usize].iter().filter(|&&other| other == id).count();
+            if found != expected as u64 {
+                return Err(format!("{condition} finds {found} rows, expected {expected}"));
             }
         }
         Ok(end)

@@ -29,7 +29,7 @@ const TOWER: &[&[&str]] = &[
 const INSIDE: &[(&str, &[&[&str]])] = &[
     ("ipc", &[&["framing"], &["read", "write"]]),
     ("compute", &[&["kernels", "frame"], &["blocks"], &["select"], &["reduce"], &["group"], &["sort", "statistics"]]),
-    ("table", &[&["format"], &["placement"], &["protocol"], &["reader"], &["writer"], &["check"]]),
+    ("table", &[&["format"], &["placement", "zones"], &["protocol"], &["reader"], &["writer"], &["check"]]),
 ];
 
 /// The circles of files there are, each with the reason why it is honest: the things themselves are that way.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, pretend_boot};
-use arrowwood::{ErrorKind, Sync, Writer, WriterOptions, open};
+use arrowwood::{ErrorKind, Late, Sync, Writer, WriterOptions, open};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -122,6 +122,39 @@ const VECTORS: &[Vector] = &[
             let options = WriterOptions { dictionary: vec!["s".into()], ..options() };
             let mut writer = writer(table, simple_schema(), &options);
             let rows = commits(&mut writer, &[5, 7, 8]);
+            drop(writer);
+            table_of(rows)
+        },
+    ),
+    vector(
+        "zones",
+        "Two columns with zones of three rows: numbers, and texts with nulls. A segment of eight rows has two of each, the \
+         live one of five rows one.",
+        WRITING,
+        |table| {
+            let index = Some(vec!["n".into(), "s".into()]);
+            let mut writer = writer(table, simple_schema(), &WriterOptions { index, zone_rows: Some(3), ..options() });
+            let rows = commits(&mut writer, &[2, 5, 6]);
+            drop(writer);
+            table_of(rows)
+        },
+    ),
+    vector(
+        "late",
+        "A table that accepts late rows: the fourth and the ninth row are less than those before. Its numbers have zones of \
+         four rows.",
+        WRITING,
+        |table| {
+            let (sorted_by, late) = (Some("n".into()), Some(Late::Accept));
+            let options = WriterOptions { sorted_by, late, zone_rows: Some(4), ..options() };
+            let mut writer = writer(table, simple_schema(), &options);
+            let mut rows = Vec::new();
+            for part in [10..13, 2..3, 13..17, 5..6, 17..20] {
+                let batch = simple(part);
+                writer.append(&batch).unwrap();
+                writer.commit().unwrap();
+                rows.extend(json_rows(&batch));
+            }
             drop(writer);
             table_of(rows)
         },

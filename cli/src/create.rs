@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::{Writer, WriterOptions, parse_schema};
+use arrowwood::{Late, Writer, WriterOptions, parse_schema};
 use clap::Args;
 
 use crate::shell::{Failure, Outcome, open_one};
@@ -46,6 +46,12 @@ pub(crate) struct Making {
     /// A column whose values never decrease; rows less than the last one are refused.
     #[arg(long, value_name = "COLUMN")]
     sorted_by: Option<String>,
+    /// Whether rows less than the last one in the column of --sorted-by are refused or kept where they arrive.
+    #[arg(long, value_name = "accept|refuse", value_parser = late)]
+    late: Option<Late>,
+    /// Columns to find rows by: conditions on them read only blocks of rows that may have some.
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
+    index: Vec<String>,
     /// Maximum rows per file of the table.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     segment_rows: Option<u64>,
@@ -55,7 +61,24 @@ impl Making {
     pub(crate) fn options(&self) -> WriterOptions {
         let dictionary = self.dictionary.clone();
         let sorted_by = self.sorted_by.clone();
-        WriterOptions { dictionary, sorted_by, segment_rows: self.segment_rows, ..WriterOptions::default() }
+        let index = (!self.index.is_empty()).then(|| self.index.clone());
+        WriterOptions {
+            dictionary,
+            sorted_by,
+            late: self.late,
+            index,
+            segment_rows: self.segment_rows,
+            ..WriterOptions::default()
+        }
+    }
+}
+
+/// What becomes of late rows, on the command line.
+fn late(text: &str) -> Result<Late, String> {
+    match text {
+        "accept" => Ok(Late::Accept),
+        "refuse" => Ok(Late::Refuse),
+        _ => Err("expected accept or refuse".into()),
     }
 }
 

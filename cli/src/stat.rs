@@ -118,8 +118,9 @@ fn table_facts(table: &TableStat) -> Vec<(&'static str, String)> {
         ("on disk", format!("{}, with holes {}", bytes_text(table.disk), bytes_text(table.apparent))),
     ];
     if table.live {
+        let by = table.sorted_by.as_ref().map_or("nothing".into(), |name| cut(name, 60));
         facts.extend([
-            ("sorted by", table.sorted_by.as_ref().map_or("nothing".into(), |name| cut(name, 60))),
+            (if table.late { "late rows by" } else { "sorted by" }, by),
             ("writer", writer),
             ("commits", format!("up to number {}", count_text(table.sequence))),
             ("durable", format!("rows before number {}", count_text(table.durable_end))),
@@ -141,6 +142,7 @@ fn table_json(table: &TableStat) -> Json {
         "disk": table.disk,
         "apparent": table.apparent,
         "sorted_by": table.sorted_by,
+        "late": table.late,
         "segment_rows": table.segment_rows,
     })
 }

@@ -406,7 +406,7 @@ class Dataset:
         """Positions of the newest commit that the dataset has, by name: see :meth:`Writer.commit`. Empty if it is no table."""
     @property
     def sorted_by(self) -> str | None:
-        """The name of the column that the table is sorted by, or ``None``."""
+        """The name of the column that the table is sorted by, or ``None``, also where it accepts late rows."""
     @property
     def partitions(self) -> list[Partition]:
         """The partitions of a dataset opened from a directory of them, in order: its directory, its values as text by column, and
@@ -420,7 +420,7 @@ class Dataset:
     def between(self, low: Any, high: Any) -> Dataset:
         """The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included.
 
-        Found by binary search. Integers stand for times in the column's unit as well, and text such as ``"2026-01-31"`` for
+        Found by binary search; in tables that accept late rows, by the column's index, and copied. Integers stand for times in the column's unit as well, and text such as ``"2026-01-31"`` for
         what it says. Of several tables, opened as one, the rows of each come one table after the other.
 
         Raises:
@@ -1200,6 +1200,8 @@ def writer(
     segment_rows: int | None = None,
     dictionary: Sequence[str] | None = None,
     sorted_by: str | None = None,
+    late: Literal["refuse", "accept"] | None = None,
+    index: Sequence[str] | None = None,
     wait: float | None = None,
     keep: str | timedelta | None = None,
     force: bool = False,
@@ -1218,6 +1220,10 @@ def writer(
         segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
         dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
         sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
+        index: names of columns by whose values rows are found: conditions on them, as of :meth:`Dataset.filter`, read only blocks
+            of 65,536 rows that may have some. What the table has by default; another choice holds from the next segment on.
+        late: what becomes of rows that are less than those before in the column of `sorted_by`: ``"refuse"`` where nothing else
+            is said, or ``"accept"``. Late rows stay where they arrive, and are found by the column's index.
         wait: how many seconds to wait for another writer to close the table; by default none.
         keep: what of the table is kept, after each commit: rows of so much time before the newest in the column that the
             table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
@@ -1243,6 +1249,8 @@ def writer(
     segment_rows: int | None = None,
     dictionary: Sequence[str] | None = None,
     sorted_by: str | None = None,
+    late: Literal["refuse", "accept"] | None = None,
+    index: Sequence[str] | None = None,
     wait: None = None,
     keep: None = None,
     force: bool = False,
@@ -1261,6 +1269,10 @@ def writer(
         segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
         dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
         sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
+        index: names of columns by whose values rows are found: conditions on them, as of :meth:`Dataset.filter`, read only blocks
+            of 65,536 rows that may have some. What the table has by default; another choice holds from the next segment on.
+        late: what becomes of rows that are less than those before in the column of `sorted_by`: ``"refuse"`` where nothing else
+            is said, or ``"accept"``. Late rows stay where they arrive, and are found by the column's index.
         wait: how many seconds to wait for another writer to close the table; by default none.
         keep: what of the table is kept, after each commit: rows of so much time before the newest in the column that the
             table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest

@@ -297,7 +297,7 @@ impl Dataset {
         Ok(self.inner.positions()?)
     }
 
-    /// The name of the column that the table is sorted by, or ``None``.
+    /// The name of the column that the table is sorted by, or ``None``, also where it accepts late rows.
     #[getter]
     fn sorted_by(&self) -> Option<String> {
         self.inner.sorted_by().map(|field| field.name().clone())
@@ -316,14 +316,16 @@ impl Dataset {
 
     /// The rows whose value in the column that the table is sorted by lies between `low` and `high`, both included.
     ///
-    /// Found by binary search. Integers stand for times in the column's unit as well, and text such as ``"2026-01-31"`` for
+    /// Found by binary search; in tables that accept late rows, by the column's index, and copied. Integers stand for times in the column's unit as well, and text such as ``"2026-01-31"`` for
     /// what it says. Of several tables, opened as one, the rows of each come one table after the other.
     ///
     /// Raises:
     ///     InvalidArgument: the dataset is not of tables with ``sorted_by``, or a value is of another type.
     fn between(&self, py: Python<'_>, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Dataset> {
         let missing = || argument("between needs a table created with sorted_by, or a part of one");
-        let field = self.inner.tables().first().and_then(arrowwood::Dataset::sorted_by).ok_or_else(missing)?;
+        let sorted = || self.inner.tables().first().and_then(arrowwood::Dataset::sorted_by);
+        let late = || self.inner.late_column_field();
+        let field = sorted().or_else(late).ok_or_else(missing)?;
         let low = bound("between", &field, low)?;
         let high = bound("between", &field, high)?;
         Ok(self.with_rows(py.detach(|| self.inner.between(&low, &high))?))

@@ -78,7 +78,8 @@ impl Retention {
     /// `InvalidArgument` for a time where the table at `path` is not sorted by one.
     pub fn new(keep: Keep, path: &Path) -> Result<Retention> {
         if let Keep::Time(_) = keep {
-            let field = arrowwood::open(path)?.sorted_by();
+            let table = arrowwood::open(path)?;
+            let field = table.sorted_by().or_else(|| table.late_by());
             let is_time = field.is_some_and(|field| ticks_of_day(field.data_type()).is_some());
             if !is_time {
                 return Err(argument(
@@ -125,7 +126,8 @@ fn ticks_of_day(data_type: &DataType) -> Option<i128> {
 fn first_row_of_time(path: &Path, time: Duration) -> arrowwood::Result<Option<u64>> {
     let table = arrowwood::open(path)?;
     let rows = table.len()?;
-    let Some(field) = table.sorted_by().filter(|_| rows > 0) else { return Ok(None) };
+    // The last row may be late: then a little more is kept.
+    let Some(field) = table.sorted_by().or_else(|| table.late_by()).filter(|_| rows > 0) else { return Ok(None) };
     let Some(day) = ticks_of_day(field.data_type()) else { return Ok(None) };
     let newest = match table.column(field.name())?.get(rows - 1)? {
         Value::Timestamp(ticks, ..) | Value::Date(ticks) => ticks,
@@ -136,9 +138,14 @@ fn first_row_of_time(path: &Path, time: Duration) -> arrowwood::Result<Option<u6
     first_row(&table, field.name(), Value::Int(oldest).into()).map(Some)
 }
 
-/// The number of the first row of `table` whose value in the column `name`, which it is sorted by, is not less than `value`.
+/// The number of the first row of `table` whose value in the column `name`, which it is sorted by, is not less than `value`;
+/// where rows may be late, of the first block that may have one.
 pub fn first_row(table: &Dataset, name: &str, value: Literal) -> arrowwood::Result<u64> {
-    let behind = table.narrowed(&col(name).lt(value))?;
+    if table.late_by().is_some() {
+        let kept = table.narrowed(&!col(name).lt(value))?;
+        return if kept.is_empty()? { Ok(table.first_row() + table.len()?) } else { Ok(kept.first_row()) };
+    }
+    let behind = table.within_bounds(&col(name).lt(value))?;
     Ok(table.first_row() + behind.len()?)
 }
 

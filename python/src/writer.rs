@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, SchemaRef};
-use arrowwood::{Error, ErrorKind, Sync, Value, WriterOptions, guard, visible};
+use arrowwood::{Error, ErrorKind, Late, Sync, Value, WriterOptions, guard, visible};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
@@ -45,6 +45,10 @@ pub struct Writer {
 ///     segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
 ///     dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
 ///     sorted_by: a column whose values never decrease, which :meth:`Dataset.between` can search.
+///     index: names of columns by whose values rows are found: conditions on them, as of :meth:`Dataset.filter`, read only blocks
+///         of 65,536 rows that may have some. What the table has by default; another choice holds from the next segment on.
+///     late: what becomes of rows that are less than those before in the column of `sorted_by`: ``"refuse"`` where nothing else
+///         is said, or ``"accept"``. Late rows stay where they arrive, and are found by the column's index.
 ///     wait: how many seconds to wait for another writer to close the table; by default none.
 ///     keep: what of the table is kept, after each commit: rows of so much time before the newest in the column that the
 ///         table is sorted by, as a ``timedelta`` or text such as ``"1h"`` or ``"30 days"``, or so many bytes of the newest
@@ -61,7 +65,7 @@ pub struct Writer {
 ///     NotFound: there is neither a table nor a schema.
 ///     Unsupported: a column's type cannot grow, or the file system is a network's.
 #[pyfunction]
-#[pyo3(signature = (path, schema = None, *, sync = None, segment_rows = None, dictionary = None, sorted_by = None, wait = None, keep = None, force = false, partition = None, partition_by = None))]
+#[pyo3(signature = (path, schema = None, *, sync = None, segment_rows = None, dictionary = None, sorted_by = None, late = None, index = None, wait = None, keep = None, force = false, partition = None, partition_by = None))]
 #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
 pub fn writer<'py>(
     py: Python<'py>,
@@ -71,6 +75,8 @@ pub fn writer<'py>(
     segment_rows: Option<i64>,
     dictionary: Option<&Bound<'_, PyAny>>,
     sorted_by: Option<String>,
+    late: Option<&str>,
+    index: Option<&Bound<'_, PyAny>>,
     wait: Option<&Bound<'_, PyAny>>,
     keep: Option<&Bound<'_, PyAny>>,
     force: bool,
@@ -84,6 +90,8 @@ pub fn writer<'py>(
     options.segment_rows = segment_rows.map(|rows| positive("segment_rows", rows)).transpose()?;
     options.dictionary = name_list("writer: dictionary", dictionary)?;
     options.sorted_by = sorted_by;
+    options.late = late.map(late_rows).transpose()?;
+    options.index = index.map(|names| name_list("writer: index", Some(names))).transpose()?;
     options.force = force;
     let schema = schema.map(schema_of).transpose()?.map(Arc::new);
     let keep = keep.map(|keep| Keep::of(py, keep)).transpose()?;
@@ -100,6 +108,15 @@ pub fn writer<'py>(
     let retention = keep.map(|keep| Retention::new(keep, &path)).transpose()?;
     let columns = Columns::new(py, inner.schema().clone());
     Ok(Bound::new(py, Writer { inner: OpenWriter::new(inner, path), columns, retention })?.into_any())
+}
+
+/// What becomes of late rows.
+fn late_rows(given: &str) -> Result<Late> {
+    match given {
+        "refuse" => Ok(Late::Refuse),
+        "accept" => Ok(Late::Accept),
+        other => Err(argument(format!("writer: late: expected 'refuse' or 'accept', got {other:?}"))),
+    }
 }
 
 /// What is opened for writing: a table, or a partition of one.
@@ -384,7 +401,7 @@ impl Writer {
             return self.inner.with(py, |writer| writer.drop_before(row));
         }
         let table = py.detach(|| arrowwood::open(self.inner.path()))?;
-        let field = table.sorted_by().ok_or_else(|| {
+        let field = table.sorted_by().or_else(|| table.late_by()).ok_or_else(|| {
             argument(
                 "drop_before a value needs a table created with sorted_by; without one, rows are dropped by number",
             )

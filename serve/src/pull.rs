@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use arrowwood::{Dataset, Error, ErrorKind, Result, Writer, WriterOptions, open, read_stream};
+use arrowwood::{Dataset, Error, ErrorKind, Late, Result, Writer, WriterOptions, open, read_stream};
 use serde_json::Value as Json;
 
 use crate::client::{Answer, Client, ClientOptions, Failed};
@@ -86,7 +86,8 @@ fn once(
     let answer = client.stream(&request)?;
     let waiting = answer.waiting();
     let mut stream = read_stream(answer).map_err(of_stream)?;
-    let options = WriterOptions { sorted_by: facts.sorted_by.clone(), ..WriterOptions::default() };
+    let late = facts.is_late.then_some(Late::Accept);
+    let options = WriterOptions { sorted_by: facts.sorted_by.clone(), late, ..WriterOptions::default() };
     let writer = Writer::open(path, Some(stream.schema().clone()), &options).map_err(Failed::ForGood)?;
     let mut local = Local { writer, unsynced: 0, there: facts.durable_end };
     if local.writer.rows() != known {
@@ -149,6 +150,7 @@ struct Facts {
     end: u64,
     durable_end: u64,
     sorted_by: Option<String>,
+    is_late: bool,
 }
 
 impl Facts {
@@ -163,7 +165,8 @@ impl Facts {
         };
         let sorted_by = told["sorted_by"].as_str().map(str::to_owned);
         let [first_row, end, durable_end] = [number("first_row")?, number("end")?, number("durable_end")?];
-        Ok(Facts { first_row, end, durable_end, sorted_by })
+        let is_late = told["late"] == true;
+        Ok(Facts { first_row, end, durable_end, sorted_by, is_late })
     }
 }
 

@@ -119,7 +119,7 @@ impl Selection {
         let limit = query.number::<u64>("limit")?.unwrap_or(u64::MAX);
         let mut rest = rows.slice(first_row - first, end_row - first_row).map_err(|e| Refusal::of_table(&e))?;
         if let Some(condition) = &condition {
-            rest = rest.narrowed(condition).map_err(|e| Refusal::of_table(&e))?;
+            rest = rest.within_bounds(condition).map_err(|e| Refusal::of_table(&e))?;
         }
         let schema = selected(&rest, columns.as_deref()).map_err(|e| Refusal::of_table(&e))?.schema().clone();
         let next = if rest.is_empty().unwrap_or(true) { end_row } else { rest.first_row().max(first_row) };

@@ -56,7 +56,7 @@ impl Search {
             return Err(Refusal::bad_request(detail));
         }
         let inside = match &condition {
-            Some(condition) => rows.narrowed(condition).map_err(of_table)?,
+            Some(condition) => rows.within_bounds(condition).map_err(of_table)?,
             None => rows.clone(),
         };
         let sort = sort.map(|name| (name, descending));

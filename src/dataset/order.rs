@@ -7,38 +7,11 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 
 use super::dataset::Dataset;
+use super::key::Key;
 use super::source::Piece;
 use crate::array::{Value, cells, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::layout::zones_agree;
-
-/// An owned, comparable form of a value.
-#[derive(Clone, Debug, PartialEq, PartialOrd)]
-pub(crate) enum Key {
-    Int(i128),
-    Float(f64),
-    Decimal(i256),
-    Bytes(Vec<u8>),
-}
-
-impl Key {
-    /// The key of a value; `None` for nulls, NaN and types without an order.
-    pub fn of(value: &Value<'_>) -> Option<Key> {
-        Some(match value {
-            Value::Int(n) | Value::Date(n) | Value::Time(n, _) | Value::Timestamp(n, ..) | Value::Duration(n, _) => {
-                Key::Int((*n).into())
-            }
-            Value::UInt(n) => Key::Int((*n).into()),
-            Value::Bool(b) => Key::Int((*b).into()),
-            Value::Float32(x) if !x.is_nan() => Key::Float((*x).into()),
-            Value::Float64(x) if !x.is_nan() => Key::Float(*x),
-            Value::Decimal { digits, .. } => Key::Decimal(*digits),
-            Value::Str(text) => Key::Bytes(text.as_bytes().to_vec()),
-            Value::Bytes(bytes) => Key::Bytes(bytes.to_vec()),
-            _ => return None,
-        })
-    }
-}
 
 /// Whether columns of the type can be sorted.
 pub(crate) fn has_order(data_type: &DataType) -> bool {
@@ -70,7 +43,7 @@ pub(crate) fn follow(name: &str, array: &ArrayData, last: Option<&Key>) -> Resul
         if before.as_ref().is_some_and(|before| key < *before) {
             let message = format!(
                 "column '{name}', row {row}: {found} is less than the row before, and the table is sorted by it; leave the \
-                 row out, or keep late rows in a table of their own"
+                 row out, or create the table with late=\"accept\""
             );
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
@@ -97,7 +70,7 @@ fn ascending_words(array: &ArrayData) -> Option<(i64, i64)> {
 
 impl Dataset {
     /// The column that the rows are sorted by, if the dataset is a table created with one, or part of it; under the name
-    /// that it has here. `None` if only another column has its name.
+    /// that it has here. `None` if only another column has its name, and for tables that accept late rows.
     pub fn sorted_by(&self) -> Option<FieldRef> {
         let column = self.sorted_column().ok()?;
         let number = column.pieces().first()?.columns.first()?;
@@ -109,6 +82,26 @@ impl Dataset {
         let is_taken =
             own.is_none() && field.is_some_and(|field| self.schema().column_with_name(field.name()).is_some());
         field.filter(|_| !is_taken).cloned()
+    }
+
+    /// The column by which the dataset's table accepts late rows: its rows are in no order.
+    pub fn late_by(&self) -> Option<FieldRef> {
+        let number = self.late_column()?;
+        let own = self.pieces().first()?.columns.iter().position(|&own| own == number)?;
+        self.schema().fields().get(own).cloned()
+    }
+
+    /// The same, whether or not it is one of the dataset's columns.
+    #[doc(hidden)]
+    pub fn late_column_field(&self) -> Option<FieldRef> {
+        let source = &self.pieces().first()?.source;
+        source.schema().fields().get(self.late_column()?).cloned()
+    }
+
+    /// The number that the column has in all sources.
+    pub(crate) fn late_column(&self) -> Option<usize> {
+        let number = self.pieces().first()?.source.late_by()?;
+        self.pieces().iter().all(|piece| piece.source.late_by() == Some(number)).then_some(number)
     }
 
     /// The rows of each path, where they lie in several, one after the other.

@@ -11,6 +11,8 @@ use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 use super::constant::ConstantColumn;
 use super::dataset::Dataset;
 use super::source::{Footprint, Location, Piece, Plain, Source, Widths};
+#[cfg(feature = "compute")]
+use super::zone::Zones;
 use crate::array::Unchecked;
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
@@ -157,8 +159,22 @@ impl Source for WithConstants {
         self.stored.sorted_by()
     }
 
+    fn late_by(&self) -> Option<usize> {
+        self.stored.late_by()
+    }
+
     fn constants(&self) -> &[ConstantColumn] {
         &self.constants
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, column: usize) -> bool {
+        column < self.stored_columns() && self.stored.has_zones(column)
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
+        if column < self.stored_columns() { self.stored.zones(batch, column) } else { Ok(None) }
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -10,6 +10,8 @@ use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::constant::ConstantColumn;
+#[cfg(feature = "compute")]
+use super::zone::Zones;
 use crate::array::{Unchecked, slice};
 use crate::error::Result;
 use crate::map::{ChangeCheck, guard, watched};
@@ -132,6 +134,26 @@ pub(crate) trait Source: Debug + Send + Sync {
     /// The column whose values never decrease.
     fn sorted_by(&self) -> Option<usize> {
         None
+    }
+
+    /// The column that would be sorted, if late rows were refused.
+    fn late_by(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whether batches may have zones of column `column`; no file is opened to say so.
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, _column: usize) -> bool {
+        false
+    }
+
+    /// The zones of column `column` in batch `batch`, if there are any.
+    ///
+    /// # Errors
+    /// `InvalidData` where they can't be those of the column.
+    #[cfg(feature = "compute")]
+    fn zones(&self, _batch: usize, _column: usize) -> Result<Option<Zones>> {
+        Ok(None)
     }
 
     fn as_any(&self) -> &dyn Any;

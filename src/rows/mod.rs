@@ -1,11 +1,12 @@
 //! Stores rows as columns, in files and in memory.
 //!
-//! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `entries` (dictionaries), `sink`
+//! In reading order: `plan` (the buffers of a schema), `arrays` (arrays over them), `block` (some rows of a column, read back), `entries` (dictionaries), `sink`
 //! (the destination of rows), `append` (batches), `row` (one row at a time), `builder` (rows in memory), `collect` (a
 //! dataset as one batch), `read_all` (a stream as one batch). Uses `ipc` and what is below it; `table` is built on it.
 
 mod append;
 pub(crate) mod arrays;
+mod block;
 #[cfg(test)]
 mod broken;
 mod builder;
@@ -18,8 +19,11 @@ mod sink;
 mod straight;
 
 pub(crate) use append::{IncomingRows, arrays_of, member_numbers};
+pub(crate) use block::read_rows;
 pub use builder::Builder;
 pub(crate) use entries::Entries;
-pub(crate) use plan::{ALIGNMENT, Extent, Plan, PlanDictionary, PlanNode, Region, Storage};
+pub(crate) use plan::{
+    ALIGNMENT, Extent, Plan, PlanDictionary, PlanNode, PlanZones, Region, Storage, ZONE, ZoneMap, has_zones,
+};
 pub(crate) use row::{check_values, find_keys, has_room, put_row, row_needs};
 pub(crate) use sink::{Mark, RowSink};

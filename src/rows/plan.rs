@@ -8,6 +8,7 @@
 //! then for each dictionary in the order of its fields:   entries, and those of its values
 //! last: bytes of the names of positions
 //! ```
+//! Columns may have zones, whose buffers come last and are filled as far as the rows say.
 //! Reader, writer and the published footers all walk the same tree.
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, FieldRef, Schema, UnionMode};
 
 use super::entries::Entries;
+use crate::dataset::order::has_order;
 use crate::error::{Error, Result};
 use crate::ipc::{IpcSchema, Node, schema_metadata};
 use crate::types::{Role, field_type_name, fixed_size};
@@ -27,6 +29,25 @@ pub(crate) const ALIGNMENT: u64 = 65536;
 pub(crate) struct Region {
     pub offset: u64,
     pub capacity: u64,
+}
+
+/// A column with zones, and how many rows each of them is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ZoneMap {
+    pub column: u32,
+    pub rows: u32,
+}
+
+/// The bytes of a zone.
+pub(crate) const ZONE: u64 = 72;
+
+/// The zones of a column, with the number of their buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlanZones {
+    pub column: usize,
+    /// The rows of a zone.
+    pub rows: u64,
+    pub region: usize,
 }
 
 /// A field with the numbers of its counters and buffers.
@@ -157,8 +178,11 @@ pub(crate) struct Plan {
     pub dictionaries: Vec<PlanDictionary>,
     pub counters: usize,
     pub regions: usize,
-    /// The names of positions: they have the last region, and the last counter, which counts their bytes.
+    /// The names of positions: their region is behind those of the columns and dictionaries, and the last counter counts
+    /// their bytes.
     pub names: PlanNames,
+    /// The zones of columns: their regions come last.
+    pub zones: Vec<PlanZones>,
     /// The columns that are text, in a dictionary or not.
     pub texts: Vec<usize>,
 }
@@ -211,7 +235,38 @@ impl Plan {
             |node: &PlanNode| matches!(node.kind, Storage::Bytes { .. } | Storage::Views { .. } | Storage::Keys { .. });
         let texts = (0..columns.len()).filter(|&column| is_text(&columns[column])).collect();
         let Numbering { counters, regions, .. } = numbers;
-        Ok(Plan { schema, columns, dictionaries, counters, regions, names, texts })
+        Ok(Plan { schema, columns, dictionaries, counters, regions, names, zones: Vec::new(), texts })
+    }
+
+    /// The plan with zones for some of its columns.
+    ///
+    /// # Errors
+    /// A description of the first map that can't be one.
+    pub fn with_zones(mut self, maps: &[ZoneMap]) -> Result<Plan, String> {
+        debug_assert!(self.zones.is_empty(), "a plan gets its zones once");
+        for map in maps {
+            let column = map.column as usize;
+            let columns = self.columns.len();
+            let node = self.columns.get(column);
+            let node = node.ok_or_else(|| format!("zones of column {column}, there are {columns} columns"))?;
+            let name = node.field.name();
+            if !has_zones(node.field.data_type()) {
+                return Err(format!("zones of column '{name}', whose values have no order"));
+            }
+            if self.zones.iter().any(|known| known.column == column) || map.rows == 0 {
+                return Err(format!("zones of {} rows of column '{name}', which may be there already", map.rows));
+            }
+            let region = self.regions;
+            self.regions += 1;
+            self.zones.push(PlanZones { column, rows: map.rows.into(), region });
+        }
+        Ok(self)
+    }
+
+    /// Whether the plan has these zones and no others.
+    pub fn has_zones(&self, maps: &[ZoneMap]) -> bool {
+        let own = self.zones.iter().map(|zones| (zones.column, zones.rows));
+        own.eq(maps.iter().map(|map| (map.column as usize, u64::from(map.rows))))
     }
 
     /// Returns the limit of each counter: that of `guess`, or what offsets can address if that is less.
@@ -252,6 +307,9 @@ impl Plan {
             dictionary.values.sizes(limits[dictionary.entries], limits, &mut sizes)?;
         }
         sizes[self.names.region] = (limits[self.names.bytes], false);
+        for zones in &self.zones {
+            sizes[zones.region] = (zones.bytes(limits[0]), false);
+        }
         let mut regions = vec![Region::default(); self.regions];
         let mut next = start;
         // Dictionaries come first: copying the body of one copies everything before it as well. Text comes last, since
@@ -381,6 +439,8 @@ impl Plan {
             within.ok_or_else(|| Error::internal(format_args!("{counters:?} rows and bytes can't be addressed")))?;
         }
         found.push(Extent { region: self.names.region, bytes: counters[self.names.bytes], bits: None });
+        let zones = |zones: &PlanZones| Extent { region: zones.region, bytes: zones.bytes(counters[0]), bits: None };
+        found.extend(self.zones.iter().map(zones));
         debug_assert!(found.iter().all(|used| used.region < self.regions), "extents are of the plan's buffers");
         Ok(found)
     }
@@ -400,6 +460,23 @@ impl Plan {
         }
         self.columns.iter().try_for_each(|column| column.check_counters(counters[0], counters))?;
         self.dictionaries.iter().try_for_each(|entry| entry.values.check_counters(counters[entry.entries], counters))
+    }
+}
+
+impl PlanZones {
+    /// The bytes of the zones of so many rows, less than 2⁴⁸.
+    pub fn bytes(&self, rows: u64) -> u64 {
+        debug_assert!(rows < 1 << 48 && self.rows > 0, "bounded rows and a size that was checked");
+        rows / self.rows.max(1) * ZONE
+    }
+}
+
+/// Whether columns of the type can have zones.
+pub(crate) fn has_zones(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => **values == DataType::Utf8,
+        DataType::Boolean => true,
+        other => has_order(other),
     }
 }
 

@@ -10,9 +10,13 @@
 //! Everything is little-endian. **Committed bytes never change; what changes is one record, and it changes atomically.**
 
 use crate::error::{Error, Result};
+/// The most rows of a segment, unless the caller says otherwise.
+pub(super) const DEFAULT_ROWS: u64 = 4 << 20;
+/// The rows of a zone, as the writer makes them.
+pub(super) const ZONE_ROWS: u32 = 1 << 16;
 /// The first bytes of the header.
 pub(super) use crate::ipc::SEGMENT as MAGIC;
-use crate::rows::Region;
+use crate::rows::{Region, ZoneMap};
 
 /// Files of another major version are refused; a newer minor version may have longer headers and records.
 pub(super) const MAJOR: u16 = 1;
@@ -41,8 +45,15 @@ pub(super) const FAILED_SYNC: u64 = 192;
 /// Keys of the schema's metadata by which a dense segment says what the header of one that grows says.
 pub(super) const SORTED_BY: &str = "arrowwood.sorted_by";
 pub(super) const SEGMENT_ROWS: &str = "arrowwood.segment_rows";
+/// 1 where late rows are accepted.
+pub(super) const ACCEPTS_LATE: &str = "arrowwood.late";
+/// The numbers of the columns that have zones in segments to come, with spaces between them.
+pub(super) const INDEX: &str = "arrowwood.index";
 /// As its record: a line for each position, value and name.
 pub(super) const POSITIONS: &str = "arrowwood.positions";
+
+/// Of the header's `flags`: late rows are accepted.
+const LATE: u16 = 1;
 
 /// The fixed part of the header.
 pub(super) const HEADER: usize = 128;
@@ -96,8 +107,10 @@ pub(super) struct Header {
     /// Where the footer's length stands; footers lie before it.
     pub tail: u64,
     pub footer: u64,
-    /// The column whose values never decrease.
+    /// The column whose values never decrease; if late rows are accepted, the one that would be.
     pub sorted_by: Option<u32>,
+    /// Whether rows are accepted that are less than those before in that column.
+    pub is_late: bool,
     /// The most rows that the table's segments have.
     pub segment_rows: u64,
     /// The bytes of the log.
@@ -106,9 +119,51 @@ pub(super) struct Header {
     pub regions: Vec<Region>,
     /// The most that each counter of a record can reach.
     pub limits: Vec<u64>,
+    /// The columns that have zones.
+    pub zones: Vec<ZoneMap>,
+}
+
+/// What all segments of a table say of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub sorted_by: Option<u32>,
+    pub is_late: bool,
+    pub segment_rows: u64,
+    /// The columns that have zones, and the most rows of a zone.
+    pub index: Vec<u32>,
+    pub zone_rows: u32,
+}
+
+impl Settings {
+    /// The column whose values never decrease.
+    pub fn order(&self) -> Option<u32> {
+        self.sorted_by.filter(|_| !self.is_late)
+    }
+
+    /// The zones of a segment for so many rows: of blocks that it can hold.
+    pub fn zones(&self, capacity: u64) -> Vec<ZoneMap> {
+        let rows = capacity.clamp(1, self.zone_rows.into()) as u32;
+        self.index.iter().map(|&column| ZoneMap { column, rows }).collect()
+    }
 }
 
 impl Header {
+    /// What the header says of the table.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            sorted_by: self.sorted_by,
+            is_late: self.is_late,
+            segment_rows: self.segment_rows,
+            index: self.zones.iter().map(|map| map.column).collect(),
+            zone_rows: ZONE_ROWS,
+        }
+    }
+
+    /// The column whose values never decrease.
+    pub fn order(&self) -> Option<u32> {
+        self.sorted_by.filter(|_| !self.is_late)
+    }
+
     /// The size of the file.
     pub fn file_len(&self) -> u64 {
         self.tail + TAIL_LEN
@@ -136,12 +191,12 @@ impl Header {
         self.live + PAGE + 4 * self.record
     }
 
-    pub fn encoded_len(regions: usize, counters: usize) -> usize {
-        HEADER + 16 * regions + 8 * counters
+    pub fn encoded_len(regions: usize, counters: usize, zones: usize) -> usize {
+        HEADER + 16 * regions + 8 * (counters + zones)
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let len = Header::encoded_len(self.regions.len(), self.limits.len());
+        let len = Header::encoded_len(self.regions.len(), self.limits.len(), self.zones.len());
         let mut bytes = Vec::with_capacity(len);
         bytes.extend(MAGIC);
         bytes.extend(MAJOR.to_le_bytes());
@@ -155,9 +210,11 @@ impl Header {
         bytes.extend(self.tail.to_le_bytes());
         bytes.extend(self.footer.to_le_bytes());
         bytes.extend(self.file_len().to_le_bytes());
-        for count in [self.regions.len() as u32, self.limits.len() as u32, self.sorted_by.unwrap_or(u32::MAX), 0] {
+        for count in [self.regions.len() as u32, self.limits.len() as u32, self.sorted_by.unwrap_or(u32::MAX)] {
             bytes.extend(count.to_le_bytes());
         }
+        bytes.extend((self.zones.len() as u16).to_le_bytes());
+        bytes.extend(if self.is_late { LATE } else { 0 }.to_le_bytes());
         bytes.extend(self.segment_rows.to_le_bytes());
         bytes.extend(self.log.to_le_bytes());
         debug_assert_eq!(bytes.len(), HEADER, "the fixed part");
@@ -166,6 +223,10 @@ impl Header {
             bytes.extend(region.capacity.to_le_bytes());
         }
         self.limits.iter().for_each(|limit| bytes.extend(limit.to_le_bytes()));
+        for map in &self.zones {
+            bytes.extend(map.column.to_le_bytes());
+            bytes.extend(map.rows.to_le_bytes());
+        }
         let crc = crc32c::crc32c(&bytes);
         bytes[16..20].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -202,11 +263,19 @@ impl Header {
         }
         let regions = word.u32(96) as usize;
         let counters = word.u32(100) as usize;
+        let zones = usize::from(word.u16(108));
         let minor = word.u16(10);
-        if !is_long_enough(len, minor, regions, counters) {
-            let message = format!("a header of {len} bytes can't list {regions} buffers and {counters} counters");
+        if !is_long_enough(len, minor, [regions, counters, zones]) {
+            let message = format!(
+                "a header of {len} bytes can't list {regions} buffers, {counters} counters and {zones} columns with zones"
+            );
             return Err(Error::invalid(message));
         }
+        let flags = word.u16(110);
+        if flags & !LATE != 0 {
+            return Err(Error::invalid(format!("`flags`: expected {LATE} or 0, got {flags}")));
+        }
+        let map = |at: usize| ZoneMap { column: word.u32(at), rows: word.u32(at + 4) };
         let region = |at: usize| Region { offset: word.u64(at), capacity: word.u64(at + 8) };
         let header = Header {
             minor,
@@ -220,10 +289,12 @@ impl Header {
             tail: word.u64(72),
             footer: word.u64(80),
             sorted_by: Some(word.u32(104)).filter(|&column| column != u32::MAX),
+            is_late: flags & LATE != 0,
             segment_rows: word.u64(112),
             log: word.u64(120),
             regions: (0..regions).map(|i| region(HEADER + 16 * i)).collect(),
             limits: (0..counters).map(|i| word.u64(HEADER + 16 * regions + 8 * i)).collect(),
+            zones: (0..zones).map(|i| map(HEADER + 16 * regions + 8 * (counters + i))).collect(),
         };
         let expected = header.tail.checked_add(TAIL_LEN);
         let got = word.u64(88);
@@ -236,9 +307,9 @@ impl Header {
 }
 
 /// Whether a header of `len` bytes has room for its lists, and nothing behind them unless its version is a newer one.
-fn is_long_enough(len: usize, minor: u16, regions: usize, counters: usize) -> bool {
+fn is_long_enough(len: usize, minor: u16, [regions, counters, zones]: [usize; 3]) -> bool {
     // No list is longer than the header, so that nothing overflows here.
-    let needed = (regions.max(counters) <= len).then(|| Header::encoded_len(regions, counters));
+    let needed = (regions.max(counters) <= len).then(|| Header::encoded_len(regions, counters, zones));
     needed.is_some_and(|needed| needed == len || minor > MINOR && needed < len)
 }
 
@@ -416,6 +487,7 @@ mod tests {
             sorted_by: Some(2),
             regions,
             limits: vec![9; 2],
+            zones: vec![ZoneMap { column: 1, rows: 4 }],
             ..Header::default()
         };
         let bytes = header.encode();
@@ -452,14 +524,16 @@ mod tests {
             tail: 72,
             footer: 80,
             sorted_by: Some(104),
+            is_late: true,
             segment_rows: 112,
             log: 120,
             regions: vec![Region { offset: 128, capacity: 136 }],
             limits: vec![144; 3],
+            zones: vec![ZoneMap { column: 7, rows: 9 }; 2],
         };
         let bytes = header.encode();
         let fields = fields_of_page("Header");
-        assert_eq!(fields.len(), 20, "{fields:?}");
+        assert_eq!(fields.len(), 22, "{fields:?}");
         for (at, size, name) in fields {
             let mut wide = [0; 8];
             wide[..size].copy_from_slice(&bytes[at..at + size]);
@@ -475,11 +549,13 @@ mod tests {
                 "file" => header.tail + 10,
                 "buffers" => 1,
                 "counters" => 3,
+                "zones" => 2,
+                "flags" => 1,
                 _ => at as u64,
             };
             assert_eq!(u64::from_le_bytes(wide), expected, "{name}");
         }
-        assert_eq!(bytes.len(), HEADER + 16 + 3 * 8);
+        assert_eq!(bytes.len(), HEADER + 16 + 3 * 8 + 2 * 8);
         let live: Vec<_> = fields_of_page("Live page").into_iter().map(|(at, _, name)| (at as u64, name)).collect();
         let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer"), (FAILED_SYNC, "failed_sync")];
         assert_eq!(live, expected.map(|(at, name)| (at, name.to_string())));

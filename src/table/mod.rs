@@ -1,6 +1,6 @@
 //! Tables that grow: one process appends, any number of others read, and every segment is an Arrow file all the time.
 //!
-//! In reading order: `format` (bytes), `placement` (where they stand), `protocol` (how a commit gets to its readers), `reader` (a table as its readers
+//! In reading order: `format` (bytes), `placement` (where they stand), `zones` (what blocks of rows lie between), `protocol` (how a commit gets to its readers), `reader` (a table as its readers
 //! see it, and what survives a crash), `writer`, `check` (all of a table, and what can be kept). `docs/format.md` has the
 //! bytes. Uses `rows`, `ipc` and what is below them.
 
@@ -11,6 +11,7 @@ mod placement;
 mod protocol;
 mod reader;
 mod writer;
+mod zones;
 
 #[cfg(feature = "check")]
 pub use check::Repaired;
@@ -21,5 +22,5 @@ pub(crate) use check::{
 pub use protocol::publish;
 pub use reader::{Follow, RecordPlace, RecordStat, SegmentStat, TableStat, follow, segment_stat, table_stat};
 pub(crate) use reader::{WakeUp, close_files, holds_table, is_segment_name, open_table};
-pub use writer::{Durability, Sync, Writer, WriterOptions, compact, compact_on};
+pub use writer::{Durability, Late, Sync, Writer, WriterOptions, compact, compact_on};
 pub(crate) use writer::{remove_table, write_part};

@@ -98,7 +98,10 @@ fn check_limits(header: &Header, plan: &Plan) -> Result<(), String> {
 
 /// The column that the rows are sorted by.
 fn check_order(header: &Header, plan: &Plan) -> Result<(), String> {
-    let Some(number) = header.sorted_by else { return Ok(()) };
+    let Some(number) = header.sorted_by else {
+        let is_right = !header.is_late;
+        return check_that(is_right, "flags", "0 where the rows are in no order", header.is_late.into());
+    };
     let Some(column) = plan.columns.get(number as usize) else {
         let columns = plan.columns.len();
         return Err(format!("`sorted_by`: expected the number of one of {columns} columns, got {number}"));

@@ -171,7 +171,10 @@ pub fn folder() -> tempfile::TempDir {
 fn writer(path: &Path, schema: Option<&SchemaRef>) -> Result<Writer> {
     let options = WriterOptions { sync: Sync::Never, segment_rows: Some(16), ..WriterOptions::default() };
     let sorted_by = schema.map(|_| "n".to_string());
-    Writer::open(path, schema.cloned(), &WriterOptions { sorted_by, ..options })
+    // Two of them: numbers, and whatever the other column is.
+    let second = schema.and_then(|schema| schema.fields().iter().skip(1).find(|f| !f.data_type().is_nested()));
+    let index = second.map(|field| vec!["n".to_string(), field.name().clone()]);
+    Writer::open(path, schema.cloned(), &WriterOptions { sorted_by, index, zone_rows: Some(4), ..options })
 }
 
 /// The rows as text, as far as each can be read.
@@ -243,8 +246,11 @@ impl Template {
         let (mut sums, mut entries) = (vec![(header, length, header + 16)], Vec::new());
         let record_len = |at: u64| 64 + 8 * (counters + word(at + 44, 4));
         sums.extend(records.iter().map(|&at| (at, record_len(at), at + 12)));
-        let lists =
-            (0..2 * buffers + counters).map(|number| (128 + 8 * number, 8, format!("word {number} of its lists")));
+        let words = 2 * buffers + counters;
+        let zones = (0..2 * word(header + 108, 2))
+            .map(move |number| (128 + 8 * words + 4 * number, 4, format!("number {number} of its zones")));
+        let lists = (0..words).map(|number| (128 + 8 * number, 8, format!("word {number} of its lists")));
+        let lists = lists.chain(zones);
         let fixed = [
             (8, 2, "major"),
             (10, 2, "minor"),
@@ -262,7 +268,8 @@ impl Template {
             (96, 4, "buffers"),
             (100, 4, "counters"),
             (104, 4, "sorted_by"),
-            (108, 4, "zero"),
+            (108, 2, "zones"),
+            (110, 2, "flags"),
             (112, 8, "segment_rows"),
             (120, 8, "log"),
         ];

@@ -19,11 +19,12 @@ from collections import namedtuple
 import pyarrow as pa
 
 SEALED = 1
-HEADER = struct.Struct("<8sHHIII9Q4I2Q")
+HEADER = struct.Struct("<8sHHIII9Q3IHH2Q")
 RECORD = struct.Struct("<QII16sQII16x")
+ZONE = struct.Struct("<IBBBB32s32s")
 
 Header = namedtuple("Header", "magic major minor length crc slots first_row capacity live record ring slot tail footer "
-                              "file buffers counters sorted_by zero segment_rows log")
+                              "file buffers counters sorted_by zones flags segment_rows log")
 Record = namedtuple("Record", "sequence state crc boot previous delta count counters positions")
 # An entry of the log: the counters before it, and pairs of offsets in the file and bytes.
 Entry = namedtuple("Entry", "record before pieces")
@@ -66,7 +67,7 @@ LISTS = (pa.types.is_list, pa.types.is_list_view, pa.types.is_map,              
          pa.types.is_large_list, pa.types.is_large_list_view)
 
 
-def layout(schema, counters):
+def layout(schema, counters, zones=()):
     """What `counters` say: the columns as nodes, the entries of the dictionaries, and the parts of all buffers."""
     parts, dictionaries, counts = [], [], iter(counters)
 
@@ -117,6 +118,7 @@ def layout(schema, counters):
     columns = [node(field.type, rows, field.nullable) for field in schema]
     entries = [node(t.value_type, next(counts), False) for t in dictionaries]
     parts.append(Part("values", next(counts), 8))
+    parts.extend(Part("values", rows // size, 8 * ZONE.size) for _, size in zones)
     return columns, entries, parts
 
 
@@ -150,19 +152,23 @@ def has_order(t):
     return t in BYTES or t in VIEWS or any(is_kind(t) for is_kind in kinds)
 
 
-def check_header(h, start, schema, buffers, limits):
+def has_zones(t):
+    return has_order(t) or pa.types.is_boolean(t) or pa.types.is_dictionary(t)
+
+
+def check_header(h, start, schema, buffers, limits, zones):
     """What the page says of a header that begins at byte `start` of its file, field by field."""
     counted = itertools.count()
-    parts = layout(schema, counted)[2]
+    parts = layout(schema, counted, [(0, 1)] * h.zones)[2]
     if (h.buffers, h.counters) != (len(parts), next(counted)) or limits[0] != h.capacity:
         raise Malformed("the lists are not those of the schema")
-    columns, entries, parts = layout(schema, limits)
+    columns, entries, parts = layout(schema, limits, zones)
 
     def expect(name, is_right):
         if not is_right:
             raise Malformed(f"{name} can't be {getattr(h, name)}")
 
-    lists = 128 + 16 * h.buffers + 8 * h.counters
+    lists = 128 + 16 * h.buffers + 8 * h.counters + 8 * h.zones
     expect("length", h.length == lists or h.minor > 0 and h.length > lists)
     expect("slots", 2 <= h.slots <= 65_536)
     expect("first_row", h.first_row < 2**62)
@@ -171,6 +177,10 @@ def check_header(h, start, schema, buffers, limits):
     expect("slot", h.slot % 64 == 0 and 0 < h.slot <= 2**28)
     expect("footer", h.footer % 64 == 0 and 0 < h.footer <= 2**28 and h.slots * h.footer < 2**31)
     expect("sorted_by", h.sorted_by == 0xFFFFFFFF or h.sorted_by < len(schema) and has_order(schema[h.sorted_by].type))
+    expect("flags", h.flags in (0, 1) and (h.flags == 0 or h.sorted_by != 0xFFFFFFFF))
+    if (len({column for column, _ in zones}) < len(zones)
+            or any(column >= len(schema) or size < 1 or not has_zones(schema[column].type) for column, size in zones)):
+        raise Malformed("zones of no column, or of none that has an order")
     small = narrow(columns, entries)
     if any(limit >= (2**31 if number in small else 2**48) for number, limit in enumerate(limits)) or limits[-1] > 65_536:
         raise Malformed("a limit is too large")
@@ -232,7 +242,7 @@ class Segment:
             raise Malformed(f"format version {h.major}.{h.minor}")
         raw = bytearray(self.bytes[start:start + h.length])
         raw[16:20] = bytes(4)
-        if h.length < 128 + 16 * h.buffers + 8 * h.counters or crc32c(raw) != h.crc:
+        if h.length < 128 + 16 * h.buffers + 8 * h.counters + 8 * h.zones or crc32c(raw) != h.crc:
             raise Malformed("the header's checksum is wrong")
         if h.file != len(self.bytes) or h.first_row != self.name:
             raise Malformed("the header doesn't fit the file")
@@ -240,7 +250,9 @@ class Segment:
             raise Malformed("the header is cut off")
         self.buffers = list(struct.iter_unpack("<QQ", raw[128:128 + 16 * h.buffers]))
         self.limits = struct.unpack_from(f"<{h.counters}Q", raw, 128 + 16 * h.buffers)
-        check_header(h, start, self.schema, self.buffers, self.limits)
+        lists = 128 + 16 * h.buffers + 8 * h.counters
+        self.zones = list(struct.iter_unpack("<II", raw[lists:lists + 8 * h.zones]))
+        check_header(h, start, self.schema, self.buffers, self.limits, self.zones)
         # A view of 8-byte words copies one of them in one go.
         self.word = self.bytes[h.live:h.live + 8].cast("Q")
 
@@ -358,11 +370,11 @@ class Segment:
 
     def parts(self, record):
         """What the buffers hold."""
-        return layout(self.schema, record.counters)[2]
+        return layout(self.schema, record.counters, self.zones)[2]
 
     def check(self, record):
         """Refuse a record that is whole and can't be one of the segment."""
-        columns, _, parts = layout(self.schema, record.counters)
+        columns, _, parts = layout(self.schema, record.counters, self.zones)
         if not 0 < record.sequence < 2**62 or record.previous >= record.sequence:
             raise Malformed("the number of a commit can't be what it is")
         for count, limit in zip(record.counters, self.limits, strict=True):
@@ -383,7 +395,7 @@ class Segment:
 
     def spans(self, before, after):
         """Where the bytes stand that `after` has and `before` has not, and how many bits of the last one count."""
-        olds, news = (layout(self.schema, counters)[2] for counters in (before, after))
+        olds, news = (layout(self.schema, counters, self.zones)[2] for counters in (before, after))
         for (at, _), old, new in zip(self.buffers, olds, news, strict=True):
             start = old.n // 8 if new.kind == "bits" else size(old)
             if start < size(new):
@@ -415,12 +427,31 @@ class Segment:
             return {name: int(value) for value, name in (line.split(" ", 1) for line in lines if line)}
         if not self.record or not self.record.positions:
             return {}
-        (at, _), names = self.buffers[-1], []
+        (at, _), names = self.buffers[-1 - len(self.zones)], []
         data = bytes(self.bytes[at:at + self.record.counters[-1]])
         while data:
             names.append(data[1:1 + data[0]].decode())
             data = data[1 + data[0]:]
         return dict(zip(names, self.record.positions, strict=True))
+
+    def bounds(self):
+        """The zones of each column that has some, by name: pairs of rows, and nulls, smallest and largest value."""
+        found = {}
+        for number, (column, size) in enumerate(self.zones):
+            (at, _), field = self.buffers[number - len(self.zones)], self.schema[column]
+
+            def value(raw, length, cut, t=field.type):
+                if pa.types.is_floating(t):
+                    return struct.unpack("<d", raw[:8])[0]
+                if t in BYTES or t in VIEWS or pa.types.is_dictionary(t) or pa.types.is_fixed_size_binary(t):
+                    return raw[:length] + (b"..." if cut else b"")
+                return int.from_bytes(raw, "little", signed=True)
+
+            for block in range(self.rows // size):
+                nulls, flags, low_len, high_len, _, low, high = ZONE.unpack_from(self.bytes, at + ZONE.size * block)
+                ends = (value(low, low_len, flags & 4), value(high, high_len, flags & 8)) if flags & 1 else (None, None)
+                found.setdefault(field.name, []).append((range(block * size, (block + 1) * size), nulls, *ends))
+        return found
 
     # ---- what the record says
 
@@ -455,7 +486,7 @@ class Segment:
             return self.dense
         if self.record is None:
             return self.schema.empty_table()
-        columns, entries, _ = layout(self.schema, self.record.counters)
+        columns, entries, _ = layout(self.schema, self.record.counters, self.zones)
         buffers = [pa.py_buffer(self.bytes[at:at + size(part)])
                    for (at, _), part in zip(self.buffers, self.parts(self.record), strict=True)]
         entries = iter(entries)

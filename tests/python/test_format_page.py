@@ -243,6 +243,13 @@ def test_golden_vectors(tmp_path, monkeypatch, name):
     table = open_table(tmp_path)
     assert (table.first_row, table.positions) == (expected["first_row"], expected["positions"])
     assert vector_rows(table) == expected["rows"]
+    for segment in table.segments:
+        for column, zones in (segment.bounds() if segment.dense is None else {}).items():
+            values = segment.table()[column].to_pylist()
+            for rows, nulls, low, high in zones:
+                here = [values[row] for row in rows if values[row] is not None]
+                here = [value.encode() if isinstance(value, str) else value for value in here]
+                assert (len(rows) - len(here), min(here), max(here)) == (nulls, low, high)
 
 
 def test_an_empty_table(tmp_path):
@@ -492,7 +499,7 @@ WRONG_FIELDS = {
     (20, 4): [0, 1, 2**32 - 1], (24, 8): [1, 2**62], (32, 8): [0, 9, 2**48], (40, 8): [0, 1, 4096, 2**63],
     (48, 8): [0, 100, 8192, 2**63], (56, 8): [0, 65536, 2**63], (64, 8): [0, 32, 2**40], (72, 8): [0, 64, 2**63],
     (80, 8): [0, 32, 2**40], (88, 8): [0, 2**40], (96, 4): [0, 1, 2**31], (100, 4): [0, 1, 2**31], (104, 4): [2, 77],
-    (112, 8): [0, 1, 2**48],
+    (108, 2): [1, 2**16 - 1], (110, 2): [1, 2], (112, 8): [0, 1, 2**48],
 }
 
 

@@ -1,15 +1,17 @@
 //! `filter`: the rows for which a predicate is true.
 
-use arrow_schema::DataType;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema};
 
 use super::compare::Test;
 use super::mask::Condition;
-use super::predicate::{Literal, Operator, Predicate, col};
-use super::prune::pruned;
+use super::predicate::{Literal, Operator, Owned, Predicate, col};
+use super::prune::{pruned, pruned_blocks};
 use super::take::{BATCH, Picked, gather_picked};
 use crate::array::Value;
 use crate::compute::frame::{BLOCK, Frame};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
@@ -20,7 +22,7 @@ const BLOCKS: usize = BATCH / BLOCK;
 
 impl Dataset {
     /// The rows for which `predicate` is true, in order, copied to new memory. In a sorted table, only the rows between
-    /// the bounds on its column are read.
+    /// the bounds on its column are read; of indexed columns, only blocks of rows that may have some.
     ///
     /// ```
     /// # use arrowwood::*;
@@ -62,7 +64,8 @@ impl Dataset {
     }
 
     /// A part of the dataset with all rows for which `predicate` is true, and maybe others: in a sorted table, the rows
-    /// between the bounds. For callers that filter piece by piece.
+    /// between the bounds; of indexed columns, the blocks of rows that may have some. For callers that filter piece by
+    /// piece.
     ///
     /// # Errors
     /// As [`Dataset::filter`].
@@ -71,8 +74,22 @@ impl Dataset {
         self.watched(ChangeCheck::Now, || self.bounded(predicate))
     }
 
-    /// [`narrowed`](Dataset::narrowed): the partitions that may have rows, and of each table its rows between the bounds.
+    /// As [`narrowed`](Dataset::narrowed), but for blocks: the rows of a table stay without gaps.
+    ///
+    /// # Errors
+    /// As [`Dataset::filter`].
+    #[doc(hidden)]
+    pub fn within_bounds(&self, predicate: &Predicate) -> Result<Dataset> {
+        self.watched(ChangeCheck::Now, || self.ordered(predicate))
+    }
+
+    /// [`narrowed`](Dataset::narrowed): the partitions that may have rows, of each table its rows between the bounds, and
+    /// of these the blocks that may have some.
     pub(in crate::compute) fn bounded(&self, predicate: &Predicate) -> Result<Dataset> {
+        pruned_blocks(&self.ordered(predicate)?, predicate)
+    }
+
+    fn ordered(&self, predicate: &Predicate) -> Result<Dataset> {
         let pruned = pruned(self, predicate)?;
         let is_partitioned = pruned.pieces().iter().any(|piece| !piece.source.constants().is_empty());
         if !is_partitioned {
@@ -123,13 +140,17 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// The rows whose value in the sorted column lies between `low` and `high`, both included, found by binary search.
-    /// Values are compared as by [`Dataset::filter`]; integers are accepted as times in the column's unit. Of several
-    /// tables, the rows of each, one table after the other.
+    /// The rows whose value in the sorted column lies between `low` and `high`, both included, found by binary search; in
+    /// tables that accept late rows, by the column's index, and copied as by [`Dataset::filter`]. Values are compared as by
+    /// that; integers are accepted as times in the column's unit. Of several tables, the rows of each, one table after the
+    /// other.
     ///
     /// # Errors
     /// `InvalidArgument` if the dataset is not of tables with `sorted_by`, or for values of another type.
     pub fn between(&self, low: &Value<'_>, high: &Value<'_>) -> Result<Dataset> {
+        if let Some(number) = self.late_column() {
+            return self.between_late(number, (low, high));
+        }
         let tables = self.tables();
         if tables.len() > 1 {
             let found = tables.iter().map(|table| table.between(low, high));
@@ -139,21 +160,67 @@ impl Dataset {
         if !column.ascends()? {
             return Err(Error::argument("between needs rows of one table, got parts of several"));
         }
-        let field = column.schema().field(0);
-        // Tables are sorted by the day of a date64.
-        let days = field.data_type() == &DataType::Date64;
-        let data_type = if days { &DataType::Date32 } else { field.data_type() };
-        let bound = |operator, value: &Value<'_>| {
-            let literal = if days { day(value) } else { Some(value.clone().into()) };
-            let literal = literal.filter(|literal| !literal.is_unordered());
-            let missing = || Error::argument(format!("between: {value} is no {}", type_name(field.data_type())));
-            Test::of(field.name(), data_type, operator, &literal.ok_or_else(missing)?).map_err(|e| e.context("between"))
-        };
-        let low = bound(Operator::Ge, low)?;
-        let high = bound(Operator::Le, high)?;
-        let ends = || Ok((first_cell(&column, &low, true)?, first_cell(&column, &high, false)?));
+        let ends = Ends::of(column.schema().field(0), (low, high))?;
+        let ends = || Ok((first_cell(&column, &ends.low, true)?, first_cell(&column, &ends.high, false)?));
         let (from, to) = self.watched(ChangeCheck::Now, ends)?;
         self.slice(from, to.saturating_sub(from))
+    }
+
+    /// The same of tables whose rows may be late in column `number` of their sources.
+    fn between_late(&self, number: usize, (low, high): (&Value<'_>, &Value<'_>)) -> Result<Dataset> {
+        let Some(first) = self.pieces().first() else { return Ok(self.clone()) };
+        let field = first.source.schema().field(number);
+        let Ends { literals: (least, above), is_day, .. } = Ends::of(field, (low, high))?;
+        // The column is in front, whether or not it is one of those that are asked for.
+        let mut name = field.name().clone();
+        while self.schema().column_with_name(&name).is_some() {
+            name.push('_');
+        }
+        let by = Arc::new(field.clone().with_name(&name));
+        let fields: Fields = std::iter::once(&by).chain(self.schema().fields()).cloned().collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema().metadata().clone()));
+        let widen = |piece: &Piece| {
+            let columns = std::iter::once(number).chain(piece.columns.iter().copied()).collect();
+            Piece { columns, ..piece.clone() }
+        };
+        let wide = Dataset::of_pieces(schema, self.pieces().iter().map(widen).collect());
+        let upper = if is_day { Operator::Lt } else { Operator::Le };
+        let condition = col(&name).ge(least) & col(&name).compare(upper, above);
+        wide.filter(&condition)?.select_at(&(1..wide.num_columns()).collect::<Vec<_>>())
+    }
+}
+
+/// The bounds of a range of values, both included.
+struct Ends {
+    low: Test,
+    high: Test,
+    /// The same to compare with; of days, the one behind the last.
+    literals: (Literal, Literal),
+    is_day: bool,
+}
+
+impl Ends {
+    fn of(field: &Field, (low, high): (&Value<'_>, &Value<'_>)) -> Result<Ends> {
+        // Tables are sorted by the day of a date64.
+        let is_day = field.data_type() == &DataType::Date64;
+        let data_type = if is_day { &DataType::Date32 } else { field.data_type() };
+        let literal = |value: &Value<'_>| {
+            let literal = if is_day { day(value) } else { Some(value.clone().into()) };
+            let missing = || Error::argument(format!("between: {value} is no {}", type_name(field.data_type())));
+            literal.filter(|literal: &Literal| !literal.is_unordered()).ok_or_else(missing)
+        };
+        let bound = |operator, literal: &Literal| {
+            Test::of(field.name(), data_type, operator, literal).map_err(|e| e.context("between"))
+        };
+        let least = literal(low)?;
+        let most = literal(high)?;
+        let low = bound(Operator::Ge, &least)?;
+        let high = bound(Operator::Le, &most)?;
+        let above = match &most.0 {
+            Owned::Date(day) if is_day => Value::Date(day.saturating_add(1)).into(),
+            _ => most,
+        };
+        Ok(Ends { low, high, literals: (least, above), is_day })
     }
 }
 

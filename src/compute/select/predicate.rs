@@ -111,6 +111,20 @@ pub(super) enum PredicateNode {
     Not(Box<PredicateNode>),
 }
 
+impl Operator {
+    /// The comparison that holds where this one does not.
+    pub(super) fn negated(self) -> Operator {
+        match self {
+            Operator::Eq => Operator::Ne,
+            Operator::Ne => Operator::Eq,
+            Operator::Lt => Operator::Ge,
+            Operator::Le => Operator::Gt,
+            Operator::Gt => Operator::Le,
+            Operator::Ge => Operator::Lt,
+        }
+    }
+}
+
 impl PredicateNode {
     /// Necessary conditions on column `name`: its comparisons combined by `and`.
     pub(super) fn comparisons_with(&self, name: &str) -> Vec<(Operator, Literal)> {

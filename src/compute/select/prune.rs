@@ -1,31 +1,35 @@
-//! Partitions that a predicate leaves out: those whose columns with one value make it false or unknown for all rows.
+//! Rows that a predicate leaves out without a look at them: those of partitions whose columns with one value make it false
+//! or unknown, and of blocks whose zones do.
+
+use std::ops::Range;
 
 use super::compare::Test;
-use super::predicate::{Predicate, PredicateNode};
+use super::predicate::{Operator, Predicate, PredicateNode};
 use crate::array::Value;
-use crate::dataset::{ConstantColumn, Dataset, Piece};
+use crate::dataset::{Bound, ConstantColumn, Dataset, Key, Piece, Zone, Zones};
 use crate::error::Result;
 
-/// A predicate translated for the columns of partitions.
+/// A predicate translated for the columns of partitions, and for those with zones.
 enum Sieve {
-    /// The test of the partition column with this number in the dataset.
+    /// The test of the column with this number in the dataset.
     Test(usize, Test),
     IsNull(usize),
     And(Box<Sieve>, Box<Sieve>),
     Or(Box<Sieve>, Box<Sieve>),
     Not(Box<Sieve>),
-    /// Of other columns, about which a partition says nothing.
     Unknown,
 }
 
-/// What a condition may be for rows of a partition. For null it is neither.
+/// What a condition may be for some rows. For null it is neither.
 #[derive(Clone, Copy)]
 struct Possible {
     is_true: bool,
     is_false: bool,
 }
 
-/// The pieces of `dataset` that may have rows for which `predicate` is true.
+const ANYTHING: Possible = Possible { is_true: true, is_false: true };
+
+/// The pieces of `dataset` that may have rows for which `predicate` is true, by the columns of partitions.
 pub(super) fn pruned(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
     if dataset.pieces().iter().all(|piece| piece.source.constants().is_empty()) {
         return Ok(dataset.clone());
@@ -33,7 +37,8 @@ pub(super) fn pruned(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset
     let sieve = Sieve::of(dataset, &predicate.0)?;
     let mut kept = Vec::with_capacity(dataset.pieces().len());
     for piece in dataset.pieces() {
-        if sieve.possible(piece)?.is_true {
+        let zones = constants(dataset, piece)?;
+        if sieve.possible(&|column: usize| zones.get(column)?.as_ref()).is_true {
             kept.push(piece.clone());
         }
     }
@@ -43,6 +48,65 @@ pub(super) fn pruned(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset
     Ok(Dataset::of_pieces(dataset.schema().clone(), kept))
 }
 
+/// The blocks of `dataset` that may have rows for which `predicate` is true.
+pub(super) fn pruned_blocks(dataset: &Dataset, predicate: &Predicate) -> Result<Dataset> {
+    let sieve = Sieve::of(dataset, &predicate.0)?;
+    let mut columns = Vec::new();
+    sieve.columns(&mut columns);
+    let has_zones = |piece: &Piece| columns.iter().any(|&column| piece.source.has_zones(piece.columns[column]));
+    if !dataset.pieces().iter().any(has_zones) {
+        return Ok(dataset.clone());
+    }
+    let mut kept = Vec::with_capacity(dataset.pieces().len());
+    let mut is_whole = true;
+    for piece in dataset.pieces() {
+        match if has_zones(piece) { blocks_of(dataset, piece, (&sieve, &columns))? } else { None } {
+            Some(blocks) => {
+                is_whole = false;
+                kept.extend(blocks);
+            }
+            None => kept.push(piece.clone()),
+        }
+    }
+    if is_whole {
+        return Ok(dataset.clone());
+    }
+    Ok(Dataset::of_pieces(dataset.schema().clone(), kept))
+}
+
+/// The parts of a piece that may have rows; `None` if that is all of it.
+fn blocks_of(dataset: &Dataset, piece: &Piece, (sieve, columns): (&Sieve, &[usize])) -> Result<Option<Vec<Piece>>> {
+    let constants = constants(dataset, piece)?;
+    let mut zones: Vec<Option<Zones>> = vec![None; dataset.num_columns()];
+    let mut kept: Vec<Range<u64>> = Vec::new();
+    let mut is_whole = true;
+    for part in piece.parts() {
+        let part = part?;
+        for &column in columns {
+            zones[column] = piece.source.zones(part.batch, piece.columns[column])?;
+        }
+        let batch = piece.source.span(part.batch)?.map_or(0, |span| span.start);
+        let mut row = part.rows.start as u64;
+        let last = part.rows.end as u64;
+        while row < last {
+            let of = |column: usize| zones.get(column)?.as_ref()?.at(row);
+            let end = columns.iter().filter_map(|&column| of(column)).map(|(_, end)| end).min();
+            let end = end.unwrap_or(last).clamp(row + 1, last);
+            let zone = |column: usize| of(column).map(|(zone, _)| zone).or_else(|| constants.get(column)?.as_ref());
+            let may_be = sieve.possible(&zone).is_true;
+            is_whole &= may_be;
+            match kept.last_mut().filter(|last| last.end == batch + row) {
+                Some(last) if may_be => last.end = batch + end,
+                _ if may_be => kept.push(batch + row..batch + end),
+                _ => (),
+            }
+            row = end;
+        }
+    }
+    let cut = |rows: Range<u64>| Piece { start: rows.start, rows: Some(rows.end - rows.start), ..piece.clone() };
+    Ok((!is_whole).then(|| kept.into_iter().map(cut).collect()))
+}
+
 impl Sieve {
     fn of(dataset: &Dataset, node: &PredicateNode) -> Result<Sieve> {
         let boxed = |node| Sieve::of(dataset, node).map(Box::new);
@@ -50,59 +114,162 @@ impl Sieve {
             let number = dataset.index_of(name)?;
             Ok((number, dataset.schema().field(number).data_type()))
         };
-        let is_constant = |name: &str| {
-            dataset
-                .index_of(name)
-                .is_ok_and(|number| dataset.pieces().iter().any(|piece| constant(piece, number).is_some()))
-        };
         Ok(match node {
             PredicateNode::And(a, b) => Sieve::And(boxed(a)?, boxed(b)?),
             PredicateNode::Or(a, b) => Sieve::Or(boxed(a)?, boxed(b)?),
             PredicateNode::Not(a) => Sieve::Not(boxed(a)?),
-            PredicateNode::Compare(name, operator, literal) if is_constant(name) => {
+            PredicateNode::Compare(name, operator, literal) => {
                 let (number, data_type) = column(name)?;
-                Sieve::Test(number, Test::of(name, data_type, *operator, literal)?)
+                // What can't be compared is an error where values are looked at.
+                Test::of(name, data_type, *operator, literal).map_or(Sieve::Unknown, |test| Sieve::Test(number, test))
             }
-            PredicateNode::IsIn(name, literals) if is_constant(name) => {
+            PredicateNode::IsIn(name, literals) => {
                 let (number, data_type) = column(name)?;
-                Sieve::Test(number, Test::any(name, data_type, literals)?)
+                Test::any(name, data_type, literals).map_or(Sieve::Unknown, |test| Sieve::Test(number, test))
             }
-            PredicateNode::IsNull(name) if is_constant(name) => Sieve::IsNull(column(name)?.0),
-            _ => Sieve::Unknown,
+            PredicateNode::IsNull(name) => Sieve::IsNull(column(name)?.0),
         })
     }
 
-    fn possible(&self, piece: &Piece) -> Result<Possible> {
-        Ok(match self {
+    /// The columns that it is about.
+    fn columns(&self, into: &mut Vec<usize>) {
+        match self {
+            Sieve::Test(column, _) | Sieve::IsNull(column) => into.push(*column),
+            Sieve::And(a, b) | Sieve::Or(a, b) => [a, b].into_iter().for_each(|inner| inner.columns(into)),
+            Sieve::Not(a) => a.columns(into),
+            Sieve::Unknown => (),
+        }
+    }
+
+    /// What it may be for rows of which `zone` says what is known of a column.
+    fn possible<'a>(&self, zone: &dyn Fn(usize) -> Option<&'a Zone>) -> Possible {
+        match self {
             Sieve::And(a, b) => {
-                let a = a.possible(piece)?;
-                let b = b.possible(piece)?;
+                let a = a.possible(zone);
+                let b = b.possible(zone);
                 Possible { is_true: a.is_true && b.is_true, is_false: a.is_false || b.is_false }
             }
             Sieve::Or(a, b) => {
-                let a = a.possible(piece)?;
-                let b = b.possible(piece)?;
+                let a = a.possible(zone);
+                let b = b.possible(zone);
                 Possible { is_true: a.is_true || b.is_true, is_false: a.is_false && b.is_false }
             }
             Sieve::Not(a) => {
-                let Possible { is_true, is_false } = a.possible(piece)?;
+                let Possible { is_true, is_false } = a.possible(zone);
                 Possible { is_true: is_false, is_false: is_true }
             }
-            Sieve::Test(number, test) => of_constant(piece, *number, |value| match value {
-                Value::Null => Possible { is_true: false, is_false: false },
-                value => {
-                    let holds = test.holds(value);
-                    // Whether it is false or unknown, as compared with null, need not be known.
-                    Possible { is_true: holds, is_false: !holds }
-                }
-            })?,
-            Sieve::IsNull(number) => of_constant(piece, *number, |value| {
-                let is_null = matches!(value, Value::Null);
-                Possible { is_true: is_null, is_false: !is_null }
-            })?,
-            Sieve::Unknown => Possible { is_true: true, is_false: true },
-        })
+            Sieve::Unknown => ANYTHING,
+            // For a null it is unknown.
+            Sieve::Test(column, test) => zone(*column).map_or(ANYTHING, |zone| possible(test, zone)),
+            Sieve::IsNull(column) => zone(*column).map_or(ANYTHING, |zone| Possible {
+                is_true: zone.nulls > 0,
+                is_false: zone.has_nan || zone.bounds.is_some(),
+            }),
+        }
     }
+}
+
+/// What a test may be for the values of a zone.
+fn possible(test: &Test, zone: &Zone) -> Possible {
+    let of_bounds = zone.bounds.as_ref().map(|bounds| of_bounds(test, bounds));
+    let neither = Possible { is_true: false, is_false: false };
+    let of_nan = if zone.has_nan { of_nan(test) } else { neither };
+    let of_bounds = of_bounds.unwrap_or(neither);
+    Possible { is_true: of_bounds.is_true || of_nan.is_true, is_false: of_bounds.is_false || of_nan.is_false }
+}
+
+/// What it is for a float that is no number.
+fn of_nan(test: &Test) -> Possible {
+    let is_true = test.holds(&Value::Float64(f64::NAN));
+    Possible { is_true, is_false: !is_true }
+}
+
+/// What it may be for values of which these are the smallest and the largest.
+fn of_bounds(test: &Test, bounds: &(Bound, Bound)) -> Possible {
+    let (least, most) = bounds;
+    match test {
+        Test::Unknown => Possible { is_true: false, is_false: false },
+        Test::Never => Possible { is_true: false, is_false: true },
+        Test::Not(test) => {
+            let Possible { is_true, is_false } = of_bounds(test, bounds);
+            Possible { is_true: is_false, is_false: is_true }
+        }
+        Test::Any(tests) => {
+            let each = tests.iter().map(|test| of_bounds(test, bounds));
+            let none = Possible { is_true: false, is_false: true };
+            let either = |a: Possible, b: Possible| Possible {
+                is_true: a.is_true || b.is_true,
+                is_false: a.is_false && b.is_false,
+            };
+            each.fold(none, either)
+        }
+        Test::Range(low, high) => match (digits(&least.key), digits(&most.key)) {
+            (Some(least), Some(most)) => within((*low, *high), (least, most)),
+            _ => ANYTHING,
+        },
+        Test::Floats(low, high) => match (&least.key, &most.key) {
+            (Key::Float(least), Key::Float(most)) => within((*low, *high), (*least, *most)),
+            _ => ANYTHING,
+        },
+        Test::Text(operator, text) => match (&least.key, &most.key) {
+            (Key::Bytes(_), Key::Bytes(_)) => of_texts(*operator, text, least, most),
+            _ => ANYTHING,
+        },
+    }
+}
+
+fn digits(key: &Key) -> Option<arrow_buffer::i256> {
+    match key {
+        Key::Int(number) => Some(arrow_buffer::i256::from_i128(*number)),
+        Key::Decimal(digits) => Some(*digits),
+        Key::Float(_) | Key::Bytes(_) => None,
+    }
+}
+
+/// Whether values from `least` to `most` may be in the range, or outside of it.
+fn within<T: PartialOrd>((low, high): (T, T), (least, most): (T, T)) -> Possible {
+    Possible { is_true: low <= high && low <= most && least <= high, is_false: least < low || most > high }
+}
+
+fn of_texts(operator: Operator, text: &[u8], least: &Bound, most: &Bound) -> Possible {
+    let may = |operator: Operator| match operator {
+        Operator::Lt => may_be(least, text).contains(&Operator::Lt),
+        Operator::Le => may_be(least, text).iter().any(|order| *order != Operator::Gt),
+        Operator::Gt => may_be(most, text).contains(&Operator::Gt),
+        Operator::Ge => may_be(most, text).iter().any(|order| *order != Operator::Lt),
+        Operator::Eq => {
+            let reaches_down = may_be(least, text).iter().any(|order| *order != Operator::Gt);
+            reaches_down && may_be(most, text).iter().any(|order| *order != Operator::Lt)
+        }
+        Operator::Ne => [least, most].into_iter().any(|bound| may_be(bound, text) != [Operator::Eq]),
+    };
+    Possible { is_true: may(operator), is_false: may(operator.negated()) }
+}
+
+/// How a bound may compare with a text: `Lt`, `Eq` and `Gt`.
+fn may_be(bound: &Bound, text: &[u8]) -> &'static [Operator] {
+    let Key::Bytes(begin) = &bound.key else { return &[Operator::Lt, Operator::Eq, Operator::Gt] };
+    // Of a text that is longer than what is known of it, the rest is anything but nothing.
+    let same = &text[..text.len().min(begin.len())];
+    match begin.as_slice().cmp(if bound.is_cut { same } else { text }) {
+        std::cmp::Ordering::Less => &[Operator::Lt],
+        std::cmp::Ordering::Greater => &[Operator::Gt],
+        std::cmp::Ordering::Equal if !bound.is_cut => &[Operator::Eq],
+        std::cmp::Ordering::Equal if text.len() <= begin.len() => &[Operator::Gt],
+        std::cmp::Ordering::Equal => &[Operator::Lt, Operator::Eq, Operator::Gt],
+    }
+}
+
+/// The zones of a piece by the dataset's columns: of those with one value alone.
+fn constants(dataset: &Dataset, piece: &Piece) -> Result<Vec<Option<Zone>>> {
+    if piece.source.constants().is_empty() {
+        return Ok(Vec::new());
+    }
+    let zone = |number| match constant(piece, number) {
+        Some(constant) => Ok(Zone::of_value(&constant.value()?)),
+        None => Ok(None),
+    };
+    (0..dataset.num_columns()).map(zone).collect()
 }
 
 /// The column with one value that is column number `number` of the dataset.
@@ -110,11 +277,4 @@ fn constant(piece: &Piece, number: usize) -> Option<&ConstantColumn> {
     let constants = piece.source.constants();
     let stored = piece.source.schema().fields().len() - constants.len();
     constants.get(piece.columns.get(number)?.checked_sub(stored)?)
-}
-
-fn of_constant(piece: &Piece, number: usize, possible: impl Fn(&Value<'_>) -> Possible) -> Result<Possible> {
-    match constant(piece, number) {
-        Some(constant) => Ok(possible(&constant.value()?)),
-        None => Ok(Possible { is_true: true, is_false: true }),
-    }
 }

@@ -24,12 +24,12 @@ use crate::dataset::{Dataset, Source, order};
 use crate::error::{Error, Findings, Result};
 use crate::ipc::{Ipc, ReadOptions, WriteOptions, zeros};
 use crate::map::{Mapping, Medium, Mode};
-use crate::rows::{Plan, PlanNode, Storage};
-use crate::table::format::{Header, Record, SEGMENT_ROWS};
+use crate::rows::{Plan, PlanNode, Storage, has_zones};
+use crate::table::format::{Header, Record};
 use crate::table::reader::{
-    Segment, chain, end_of_list_views, members_of, offset_at, open_segment, setting, sorted_by_of, without_settings,
+    Segment, chain, end_of_list_views, members_of, offset_at, open_segment, settings_of, without_settings,
 };
-use crate::table::writer::{Growing, first_segment, take_lock, with_settings, write_part};
+use crate::table::writer::{Growing, WriterOptions, first_segment, take_lock, with_settings, write_part};
 
 /// What a repair has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -194,11 +194,16 @@ impl Replacement {
 fn empty_segment(folder: &Path, start: u64, schema: &SchemaRef, header: Option<&Header>) -> Result<Option<Growing>> {
     let Ok(plan) = Plan::of(&without_settings(schema)) else { return Ok(None) };
     // What is damaged is given up: a table without the setting is better than none.
-    let sorted_by = header.and_then(|header| header.sorted_by).map(|column| column as usize);
-    let has_order = |&column: &usize| schema.fields().get(column).is_some_and(|f| order::has_order(f.data_type()));
-    let sorted_by = sorted_by.or(sorted_by_of(schema).ok().flatten()).filter(has_order);
-    let rows = header.map(|header| header.segment_rows).or(setting(schema, SEGMENT_ROWS).ok().flatten());
-    first_segment(&Medium::default(), folder, &Arc::new(plan), start, sorted_by, rows).map(Some)
+    let default = || WriterOptions::default().settings(&plan);
+    let mut settings = match header.map(Header::settings).or_else(|| settings_of(schema).ok()) {
+        Some(settings) => settings,
+        None => default()?,
+    };
+    let type_of = |column: u32| schema.fields().get(column as usize).map(|field| field.data_type());
+    settings.sorted_by = settings.sorted_by.filter(|&column| type_of(column).is_some_and(order::has_order));
+    settings.is_late &= settings.sorted_by.is_some();
+    settings.index.retain(|&column| type_of(column).is_some_and(has_zones));
+    first_segment(&Medium::default(), folder, &Arc::new(plan), start, settings).map(Some)
 }
 
 /// The rows before the first that is damaged.
@@ -212,7 +217,7 @@ fn rows_of_growing(segment: &Segment) -> Option<Dataset> {
     let columns = columns.collect::<Result<Vec<_>>>().ok()?;
     let dataset = dataset_of(&segment.plan.schema.schema, columns, rows)?;
     // How far producers were is not known of the rows that are left.
-    Some(with_settings(dataset, &segment.header, &BTreeMap::new()))
+    Some(with_settings(dataset, &segment.header.settings(), &BTreeMap::new()))
 }
 
 fn dataset_of(schema: &SchemaRef, columns: Vec<ArrayData>, rows: u64) -> Option<Dataset> {
@@ -240,7 +245,7 @@ fn is_good(segment: &Segment, newest: &Record, rows: u64) -> bool {
     let Some(record) = record_of(segment, newest, rows) else { return false };
     (0..segment.plan.columns.len()).all(|number| {
         let Ok(array) = segment.column(number, &record).and_then(|array| array.checked(&[])) else { return false };
-        segment.header.sorted_by != Some(number as u32) || order::follow("", &array, None).is_ok()
+        segment.header.order() != Some(number as u32) || order::follow("", &array, None).is_ok()
     })
 }
 
@@ -303,7 +308,7 @@ fn rows_of_dense(path: &Path, is_known: impl Fn(&SchemaRef) -> bool) -> Option<D
         return None;
     }
     let arrays = ipc.columns_of(0).ok()?;
-    let sorted_by = sorted_by_of(ipc.schema()).ok().flatten();
+    let sorted_by = settings_of(ipc.schema()).ok().and_then(|settings| settings.order()).map(|column| column as usize);
     let is_good = |rows: u64| {
         arrays.iter().enumerate().all(|(number, array)| {
             let Ok(array) = array.slice(0, rows as usize).checked(&[]) else { return false };

@@ -7,22 +7,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
 use arrow_schema::SchemaRef;
 
 use super::footer_check::{self, first_difference};
-use crate::array::Bytes;
+use crate::array::{Bytes, slice};
 use crate::dataset::{Source, order, schema_difference};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
 use crate::ipc::{Ipc, IpcSchema, ReadOptions, Sound};
 use crate::map::{Mapping, Mode, boot_id};
 use crate::parallel;
-use crate::table::format::{Record, SEGMENT_ROWS, SEQUENCE, record_len};
+use crate::rows::{PlanZones, ZONE};
+use crate::table::format::{Record, SEQUENCE, record_len};
 use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{
-    Chain, Segment, chain, checksum, count_nulls, is_locked, open_mapping, open_segment, recount, segment, setting,
-    sorted_by_of,
+    Chain, Segment, chain, checksum, count_nulls, is_locked, open_mapping, open_segment, recount, segment, settings_of,
 };
 use crate::table::writer::front_of;
+use crate::table::zones::zone_of;
 
 /// How often damage is looked at again while a writer is at work, and how long that has to change it.
 const LOOKS: usize = 3;
@@ -276,11 +278,8 @@ fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &m
 
 /// What the schema's metadata says of the table is sensible, and true of a dense segment's rows.
 fn check_settings(ipc: &Ipc, found: &mut Findings) {
-    if let Err(e) = setting(ipc.schema(), SEGMENT_ROWS) {
-        found.damage(8, e.message());
-    }
-    let column = match sorted_by_of(ipc.schema()) {
-        Ok(Some(column)) => column,
+    let column = match settings_of(ipc.schema()).map(|settings| settings.order()) {
+        Ok(Some(column)) => column as usize,
         Ok(None) => return,
         Err(e) => return found.damage(8, e.message()),
     };
@@ -525,13 +524,32 @@ fn check_values(segment: &Segment, record: &Record, found: &mut Findings) {
             found.damage(at, format!("column '{name}': {}", e.message()));
         }
     }
-    let sorted = segment.header.sorted_by.map(|column| column as usize);
+    let sorted = segment.header.order().map(|column| column as usize);
     if let Some((column, Some(Ok(array)))) = sorted.map(|number| (columns.get(number), checked.get(number)))
         && let Some(Err(e)) = column.map(|column| order::follow(column.field.name(), array, None))
     {
         let at = column.map(|column| segment.header.regions[column.region + 1].offset);
         found.damage(at, e.message());
     }
+    for map in &segment.plan.zones {
+        if let Some(Ok(array)) = checked.get(map.column)
+            && let Some((at, message)) = wrong_zone(segment, record, map, array)
+        {
+            found.damage(segment.header.regions[map.region].offset + at, message);
+        }
+    }
+}
+
+/// The first zone of a column that is not that of its rows: where it stands in its buffer, and what is wrong.
+fn wrong_zone(segment: &Segment, record: &Record, map: &PlanZones, array: &ArrayData) -> Option<(u64, String)> {
+    let zones = match segment.zones(map, record) {
+        Ok(zones) => zones,
+        Err(e) => return Some((0, e.message().into())),
+    };
+    let expected = |number: usize| zone_of(&slice(array, number * map.rows as usize, map.rows as usize));
+    let wrong = (0..zones.len()).find(|&number| !expected(number).is_ok_and(|zone| zone == zones[number]))?;
+    let name = segment.plan.columns[map.column].field.name();
+    Some((wrong as u64 * ZONE, format!("zone {wrong} of column '{name}' is not that of its rows")))
 }
 
 /// The values of a dictionary are all different: else keys of equal values would not be equal.

@@ -15,12 +15,17 @@ use super::durable::open_newest;
 use super::segment::Segment;
 use crate::append_vec::AppendVec;
 use crate::array::{Unchecked, slice};
+#[cfg(feature = "compute")]
+use crate::dataset::Zones;
 use crate::dataset::order::has_order;
 use crate::dataset::{Footprint, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{ChangeCheck, mappings_are_scarce};
-use crate::table::format::{POSITIONS, Record, SEGMENT_ROWS, SORTED_BY};
+use crate::rows::has_zones;
+use crate::table::format::{
+    ACCEPTS_LATE, DEFAULT_ROWS, INDEX, POSITIONS, Record, SEGMENT_ROWS, SORTED_BY, Settings, ZONE_ROWS,
+};
 
 /// How often a segment is looked for whose rows are in another one, while that one is merged again.
 const MERGES: usize = 64;
@@ -40,13 +45,17 @@ impl FileId {
     }
 }
 
+/// What a dense segment's metadata says beside its schema's own.
+const SETTINGS: [&str; 5] = [SORTED_BY, SEGMENT_ROWS, POSITIONS, ACCEPTS_LATE, INDEX];
+
 /// What all segments of a table share.
 #[derive(Debug)]
 pub(super) struct Table {
     pub folder: PathBuf,
     pub schema: SchemaRef,
     pub options: ReadOptions,
-    pub sorted_by: Option<usize>,
+    /// As its newest segment says.
+    pub settings: Settings,
 }
 
 /// The columns of a segment as one commit has them.
@@ -58,7 +67,33 @@ pub(super) struct Snapshot {
     pub checked: Box<[OnceLock<ArrayData>]>,
 }
 
+impl Table {
+    /// The column whose values never decrease.
+    pub fn sorted_by(&self) -> Option<usize> {
+        self.settings.order().map(|column| column as usize)
+    }
+
+    /// The column in which rows may be late.
+    pub fn late_by(&self) -> Option<usize> {
+        self.settings.sorted_by.filter(|_| self.settings.is_late).map(|column| column as usize)
+    }
+
+    /// Whether segments may have zones of a column.
+    #[cfg(feature = "compute")]
+    pub fn has_index(&self, column: usize) -> bool {
+        self.settings.index.iter().any(|&indexed| indexed as usize == column)
+    }
+}
+
 impl Snapshot {
+    /// The zones of a column, if there are any.
+    #[cfg(feature = "compute")]
+    pub fn zones(&self, column: usize) -> Result<Option<Zones>> {
+        let Some(map) = self.segment.plan.zones.iter().find(|map| map.column == column) else { return Ok(None) };
+        let list = self.segment.zones(map, &self.record)?;
+        Ok(Some(Zones { rows: map.rows, skipped: 0, list }))
+    }
+
     pub fn new(segment: Arc<Segment>, record: Record) -> Snapshot {
         let count = segment.plan.columns.len();
         let columns = (0..count).map(|_| OnceLock::new()).collect();
@@ -151,7 +186,7 @@ pub(super) struct History {
 ///
 /// # Errors
 /// `InvalidData` where it is no number.
-pub(in crate::table) fn setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
+fn setting(schema: &Schema, key: &str) -> Result<Option<u64>> {
     let wrong = |text: &String| {
         Error::invalid(format!("the schema's metadata has '{text}' for {key}, expected a number; restore the file"))
     };
@@ -162,7 +197,7 @@ pub(in crate::table) fn setting(schema: &Schema, key: &str) -> Result<Option<u64
 ///
 /// # Errors
 /// `InvalidData` where the schema's metadata names none that can be.
-pub(in crate::table) fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
+fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
     let Some(number) = setting(schema, SORTED_BY)? else { return Ok(None) };
     let column = usize::try_from(number).ok().and_then(|number| schema.fields().get(number));
     if !column.is_some_and(|column| has_order(column.data_type())) {
@@ -174,10 +209,34 @@ pub(in crate::table) fn sorted_by_of(schema: &Schema) -> Result<Option<usize>> {
     Ok(Some(number as usize))
 }
 
+/// What a dense segment says of its table.
+///
+/// # Errors
+/// `InvalidData` where the schema's metadata says what can't be.
+pub(in crate::table) fn settings_of(schema: &Schema) -> Result<Settings> {
+    let sorted_by = sorted_by_of(schema)?.map(|column| column as u32);
+    let is_late = setting(schema, ACCEPTS_LATE)?.is_some_and(|late| late > 0) && sorted_by.is_some();
+    let segment_rows = setting(schema, SEGMENT_ROWS)?.unwrap_or(DEFAULT_ROWS);
+    let text = schema.metadata().get(INDEX).map_or("", String::as_str);
+    let column = |number: &str| {
+        let column = number.parse::<u16>().ok()?;
+        let field = schema.fields().get(usize::from(column))?;
+        has_zones(field.data_type()).then_some(column.into())
+    };
+    let index: Option<Vec<u32>> = text.split_whitespace().map(column).collect();
+    let wrong = || {
+        Error::invalid(format!(
+            "the schema's metadata has '{text}' for {INDEX}, expected numbers of columns whose values have an order; \
+             restore the file"
+        ))
+    };
+    Ok(Settings { sorted_by, is_late, segment_rows, index: index.ok_or_else(wrong)?, zone_rows: ZONE_ROWS })
+}
+
 /// The schema as it was given when the table was made.
 pub(in crate::table) fn without_settings(schema: &SchemaRef) -> SchemaRef {
     let mut metadata = schema.metadata().clone();
-    metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
+    metadata.retain(|key, _| !SETTINGS.contains(&key.as_str()));
     Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata))
 }
 
@@ -464,7 +523,24 @@ impl Source for History {
     }
 
     fn sorted_by(&self) -> Option<usize> {
-        self.table.sorted_by
+        self.table.sorted_by()
+    }
+
+    fn late_by(&self) -> Option<usize> {
+        self.table.late_by()
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, column: usize) -> bool {
+        self.table.has_index(column)
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
+        match self.entry(batch)?.open(&self.table)? {
+            Opened::Growable(snapshot) => snapshot.zones(column),
+            Opened::Dense(_) | Opened::Within(_) => Ok(None),
+        }
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -7,14 +7,16 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 
 use crate::array::{Bytes, CheckedUpTo, Unchecked};
+use crate::dataset::Zone;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{IpcSchema, SegmentProbe, probe_segment};
 use crate::map::{ChangeCheck, Mapping, SharedWords, Watch};
-use crate::rows::{Extent, Plan, PlanDictionary, Storage, arrays};
+use crate::rows::{Extent, Plan, PlanDictionary, PlanZones, Storage, ZONE, ZoneMap, arrays};
 use crate::table::format::{HEADER, Header, MOST_POSITIONS, MOST_SEQUENCE, PAGE, Record, SEQUENCE, WRITER, record_len};
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::publish;
+use crate::table::zones;
 
 /// What is said of a header that can't be one, and what to do about it.
 fn wrong_header(what: &str) -> String {
@@ -91,7 +93,7 @@ impl Segment {
         let mut bytes = vec![0; Header::len_of(&fixed)?];
         read.read_at(start, &mut bytes)?;
         let header = Header::decode(&bytes).map_err(|e| Error::invalid(wrong_header(e.message())))?;
-        let plan = plan_of(&schema)?;
+        let plan = plan_of(&schema, &header.zones)?;
         placement::check(&header, start, bytes.len(), &plan).map_err(|wrong| Error::invalid(wrong_header(&wrong)))?;
         if header.file_len() != mapping.len() as u64 {
             let expected = header.file_len();
@@ -233,6 +235,28 @@ impl Segment {
         self.checked[number].checked(array, &known.iter().collect::<Vec<_>>())
     }
 
+    /// The zones of a column in the order of their rows; of the last rows of the record there may be none.
+    ///
+    /// # Errors
+    /// `InvalidData` where they can't be those of the column.
+    pub fn zones(&self, map: &PlanZones, record: &Record) -> Result<Vec<Zone>> {
+        let node = &self.plan.columns[map.column];
+        let past = || Error::internal("zones end past their buffer").at(self.path());
+        let bytes = self.part(map.region, 0, map.bytes(record.rows())).ok_or_else(past)?;
+        let wrong = |(number, wrong)| {
+            Error::invalid(format!(
+                "zone {number} of column '{}': {wrong}; restore the file, or let `arrowwood check --repair` keep what is \
+                 good",
+                node.field.name()
+            ))
+            .at(self.path())
+        };
+        let entries = bytes.as_chunks::<{ ZONE as usize }>().0.iter().enumerate();
+        let zone =
+            |(number, entry)| zones::decode(entry, node.field.data_type(), map.rows).map_err(|e| wrong((number, e)));
+        entries.map(zone).collect()
+    }
+
     /// The names of the positions that the record has.
     ///
     /// # Errors
@@ -306,14 +330,15 @@ static LAST: Mutex<Option<(Vec<u8>, Arc<Plan>)>> = Mutex::new(None);
 /// The most bytes of a schema that is kept.
 const MOST_KEPT: usize = 64 << 10;
 
-fn plan_of(schema: &[u8]) -> Result<Arc<Plan>> {
+fn plan_of(schema: &[u8], zones: &[ZoneMap]) -> Result<Arc<Plan>> {
     // In a forked child the lock may be held for ever: who does not get it reads the schema.
     if let Ok(last) = LAST.try_lock()
-        && let Some((_, plan)) = last.as_ref().filter(|(known, _)| known == schema)
+        && let Some((_, plan)) = last.as_ref().filter(|(known, plan)| known == schema && plan.has_zones(zones))
     {
         return Ok(plan.clone());
     }
-    let plan = Arc::new(Plan::new(IpcSchema::of_metadata(schema)?)?);
+    let plan = Plan::new(IpcSchema::of_metadata(schema)?)?.with_zones(zones);
+    let plan = Arc::new(plan.map_err(|wrong| Error::invalid(wrong_header(&wrong)))?);
     if schema.len() <= MOST_KEPT
         && let Ok(mut last) = LAST.try_lock()
     {

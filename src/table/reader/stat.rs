@@ -36,6 +36,8 @@ pub struct TableStat {
     pub apparent: u64,
     /// The column that the table is sorted by.
     pub sorted_by: Option<String>,
+    /// Whether late rows are accepted: then the rows are in no order.
+    pub late: bool,
     /// The most rows of a segment.
     pub segment_rows: Option<u64>,
 }
@@ -88,6 +90,7 @@ impl TableStat {
         self.durable_end = segment.header.first_row + segment.durable_rows()?;
         self.segment_rows = Some(segment.header.segment_rows);
         let column = segment.header.sorted_by.and_then(|column| segment.plan.columns.get(column as usize));
+        self.late = segment.header.is_late;
         self.sorted_by = column.map(|node| node.field.name().clone());
         Ok(())
     }

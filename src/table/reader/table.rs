@@ -17,9 +17,11 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::chain;
 use super::chain::{Chain, open_dense, open_last};
-use super::history::{Entry, FileId, History, Opened, Snapshot, Table, rows_of, sorted_by_of};
+use super::history::{Entry, FileId, History, Opened, Snapshot, Table, rows_of, settings_of};
 use super::segment::Segment;
 use crate::array::Unchecked;
+#[cfg(feature = "compute")]
+use crate::dataset::Zones;
 use crate::dataset::{Dataset, Footprint, Origin, Piece, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
@@ -56,13 +58,13 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         Some((segment, record)) => (Some((Arc::new(segment), record)), None),
         None => (None, Some(open_dense(&chain::path(folder, last_start), options)?)),
     };
-    let (schema, sorted_by) = match (&live, &dense) {
-        (Some((segment, _)), _) => (segment.plan.schema.schema.clone(), segment.header.sorted_by.map(|c| c as usize)),
-        (None, Some(ipc)) => (ipc.schema().clone(), sorted_by_of(ipc.schema()).map_err(|e| e.at(folder))?),
+    let (schema, settings) = match (&live, &dense) {
+        (Some((segment, _)), _) => (segment.plan.schema.schema.clone(), segment.header.settings()),
+        (None, Some(ipc)) => (ipc.schema().clone(), settings_of(ipc.schema()).map_err(|e| e.at(folder))?),
         (None, None) => return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder)),
     };
     let table = before.map_or_else(
-        || Arc::new(Table { folder: folder.to_path_buf(), schema, options, sorted_by }),
+        || Arc::new(Table { folder: folder.to_path_buf(), schema, options, settings }),
         |(table, ..)| table.clone(),
     );
     let known = before.and_then(|(_, history, _)| history);
@@ -155,7 +157,21 @@ impl Source for Live {
     }
 
     fn sorted_by(&self) -> Option<usize> {
-        self.table.sorted_by
+        self.table.sorted_by()
+    }
+
+    fn late_by(&self) -> Option<usize> {
+        self.table.late_by()
+    }
+
+    #[cfg(feature = "compute")]
+    fn has_zones(&self, column: usize) -> bool {
+        self.table.has_index(column)
+    }
+
+    #[cfg(feature = "compute")]
+    fn zones(&self, _batch: usize, column: usize) -> Result<Option<Zones>> {
+        self.snapshot.zones(column)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -54,7 +54,8 @@ impl Writer {
         match &key {
             Some(key) if self.last.0.as_ref().is_none_or(|last| last <= key) => Ok(Some(key.clone())),
             _ => Err(Error::argument(format!(
-                "column '{}': {} comes before the last row, or has no order, and the table is sorted by it",
+                "column '{}': {} comes before the last row, or has no order, and the table is sorted by it; leave the row \
+                 out, or create the table with late=\"accept\"",
                 self.plan.columns[column].field.name(),
                 row[column]
             ))),
@@ -73,6 +74,12 @@ impl Writer {
         }
         let Writer { plan, segments, entries, .. } = self;
         let live = segments.last_mut().ok_or_else(no_segment)?;
-        put_row(live, plan, entries, row, keys)
+        // A row that completes a block is there with the block's zones or not at all.
+        let before = live.completes_block().then(|| live.now.clone());
+        put_row(live, plan, entries, row, keys)?;
+        match before {
+            Some(before) => live.put_zones(before.counters[0]).inspect_err(|_| live.now = before),
+            None => Ok(()),
+        }
     }
 }

@@ -8,7 +8,7 @@ use arrow_schema::Schema;
 
 use super::background::make_durable;
 use super::growing::{Durably, Growing, SEALED};
-use super::opening::{MOST_ROWS, not_durable, take_lock};
+use super::opening::{not_durable, take_lock};
 use super::prepared;
 use super::writer::Writer;
 use crate::dataset::{Dataset, Source};
@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, write_to};
 use crate::map::{Medium, PartFile, boot_id, guard, remove_parts};
 use crate::rows::Plan;
-use crate::table::format::{Header, POSITIONS, SEGMENT_ROWS, SORTED_BY};
-use crate::table::reader::{chain, one_segment, open_newest, open_segment, open_table, setting, sorted_by_of};
+use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_BY, Settings};
+use crate::table::reader::{chain, one_segment, open_newest, open_segment, open_table, settings_of, without_settings};
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, small ones merged into one of up to `segment_rows` rows and 128 MiB,
@@ -129,7 +129,7 @@ fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnM
     let table_end = table.first_row() + table.len()?;
     let Some(&last) = all.last() else { return Ok(0) };
     // A writer may have been opened with another number of rows than those before.
-    let known = TableSettings::of(path, last)?;
+    let known = settings_at(path, last)?;
     let starts: Vec<u64> = all.into_iter().filter(|&start| start < end).collect();
     let mut done = 0;
     let mut group = Group { starts: Vec::new(), rows: 0, bytes: 0 };
@@ -198,21 +198,14 @@ fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
 
 impl Group {
     /// Makes one dense segment of them. How many were rewritten.
-    fn compact(
-        self,
-        medium: &Medium,
-        path: &Path,
-        table: &Dataset,
-        known: &TableSettings,
-        is_last: bool,
-    ) -> Result<u64> {
+    fn compact(self, medium: &Medium, path: &Path, table: &Dataset, known: &Settings, is_last: bool) -> Result<u64> {
         let Some((&first, others)) = self.starts.split_first() else { return Ok(0) };
         let positions = |is_last: bool| if is_last { table.positions() } else { Ok(BTreeMap::new()) };
         if !others.is_empty() {
             let segments = self.starts.iter().map(|&start| one_segment(table, start)).collect::<Result<Vec<_>>>()?;
             match Dataset::concat(&segments)?.collect() {
                 Ok(merged) if merged.num_batches()? == 1 => {
-                    let dense = known.put(merged, &positions(is_last)?);
+                    let dense = with_settings(merged, known, &positions(is_last)?);
                     let file = chain::path(path, first);
                     rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
                     remove_merged(medium, path, others)?;
@@ -229,7 +222,7 @@ impl Group {
             let file = chain::path(path, start);
             if open_segment(&file)?.is_some() {
                 let is_last = is_last && Some(&start) == self.starts.last();
-                let dense = known.put(one_segment(table, start)?, &positions(is_last)?);
+                let dense = with_settings(one_segment(table, start)?, known, &positions(is_last)?);
                 rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
                 done += 1;
             }
@@ -238,49 +231,43 @@ impl Group {
     }
 }
 
-/// What all segments of a table say of it.
-struct TableSettings {
-    sorted_by: Option<u32>,
-    segment_rows: u64,
-}
-
-impl TableSettings {
-    /// As the segment that begins with row `start` has them.
-    fn of(path: &Path, start: u64) -> Result<TableSettings> {
-        let file = chain::path(path, start);
-        if let Some(segment) = open_segment(&file)? {
-            return Ok(TableSettings::of_header(&segment.header));
+/// The settings as the segment that begins with row `start` has them.
+fn settings_at(path: &Path, start: u64) -> Result<Settings> {
+    let file = chain::path(path, start);
+    match open_segment(&file)? {
+        Some(segment) => Ok(segment.header.settings()),
+        None => {
+            let ipc = chain::open_dense(&file, Default::default())?;
+            settings_of(ipc.schema()).map_err(|e| e.at(&file))
         }
-        let ipc = chain::open_dense(&file, Default::default())?;
-        let sorted_by = sorted_by_of(ipc.schema()).map_err(|e| e.at(&file))?.map(|column| column as u32);
-        let segment_rows = setting(ipc.schema(), SEGMENT_ROWS).map_err(|e| e.at(&file))?.unwrap_or(MOST_ROWS);
-        Ok(TableSettings { sorted_by, segment_rows })
-    }
-
-    fn of_header(header: &Header) -> TableSettings {
-        TableSettings { sorted_by: header.sorted_by, segment_rows: header.segment_rows }
-    }
-
-    fn put(&self, dataset: Dataset, positions: &BTreeMap<String, i64>) -> Dataset {
-        let schema = dataset.schema();
-        let mut metadata = schema.metadata().clone();
-        metadata.retain(|key, _| key != SORTED_BY && key != SEGMENT_ROWS && key != POSITIONS);
-        if !positions.is_empty() {
-            let lines: Vec<_> = positions.iter().map(|(name, value)| format!("{value} {name}")).collect();
-            metadata.insert(POSITIONS.into(), lines.join("\n"));
-        }
-        if let Some(column) = self.sorted_by {
-            metadata.insert(SORTED_BY.into(), column.to_string());
-        }
-        metadata.insert(SEGMENT_ROWS.into(), self.segment_rows.to_string());
-        let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
-        Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
     }
 }
 
 /// The table's settings, which stand in the headers of segments that grow, as metadata of the schema.
-pub(in crate::table) fn with_settings(dataset: Dataset, header: &Header, positions: &BTreeMap<String, i64>) -> Dataset {
-    TableSettings::of_header(header).put(dataset, positions)
+pub(in crate::table) fn with_settings(
+    dataset: Dataset,
+    settings: &Settings,
+    positions: &BTreeMap<String, i64>,
+) -> Dataset {
+    let schema = without_settings(dataset.schema());
+    let mut metadata = schema.metadata().clone();
+    if !positions.is_empty() {
+        let lines: Vec<_> = positions.iter().map(|(name, value)| format!("{value} {name}")).collect();
+        metadata.insert(POSITIONS.into(), lines.join("\n"));
+    }
+    if let Some(column) = settings.sorted_by {
+        metadata.insert(SORTED_BY.into(), column.to_string());
+    }
+    if settings.is_late {
+        metadata.insert(ACCEPTS_LATE.into(), "1".into());
+    }
+    if !settings.index.is_empty() {
+        let columns: Vec<_> = settings.index.iter().map(u32::to_string).collect();
+        metadata.insert(INDEX.into(), columns.join(" "));
+    }
+    metadata.insert(SEGMENT_ROWS.into(), settings.segment_rows.to_string());
+    let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
+    Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
 }
 
 /// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::error::{Error, Result};
 use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{ChangeCheck, Medium, SharedWords, Store, boot_id, watched};
-use crate::rows::{ALIGNMENT, Mark, Plan, RowSink};
+use crate::rows::{ALIGNMENT, Mark, Plan, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    FAILED_SYNC, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, State, TAIL, WRITER, record_len,
+    FAILED_SYNC, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, Settings, State, TAIL, WRITER, record_len,
 };
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
@@ -17,6 +17,7 @@ use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, publish};
 use crate::table::reader::{
     Failed, Segment, check_boot_id, check_record, damaged_record, delta, failed_sync_boot, visible,
 };
+use crate::table::zones;
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
 const LARGE: usize = 1 << 10;
@@ -284,8 +285,15 @@ pub(in crate::table) struct Growing {
 pub(in crate::table) struct SegmentShape {
     pub first_row: u64,
     pub limits: Vec<u64>,
-    pub sorted_by: Option<u32>,
-    pub segment_rows: u64,
+    pub settings: Settings,
+}
+
+/// The plan with the zones of one segment.
+fn plan_with(plan: &Arc<Plan>, zones: &[ZoneMap]) -> Result<Arc<Plan>> {
+    if plan.has_zones(zones) {
+        return Ok(plan.clone());
+    }
+    Plan::of(&plan.schema.schema)?.with_zones(zones).map(Arc::new).map_err(Error::argument)
 }
 
 impl Growing {
@@ -299,6 +307,7 @@ impl Growing {
         provisional: bool,
     ) -> Result<Growing> {
         check_boot_id()?;
+        let plan = &plan_with(plan, &shape.settings.zones(shape.limits[0]))?;
         let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
         let (front, header) = lay_out(plan, shape, &sizes)?;
         let made = Store::create(medium, folder, header.file_len()).and_then(|store| {
@@ -338,6 +347,7 @@ impl Growing {
         let failed = opening_failed;
         let path = segment.path();
         let header = segment.header.clone();
+        let plan = &plan_with(plan, &header.zones)?;
         let store = Store::open(medium, path).map_err(failed)?;
         watch(&store, &header).map_err(|e| e.at(path))?;
         let sizes = Sizes::of(plan).ok_or_else(|| Error::internal("a footer of a schema that has no size"))?;
@@ -522,6 +532,29 @@ impl Growing {
         self.shared.make_durable(&record, Durably::InPlace)
     }
 
+    /// Whether the next row completes a block of some column's zones.
+    #[inline]
+    pub fn completes_block(&self) -> bool {
+        self.shared.plan.zones.iter().any(|map| (self.rows() + 1).is_multiple_of(map.rows))
+    }
+
+    /// Writes the zones of the blocks that rows from `before` on have completed.
+    pub fn put_zones(&mut self, before: u64) -> Result<()> {
+        let shared = self.shared.clone();
+        let read = &mut |region: usize, at: u64, into: &mut [u8]| {
+            let read = shared.store.read(shared.header.regions[region].offset + at, into);
+            read.map_err(|e| Error::io("reading rows back", &e))
+        };
+        for map in &shared.plan.zones {
+            for block in before / map.rows..self.rows() / map.rows {
+                let rows = read_rows(&shared.plan, map.column, (block * map.rows, (block + 1) * map.rows), read)?;
+                let zone = zones::encode(&zones::zone_of(&rows)?)?;
+                self.put(map.region, block * ZONE, &zone)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets what is not committed.
     pub fn rollback(&mut self) {
         self.now.clone_from(&self.committed);
@@ -643,13 +676,15 @@ fn lay_out(plan: &Plan, shape: SegmentShape, sizes: &Sizes) -> Result<(Vec<u8>, 
         slot: sizes.slot,
         slots: SLOTS as u32,
         footer: sizes.footer,
-        sorted_by: shape.sorted_by,
-        segment_rows: shape.segment_rows,
+        zones: shape.settings.zones(shape.limits[0]),
+        sorted_by: shape.settings.sorted_by,
+        is_late: shape.settings.is_late,
+        segment_rows: shape.settings.segment_rows,
         log: LOG,
         limits: shape.limits,
         ..Header::default()
     };
-    let len = Header::encoded_len(plan.regions, plan.counters);
+    let len = Header::encoded_len(plan.regions, plan.counters, plan.zones.len());
     let placed = placement::place(&chosen, front.len(), len, plan);
     let header = placed.ok_or_else(|| Error::argument("a segment of that many rows has no room in a file"))?;
     // What readers check of a header is true of those that are written.
@@ -701,7 +736,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
         let plan = Arc::new(Plan::of(&schema).unwrap());
-        let shape = SegmentShape { first_row: 0, limits: plan.limits(|_| 4), sorted_by: None, segment_rows: 4 };
+        let settings = Settings { segment_rows: 4, ..Header::default().settings() };
+        let shape = SegmentShape { first_row: 0, limits: plan.limits(|_| 4), settings };
         let mut growing = Growing::create(&Medium::default(), folder.path(), &plan, shape, false).unwrap();
         let shared = growing.shared.clone();
         let chosen = || shared.store.load32(shared.header.tail);

@@ -24,6 +24,6 @@ pub(crate) use compact::write_part;
 pub use compact::{compact, compact_on};
 pub(super) use growing::{Growing, front_of};
 pub(super) use opening::{first_segment, take_lock};
-pub use options::{Sync, WriterOptions};
+pub use options::{Late, Sync, WriterOptions};
 pub(crate) use remove::remove_table;
 pub use writer::Writer;

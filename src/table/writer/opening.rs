@@ -8,18 +8,16 @@ use std::time::Duration;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::growing::{Growing, OPEN, SegmentShape, Shared};
-use super::options::WriterOptions;
+use super::options::{Late, WriterOptions};
 use crate::dataset::{Dataset, order, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, Medium, boot_id, remote};
-use crate::rows::{Entries, Plan, PlanDictionary};
-use crate::table::format::{Record, SEGMENT_ROWS};
-use crate::table::reader::{Chain, OnDisk, Segment, chain, dropped, first_row, open_newest, recount, setting};
+use crate::rows::{Entries, Plan, PlanDictionary, has_zones};
+use crate::table::format::{DEFAULT_ROWS, Record, Settings, ZONE_ROWS};
+use crate::table::reader::{Chain, OnDisk, Segment, chain, dropped, first_row, open_newest, recount, settings_of};
 
 /// Rows of a table's first segment; each next one has room for twice as many.
 pub(super) const FIRST_ROWS: u64 = 64 << 10;
-/// The most rows of a segment, unless the caller says otherwise.
-pub(super) const MOST_ROWS: u64 = 4 << 20;
 
 pub(super) fn no_table() -> Error {
     Error::new(ErrorKind::NotFound, "there is no table, and no schema to make one; give a schema")
@@ -123,14 +121,11 @@ pub(in crate::table) fn first_segment(
     path: &Path,
     plan: &Arc<Plan>,
     first_row: u64,
-    sorted_by: Option<usize>,
-    segment_rows: Option<u64>,
+    settings: Settings,
 ) -> Result<Growing> {
-    let segment_rows = segment_rows.map_or(MOST_ROWS, within_bounds);
-    let rows = FIRST_ROWS.min(segment_rows);
+    let rows = FIRST_ROWS.min(settings.segment_rows);
     let limits = plan.limits(|counter| if counter == 0 { rows } else { first_guess(plan, counter, rows) });
-    let shape = SegmentShape { first_row, limits, sorted_by: sorted_by.map(|column| column as u32), segment_rows };
-    Growing::create(medium, path, plan, shape, false)
+    Growing::create(medium, path, plan, SegmentShape { first_row, limits, settings }, false)
 }
 
 /// Whether the counters of the commit to go on from are those of its values: rows that are written behind too small a
@@ -147,6 +142,60 @@ fn check_counters(segment: &Segment, record: &Record) -> Result<()> {
             Err(Error::invalid(message).at(segment.path()))
         }
     }
+}
+
+impl WriterOptions {
+    /// The settings that a table has, with those that are given in their place.
+    pub(super) fn over(&self, known: Settings, plan: &Plan) -> Result<Settings> {
+        let mut index = match &self.index {
+            Some(names) => indexed_columns(&plan.schema.schema, names)?,
+            None => known.index.clone(),
+        };
+        if let Some(wanted) = self.late.map(|late| late == Late::Accept).filter(|&late| late != known.is_late) {
+            let is = if wanted { "refuses" } else { "accepts" };
+            let message =
+                format!("late: the table {is} late rows, as it was created; leave late out, or create another");
+            return Err(Error::argument(message));
+        }
+        // Late rows are found by nothing else.
+        let by = known.sorted_by.filter(|column| known.is_late && !index.contains(column));
+        index.extend(by);
+        let segment_rows = self.segment_rows.map_or(known.segment_rows, within_bounds);
+        Ok(Settings { segment_rows, index, zone_rows: self.zone_rows.unwrap_or(ZONE_ROWS).max(1), ..known })
+    }
+
+    /// The settings of a new table.
+    pub(in crate::table) fn settings(&self, plan: &Plan) -> Result<Settings> {
+        let schema = &plan.schema.schema;
+        let sorted_by = self.sorted_by.as_deref().map(|name| sorted_column(schema, name)).transpose()?;
+        let sorted_by = sorted_by.map(|column| column as u32);
+        let is_late = self.late == Some(Late::Accept);
+        if is_late && sorted_by.is_none() {
+            return Err(Error::argument("late: rows are late in the column that sorted_by names; name one"));
+        }
+        let segment_rows = DEFAULT_ROWS;
+        let index = Vec::new();
+        self.over(Settings { sorted_by, is_late, segment_rows, index, zone_rows: ZONE_ROWS }, plan)
+    }
+}
+
+/// The numbers of the columns that are to have zones.
+fn indexed_columns(schema: &Schema, names: &[String]) -> Result<Vec<u32>> {
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let found = schema.fields().iter().position(|field| field.name() == name);
+        let missing = || Error::new(ErrorKind::ColumnNotFound, format!("index: there is no column '{name}'"));
+        let column = found.ok_or_else(missing)?;
+        let data_type = schema.field(column).data_type();
+        if !has_zones(data_type) {
+            return Err(Error::argument(format!("index: column '{name}' is {data_type}, which has no order here")));
+        }
+        if columns.contains(&(column as u32)) {
+            return Err(Error::argument(format!("index: column '{name}' is named twice")));
+        }
+        columns.push(column as u32);
+    }
+    Ok(columns)
 }
 
 /// The segment to go on with, and how many rows were lost.
@@ -169,12 +218,11 @@ pub(super) fn live_segment(
         return Ok((live, dropped));
     }
     let first_row = first_row(dataset) + dataset.len()?;
-    let header = chain.last.as_ref().map(|(segment, _)| &segment.header);
-    let kept = setting(dataset.schema(), SEGMENT_ROWS)?;
-    let given = options.segment_rows.or(header.map(|header| header.segment_rows)).or(kept);
-    let known = dataset.sorted_by();
-    let sorted_by = known.map(|field| sorted_column(dataset.schema(), field.name())).transpose()?;
-    let mut live = first_segment(&options.medium, path, plan, first_row, sorted_by, given)?;
+    let known = match &chain.last {
+        Some((segment, _)) => segment.header.settings(),
+        None => settings_of(dataset.schema())?,
+    };
+    let mut live = first_segment(&options.medium, path, plan, first_row, options.over(known, plan)?)?;
     let names = dataset.position_names()?;
     let values = dataset.position_values()?;
     live.begin_with(&names, values, false)?;

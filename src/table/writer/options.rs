@@ -15,6 +15,15 @@ pub enum Sync {
     Every(Duration),
 }
 
+/// What becomes of rows that are less than those before in the column that the table is sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// They are refused, so that the rows are in order.
+    Refuse,
+    /// They are kept where they arrive. The rows are in no order, and found by the column's index.
+    Accept,
+}
+
 /// How a table is opened for writing.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
@@ -26,6 +35,14 @@ pub struct WriterOptions {
     pub dictionary: Vec<String>,
     /// A column whose values never decrease, which [`Dataset::between`](crate::Dataset::between) can search.
     pub sorted_by: Option<String>,
+    /// What becomes of late rows: as the table was made by default, and refused where it is new.
+    pub late: Option<Late>,
+    /// Columns by whose values rows are found: [`Dataset::filter`](crate::Dataset::filter) reads only the blocks of rows
+    /// that may have some. What the table was made with by default; another choice holds from the next segment on.
+    pub index: Option<Vec<String>>,
+    /// The rows of a block, for tests.
+    #[doc(hidden)]
+    pub zone_rows: Option<u32>,
     /// Whether to write on file systems on which mappings of several machines don't agree, such as NFS.
     pub force: bool,
     /// The disk, which a test may watch.
@@ -36,7 +53,16 @@ pub struct WriterOptions {
 impl Default for WriterOptions {
     fn default() -> WriterOptions {
         let sync = Sync::Every(Duration::from_secs(1));
-        let medium = Medium::default();
-        WriterOptions { sync, segment_rows: None, dictionary: Vec::new(), sorted_by: None, force: false, medium }
+        WriterOptions {
+            sync,
+            segment_rows: None,
+            dictionary: Vec::new(),
+            sorted_by: None,
+            late: None,
+            index: None,
+            zone_rows: None,
+            force: false,
+            medium: Medium::default(),
+        }
     }
 }

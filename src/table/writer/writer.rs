@@ -12,7 +12,7 @@ use super::background::{Background, Durability};
 use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
     FIRST_ROWS, dictionary_counter, difference, first_guess, first_segment, give_name, live_segment, no_table,
-    not_durable, read_entries, refuse_remote, refuse_twins, sorted_column, take_lock, with_dictionaries, within_bounds,
+    not_durable, read_entries, refuse_remote, refuse_twins, sorted_column, take_lock, with_dictionaries,
 };
 use super::options::{Sync, WriterOptions};
 use super::prepared;
@@ -20,7 +20,7 @@ use crate::dataset::{Dataset, Key, order};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, Lock, Medium, guard, remove_parts};
 use crate::rows::{Entries, IncomingRows, Mark, Plan, PlanDictionary, RowSink, arrays_of};
-use crate::table::format::State;
+use crate::table::format::{Settings, State};
 use crate::table::reader::{Chain, chain, table, without_settings};
 
 /// The maximum number of commits between checks that the live segment still exists.
@@ -42,9 +42,10 @@ pub struct Writer {
     /// The newest value of the column that the table is sorted by: appended, and committed.
     pub(super) last: (Option<Key>, Option<Key>),
     pub(super) sorted_by: Option<usize>,
+    /// Of the segments to come.
+    settings: Settings,
     /// The names of positions, in the order of their values.
     pub(super) names: Vec<String>,
-    segment_rows: u64,
     medium: Medium,
     background: Background,
     sync: Sync,
@@ -103,8 +104,7 @@ impl Writer {
     fn create(path: &Path, schema: Option<SchemaRef>, options: &WriterOptions, lock: Lock) -> Result<Writer> {
         let schema = without_settings(&schema.ok_or_else(no_table)?);
         let plan = Arc::new(Plan::of(&schema)?);
-        let sorted_by = options.sorted_by.as_deref().map(|name| sorted_column(&schema, name)).transpose()?;
-        let live = first_segment(&options.medium, path, &plan, 0, sorted_by, options.segment_rows)?;
+        let live = first_segment(&options.medium, path, &plan, 0, options.settings(&plan)?)?;
         give_name(&live, path)?;
         // A table that was created survives a power cut.
         lock.sync().map_err(|e| Error::io("syncing the folder", &e))?;
@@ -125,9 +125,8 @@ impl Writer {
             _ => None,
         };
         let header = &live.shared.header;
-        let sorted_by = header.sorted_by.map(|column| column as usize);
-        // Of the segments to come: the live one has its size.
-        let segment_rows = options.segment_rows.map_or(header.segment_rows, within_bounds);
+        let sorted_by = header.order().map(|column| column as usize);
+        let settings = options.over(header.settings(), &plan)?;
         let pending = pending.into_iter().chain([live.shared.clone()]).collect();
         let background = Background::start(lock, pending, every)?;
         let mut writer = Writer {
@@ -138,8 +137,8 @@ impl Writer {
             row_keys: Vec::new(),
             last: (None, None),
             sorted_by,
+            settings,
             names: Vec::new(),
-            segment_rows,
             medium: options.medium.clone(),
             background,
             sync: options.sync,
@@ -286,7 +285,11 @@ impl Writer {
                 continue;
             }
             let entries = std::mem::take(&mut self.entries);
-            let written = self.live_mut().and_then(|live| incoming.write(from..from + room, live, &entries));
+            let written = self.live_mut().and_then(|live| {
+                let before = live.rows();
+                incoming.write(from..from + room, live, &entries)?;
+                live.put_zones(before)
+            });
             self.entries = entries;
             written?;
             from += room;
@@ -335,7 +338,7 @@ impl Writer {
     /// The shape of the segment after the last one, by what that one holds; it has room for a row that needs `needed`.
     fn next_shape(&self, needed: &[u64]) -> Result<SegmentShape> {
         let full = self.live();
-        let rows = (2 * full.limits()[0]).min(self.segment_rows).max(1);
+        let rows = (2 * full.limits()[0]).min(self.settings.segment_rows).max(1);
         let observed = |counter: usize| {
             let per_row = full.now.counters[counter] as f64 / full.rows().max(1) as f64;
             ((per_row * rows as f64 * 1.25) as u64).min(1 << 34) + (64 << 10)
@@ -353,9 +356,7 @@ impl Writer {
         if limits.iter().zip(needed).any(|(limit, needed)| limit < needed) {
             return Err(Error::argument("a single row is larger than its column's type can hold in one segment"));
         }
-        let sorted_by = full.shared.header.sorted_by;
-        let segment_rows = self.segment_rows;
-        Ok(SegmentShape { first_row: full.end(), limits, sorted_by, segment_rows })
+        Ok(SegmentShape { first_row: full.end(), limits, settings: self.settings.clone() })
     }
 
     /// Asks the background thread to create the next segment, when the live one is half full. A segment that turns out
