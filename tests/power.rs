@@ -426,7 +426,7 @@ impl Case<'_> {
             }
         }
         // What zones say is true of the rows that are left.
-        for &id in self.rows[first as usize..end as usize].iter().step_by(5) {
+        for &id in self.rows[first as usize..end as usize].iter().step_by(1 + rows as usize / 8) {
             let condition = col("id").eq(id as i64);
             let found = dataset.filter(&condition).and_then(|found| found.len()).map_err(failed)?;
             let expected = self.rows[first as usize..end as usize].iter().filter(|&&other| other == id).count();
@@ -688,6 +688,7 @@ impl Witness for Onlooker {
 fn be_seen(seed: u64, first: u64, steps: u64) -> u64 {
     let onlooker = Arc::new(Onlooker::default());
     let mut run = Run::watched(seed, onlooker.recorder.clone(), onlooker.clone());
+    run.options.zone_rows = Some(1000);
     let mut writer = None;
     if first > 0 {
         (run.width, run.options.segment_rows) = (Width::Plain, Some(1 << 17));

@@ -29,7 +29,8 @@ impl Story {
         another_boot();
         let mut run = Run::new(1);
         run.width = width;
-        run.options = WriterOptions { sync: Sync::Never, segment_rows: Some(4), dictionary: Vec::new(), ..run.options };
+        let options = WriterOptions { index: None, sorted_by: None, late: None, dictionary: Vec::new(), ..run.options };
+        run.options = WriterOptions { sync: Sync::Never, segment_rows: Some(4), ..options };
         let mut story = Story { run, writer: None, disk: Disk::default(), depth: 0, _alone: alone };
         story.open();
         story
