@@ -282,6 +282,54 @@ fn a_condition_on_an_indexed_column_looks_at_the_blocks_that_may_have_rows() {
     assert_eq!(counted.len().unwrap(), 2);
 }
 
+/// Dense segments have zones in their footers, small ones too, also where their rows were merged under a reader.
+#[test]
+fn compacted_segments_are_left_out_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("ticks");
+    let options = WriterOptions { segment_rows: Some(1000), ..indexed(&["order", "symbol"]) };
+    let mut writer = Writer::open(&table, Some(ticks()), &options).unwrap();
+    writer.append(&some_ticks(0, 10_000)).unwrap();
+    writer.commit().unwrap();
+    let before = open(&table).unwrap();
+    let condition = col("symbol").eq("symbol 00005");
+    assert_eq!(writer.compact(|_, _| ()).unwrap(), 9);
+    writer.append(&some_ticks(10_000, 500)).unwrap();
+    writer.close().unwrap();
+    for dataset in [&before, &open(&table).unwrap()] {
+        assert_eq!(dataset.narrowed(&condition).unwrap().first_row(), 5000);
+        assert_eq!(dataset.filter(&condition).unwrap().len().unwrap(), 1000);
+    }
+    assert_eq!(looked_at(&table, &condition), 1000 + 500);
+    assert!(check(&table, |_, _| ()).unwrap().is_good());
+    // One file of all, of which a reader that opened the table before takes parts.
+    let large = WriterOptions { segment_rows: Some(1 << 20), ..indexed(&["order", "symbol"]) };
+    let mut writer = Writer::open(&table, None, &large).unwrap();
+    writer.append(&some_ticks(10_500, 600)).unwrap();
+    writer.commit().unwrap();
+    let before = open(&table).unwrap();
+    writer.compact(|_, _| ()).unwrap();
+    drop(writer);
+    for dataset in [&before, &open(&table).unwrap()] {
+        assert_eq!(dataset.filter(&condition).unwrap().len().unwrap(), 1000);
+        assert_eq!(rows(&dataset.filter(&col("order").ge(10_990)).unwrap()).len(), 110);
+    }
+    compact(&table, |_, _| ()).unwrap();
+    assert_eq!(looked_at(&table, &col("order").lt(0)), 0);
+    assert!(check(&table, |_, _| ()).unwrap().is_good());
+    // Zones that were tampered with are refused, and cost no row.
+    let path = std::fs::read_dir(&table).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(15).position(|part| part == b"arrowwood.zones").unwrap();
+    let at = (at - 20_000.min(at)..bytes.len()).find(|&at| bytes[at..].starts_with(b"65536\n0 00000000")).unwrap();
+    bytes[at + 9] = b'1';
+    std::fs::write(&path, bytes).unwrap();
+    let dataset = open(&table).unwrap();
+    assert_eq!(dataset.len().unwrap(), 11_100);
+    assert_eq!(dataset.filter(&condition).unwrap_err().kind(), ErrorKind::InvalidData);
+    assert!(!check(&table, |_, _| ()).unwrap().is_good());
+}
+
 /// A writer that goes on is asked for another index: the live segment keeps its own.
 #[test]
 fn another_index_holds_from_the_next_segment_on() {

@@ -9,6 +9,8 @@ mod read;
 #[cfg(feature = "write")]
 mod write;
 
+#[cfg(feature = "table")]
+pub(crate) use framing::ZONES;
 #[cfg(not(feature = "table"))]
 pub(crate) use framing::is_segment;
 pub(crate) use framing::{BatchHeader, IpcSchema, Node, SEGMENT, SegmentProbe, probe_segment};
@@ -19,5 +21,7 @@ pub(crate) use read::{Arrived, Ipc, ReadOptions, ValuePlaces, zeros};
 pub use read::{BufferInfo, FieldInfo, Message, NodeInfo, StreamReader, Validate, read_stream};
 #[cfg(feature = "check")]
 pub(crate) use read::{Sound, read_batch, read_footer, same_schema};
+#[cfg(feature = "table")]
+pub(crate) use write::write_noted;
 #[cfg(feature = "write")]
 pub use write::{EncodedMessage, FileWriter, StreamEncoder, StreamWriter, WriteOptions, write, write_to};

@@ -5,7 +5,7 @@
 //! 8   the smallest value, 32 bytes
 //! 40  the largest value, 32 bytes
 //! ```
-//! A number, a time or a bool is an integer of 32 bytes, a float one of 64 bits, a text the first 32 of its bytes.
+//! A dense segment has the same as text in its footer. A number, a time or a bool is an integer of 32 bytes, a float one of 64 bits, a text the first 32 of its bytes.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use crate::array::access::{Texts, fixed_values};
-use crate::array::{Value, key, value};
+use crate::array::{Value, key, slice, value};
 use crate::dataset::{Bound, Key, Zone};
 use crate::error::{Error, Result};
 use crate::rows::ZONE;
@@ -317,4 +317,70 @@ fn is_text_of(data_type: &DataType, text: &[u8], is_cut: bool) -> bool {
         },
         _ => true,
     }
+}
+
+/// The zones of some columns of a dense segment, as its footer has them: the rows of a zone; for each column a line with its
+/// number and its zones as hexadecimal digits; the CRC-32C of all that.
+///
+/// # Errors
+/// As [`zone_of`].
+pub(super) fn noted(columns: &[(u32, &ArrayData)], rows: u32) -> Result<String> {
+    let mut text = format!("{rows}\n");
+    for (number, array) in columns {
+        text += &format!("{number} ");
+        for start in (0..array.len()).step_by(rows.max(1) as usize) {
+            let block = slice(array, start, (array.len() - start).min(rows as usize));
+            encode(&zone_of(&block)?)?.iter().for_each(|byte| text += &format!("{byte:02x}"));
+        }
+        text += "\n";
+    }
+    let crc = crc32c::crc32c(text.as_bytes());
+    Ok(text + &format!("{crc:08x}"))
+}
+
+/// The rows of a zone, and the zones of column `column`, as a footer has them for `rows` rows; `None` where it has none.
+///
+/// # Errors
+/// A description of what can't be.
+pub(super) fn of_note(
+    text: &str,
+    column: u32,
+    data_type: &DataType,
+    rows: u64,
+) -> Result<Option<(u64, Vec<Zone>)>, String> {
+    let wrong = |what: &str| format!("the zones in the footer: {what}");
+    let (lines, crc) = text.rsplit_once('\n').ok_or_else(|| wrong("no lines"))?;
+    let said = u32::from_str_radix(crc, 16).map_err(|_| wrong("no checksum"))?;
+    if said != crc32c::crc32c(&text.as_bytes()[..lines.len() + 1]) {
+        return Err(wrong("the checksum is another one"));
+    }
+    let mut lines = lines.lines();
+    let each = lines.next().and_then(|line| line.parse::<u32>().ok()).filter(|&each| each > 0);
+    let each = u64::from(each.ok_or_else(|| wrong("no number of rows"))?);
+    let own =
+        |line: &str| line.split_once(' ').filter(|(number, _)| number.parse() == Ok(column)).map(|(_, hex)| hex.len());
+    let Some(hex) = lines.find(|line| own(line).is_some()).and_then(|line| line.split_once(' ')).map(|(_, hex)| hex)
+    else {
+        return Ok(None);
+    };
+    let (entries, rest) = hex.as_bytes().as_chunks::<{ 2 * ZONE as usize }>();
+    if !rest.is_empty() || entries.len() as u64 != rows.div_ceil(each) {
+        return Err(wrong("not as many as there are blocks"));
+    }
+    let zone = |(number, digits): (usize, &[u8; 2 * ZONE as usize])| {
+        let bytes = unhex(digits).ok_or_else(|| wrong("no hexadecimal digits"))?;
+        let in_block = (rows - number as u64 * each).min(each);
+        decode(&bytes, data_type, in_block).map_err(|e| wrong(&format!("block {number}: {e}")))
+    };
+    let list = entries.iter().enumerate().map(zone).collect::<Result<_, _>>()?;
+    Ok(Some((each, list)))
+}
+
+fn unhex(digits: &[u8; 2 * ZONE as usize]) -> Option<[u8; ZONE as usize]> {
+    let mut bytes = [0; ZONE as usize];
+    let (pairs, _) = digits.as_chunks::<2>();
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
 }

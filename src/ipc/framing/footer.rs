@@ -13,7 +13,12 @@ pub(in crate::ipc) const MAGIC: &[u8; 6] = b"ARROW1";
 pub(in crate::ipc) struct Footer {
     pub(in crate::ipc) dictionaries: FooterBlocks,
     pub(in crate::ipc) batches: FooterBlocks,
+    /// What [`ZONES`] says.
+    pub(in crate::ipc) zones: Option<String>,
 }
+
+/// The key of the footer's own metadata by which a dense segment of a table says what its blocks lie between.
+pub(crate) const ZONES: &str = "arrowwood.zones";
 
 /// The blocks of one kind, 24 bytes each, as in the footer.
 #[derive(Debug)]
@@ -54,7 +59,14 @@ pub(in crate::ipc) fn read_footer(bytes: &Bytes) -> Result<(IpcSchema, Footer)> 
     let schema = IpcSchema::parse(schema, metadata.len())?;
     let dictionaries = FooterBlocks::parse(table, 2)?;
     let batches = FooterBlocks::parse(table, 3)?;
-    Ok((schema, Footer { dictionaries, batches }))
+    Ok((schema, Footer { dictionaries, batches, zones: zones_of(table) }))
+}
+
+/// What the footer says of zones. What else it says, and whether that can be read, is nobody's business here.
+fn zones_of(footer: FlatTable<'_>) -> Option<String> {
+    let mut pairs = footer.tables(4).ok()?.filter_map(|pair| pair.ok());
+    let found = pairs.find(|pair| matches!(pair.string(0), Ok(Some(ZONES))))?;
+    found.string(1).ok()?.map(Into::into)
 }
 
 /// Returns the first message of a file. Most writers pad the magic to 8 bytes, arrow-rs to 64.

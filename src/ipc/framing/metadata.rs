@@ -59,16 +59,23 @@ pub(crate) fn batch_metadata(
     finish(builder, fb::MessageHeader::DictionaryBatch, Some(dictionary.as_union_value()), batch.body_length)
 }
 
-/// The footer of a file.
-pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block]) -> Vec<u8> {
+/// The footer of a file, with metadata of its own: pairs of key and value.
+pub(crate) fn footer(schema: &Schema, dictionaries: &[Block], batches: &[Block], notes: &[(&str, String)]) -> Vec<u8> {
     let mut builder = new_builder();
+    let note = |(key, value): &(&str, String)| {
+        let key = Some(builder.create_string(key));
+        let value = Some(builder.create_string(value));
+        fb::KeyValue::create(&mut builder, &fb::KeyValueArgs { key, value })
+    };
+    let notes: Vec<_> = notes.iter().map(note).collect();
+    let custom_metadata = (!notes.is_empty()).then(|| builder.create_vector(&notes));
     let schema = encode_schema(&mut builder, schema);
     let args = fb::FooterArgs {
         version: fb::MetadataVersion::V5,
         schema: Some(schema),
         dictionaries: Some(builder.create_vector(dictionaries)),
         recordBatches: Some(builder.create_vector(batches)),
-        custom_metadata: None,
+        custom_metadata,
     };
     let footer = fb::Footer::create(&mut builder, &args);
     builder.finish(footer, None);

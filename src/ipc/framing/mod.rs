@@ -21,6 +21,8 @@ pub(super) use body::Decompressed;
 #[cfg(feature = "write")]
 pub(super) use body::compress;
 pub(super) use flat::FlatTable;
+#[cfg(feature = "table")]
+pub(crate) use footer::ZONES;
 pub(super) use footer::{Footer, FooterBlocks, MAGIC, behind_magic, read_footer};
 pub(crate) use message::BatchHeader;
 pub(super) use message::{

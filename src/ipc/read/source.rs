@@ -337,6 +337,13 @@ impl Ipc {
     }
 }
 
+impl Ipc {
+    /// What the file's footer says of zones: see [`crate::ipc::ZONES`].
+    pub(crate) fn zones(&self) -> Option<&str> {
+        self.data.footer.as_ref()?.zones.as_deref()
+    }
+}
+
 impl Source for Ipc {
     fn schema(&self) -> &SchemaRef {
         &self.data.schema.schema

@@ -7,4 +7,6 @@ mod unify;
 mod writer;
 
 pub use encoder::{EncodedMessage, StreamEncoder};
+#[cfg(feature = "table")]
+pub(crate) use writer::write_noted;
 pub use writer::{FileWriter, StreamWriter, WriteOptions, write, write_to};

@@ -94,10 +94,23 @@ fn named(file: UnfinishedFile, path: &Path) -> Result<()> {
 /// # Errors
 /// Those of [`write()`]. The sink keeps what was written before an error.
 pub fn write_to(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
-    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, options))
+    write_noted(dataset, sink, options, &[])
 }
 
-fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -> Result<()> {
+/// As [`write_to`], with metadata of the file's footer: pairs of key and value.
+///
+/// # Errors
+/// Those of [`write()`].
+pub(crate) fn write_noted(
+    dataset: &Dataset,
+    sink: &mut impl Write,
+    options: &WriteOptions,
+    notes: &[(&str, String)],
+) -> Result<()> {
+    dataset.watched(ChangeCheck::Now, || write_all(dataset, sink, options, notes))
+}
+
+fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions, notes: &[(&str, String)]) -> Result<()> {
     // Large bodies bypass this buffer.
     let sink = BufWriter::with_capacity(1 << 16, sink);
     let mut out = MessageSink::new(sink, options.compression);
@@ -120,7 +133,7 @@ fn write_all(dataset: &Dataset, sink: &mut impl Write, options: &WriteOptions) -
     out.dictionaries(&mut dictionaries, &mut blocks)?;
     out.end()?;
     if options.format == Format::File {
-        out.footer(dataset.schema(), &blocks)?;
+        out.footer(dataset.schema(), &blocks, notes)?;
     }
     out.flush()
 }
@@ -276,7 +289,7 @@ impl FileWriter {
     /// # Errors
     /// `Io`.
     pub fn finish(mut self) -> Result<()> {
-        let done = self.out.end().and_then(|()| self.out.footer(&self.schema, &self.blocks));
+        let done = self.out.end().and_then(|()| self.out.footer(&self.schema, &self.blocks, &[]));
         let done = done.and_then(|()| self.out.flush());
         let failed = |e| Error::io("writing the rest", &e);
         let file = done.and_then(|()| self.out.sink.into_inner().map_err(|e| failed(e.into_error())));
@@ -495,8 +508,8 @@ impl<W: Write> MessageSink<W> {
     }
 
     /// Writes the footer, which follows the marker in a file.
-    fn footer(&mut self, schema: &Schema, blocks: &WrittenBlocks) -> Result<()> {
-        let footer = metadata::footer(schema, &blocks.dictionaries, &blocks.batches);
+    fn footer(&mut self, schema: &Schema, blocks: &WrittenBlocks, notes: &[(&str, String)]) -> Result<()> {
+        let footer = metadata::footer(schema, &blocks.dictionaries, &blocks.batches, notes);
         let length = i32::try_from(footer.len()).map_err(|_| Error::unsupported("a footer of 2 GiB"))?;
         self.put(&footer)?;
         self.put(&length.to_le_bytes())?;

@@ -21,7 +21,8 @@ use crate::rows::{PlanZones, ZONE};
 use crate::table::format::{Record, SEQUENCE, record_len};
 use crate::table::protocol::log::LogEntry;
 use crate::table::reader::{
-    Chain, Segment, chain, checksum, count_nulls, is_locked, open_mapping, open_segment, recount, segment, settings_of,
+    Chain, Segment, chain, checksum, count_nulls, dense_zones, is_locked, open_mapping, open_segment, recount, segment,
+    settings_of,
 };
 use crate::table::writer::front_of;
 use crate::table::zones::zone_of;
@@ -278,16 +279,33 @@ fn look_at_dense(mapping: Mapping, path: &Path, found: &mut Findings, looked: &m
 
 /// What the schema's metadata says of the table is sensible, and true of a dense segment's rows.
 fn check_settings(ipc: &Ipc, found: &mut Findings) {
-    let column = match settings_of(ipc.schema()).map(|settings| settings.order()) {
-        Ok(Some(column)) => column as usize,
-        Ok(None) => return,
+    let settings = match settings_of(ipc.schema()) {
+        Ok(settings) => settings,
         Err(e) => return found.damage(8, e.message()),
     };
+    settings.index.iter().for_each(|&column| check_dense_zones(ipc, column as usize, found));
+    let Some(column) = settings.order().map(|column| column as usize) else { return };
     // A column that is damaged was found before.
     if let Ok(array) = ipc.checked(0, column)
         && let Err(e) = order::follow(ipc.schema().field(column).name(), array, None)
     {
         found.damage(None, e.message());
+    }
+}
+
+/// What a dense segment's footer says of zones is true of its rows.
+fn check_dense_zones(ipc: &Ipc, column: usize, found: &mut Findings) {
+    let (rows, zones) = match dense_zones(ipc, column) {
+        Ok(Some(zones)) => zones,
+        Ok(None) => return,
+        Err(e) => return found.damage(None, e.message()),
+    };
+    let Ok(array) = ipc.checked(0, column) else { return };
+    let block = |start: usize| zone_of(&slice(array, start, (array.len() - start).min(rows as usize)));
+    let wrong = (0..zones.len()).find(|&number| !block(number * rows as usize).is_ok_and(|zone| zone == zones[number]));
+    if let Some(number) = wrong {
+        let name = ipc.schema().field(column).name().clone();
+        found.damage(None, format!("zone {number} of column '{name}', in the footer, is not that of its rows"));
     }
 }
 

@@ -43,7 +43,7 @@ impl Sizes {
         let len = |number| Some(framed_len(&message(plan, number, &regions, 1, &counters)?.0));
         let messages = (0..1 + plan.dictionaries.len()).map(len).collect::<Option<Vec<u64>>>()?;
         let blocks = vec![Block::new(1 << 40, 1, 1 << 40); messages.len()];
-        let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1]);
+        let footer = footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[]);
         let footer = (footer.len() + STAMP) as u64;
         Some(Sizes { slot: messages.iter().sum(), messages, footer: footer.next_multiple_of(LINE) })
     }
@@ -146,7 +146,7 @@ pub(in crate::table) fn encoded(
         blocks.push(Block::new(at as i64, len as i32, body_length));
         bytes.extend(framed(&metadata, len));
     }
-    Some((bytes, footer(&plan.schema.schema, &blocks[1..], &blocks[..1])))
+    Some((bytes, footer(&plan.schema.schema, &blocks[1..], &blocks[..1], &[])))
 }
 
 /// Which slots are free, and what is published.

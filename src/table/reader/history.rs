@@ -15,6 +15,7 @@ use super::durable::open_newest;
 use super::segment::Segment;
 use crate::append_vec::AppendVec;
 use crate::array::{Unchecked, slice};
+use crate::dataset::Zone;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::order::has_order;
@@ -26,6 +27,7 @@ use crate::rows::has_zones;
 use crate::table::format::{
     ACCEPTS_LATE, DEFAULT_ROWS, INDEX, POSITIONS, Record, SEGMENT_ROWS, SORTED_BY, Settings, ZONE_ROWS,
 };
+use crate::table::zones;
 
 /// How often a segment is looked for whose rows are in another one, while that one is merged again.
 const MERGES: usize = 64;
@@ -257,6 +259,17 @@ impl Opened {
             Opened::Within(within) => within.ipc.close_file(),
         }
     }
+}
+
+/// The zones of a column of a dense segment, as its footer says.
+///
+/// # Errors
+/// `InvalidData` where they can't be those of the column.
+pub(in crate::table) fn dense_zones(ipc: &Ipc, column: usize) -> Result<Option<(u64, Vec<Zone>)>> {
+    let Some(text) = ipc.zones() else { return Ok(None) };
+    let data_type = ipc.schema().field(column).data_type();
+    zones::of_note(text, column as u32, data_type, ipc.walk(u64::MAX)?)
+        .map_err(|wrong| Error::invalid(format!("{wrong}; restore the file, or create the table again")))
 }
 
 /// Opens a segment that is sealed: in place, or, where a process can't have many more mappings, a copy of what it holds.
@@ -539,7 +552,14 @@ impl Source for History {
     fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
         match self.entry(batch)?.open(&self.table)? {
             Opened::Growable(snapshot) => snapshot.zones(column),
-            Opened::Dense(_) | Opened::Within(_) => Ok(None),
+            Opened::Dense(ipc) => {
+                let found = dense_zones(ipc, column)?;
+                Ok(found.map(|(rows, list)| Zones { rows, skipped: 0, list }))
+            }
+            Opened::Within(within) => {
+                let found = dense_zones(&within.ipc, column)?;
+                Ok(found.map(|(rows, list)| Zones { rows, skipped: within.start as u64, list }))
+            }
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) use durable::{
 };
 pub(crate) use follow::WakeUp;
 pub use follow::{Follow, follow};
-pub(super) use history::{settings_of, without_settings};
+pub(super) use history::{dense_zones, settings_of, without_settings};
 pub(super) use recount::{Wrong, count_nulls, end_of_list_views, members_of, offset_at, recount};
 pub(super) use segment::{Segment, check_record, damaged_record, visible};
 pub use segment_stat::{RecordPlace, RecordStat, SegmentStat, segment_stat};

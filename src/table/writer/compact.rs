@@ -13,11 +13,12 @@ use super::prepared;
 use super::writer::Writer;
 use crate::dataset::{Dataset, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{WriteOptions, write_to};
+use crate::ipc::{WriteOptions, ZONES, write_noted};
 use crate::map::{Medium, PartFile, boot_id, guard, remove_parts};
 use crate::rows::Plan;
 use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_BY, Settings};
 use crate::table::reader::{chain, one_segment, open_newest, open_segment, open_table, settings_of, without_settings};
+use crate::table::zones;
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, small ones merged into one of up to `segment_rows` rows and 128 MiB,
@@ -207,7 +208,7 @@ impl Group {
                 Ok(merged) if merged.num_batches()? == 1 => {
                     let dense = with_settings(merged, known, &positions(is_last)?);
                     let file = chain::path(path, first);
-                    rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
+                    rewrite(medium, &dense, known, &file).map_err(|e| e.at(&file))?;
                     remove_merged(medium, path, others)?;
                     return Ok(self.starts.len() as u64);
                 }
@@ -223,7 +224,7 @@ impl Group {
             if open_segment(&file)?.is_some() {
                 let is_last = is_last && Some(&start) == self.starts.last();
                 let dense = with_settings(one_segment(table, start)?, known, &positions(is_last)?);
-                rewrite(medium, &dense, path, &file).map_err(|e| e.at(&file))?;
+                rewrite(medium, &dense, known, &file).map_err(|e| e.at(&file))?;
                 done += 1;
             }
         }
@@ -271,19 +272,39 @@ pub(in crate::table) fn with_settings(
 }
 
 /// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.
-fn rewrite(medium: &Medium, dataset: &Dataset, folder: &Path, place: &Path) -> Result<()> {
-    let part = written(medium, dataset, folder, &WriteOptions::default())?;
+fn rewrite(medium: &Medium, dataset: &Dataset, settings: &Settings, place: &Path) -> Result<()> {
+    let folder = place.parent().ok_or_else(|| Error::internal("a segment outside of a folder"))?;
+    let zones = zones_of(dataset, settings)?;
+    let notes: Vec<_> = zones.into_iter().map(|text| (ZONES, text)).collect();
+    let part = written(medium, dataset, folder, (&WriteOptions::default(), &notes))?;
     part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
 }
 
-fn written(medium: &Medium, dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PartFile> {
+/// The zones of a dense segment's indexed columns, as its footer has them.
+fn zones_of(dataset: &Dataset, settings: &Settings) -> Result<Option<String>> {
+    let mut parts = dataset.parts();
+    let part = parts.next().transpose()?.filter(|_| !settings.index.is_empty());
+    let Some(part) = part else { return Ok(None) };
+    if parts.next().is_some() {
+        return Err(Error::internal("a dense segment of several batches"));
+    }
+    let column = |&number: &u32| Ok((number, part.column(part.piece.columns[number as usize])?));
+    let columns = settings.index.iter().map(column).collect::<Result<Vec<_>>>()?;
+    let columns: Vec<_> = columns.iter().map(|(number, array)| (*number, array)).collect();
+    zones::noted(&columns, settings.zone_rows).map(Some)
+}
+
+/// Options of writing, and metadata of the footer.
+type HowToWrite<'a> = (&'a WriteOptions, &'a [(&'a str, String)]);
+
+fn written(medium: &Medium, dataset: &Dataset, folder: &Path, how: HowToWrite<'_>) -> Result<PartFile> {
     let mut part = medium.part(folder).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
-    write_to(dataset, &mut part, options)?;
+    write_noted(dataset, &mut part, how.0, how.1)?;
     Ok(part)
 }
 
 /// Writes `dataset` beside `folder` and brings it to the disk; the file's name.
 pub(crate) fn write_part(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
-    let part = written(&Medium::default(), dataset, folder, options)?;
+    let part = written(&Medium::default(), dataset, folder, (options, &[]))?;
     part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))
 }
