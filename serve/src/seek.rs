@@ -74,7 +74,7 @@ pub(crate) async fn seek(session: &Session, table: Arc<Table>, query: &Query) ->
     let field = rows.schema().field(column).clone();
     let condition = condition(&rows, &field, &value)?;
     let wanted = condition.clone();
-    let inside = session.work(move |_| rows.narrowed(&wanted).map_err(of_table)).await?;
+    let inside = session.work(move |_| rows.within_bounds(&wanted).map_err(of_table)).await?;
     let len = inside.len().map_err(of_table)?;
     let mut found = None;
     for start in (0..len).step_by(BLOCK as usize) {
