@@ -2,13 +2,16 @@
 //!
 //! In reading order: `constant` (columns with one value in all rows), `source` (where rows come from), `dataset` (rows
 //! over pieces of sources), `column`, `row`, `index` (which batch holds which rows), `order` (of a sorted column),
-//! `memory` (arrays in memory as a source), `partition` (a source with constant columns). Knows no file format; uses
+//! `memory` (arrays in memory as a source), `partition` (a source with constant columns), `fit` (columns of an older schema
+//! as those of a newer one), `fitted` (a source so). Knows no file format; uses
 //! `array`, `types`, `parallel`, `map` and `error`.
 
 mod column;
 mod constant;
 #[allow(clippy::module_inception)]
 mod dataset;
+mod fit;
+mod fitted;
 mod index;
 mod memory;
 pub(crate) mod order;
@@ -19,7 +22,11 @@ mod source;
 pub use column::Column;
 pub(crate) use constant::ConstantColumn;
 pub use dataset::Dataset;
+#[cfg(any(feature = "table", feature = "write"))]
 pub(crate) use dataset::schema_difference;
+pub(crate) use fit::union_of;
+#[cfg(feature = "table")]
+pub(crate) use fit::{Fit, FittedColumns, renewed};
 pub(crate) use index::Index;
 pub(crate) use order::Key;
 pub(crate) use partition::with_fields;

@@ -17,7 +17,7 @@ mod row;
 mod sink;
 mod straight;
 
-pub(crate) use append::{IncomingRows, arrays_of, member_numbers};
+pub(crate) use append::{IncomingRows, arrays_of, is_alike, member_numbers};
 pub use builder::Builder;
 pub(crate) use entries::Entries;
 pub(crate) use plan::{ALIGNMENT, Extent, Plan, PlanDictionary, PlanNode, Region, Storage};
