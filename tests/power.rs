@@ -30,10 +30,16 @@ enum Width {
     Number,
     Plain,
     Nested,
+    /// That of `Number`, and a price from the row of this id on.
+    Changed(u64),
 }
 
 fn schema(width: Width) -> SchemaRef {
     let mut fields = vec![Field::new("id", DataType::Int64, false)];
+    if let Width::Changed(_) = width {
+        fields.push(Field::new("price", DataType::Float64, true));
+        return Arc::new(Schema::new(fields));
+    }
     if width != Width::Number {
         fields.push(Field::new("text", DataType::Utf8, true));
         fields.push(Field::new("price", DataType::Float64, true));
@@ -70,6 +76,10 @@ fn items(id: u64) -> Option<Vec<Option<i64>>> {
 
 fn batch(width: Width, ids: &[u64]) -> RecordBatch {
     let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(ids.iter().map(|&id| id as i64)))];
+    if let Width::Changed(_) = width {
+        columns.push(Arc::new(Float64Array::from_iter(ids.iter().map(|&id| price(id)))));
+        return RecordBatch::try_new(schema(width), columns).unwrap();
+    }
     if width != Width::Number {
         columns.push(Arc::new(StringArray::from_iter(ids.iter().map(|&id| text(id)))));
         columns.push(Arc::new(Float64Array::from_iter(ids.iter().map(|&id| price(id)))));
@@ -107,6 +117,15 @@ fn is_row(row: &arrowwood::Row<'_>, width: Width, id: u64) -> bool {
         });
         is_text(cell(4), symbol(id)) && cell(5).to_string() == list.unwrap_or("null".into())
     };
+    if let Width::Changed(first) = width {
+        // The table has the older schema as long as it has no row of the newer one.
+        let is_price = match row.get(1) {
+            Err(_) => id < first,
+            Ok(Value::Float64(value)) => id >= first && price(id) == Some(value),
+            Ok(_) => id < first || price(id).is_none(),
+        };
+        return is_price && matches!(cell(0), Value::Int(value) if value == id as i64);
+    }
     matches!(cell(0), Value::Int(value) if value == id as i64)
         && (width == Width::Number || is_plain())
         && (width != Width::Nested || is_nested())

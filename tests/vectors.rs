@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, pretend_boot};
-use arrowwood::{ErrorKind, Late, Sync, Writer, WriterOptions, open};
+use arrowwood::{ErrorKind, Late, Sync, Value, Writer, WriterOptions, open, parse_schema};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -352,6 +352,39 @@ const VECTORS: &[Vector] = &[
             drop(live);
             kept.iter().for_each(|name| std::fs::rename(table.with_extension(name), table.join(name)).unwrap());
             table_of([rows, json_rows(&more)].concat())
+        },
+    ),
+    vector(
+        "schemas",
+        "Three segments, each with a newer schema than the one before: wider numbers, more columns, nulls where there were \
+         none. The last one has no rows.",
+        WRITING,
+        |table| {
+            let schema = |text: &str| Arc::new(parse_schema(text).unwrap());
+            let mut writer = writer(table, schema("n: int8 not null, u: uint16, f: float32"), &options());
+            for row in [
+                [Value::Int(-128), Value::UInt(65_535), Value::Float32(0.1)],
+                [Value::Int(127), Value::Null, Value::Null],
+            ] {
+                writer.append_row(&row).unwrap();
+            }
+            writer.commit().unwrap();
+            writer.alter(&schema("s: utf8, n: int64, u: int32, f: float64")).unwrap();
+            for row in [
+                [Value::Int(1 << 40), Value::Int(-7), Value::Float64(0.1), Value::Str("a")],
+                [Value::Null, Value::Null, Value::Null, Value::Null],
+            ] {
+                writer.append_row(&row).unwrap();
+            }
+            writer.commit().unwrap();
+            writer.alter(&schema("n: int64, u: int64, f: float64, s: utf8, d: category, l: list<int32>")).unwrap();
+            drop(writer);
+            table_of(vec![
+                json!({"n": -128, "u": 65_535, "f": f64::from(0.1_f32), "s": null, "d": null, "l": null}),
+                json!({"n": 127, "u": null, "f": null, "s": null, "d": null, "l": null}),
+                json!({"n": 1_u64 << 40, "u": -7, "f": 0.1, "s": "a", "d": null, "l": null}),
+                json!({"n": null, "u": null, "f": null, "s": null, "d": null, "l": null}),
+            ])
         },
     ),
     vector("dropped", "The first two segments were dropped: the rows keep their numbers.", WRITING, |table| {

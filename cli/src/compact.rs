@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{bytes_text, compact, plural, table_stat};
+use arrowwood::{bytes_text, compact, plural, rewrite, table_stat};
 use clap::Args;
 use serde_json::json;
 
@@ -16,6 +16,9 @@ use crate::shell::{Outcome, Progress, Stdout, named, open_one, print_json};
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood compact ticks")]
 pub(crate) struct Compact {
+    /// Give all files the table's schema, dense ones too, after `arrowwood alter`; otherwise each keeps its own.
+    #[arg(long)]
+    rewrite: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -45,7 +48,8 @@ impl Compact {
         let mut progress = Progress::new(format!("compacting {name}"));
         let mut rewritten = 0;
         for table in &tables {
-            rewritten += compact(table, |done, total| progress.at(done, total))?;
+            let at = |done, total| progress.at(done, total);
+            rewritten += if self.rewrite { rewrite(table, at)? } else { compact(table, at)? };
         }
         drop(progress);
         let after = disk()?;

@@ -1,5 +1,6 @@
 //! The command line: one file per verb, and [`run`].
 
+mod alter;
 mod append;
 mod cat;
 mod check;
@@ -62,6 +63,7 @@ enum Verb {
     Export(export::Export),
     Create(create::Create),
     Append(append::Append),
+    Alter(alter::Alter),
     Compact(compact::Compact),
     #[cfg(feature = "serve")]
     View(view::View),
@@ -91,6 +93,7 @@ impl Verb {
             Verb::Export(export) => export.run(engine),
             Verb::Create(create) => create.run(),
             Verb::Append(append) => append.run(out),
+            Verb::Alter(alter) => alter.run(out),
             Verb::Compact(compact) => compact.run(out),
             #[cfg(feature = "serve")]
             Verb::View(view) => view.run(out, engine),

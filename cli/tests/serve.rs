@@ -306,6 +306,34 @@ fn append(writer: &mut Writer, from: i64, to: i64) {
 }
 
 #[test]
+fn a_pulled_table_changes_its_schema_as_the_servers_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let schema = |text: &str| std::sync::Arc::new(parse_schema(text).unwrap());
+    let options = WriterOptions::default();
+    let mut writer = Writer::open(data.join("t"), Some(schema("n: int32, u: uint16, x: float32")), &options).unwrap();
+    let server = Server::start(&data, &[]);
+    let url = format!("{}/t", server.url);
+    let copy = folder.path().join("copy");
+    let pull = || run(&["pull", &url, &copy.display().to_string()]);
+    let row = [Value::Int(0), Value::UInt(7), Value::Float32(0.1)];
+    writer.append_row(&row).unwrap();
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+    assert!(pull().status.success());
+    writer.alter(&schema("n: int64, u: int32, x: float64, word: text")).unwrap();
+    writer.append_row(&[Value::Int(1), Value::Int(8), Value::Float64(0.1), Value::Str("w")]).unwrap();
+    writer.commit().unwrap();
+    writer.sync().unwrap();
+    let done = pull();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(numbers(&copy), [0, 1]);
+    assert_eq!(open(&copy).unwrap().schema(), open(data.join("t")).unwrap().schema());
+    assert!(pull().status.success());
+}
+
+#[test]
 fn a_table_that_is_pulled_is_a_prefix() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");

@@ -407,6 +407,36 @@ fn append_rows(folder: &TempDir, from: u32, to: u32) {
 }
 
 #[test]
+fn alter_adds_widens_and_lets_nulls_in() {
+    let folder = TempDir::new().unwrap();
+    printed(&run(&folder, &["create", "t", "--schema", "n: int32 not null, s: category"]));
+    append_rows(&folder, 0, 2);
+    let alter = ["alter", "t", "--add", "vol: int64, venue: text", "--add", "flag: bool", "--widen", "n: int64"];
+    let text = printed(&run(&folder, &[&alter[..], &["--nullable", "n"]].concat()));
+    assert_eq!(text, "t: has now n: int64, s: dictionary<int32, utf8>, vol: int64, venue: utf8, flag: bool\n");
+    // A script that runs again.
+    let again = json_of(&run(&folder, &[&alter[..], &["--json"]].concat()));
+    assert_eq!((&again["changed"], &again["columns"][2]["name"]), (&json!(false), &json!("vol")));
+    let more = br#"{"n": 5000000000, "s": "t1", "vol": 7, "flag": true}"#;
+    printed(&run_with_input(&folder, &["append", "t"], more));
+    assert_eq!(csv(&folder, "t"), "n,s,vol,venue,flag\n0,t0,,,\n1,t1,,,\n5000000000,t1,7,,true\n");
+    assert_eq!(printed(&run(&folder, &["check", "t"])), "t: ok, 3 rows, 2 batches\n");
+    assert_eq!(json_of(&run(&folder, &["compact", "--rewrite", "--json", "t"]))["rewritten"], 2);
+    assert_eq!(printed(&run(&folder, &["check", "t"])), "t: ok, 3 rows, 1 batch\n");
+    for (args, message) in [
+        (["--widen", "n: int32"], "'n' is int64 and int32"),
+        (["--add", "n: text"], "there is a column 'n' already, of int64"),
+        (["--add", "m: int64 not null"], "'m' is new and not null"),
+        (["--widen", "x: int64"], "no column 'x'"),
+        (["--nullable", "x"], "no column 'x'"),
+    ] {
+        let error = failed(&run(&folder, &[&["alter", "t"][..], &args].concat()));
+        assert!(error.contains(message), "{error}");
+    }
+    assert!(failed(&run(&folder, &["alter", "none", "--add", "n: int64"])).contains("no table"));
+}
+
+#[test]
 fn compact_makes_dense_files_that_go_on() {
     let folder = table_of_segments("n: int not null, s: category", 25);
     let before = csv(&folder, "t");

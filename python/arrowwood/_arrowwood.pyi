@@ -42,6 +42,7 @@ __all__ = [
     "_open_places",
     "_run_cli",
     "_visible",
+    "alter",
     "check",
     "col",
     "compact",
@@ -1038,10 +1039,10 @@ class Writer:
         """Forget what was appended since the last commit."""
     def close(self) -> None:
         """Commit, sync, and let others write; does nothing when it was closed before."""
-    def compact(self) -> int:
+    def compact(self, *, rewrite: bool = False) -> int:
         """Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten.
 
-        Small segments are merged, as by :func:`compact`.
+        Small segments are merged, and `rewrite` gives all the table's schema, as by :func:`compact`.
         """
     def drop_before(self, row: int | str | date | datetime | np.datetime64) -> int:
         """Remove the segments that hold no row from number `row` on; how many rows were removed.
@@ -1213,8 +1214,9 @@ def writer(
     Args:
         path: the table's folder.
         schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict of such
-            types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet, compared where there
-            is one.
+            types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet. Where there is one, it
+            may have more columns that may be null, wider numbers, and nulls where there were none: then the table has them
+            from now on, as by :func:`alter`. Text keeps the type that it has in the table.
         sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
             seconds.
         segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
@@ -1236,7 +1238,7 @@ def writer(
 
     Raises:
         Busy: another process writes the table, still after `wait` seconds; the message names it.
-        SchemaMismatch: the table has another schema; the message says which column differs.
+        SchemaMismatch: the table has a schema that the given one is no such change of; the message names each column.
         NotFound: there is neither a table nor a schema.
         Unsupported: a column's type cannot grow, or the file system is a network's.
     """
@@ -1262,8 +1264,9 @@ def writer(
     Args:
         path: the table's folder.
         schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict of such
-            types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet, compared where there
-            is one.
+            types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet. Where there is one, it
+            may have more columns that may be null, wider numbers, and nulls where there were none: then the table has them
+            from now on, as by :func:`alter`. Text keeps the type that it has in the table.
         sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
             seconds.
         segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
@@ -1285,7 +1288,7 @@ def writer(
 
     Raises:
         Busy: another process writes the table, still after `wait` seconds; the message names it.
-        SchemaMismatch: the table has another schema; the message says which column differs.
+        SchemaMismatch: the table has a schema that the given one is no such change of; the message names each column.
         NotFound: there is neither a table nor a schema.
         Unsupported: a column's type cannot grow, or the file system is a network's.
     """
@@ -1456,11 +1459,40 @@ def drop_partition(table: _Path, partition: dict[str, str | int | bool | date | 
         NotFound: there is no such directory.
         InvalidArgument: not all columns are named.
     """
-def compact(path: _Path) -> int:
+def alter(
+    path: _Path,
+    *,
+    add: _Schema | None = None,
+    widen: _Schema | None = None,
+    nullable: Sequence[str] | None = None,
+) -> bool:
+    """Change the schema of a table that is not being written; whether anything was changed.
+
+    The change is a commit like any other. Rows that are there are null in new columns, and are widened where they are read; open
+    datasets stay as they are, and their :meth:`Dataset.refresh` has the new schema. What is so already stays.
+
+    Args:
+        path: the table's folder.
+        add: columns to add behind the others, as a schema of :func:`writer`: ``{"vol": "int64"}`` or ``"vol: int64"``.
+        widen: columns and their wider types, such as ``{"qty": "int64"}`` for one of ``int32``.
+        nullable: names of columns that may hold nulls from now on.
+
+    Raises:
+        Busy: the table is being written; give the new schema to :func:`writer`.
+        SchemaMismatch: a type is not wider, or a new column is ``not null``; the message names each.
+        ColumnNotFound: there is no such column to widen, or to hold nulls.
+        NotFound: there is no table.
+    """
+def compact(path: _Path, *, rewrite: bool = False) -> int:
     """Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.
 
     Small segments become one of up to `segment_rows` rows and 128 MiB, which are in memory meanwhile. Rows keep their
     numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
+
+    Args:
+        path: the table's folder.
+        rewrite: give all segments the table's schema, dense ones too, after it was changed: see :func:`alter`. Otherwise each
+            keeps its own.
 
     Raises:
         Busy: the table is being written; use :meth:`Writer.compact`.

@@ -89,7 +89,7 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::write::write;
     #[pymodule_export]
-    use crate::writer::{Writer, compact, writer};
+    use crate::writer::{Writer, alter, compact, writer};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name")]

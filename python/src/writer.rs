@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use arrowwood::{Error, ErrorKind, Late, Sync, Value, WriterOptions, guard, visible};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
@@ -38,8 +38,9 @@ pub struct Writer {
 /// Args:
 ///     path: the table's folder.
 ///     schema: names and types of the columns: text such as ``"ts: timestamp[us] not null, price: float64"``, a dict of such
-///         types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet, compared where there
-///         is one.
+///         types by name, or anything with ``__arrow_c_schema__``; needed where there is no table yet. Where there is one, it
+///         may have more columns that may be null, wider numbers, and nulls where there were none: then the table has them
+///         from now on, as by :func:`alter`. Text keeps the type that it has in the table.
 ///     sync: when commits are brought to the disk: ``"never"`` but when asked, with every ``"commit"``, or every so many
 ///         seconds.
 ///     segment_rows: the most rows of a segment; 4,194,304 by default, or what the table was made with.
@@ -61,7 +62,7 @@ pub struct Writer {
 ///
 /// Raises:
 ///     Busy: another process writes the table, still after `wait` seconds; the message names it.
-///     SchemaMismatch: the table has another schema; the message says which column differs.
+///     SchemaMismatch: the table has a schema that the given one is no such change of; the message names each column.
 ///     NotFound: there is neither a table nor a schema.
 ///     Unsupported: a column's type cannot grow, or the file system is a network's.
 #[pyfunction]
@@ -103,7 +104,7 @@ pub fn writer<'py>(
     }
     let wait = seconds("writer: wait", wait)?.unwrap_or_default();
     let table = Target { path: &path, partition: partition.map(Partition::of).transpose()? };
-    let inner = opened(py, &table, schema, options, wait)?;
+    let inner = opened(py, &table, schema, &options, wait)?;
     let path = inner.path().to_path_buf();
     let retention = keep.map(|keep| Retention::new(keep, &path)).transpose()?;
     let columns = Columns::new(py, inner.schema().clone());
@@ -139,19 +140,13 @@ fn opened(
     py: Python<'_>,
     table: &Target<'_>,
     schema: Option<SchemaRef>,
-    mut options: WriterOptions,
+    options: &WriterOptions,
     wait: Duration,
 ) -> Result<arrowwood::Writer> {
     const PAUSE: Duration = Duration::from_millis(10);
     let deadline = Instant::now().checked_add(wait);
     loop {
-        if let Some(schema) = &schema
-            && table.partition.is_none()
-            && options.dictionary.is_empty()
-        {
-            options.dictionary = encoded(py, table.path, schema);
-        }
-        match py.detach(|| table.open(schema.clone(), &options)) {
+        match py.detach(|| table.open(schema.clone(), options)) {
             Err(e) if e.kind() == ErrorKind::Busy && deadline.is_none_or(|deadline| Instant::now() < deadline) => {
                 py.check_signals()?;
                 py.detach(|| std::thread::sleep(PAUSE));
@@ -176,20 +171,6 @@ fn still_busy(error: &Error, wait: Duration) -> Error {
     }
 }
 
-/// The columns of text in `schema` that the table has as dictionaries: whoever made it has said so, and nobody need say it
-/// again.
-fn encoded(py: Python<'_>, path: &Path, schema: &SchemaRef) -> Vec<String> {
-    // Whatever is wrong with the table is found when it is opened for writing.
-    let Ok(table) = py.detach(|| arrowwood::open(path)) else { return Vec::new() };
-    let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    let is_encoded = |name: &str| {
-        let known = table.schema().field_with_name(name);
-        known.is_ok_and(|known| matches!(known.data_type(), DataType::Dictionary(_, values) if is_text(values)))
-    };
-    let fields = schema.fields().iter().filter(|field| is_text(field.data_type()) && is_encoded(field.name()));
-    fields.map(|field| field.name().clone()).collect()
-}
-
 fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
     let wrong = || argument(format!("sync must be 'never', 'commit' or a number of seconds above 0, got {sync}"));
     if let Ok(name) = sync.cast::<PyString>() {
@@ -206,17 +187,57 @@ fn policy(sync: &Bound<'_, PyAny>) -> Result<Sync> {
     Ok(Sync::Every(Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?))
 }
 
+/// Change the schema of a table that is not being written; whether anything was changed.
+///
+/// The change is a commit like any other. Rows that are there are null in new columns, and are widened where they are read; open
+/// datasets stay as they are, and their :meth:`Dataset.refresh` has the new schema. What is so already stays.
+///
+/// Args:
+///     path: the table's folder.
+///     add: columns to add behind the others, as a schema of :func:`writer`: ``{"vol": "int64"}`` or ``"vol: int64"``.
+///     widen: columns and their wider types, such as ``{"qty": "int64"}`` for one of ``int32``.
+///     nullable: names of columns that may hold nulls from now on.
+///
+/// Raises:
+///     Busy: the table is being written; give the new schema to :func:`writer`.
+///     SchemaMismatch: a type is not wider, or a new column is ``not null``; the message names each.
+///     ColumnNotFound: there is no such column to widen, or to hold nulls.
+///     NotFound: there is no table.
+#[pyfunction]
+#[pyo3(signature = (path, *, add = None, widen = None, nullable = None))]
+pub fn alter(
+    py: Python<'_>,
+    path: PathBuf,
+    add: Option<&Bound<'_, PyAny>>,
+    widen: Option<&Bound<'_, PyAny>>,
+    nullable: Option<&Bound<'_, PyAny>>,
+) -> Result<bool> {
+    let columns = |given: Option<&Bound<'_, PyAny>>| given.map_or(Ok(ArrowSchema::empty()), schema_of);
+    let add = columns(add)?;
+    let widen = columns(widen)?;
+    let nullable = name_list("alter: nullable", nullable)?;
+    Ok(py.detach(|| arrowwood::alter(&path, &add, &widen, &nullable))?)
+}
+
 /// Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.
 ///
 /// Small segments become one of up to `segment_rows` rows and 128 MiB, which are in memory meanwhile. Rows keep their
 /// numbers. Other Arrow readers that list the directory meanwhile may find rows twice.
 ///
+/// Args:
+///     path: the table's folder.
+///     rewrite: give all segments the table's schema, dense ones too, after it was changed: see :func:`alter`. Otherwise each
+///         keeps its own.
+///
 /// Raises:
 ///     Busy: the table is being written; use :meth:`Writer.compact`.
 ///     NotFound: there is no table.
 #[pyfunction]
-pub fn compact(py: Python<'_>, path: PathBuf) -> Result<u64> {
-    watched(py, ("compacting", "pieces"), |progress| arrowwood::compact(&path, progress))
+#[pyo3(signature = (path, *, rewrite = false))]
+pub fn compact(py: Python<'_>, path: PathBuf, rewrite: bool) -> Result<u64> {
+    watched(py, ("compacting", "pieces"), |progress| {
+        if rewrite { arrowwood::rewrite(&path, progress) } else { arrowwood::compact(&path, progress) }
+    })
 }
 
 /// Positions by name, as a dict of integers of 64 bits.
@@ -376,9 +397,10 @@ impl Writer {
 
     /// Rewrite all sealed segments as dense Arrow files, while readers go on; how many were rewritten.
     ///
-    /// Small segments are merged, as by :func:`compact`.
-    fn compact(&self, py: Python<'_>) -> Result<u64> {
-        self.inner.with(py, |writer| writer.compact(|_, _| ()))
+    /// Small segments are merged, and `rewrite` gives all the table's schema, as by :func:`compact`.
+    #[pyo3(signature = (*, rewrite = false))]
+    fn compact(&self, py: Python<'_>, rewrite: bool) -> Result<u64> {
+        self.inner.with(py, |writer| if rewrite { writer.rewrite(|_, _| ()) } else { writer.compact(|_, _| ()) })
     }
 
     /// Remove the segments that hold no row from number `row` on; how many rows were removed.

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_schema::SchemaRef;
 use arrowwood::{Error, ErrorKind, StreamEncoder};
 use bytes::Bytes;
 use serde_json::json;
@@ -37,6 +38,8 @@ pub(crate) struct Follower {
     progress: watch::Receiver<Progress>,
     encoder: Box<StreamEncoder>,
     framing: Framing,
+    /// That of the stream, which has only one.
+    schema: SchemaRef,
     columns: Option<Vec<usize>>,
     is_durable: bool,
     is_begun: bool,
@@ -66,6 +69,7 @@ impl Follower {
             progress,
             encoder: Box::new(encoder),
             framing,
+            schema: sent.schema().clone(),
             columns,
             is_durable,
             is_begun: false,
@@ -77,16 +81,19 @@ impl Follower {
         self.next
     }
 
-    /// The rows up to number `end`, or the first of them. Blocks.
-    fn make(mut self, end: u64) -> arrowwood::Result<(Follower, Vec<Bytes>)> {
+    /// The rows up to number `end`, or the first of them; `None` if the table has another schema now. Blocks.
+    fn make(mut self, end: u64) -> arrowwood::Result<(Follower, Option<Vec<Bytes>>)> {
         let rows = self.table.rows()?;
         let dropped = || Error::new(ErrorKind::RowOutOfRange, "rows were dropped while they were followed");
         let start = self.next.checked_sub(rows.first_row()).ok_or_else(dropped)?;
-        let rows = rows.slice(start, end - self.next)?;
-        let (messages, count) = self.encoder.encode(&selected(&rows, self.columns.as_deref())?, PIECE)?;
+        let rows = selected(&rows.slice(start, end - self.next)?, self.columns.as_deref())?;
+        if rows.schema().fields() != self.schema.fields() {
+            return Ok((self, None));
+        }
+        let (messages, count) = self.encoder.encode(&rows, PIECE)?;
         self.next += count;
         let bytes = frames(messages, self.framing)?;
-        Ok((self, bytes))
+        Ok((self, Some(bytes)))
     }
 
     /// Waits until there are rows to send; their end, or why there are none.
@@ -143,7 +150,9 @@ impl Steps for Follower {
         };
         let session = self.session.clone();
         match blocking(move || self.make(end)).await {
-            Ok(Ok((follower, bytes))) => Step::Data(follower, bytes),
+            Ok(Ok((follower, Some(bytes)))) => Step::Data(follower, bytes),
+            // Who connects again has the rest in the new schema.
+            Ok(Ok((_, None))) => Step::End(vec![whole]),
             Ok(Err(e)) => {
                 session.failed(&e);
                 Step::Failed(io::Error::other(e))

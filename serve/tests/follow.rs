@@ -235,3 +235,28 @@ fn files_are_not_followed() {
     assert_eq!(served.get("/v1/tables/f.arrow/follow").status, 400);
     assert_eq!(served.get("/v1/tables/f.arrow/events").status, 400);
 }
+
+/// A stream has one schema: it ends where the table has another one, and who asks for the next row has that.
+#[test]
+fn a_stream_ends_where_the_schema_changes() {
+    let served = Served::start();
+    let mut writer = served.writer("t", "n: int32 not null");
+    let mut stream = follow(&served, "?from=0");
+    writer.append_row(&[Value::Int(0)]).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1);
+    writer.alter(&Arc::new(parse_schema("n: int64 not null, word: text").unwrap())).unwrap();
+    writer.append_row(&[Value::Int(1 << 40), Value::Str("x")]).unwrap();
+    writer.commit().unwrap();
+    assert!(stream.next().is_none(), "it ends, and is not broken off");
+    let mut stream = follow(&served, "?from=1");
+    assert_eq!(stream.schema().fields().len(), 2);
+    assert_eq!(numbers(&stream.next().unwrap().unwrap()), [1 << 40]);
+    // One of chosen columns ends with them alone.
+    let mut stream = follow(&served, "?from=1&columns=word");
+    assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1);
+    writer.alter(&Arc::new(parse_schema("n: int64 not null, word: text, more: bool").unwrap())).unwrap();
+    writer.append_row(&[Value::Int(2), Value::Str("y"), Value::Null]).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(stream.next().unwrap().unwrap().num_rows(), 1);
+}

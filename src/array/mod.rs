@@ -2,8 +2,8 @@
 //!
 //! In reading order: `buffer` (bytes, and arrays cut to rows), `unchecked` (arrays whose values may be anything),
 //! `value` (one cell, every load bounded), `cells` (a value as the bytes its column stores), `validate` (the checks),
-//! `checked` (from unchecked to trusted arrays), `access` (an array's values by row), `gather` (rows of several arrays
-//! as one), `merge` (one dictionary of several). Uses `map`, `types` and `error`.
+//! `checked` (from unchecked to trusted arrays), `widen` (numbers as those of a wider type), `access` (an array's values by
+//! row), `gather` (rows of several arrays as one), `merge` (one dictionary of several). Uses `map`, `types` and `error`.
 
 #[cfg(any(feature = "write", feature = "compute"))]
 pub(crate) mod access;
@@ -17,6 +17,7 @@ pub(crate) mod merge;
 mod unchecked;
 mod validate;
 mod value;
+mod widen;
 
 pub use buffer::Bytes;
 pub(crate) use buffer::{aligned, filled, keys_suffice, settled, slice, to_array, touch};
@@ -27,3 +28,6 @@ pub(crate) use validate::{check_null_counts, is_trivial};
 pub use value::zone_advice;
 pub use value::{Items, Members, Value};
 pub(crate) use value::{field_value, key, value};
+#[cfg(feature = "table")]
+pub(crate) use widen::narrowed;
+pub(crate) use widen::{is_wider, widened};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::origin::{Partitions, partitions_of};
 use super::tree::Identity;
-use crate::dataset::{ConstantColumn, Dataset, Piece};
+use crate::dataset::{ConstantColumn, Dataset, Origin, Piece, renewed};
 use crate::error::{Error, Result};
 use crate::map::WaitAny;
 use crate::table::{Follow, WakeUp, follow};
@@ -58,6 +58,7 @@ struct Followed {
     name: String,
     identity: Identity,
     constants: Arc<[ConstantColumn]>,
+    path: PathBuf,
     follow: Follow,
     /// Whether its directory was removed, or another one has its name.
     is_gone: bool,
@@ -172,7 +173,12 @@ impl FollowPartitions {
             let followed = &mut self.followed[number];
             let Some(stored) = followed.follow.poll(Duration::ZERO)? else { continue };
             self.turn = number + 1;
-            let whole = stored.with_constants(&followed.constants);
+            let older = self.partitions.schema().clone();
+            if self.partitions.include(stored.schema(), &followed.path)? {
+                let newer = self.partitions.schema();
+                (self.schema, self.columns) = renewed(&self.schema, &self.columns, &older, newer)?;
+            }
+            let whole = stored.fitted(&self.partitions.stored_schema())?.with_constants(&followed.constants);
             let narrow = |piece: &Piece| Piece { columns: self.columns.clone(), ..piece.clone() };
             let rows = Dataset::of_pieces(self.schema.clone(), whole.pieces().iter().map(narrow).collect());
             return Ok(Some((followed.name.clone(), rows)));
@@ -187,7 +193,12 @@ impl FollowPartitions {
         if self.partitions.is_settled() {
             return Ok(());
         }
+        let older = self.partitions.schema().clone();
         self.partitions = self.partitions.looked()?;
+        let newer = self.partitions.schema();
+        if older.fields() != newer.fields() {
+            (self.schema, self.columns) = renewed(&self.schema, &self.columns, &older, newer)?;
+        }
         self.take_leaves(&FollowFrom::First)
     }
 
@@ -211,7 +222,8 @@ impl FollowPartitions {
             };
             let follow = follow(&leaf.stored, start, None).map_err(|e| e.at(&leaf.path))?;
             let constants = leaf.constants.clone();
-            new.push(Followed { name, identity, constants, follow, is_gone: false });
+            let path = leaf.path.clone();
+            new.push(Followed { name, identity, constants, path, follow, is_gone: false });
         }
         for followed in &mut self.followed {
             followed.is_gone = there.get(&followed.name) != Some(&followed.identity);

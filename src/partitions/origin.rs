@@ -13,7 +13,7 @@ use super::names::PartitionKey;
 use super::tree::{Identity, Listed, list};
 use super::values;
 use crate::array::Value;
-use crate::dataset::{ConstantColumn, Dataset, Key, Origin, Piece, schema_difference, with_fields};
+use crate::dataset::{ConstantColumn, Dataset, Key, Origin, Piece, union_of, with_fields};
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 #[cfg(feature = "table")]
@@ -90,8 +90,7 @@ pub(crate) fn open_partitions(root: &Path, given: &Schema, opener: Arc<dyn OpenL
         let message = format!("column '{}' is in the files and in the names of directories; rename one", twice.name());
         return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&root));
     }
-    let stored = Dataset::concat(&found.new.iter().map(|leaf| leaf.stored.clone()).collect::<Vec<_>>())?;
-    let schema = with_fields(stored.schema(), fields.iter());
+    let schema = with_fields(first.stored.schema(), fields.iter());
     let mut partitions = Partitions {
         root,
         opener,
@@ -224,16 +223,74 @@ fn if_there<T>(found: Result<T>) -> Result<Option<T>> {
     }
 }
 
+impl Leaf {
+    /// Makes the pieces, with all columns, of which files have those of `own`.
+    fn fit(&mut self, own: &SchemaRef) -> Result<()> {
+        let fitted = self.stored.fitted(own).map_err(|e| e.at(&self.path))?;
+        self.pieces = fitted.with_constants(&self.constants).pieces().to_vec();
+        Ok(())
+    }
+}
+
 impl Partitions {
+    /// The columns that files have.
+    pub(super) fn stored_schema(&self) -> SchemaRef {
+        let count = self.schema.fields().len() - self.fields.len();
+        let fields = self.schema.fields()[..count].to_vec();
+        Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()))
+    }
+
+    /// Takes the columns of a partition's rows, in `path`, to those of all; whether these are others now.
+    pub(super) fn include(&mut self, stored: &Schema, path: &Path) -> Result<bool> {
+        let own = self.stored_schema();
+        let all = union_of(&own, stored).map_err(|e| self.differs(&e, stored, path))?;
+        if all.fields() == own.fields() {
+            return Ok(false);
+        }
+        if let Some(twice) = self.fields.iter().find(|field| all.index_of(field.name()).is_ok()) {
+            let message =
+                format!("column '{}' is in the files and in the names of directories; rename one", twice.name());
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(path));
+        }
+        self.schema = with_fields(&all, self.fields.iter());
+        Ok(true)
+    }
+
+    /// The error of a partition with columns that do not go with those of another one.
+    fn differs(&self, why: &Error, stored: &Schema, path: &Path) -> Error {
+        let clashes = |leaf: &&Leaf| leaf.path != path && union_of(leaf.stored.schema(), stored).is_err();
+        let other = self.leaves.iter().find(clashes).map_or("others".into(), |leaf| leaf.path.display().to_string());
+        let message = format!("the schemas of {other} and of this partition differ: {}", why.message());
+        Error::new(ErrorKind::SchemaMismatch, message).at(path)
+    }
+
+    /// Makes the pieces of all partitions anew, in a schema that has changed.
+    fn fit_all(&mut self) -> Result<()> {
+        let own = self.stored_schema();
+        self.leaves.iter_mut().try_for_each(|leaf| leaf.fit(&own))
+    }
+
     /// Goes on with what was found: the known partitions that are still there, and the new ones.
     fn take(&mut self, found: Found) -> Result<()> {
         let known = found.known.iter().map(|&number| self.leaves[number].clone()).collect::<Vec<_>>();
         self.leaves = known;
-        let count = self.schema.fields().len() - self.fields.len();
-        let own = Schema::new(self.schema.fields()[..count].to_vec());
+        let before = self.schema.clone();
+        let mut included: Option<SchemaRef> = None;
         for new in found.new {
-            let leaf = self.leaf(new, &own)?;
+            let leaf = self.leaf(new)?;
+            // Most have the schema of the one before.
+            if !included.as_ref().is_some_and(|known| Arc::ptr_eq(known, leaf.stored.schema())) {
+                self.include(leaf.stored.schema(), &leaf.path)?;
+                included = Some(leaf.stored.schema().clone());
+            }
             self.leaves.push(leaf);
+        }
+        if before.fields() != self.schema.fields() {
+            self.fit_all()?;
+        } else {
+            let own = self.stored_schema();
+            let mut new = self.leaves.iter_mut().filter(|leaf| leaf.pieces.is_empty());
+            new.try_for_each(|leaf| leaf.fit(&own))?;
         }
         let mut ordered = Vec::with_capacity(self.leaves.len());
         for leaf in self.leaves.drain(..) {
@@ -248,8 +305,8 @@ impl Partitions {
         Ok(())
     }
 
-    /// A partition whose files have the columns of `own`.
-    fn leaf(&self, new: NewLeaf, own: &Schema) -> Result<Leaf> {
+    /// A partition, without pieces yet.
+    fn leaf(&self, new: NewLeaf) -> Result<Leaf> {
         let NewLeaf { path, identity, keys, stored } = new;
         let fits =
             keys.len() == self.fields.len() && keys.iter().zip(self.fields.iter()).all(|((a, _), b)| a == b.name());
@@ -260,17 +317,12 @@ impl Partitions {
             let message = format!("the partition has the columns {got}, others have {expected}; each needs the same");
             return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&path));
         }
-        if let Some(difference) = schema_difference(own, stored.schema()) {
-            let message = format!("the schemas of this partition and of others differ: {difference}");
-            return Err(Error::new(ErrorKind::SchemaMismatch, message).at(&path));
-        }
         let constants = keys.iter().zip(self.fields.iter()).map(|((_, text), field)| {
             let value = values::parse(field, text.as_deref())?;
             ConstantColumn::new(field.clone(), &value)
         });
         let constants: Arc<[ConstantColumn]> = constants.collect::<Result<Vec<_>>>().map_err(|e| e.at(&path))?.into();
-        let pieces = stored.with_constants(&constants).pieces().to_vec();
-        Ok(Leaf { path, identity, keys, constants, stored, pieces })
+        Ok(Leaf { path, identity, keys, constants, stored, pieces: Vec::new() })
     }
 
     fn pieces(&self) -> Vec<Piece> {
@@ -314,12 +366,20 @@ impl Partitions {
     #[cfg(feature = "table")]
     fn refreshed(&self) -> Result<Partitions> {
         let mut newer = self.looked()?;
-        for leaf in &mut newer.leaves {
-            if !leaf.stored.is_newest() {
-                leaf.stored = leaf.stored.refresh()?;
-                close_files(&leaf.stored);
-                leaf.pieces = leaf.stored.with_constants(&leaf.constants).pieces().to_vec();
+        let mut is_changed = false;
+        for number in 0..newer.leaves.len() {
+            if !newer.leaves[number].stored.is_newest() {
+                let stored = newer.leaves[number].stored.refresh()?;
+                close_files(&stored);
+                let path = newer.leaves[number].path.clone();
+                is_changed |= newer.include(stored.schema(), &path)?;
+                newer.leaves[number].stored = stored;
+                let own = newer.stored_schema();
+                newer.leaves[number].fit(&own)?;
             }
+        }
+        if is_changed {
+            newer.fit_all()?;
         }
         Ok(newer)
     }

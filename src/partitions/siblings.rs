@@ -9,7 +9,7 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use super::names::partition_path;
 use super::tree::list;
 use crate::array::Value;
-use crate::dataset::schema_difference;
+use crate::dataset::union_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::table::{Writer, WriterOptions, holds_table, open_table};
@@ -100,11 +100,10 @@ fn fitted(given: &SchemaRef, there: &Schema, options: &WriterOptions) -> Result<
     let is_encoded = |name: &String| {
         there.field_with_name(name).is_ok_and(|known| matches!(known.data_type(), DataType::Dictionary(..)))
     };
-    match schema_difference(there, &fitted) {
+    match union_of(&Arc::new(there.clone()), &fitted) {
         // What is to be made a dictionary is compared when it is one.
-        Some(difference) if options.dictionary.iter().all(is_encoded) => {
-            let message = format!("the schemas of another partition and of the new one differ: {difference}");
-            Err(Error::new(ErrorKind::SchemaMismatch, message))
+        Err(e) if options.dictionary.iter().all(is_encoded) => {
+            Err(e.context("the schemas of another partition and of the new one differ"))
         }
         _ => Ok(fitted),
     }

@@ -300,7 +300,8 @@ fn check_type(node: &PlanNode, have: &DataType) -> Result<()> {
     Err(mismatch(format!("the table has {}, got {}", field_type_name(&node.field), type_name(have))))
 }
 
-fn is_alike(want: &DataType, have: &DataType) -> bool {
+/// Whether values of type `have` are appended to columns of type `want`.
+pub(crate) fn is_alike(want: &DataType, have: &DataType) -> bool {
     use DataType::*;
     match (want, have) {
         (

@@ -18,7 +18,7 @@ mod row;
 mod sink;
 mod straight;
 
-pub(crate) use append::{IncomingRows, arrays_of, member_numbers};
+pub(crate) use append::{IncomingRows, arrays_of, is_alike, member_numbers};
 pub(crate) use block::read_rows;
 pub use builder::Builder;
 pub(crate) use entries::Entries;

@@ -70,6 +70,20 @@ impl Story {
         self.run.sync(self.writer.as_mut().unwrap()).unwrap();
     }
 
+    /// Goes on with one column more: by the writer itself, or as it is opened again.
+    fn alter(&mut self, opens_again: bool) {
+        let width = Width::Changed(self.run.next);
+        if opens_again {
+            self.kill();
+            self.run.width = width;
+            self.open();
+        } else {
+            self.run.note();
+            assert!(self.writer().alter(&schema(width)).unwrap());
+            self.run.width = width;
+        }
+    }
+
     fn fail_to_sync(&mut self) {
         self.run.recorder.fail_syncs(true);
         self.writer().sync().unwrap_err();
@@ -410,6 +424,37 @@ fn a_sync_of_the_log_that_failed_costs_no_durable_row() {
     story.commit(1);
     story.fail_to_sync();
     story.reopen();
+    story.sync();
+    story.judge();
+}
+
+/// A schema is changed: after a power cut the table has the old one or the new one, and no row is lost that was durable.
+#[test]
+fn a_change_of_the_schema_is_there_as_a_whole_or_not_at_all() {
+    for opens_again in [false, true] {
+        let mut story = Story::new();
+        story.commit(3);
+        story.sync();
+        story.commit(1);
+        story.alter(opens_again);
+        story.commit(2);
+        story.sync();
+        story.commit(3);
+        story.sync();
+        story.judge();
+    }
+}
+
+/// The same where the live segment has no rows, and one of the new schema takes its name.
+#[test]
+fn a_change_of_an_empty_segments_schema_costs_no_row() {
+    let mut story = Story::new();
+    story.commit(4);
+    story.sync();
+    story.commit(4);
+    story.compact();
+    story.alter(true);
+    story.commit(2);
     story.sync();
     story.judge();
 }

@@ -217,6 +217,33 @@ def narrow(columns, entries):
     return found | set(range(number, number + sum(counters)))
 
 
+def is_wider(new, old):
+    """Whether each number of type `old` is one of type `new`, which is wider."""
+    signed, unsigned = pa.types.is_signed_integer, pa.types.is_unsigned_integer
+    pairs = (signed, signed), (unsigned, unsigned), (signed, unsigned), (pa.types.is_floating, pa.types.is_floating)
+    return any(is_new(new) and is_old(old) for is_new, is_old in pairs) and new.bit_width > old.bit_width
+
+
+def fitted(table, schema):
+    """The rows of an older schema in the table's."""
+    if set(table.schema.names) - set(schema.names):
+        raise Malformed("a segment has a column that the table has not")
+    columns = []
+    for field in schema:
+        if field.name not in table.schema.names:
+            if not field.nullable:
+                raise Malformed(f"{field.name} is missing and can't be null")
+            columns.append(pa.nulls(len(table), field.type))
+            continue
+        column = table[field.name]
+        if column.type != field.type:
+            if not is_wider(field.type, column.type):
+                raise Malformed(f"{field.name} is {column.type}, which is not read as {field.type}")
+            column = column.cast(field.type)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, names=schema.names)
+
+
 class Segment:
     """One file. `record` is what counts of it, None if nothing does; `sequence` the number it was read at."""
 
@@ -568,9 +595,10 @@ class Table:
         return self.segments[-1].positions if self.segments else {}
 
     def rows(self, start=0):
-        """The rows from number `start` on, as dicts."""
+        """The rows from number `start` on, as dicts, with the columns of the last segment."""
+        newest = self.segments[-1].table().schema if self.segments else None
         return [row for segment in self.segments if segment.end > start
-                for row in segment.table().slice(max(0, start - segment.name)).to_pylist()]
+                for row in fitted(segment.table(), newest).slice(max(0, start - segment.name)).to_pylist()]
 
 
 def open_table(path):

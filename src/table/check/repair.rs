@@ -172,7 +172,7 @@ impl Replacement {
         }
         let start = checked.segments[first].start;
         let header = segment.as_ref().map(|segment| &segment.header);
-        let schema = others.into_iter().next().or_else(|| schema_of(&path));
+        let schema = others.into_iter().next_back().or_else(|| schema_of(&path));
         // What is left of a damaged schema may be one that can't grow.
         let empty = schema.and_then(|schema| empty_segment(folder, start, &schema, header).transpose());
         Ok((empty.transpose()?.map_or(Replacement::Nothing, |empty| Replacement::Empty(Box::new(empty))), 0))

@@ -12,7 +12,7 @@ use arrow_schema::SchemaRef;
 
 use super::footer_check::{self, first_difference};
 use crate::array::{Bytes, slice};
-use crate::dataset::{Source, order, schema_difference};
+use crate::dataset::{Fit, Source, order};
 use crate::error::{Error, ErrorKind, Finding, Findings, Result};
 use crate::ipc::{Ipc, IpcSchema, ReadOptions, Sound};
 use crate::map::{Mapping, Mode, boot_id};
@@ -160,18 +160,28 @@ fn check_orphans(folder: &Path, orphans: &[u64], checked: &mut TableCheck) {
     }
 }
 
-/// Each segment ends where the next one begins, and all have one schema.
-fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) {
-    let schema = checked.segments.iter().find_map(|segment| segment.schema.clone());
-    for segment in &mut checked.segments {
+/// All segments have the schema of the last one, or an older one that it is a change of.
+fn check_schemas(folder: &Path, segments: &mut [Looked]) {
+    let schemas: Vec<SchemaRef> = segments.iter().filter_map(|segment| segment.schema.clone()).collect();
+    let Some((newest, others)) = schemas.split_last() else { return };
+    let differ = |newest: &SchemaRef, others: &[SchemaRef]| others.iter().any(|own| Fit::of(newest, own).is_err());
+    // If all others agree, it is the last one that is wrong.
+    let newest = match others.split_last() {
+        Some((last, rest)) if differ(newest, others) && !differ(last, rest) => last,
+        _ => newest,
+    };
+    for segment in segments {
         let mut found = Findings::of(&chain::path(folder, segment.start));
-        if let Some((first, own)) = schema.as_ref().zip(segment.schema.as_ref())
-            && let Some(difference) = schema_difference(first, own)
-        {
-            found.damage(8, format!("the schemas of the table and of this segment differ: {difference}"));
+        if let Some(Err(e)) = segment.schema.as_ref().map(|own| Fit::of(newest, own)) {
+            found.damage(8, format!("the schemas of the table and of this segment differ: {}", e.message()));
         }
         segment.findings.append(&mut found.list);
     }
+}
+
+/// Each segment ends where the next one begins.
+fn check_chain(folder: &Path, is_live: bool, checked: &mut TableCheck) {
+    check_schemas(folder, &mut checked.segments);
     for number in 1..checked.segments.len() {
         let next = checked.segments[number].start;
         let before = &mut checked.segments[number - 1];

@@ -19,7 +19,7 @@ use crate::dataset::Zone;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::order::has_order;
-use crate::dataset::{Footprint, Source};
+use crate::dataset::{Fit, FittedColumns, Footprint, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{ChangeCheck, mappings_are_scarce};
@@ -133,6 +133,8 @@ pub(super) struct Entry {
     pub first_row: u64,
     pub rows: u64,
     pub opened: OnceLock<Opened>,
+    /// Of a segment with an older schema than the table's: set before `opened`.
+    pub fitted: OnceLock<Box<FittedColumns>>,
 }
 
 #[derive(Debug)]
@@ -252,6 +254,30 @@ pub(super) fn rows_of(opened: &OnceLock<Opened>) -> Result<u64> {
 }
 
 impl Opened {
+    pub fn schema(&self) -> &SchemaRef {
+        match self {
+            Opened::Growable(snapshot) => &snapshot.segment.plan.schema.schema,
+            Opened::Dense(ipc) => ipc.schema(),
+            Opened::Within(within) => within.ipc.schema(),
+        }
+    }
+
+    fn column(&self, column: usize) -> Result<&Unchecked> {
+        match self {
+            Opened::Growable(snapshot) => snapshot.column(column),
+            Opened::Dense(ipc) => ipc.column(0, column),
+            Opened::Within(within) => within.column(column),
+        }
+    }
+
+    fn checked(&self, column: usize) -> Result<&ArrayData> {
+        match self {
+            Opened::Growable(snapshot) => snapshot.checked(column),
+            Opened::Dense(ipc) => ipc.checked(0, column),
+            Opened::Within(within) => within.checked(column),
+        }
+    }
+
     pub fn close_file(&self) {
         match self {
             Opened::Growable(snapshot) => snapshot.segment.mapping.close_file(),
@@ -282,6 +308,10 @@ fn open_sealed(path: &Path) -> Result<Option<(Segment, Record)>> {
 }
 
 impl Entry {
+    pub fn new(first_row: u64, rows: u64, opened: OnceLock<Opened>) -> Arc<Entry> {
+        Arc::new(Entry { first_row, rows, opened, fitted: OnceLock::new() })
+    }
+
     pub fn open(&self, table: &Table) -> Result<&Opened> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
@@ -302,7 +332,9 @@ impl Entry {
             })?,
             Err(e) => return Err(e),
         };
-        self.check(&opened, table).map_err(|e| e.at(&path))?;
+        if let Some(fit) = self.check(&opened, table).map_err(|e| e.at(&path))? {
+            self.fitted.get_or_init(|| Box::new(FittedColumns::new(fit, self.rows as usize)));
+        }
         // A table may have more segments than a process may have files.
         opened.close_file();
         Ok(self.opened.get_or_init(|| opened))
@@ -348,37 +380,45 @@ impl Entry {
         Ok(None)
     }
 
-    fn check(&self, opened: &Opened, table: &Table) -> Result<()> {
-        let (rows, batches, schema) = match opened {
-            Opened::Growable(snapshot) => (snapshot.record.rows(), 1, &snapshot.segment.plan.schema.schema),
-            Opened::Dense(ipc) => (ipc.walk(u64::MAX)?, ipc.num_batches()?, ipc.schema()),
-            Opened::Within(within) => (within.rows as u64, 1, within.ipc.schema()),
+    /// Checks that the segment is one of the table; how its columns are made the table's, where its schema is older.
+    fn check(&self, opened: &Opened, table: &Table) -> Result<Option<Fit>> {
+        let (rows, batches) = match opened {
+            Opened::Growable(snapshot) => (snapshot.record.rows(), 1),
+            Opened::Dense(ipc) => (ipc.walk(u64::MAX)?, ipc.num_batches()?),
+            Opened::Within(within) => (within.rows as u64, 1),
         };
-        if let Some(difference) = crate::dataset::schema_difference(&table.schema, schema) {
-            let message = format!("the schemas of the table and of this segment differ: {difference}");
-            return Err(Error::new(ErrorKind::SchemaMismatch, message));
-        }
+        let fit = match Fit::of(&table.schema, opened.schema()) {
+            // Its rows were rewritten in a newer schema than the table had when it was opened.
+            Err(e) if !matches!(opened, Opened::Growable(_)) => {
+                Fit::back(&table.schema, opened.schema()).map(Some).map_err(|_| e)
+            }
+            found => found,
+        };
+        let fit = fit.map_err(|e| e.context("the schemas of the table and of this segment differ"))?;
         if rows != self.rows || batches != 1 {
             let expected = self.rows;
             let message = format!("a segment of {rows} rows in {batches} batches, expected {expected} rows in 1 batch");
             return Err(Error::invalid(message));
         }
-        Ok(())
+        Ok(fit)
     }
 
     fn column(&self, table: &Table, column: usize) -> Result<&Unchecked> {
-        match self.open(table)? {
-            Opened::Growable(snapshot) => snapshot.column(column),
-            Opened::Dense(ipc) => ipc.column(0, column),
-            Opened::Within(within) => within.column(column),
+        let opened = self.open(table)?;
+        match self.fitted.get() {
+            None => opened.column(column),
+            Some(fitted) => match fitted.as_it_is(column) {
+                Some(column) => opened.column(column),
+                None => fitted.checked(column, |column| opened.checked(column)).map(Unchecked::of),
+            },
         }
     }
 
     fn checked(&self, table: &Table, column: usize) -> Result<&ArrayData> {
-        match self.open(table)? {
-            Opened::Growable(snapshot) => snapshot.checked(column),
-            Opened::Dense(ipc) => ipc.checked(0, column),
-            Opened::Within(within) => within.checked(column),
+        let opened = self.open(table)?;
+        match self.fitted.get() {
+            None => opened.checked(column),
+            Some(fitted) => fitted.checked(column, |column| opened.checked(column)),
         }
     }
 }
@@ -500,7 +540,11 @@ impl Source for History {
             Some(Opened::Within(within)) => within.ipc.footprint(),
             None => Footprint::default(),
         };
-        self.entries().map(of).sum()
+        let fitted = |entry: &Arc<Entry>| {
+            let copied = entry.fitted.get().map_or(0, |fitted| fitted.copied());
+            Footprint { mapped: 0, copied }
+        };
+        self.entries().flat_map(|entry| [of(entry), fitted(entry)]).sum()
     }
 
     fn look(&self, batches: Range<usize>, when: ChangeCheck) -> Result<()> {
@@ -550,7 +594,12 @@ impl Source for History {
 
     #[cfg(feature = "compute")]
     fn zones(&self, batch: usize, column: usize) -> Result<Option<Zones>> {
-        match self.entry(batch)?.open(&self.table)? {
+        let entry = self.entry(batch)?;
+        let opened = entry.open(&self.table)?;
+        // Zones are of values as they are stored.
+        let stored = entry.fitted.get().map_or(Some(column), |fitted| fitted.as_it_is(column));
+        let Some(column) = stored else { return Ok(None) };
+        match opened {
             Opened::Growable(snapshot) => snapshot.zones(column),
             Opened::Dense(ipc) => {
                 let found = dense_zones(ipc, column)?;

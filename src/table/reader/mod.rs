@@ -29,4 +29,4 @@ pub use segment_stat::{RecordPlace, RecordStat, SegmentStat, segment_stat};
 pub(super) use stat::is_locked;
 pub use stat::{TableStat, table_stat};
 pub(crate) use table::{close_files, open as open_table};
-pub(super) use table::{first_row, one_segment};
+pub(super) use table::{first_row, one_fitted_segment, one_segment};

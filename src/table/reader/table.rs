@@ -22,7 +22,7 @@ use super::segment::Segment;
 use crate::array::Unchecked;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
-use crate::dataset::{Dataset, Footprint, Origin, Piece, Source};
+use crate::dataset::{Dataset, Footprint, Origin, Piece, Source, renewed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::{self, ChangeCheck, boot_id, guard, mappings_are_scarce};
@@ -63,6 +63,8 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         (None, Some(ipc)) => (ipc.schema().clone(), settings_of(ipc.schema()).map_err(|e| e.at(folder))?),
         (None, None) => return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder)),
     };
+    // Segments that are read as those of another schema are others.
+    let before = before.filter(|(table, ..)| table.schema.fields() == schema.fields());
     let table = before.map_or_else(
         || Arc::new(Table { folder: folder.to_path_buf(), schema, options, settings }),
         |(table, ..)| table.clone(),
@@ -73,13 +75,13 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         let first_row = pair[0];
         let rows = pair[1] - pair[0];
         let found = known.and_then(|history| history.find(first_row)).filter(|entry| entry.rows == rows);
-        let unopened = || Arc::new(Entry { first_row, rows, opened: OnceLock::new() });
+        let unopened = || Entry::new(first_row, rows, OnceLock::new());
         entries.push(found.cloned().unwrap_or_else(unopened));
     }
     if let Some(ipc) = dense {
         let opened = OnceLock::from(Opened::Dense(Box::new(ipc)));
         let rows = rows_of(&opened)?;
-        entries.push(Arc::new(Entry { first_row: last_start, rows, opened }));
+        entries.push(Entry::new(last_start, rows, opened));
     }
     let history = History::of(&table, entries, last_file);
     let live = live.map(|(segment, record)| {
@@ -184,10 +186,14 @@ pub(super) fn segment_of(source: &dyn Source, batch: usize) -> Result<Option<(&S
     let any = source.as_any();
     let snapshot = match (any.downcast_ref::<Live>(), any.downcast_ref::<History>()) {
         (Some(live), _) => &live.snapshot,
-        (None, Some(history)) => match history.entry(batch)?.open(&history.table)? {
-            Opened::Growable(snapshot) => snapshot,
-            Opened::Dense(_) | Opened::Within(_) => return Ok(None),
-        },
+        (None, Some(history)) => {
+            let entry = history.entry(batch)?;
+            match entry.open(&history.table)? {
+                // The columns of an older schema are others.
+                Opened::Growable(snapshot) if entry.fitted.get().is_none() => snapshot,
+                _ => return Ok(None),
+            }
+        }
         _ => return Ok(None),
     };
     Ok(Some((&snapshot.segment, snapshot.record.rows())))
@@ -259,7 +265,9 @@ impl Live {
             let rows = record.rows();
             // One that is sealed reaches up to the next, whatever the next one says.
             let next = match open_last(&chain::path(folder, first_row + rows)) {
-                Ok(Some((next, newest))) if newest.boot == boot_id() => (Arc::new(next), newest),
+                Ok(Some((next, newest))) if newest.boot == boot_id() && self.has_schema_of(&next) => {
+                    (Arc::new(next), newest)
+                }
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
                 _ => return Ok(None),
             };
@@ -267,7 +275,7 @@ impl Live {
             if !mappings_are_scarce() {
                 opened.get_or_init(|| Opened::Growable(Snapshot::new(segment, record))).close_file();
             }
-            sealed.push(Arc::new(Entry { first_row, rows, opened }));
+            sealed.push(Entry::new(first_row, rows, opened));
             (segment, record) = next;
         }
         let history = match &self.history {
@@ -278,6 +286,13 @@ impl Live {
         let snapshot = Snapshot::new(segment, record);
         let live = Live { table: self.table.clone(), history: Some(history.clone()), snapshot };
         Ok(Some(dataset(&self.table, Some(history), Some(live))))
+    }
+}
+
+impl Live {
+    /// Whether a segment behind this one has the same schema: each commit may be the first of a newer one.
+    fn has_schema_of(&self, next: &Segment) -> bool {
+        self.table.schema.fields() == next.plan.schema.schema.fields()
     }
 }
 
@@ -320,7 +335,7 @@ impl Dataset {
 
     /// The same columns of all partitions as they are now.
     fn refresh_partitions(&self, origin: &dyn Origin) -> Result<Dataset> {
-        let columns = match self.pieces().first() {
+        let mut columns = match self.pieces().first() {
             Some(own) => own.columns.clone(),
             // All partitions were dropped.
             None => {
@@ -329,13 +344,18 @@ impl Dataset {
                 found.map_err(|_| Error::argument("renamed columns of no partition can't be found in new ones"))?
             }
         };
-        let (mut pieces, origin) = origin.refresh()?;
+        let (mut pieces, newer) = origin.refresh()?;
+        let mut schema = self.schema().clone();
+        if origin.schema().fields() != newer.schema().fields() {
+            (schema, columns) = renewed(self.schema(), &columns, origin.schema(), newer.schema())?;
+        }
         pieces.iter_mut().for_each(|piece| piece.columns = columns.clone());
-        Ok(Dataset::of_origin(self.schema().clone(), pieces, origin))
+        Ok(Dataset::of_origin(schema, pieces, newer))
     }
 
     fn refresh_pieces(&self) -> Result<Dataset> {
         let mut pieces: Vec<Piece> = Vec::new();
+        let mut schema = self.schema().clone();
         for piece in self.pieces() {
             let newer = match (growing(piece), ended(piece)) {
                 (Some(live), _) => live.refresh()?,
@@ -351,10 +371,16 @@ impl Dataset {
             };
             // What was before the live segment comes anew with it.
             pieces.pop_if(|last| whole_history(last).is_some() && table(last) == table(piece));
-            let columns = |newer: &Piece| Piece { columns: piece.columns.clone(), ..newer.clone() };
-            pieces.extend(newer.pieces().iter().map(columns));
+            let mut columns = piece.columns.clone();
+            if piece.source.schema().fields() != newer.schema().fields() {
+                (schema, columns) = renewed(self.schema(), &columns, piece.source.schema(), newer.schema())?;
+            }
+            pieces.extend(newer.pieces().iter().map(|newer| Piece { columns: columns.clone(), ..newer.clone() }));
         }
-        Ok(Dataset::of_pieces(self.schema().clone(), pieces))
+        if !Arc::ptr_eq(&schema, self.schema()) {
+            pieces.iter().try_for_each(|piece| has_schema(piece, &schema))?;
+        }
+        Ok(Dataset::of_pieces(schema, pieces))
     }
 }
 
@@ -418,14 +444,30 @@ fn positions_said(schema: &Schema) -> Result<Vec<(String, i64)>> {
     text.lines().map(|text| line(text).ok_or_else(wrong)).collect()
 }
 
-/// The segment of `dataset`, a table, that begins with row number `start`, as a dataset of its own.
+/// Checks that a piece of a dataset of several tables has its columns.
+fn has_schema(piece: &Piece, schema: &Schema) -> Result<()> {
+    let own = piece.source.schema();
+    let mut types = piece.columns.iter().map(|&column| own.field(column).data_type());
+    if types.len() == schema.fields().len()
+        && schema.fields().iter().all(|field| types.next() == Some(field.data_type()))
+    {
+        return Ok(());
+    }
+    let message = "the schema of a table of the dataset was changed, and is no longer that of this one; open them anew";
+    let e = Error::new(ErrorKind::SchemaMismatch, message);
+    Err(piece.source.path().map_or(e.clone(), |path| e.at(path)))
+}
+
+/// The segment of `dataset`, a table, that begins with row number `start`, as a dataset of its own, with the schema that it
+/// has itself.
 pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dataset> {
-    let mut found = None;
     for piece in dataset.pieces() {
         if let Some(history) = piece.source.as_any().downcast_ref::<History>()
             && let Some(entry) = history.find(start)
         {
-            found = History::of(&history.table, vec![entry.clone()], None);
+            let (table, entry) = as_stored(history, entry)?;
+            let history = History::of(&table, vec![entry], None);
+            return Ok(self::dataset(&table, history, None));
         }
         if let Some(live) = growing(piece).filter(|live| live.snapshot.segment.header.first_row == start) {
             let snapshot = Snapshot::new(live.snapshot.segment.clone(), live.snapshot.record.clone());
@@ -436,8 +478,32 @@ pub(in crate::table) fn one_segment(dataset: &Dataset, start: u64) -> Result<Dat
             ));
         }
     }
-    let history = found.ok_or_else(|| Error::argument(format!("no segment begins with row {start}")))?;
-    Ok(self::dataset(&history.table.clone(), Some(history), None))
+    Err(Error::argument(format!("no segment begins with row {start}")))
+}
+
+/// As [`one_segment`], with the schema of the table.
+pub(in crate::table) fn one_fitted_segment(dataset: &Dataset, start: u64) -> Result<Dataset> {
+    let histories = dataset.pieces().iter().filter_map(|piece| piece.source.as_any().downcast_ref::<History>());
+    for history in histories {
+        if let Some(entry) = history.find(start) {
+            let found = History::of(&history.table, vec![entry.clone()], None);
+            return Ok(self::dataset(&history.table, found, None));
+        }
+    }
+    // The live one has that schema.
+    one_segment(dataset, start)
+}
+
+/// A segment of a table with the schema that it has itself.
+fn as_stored(history: &History, entry: &Arc<Entry>) -> Result<(Arc<Table>, Arc<Entry>)> {
+    let opened = entry.open(&history.table)?;
+    if entry.fitted.get().is_none() {
+        return Ok((history.table.clone(), entry.clone()));
+    }
+    let Table { folder, options, settings, .. } = history.table.as_ref();
+    let schema = opened.schema().clone();
+    let table = Table { folder: folder.clone(), schema, options: *options, settings: settings.clone() };
+    Ok((Arc::new(table), Entry::new(entry.first_row, entry.rows, OnceLock::new())))
 }
 
 /// The live segment of a piece that goes to its end.

@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_schema::Schema;
+use arrow_schema::{Schema, SchemaRef};
 
 use super::background::make_durable;
 use super::growing::{Durably, Growing, SEALED};
 use super::opening::{not_durable, take_lock};
 use super::prepared;
 use super::writer::Writer;
-use crate::dataset::{Dataset, Source};
+use crate::dataset::{Dataset, Source, schema_difference};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, ZONES, write_noted};
 use crate::map::{Medium, PartFile, boot_id, guard, remove_parts};
-use crate::rows::Plan;
+use crate::rows::{Plan, has_zones};
 use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_BY, Settings};
-use crate::table::reader::{chain, one_segment, open_newest, open_segment, open_table, settings_of, without_settings};
+use crate::table::reader::{
+    chain, one_fitted_segment, one_segment, open_newest, open_segment, open_table, settings_of, without_settings,
+};
 use crate::table::zones;
 
 impl Writer {
@@ -29,10 +31,23 @@ impl Writer {
     /// # Errors
     /// `Io`; what was rewritten before stays so.
     pub fn compact(&mut self, progress: impl FnMut(u64, u64)) -> Result<u64> {
+        self.compact_all(false, progress)
+    }
+
+    /// As [`Writer::compact`], and gives all sealed segments the table's schema, dense ones too: after [`Writer::alter`]
+    /// other Arrow readers then read the directory as one table.
+    ///
+    /// # Errors
+    /// As [`Writer::compact`].
+    pub fn rewrite(&mut self, progress: impl FnMut(u64, u64)) -> Result<u64> {
+        self.compact_all(true, progress)
+    }
+
+    fn compact_all(&mut self, rewrites: bool, progress: impl FnMut(u64, u64)) -> Result<u64> {
         // A dense file says nothing of those before it: after a power cut it counts, so they must be there.
         self.sync()?;
         let live = self.segments[0].first_row();
-        guard(|| compact_before(self.medium(), self.path(), live, progress))
+        guard(|| compact_before(self.medium(), self.path(), (live, rewrites), progress))
     }
 
     /// Removes the segments that hold no row from number `row` on, but never the one that grows. Readers that have mapped
@@ -64,22 +79,32 @@ pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result
     compact_on(&Medium::default(), path, progress)
 }
 
+/// As [`compact`], and gives all segments the table's schema, dense ones too: see [`Writer::rewrite`].
+///
+/// # Errors
+/// As [`compact`].
+pub fn rewrite(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    guard(|| compact_all(&Medium::default(), path.as_ref(), true, progress))
+}
+
 /// As [`compact`], on a disk that somebody may watch.
 ///
 /// # Errors
 /// As [`compact`].
 pub fn compact_on(medium: &Medium, path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    guard(|| compact_all(medium, path.as_ref(), progress))
+    guard(|| compact_all(medium, path.as_ref(), false, progress))
 }
 
-fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> Result<u64> {
+fn compact_all(medium: &Medium, path: &Path, rewrites: bool, progress: impl FnMut(u64, u64)) -> Result<u64> {
     let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
     let _lock = take_lock(medium, path).map_err(|e| e.at(path))?;
     remove_parts(path);
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = prepared::open(medium, path)?.ok_or_else(missing)?;
     chain.remove_orphans(medium, path)?;
-    let Some((segment, record)) = &chain.last else { return compact_before(medium, path, u64::MAX, progress) };
+    let Some((segment, record)) = &chain.last else {
+        return compact_before(medium, path, (u64::MAX, rewrites), progress);
+    };
     let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
     // What a writer that died has not brought to the disk, names first: a dense file counts after a power cut, whatever is
     // before it.
@@ -103,26 +128,36 @@ fn compact_all(medium: &Medium, path: &Path, progress: impl FnMut(u64, u64)) -> 
             // Those who watch the segment must learn that it has ended, so that they look for the next one.
             live.show(SEALED);
             live.shared.make_durable(&live.shared.visible()?, Durably::InPlace)?;
-            compact_before(medium, path, u64::MAX, progress)
+            compact_before(medium, path, (u64::MAX, rewrites), progress)
         }
-        None if record.sealed => compact_before(medium, path, u64::MAX, progress),
+        None if record.sealed => compact_before(medium, path, (u64::MAX, rewrites), progress),
         // The next row begins where an empty one does: there is no other name for a segment behind it.
-        None => compact_before(medium, path, segment.header.first_row, progress),
+        None => compact_before(medium, path, (segment.header.first_row, rewrites), progress),
     }
 }
 
 /// The most bytes of rows that are merged into one segment, which are in memory meanwhile.
 const MERGED_BYTES: u64 = 128 << 20;
 
-/// Segments, one after the other, whose rows are to be in one.
+/// Segments of one schema, one after the other, whose rows are to be in one.
+#[derive(Default)]
 struct Group {
+    /// Whether they get the table's schema.
+    rewrites: bool,
+    schema: Option<SchemaRef>,
     /// Their first rows.
     starts: Vec<u64>,
     rows: u64,
     bytes: u64,
 }
 
-fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
+/// Compacts the segments before row `end`; whether in the table's schema or in their own, `rewrites` says.
+fn compact_before(
+    medium: &Medium,
+    path: &Path,
+    (end, rewrites): (u64, bool),
+    mut progress: impl FnMut(u64, u64),
+) -> Result<u64> {
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     finish_merges(medium, path)?;
     let table = open_table(path, Default::default())?.ok_or_else(missing)?;
@@ -133,15 +168,19 @@ fn compact_before(medium: &Medium, path: &Path, end: u64, mut progress: impl FnM
     let known = settings_at(path, last)?;
     let starts: Vec<u64> = all.into_iter().filter(|&start| start < end).collect();
     let mut done = 0;
-    let mut group = Group { starts: Vec::new(), rows: 0, bytes: 0 };
+    let mut group = Group { rewrites, ..Group::default() };
     for (number, &start) in starts.iter().enumerate() {
         progress(number as u64, starts.len() as u64);
         let rows = starts.get(number + 1).copied().unwrap_or(end.min(table_end)) - start;
-        let bytes = one_segment(&table, start)?.nbytes()?;
-        if group.rows + rows > known.segment_rows || group.bytes + bytes > MERGED_BYTES {
-            let full = std::mem::replace(&mut group, Group { starts: Vec::new(), rows: 0, bytes: 0 });
+        let segment = group.segment(&table, start)?;
+        let bytes = segment.nbytes()?;
+        let is_full = group.rows + rows > known.segment_rows || group.bytes + bytes > MERGED_BYTES;
+        let is_other = group.schema.as_ref().is_some_and(|own| schema_difference(own, segment.schema()).is_some());
+        if is_full || is_other {
+            let full = std::mem::replace(&mut group, Group { rewrites, ..Group::default() });
             done += full.compact(medium, path, &table, &known, false)?;
         }
+        group.schema.get_or_insert_with(|| segment.schema().clone());
         group.starts.push(start);
         group.rows += rows;
         group.bytes += bytes;
@@ -198,17 +237,31 @@ fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
 }
 
 impl Group {
+    fn segment(&self, table: &Dataset, start: u64) -> Result<Dataset> {
+        if self.rewrites { one_fitted_segment(table, start) } else { one_segment(table, start) }
+    }
+
+    /// Whether the segment in `file` is to be made dense, or rewritten.
+    fn has_to_change(&self, file: &Path, table: &Dataset, start: u64) -> Result<bool> {
+        let is_growable = open_segment(file)?.is_some();
+        let is_older = || {
+            let own = one_segment(table, start)?;
+            Ok::<_, Error>(own.schema().fields() != table.schema().fields())
+        };
+        Ok(is_growable || self.rewrites && is_older()?)
+    }
+
     /// Makes one dense segment of them. How many were rewritten.
     fn compact(self, medium: &Medium, path: &Path, table: &Dataset, known: &Settings, is_last: bool) -> Result<u64> {
         let Some((&first, others)) = self.starts.split_first() else { return Ok(0) };
         let positions = |is_last: bool| if is_last { table.positions() } else { Ok(BTreeMap::new()) };
         if !others.is_empty() {
-            let segments = self.starts.iter().map(|&start| one_segment(table, start)).collect::<Result<Vec<_>>>()?;
+            let segments = self.starts.iter().map(|&start| self.segment(table, start)).collect::<Result<Vec<_>>>()?;
             match Dataset::concat(&segments)?.collect() {
                 Ok(merged) if merged.num_batches()? == 1 => {
                     let dense = with_settings(merged, known, &positions(is_last)?);
                     let file = chain::path(path, first);
-                    rewrite(medium, &dense, known, &file).map_err(|e| e.at(&file))?;
+                    put_dense(medium, &dense, known, &file).map_err(|e| e.at(&file))?;
                     remove_merged(medium, path, others)?;
                     return Ok(self.starts.len() as u64);
                 }
@@ -221,10 +274,10 @@ impl Group {
         let mut done = 0;
         for &start in &self.starts {
             let file = chain::path(path, start);
-            if open_segment(&file)?.is_some() {
+            if self.has_to_change(&file, table, start)? {
                 let is_last = is_last && Some(&start) == self.starts.last();
-                let dense = with_settings(one_segment(table, start)?, known, &positions(is_last)?);
-                rewrite(medium, &dense, known, &file).map_err(|e| e.at(&file))?;
+                let dense = with_settings(self.segment(table, start)?, known, &positions(is_last)?);
+                put_dense(medium, &dense, known, &file).map_err(|e| e.at(&file))?;
                 done += 1;
             }
         }
@@ -262,8 +315,8 @@ pub(in crate::table) fn with_settings(
     if settings.is_late {
         metadata.insert(ACCEPTS_LATE.into(), "1".into());
     }
-    if !settings.index.is_empty() {
-        let columns: Vec<_> = settings.index.iter().map(u32::to_string).collect();
+    let columns: Vec<_> = indexed(&schema, settings).map(|column| column.to_string()).collect();
+    if !columns.is_empty() {
         metadata.insert(INDEX.into(), columns.join(" "));
     }
     metadata.insert(SEGMENT_ROWS.into(), settings.segment_rows.to_string());
@@ -271,8 +324,18 @@ pub(in crate::table) fn with_settings(
     Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
 }
 
+/// The columns of a segment that have zones: one of an older schema may lack some.
+fn indexed(schema: &Schema, settings: &Settings) -> impl Iterator<Item = u32> {
+    let field = |column: u32| schema.fields().get(column as usize);
+    settings
+        .index
+        .iter()
+        .copied()
+        .filter(move |&column| field(column).is_some_and(|field| has_zones(field.data_type())))
+}
+
 /// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.
-fn rewrite(medium: &Medium, dataset: &Dataset, settings: &Settings, place: &Path) -> Result<()> {
+fn put_dense(medium: &Medium, dataset: &Dataset, settings: &Settings, place: &Path) -> Result<()> {
     let folder = place.parent().ok_or_else(|| Error::internal("a segment outside of a folder"))?;
     let zones = zones_of(dataset, settings)?;
     let notes: Vec<_> = zones.into_iter().map(|text| (ZONES, text)).collect();
@@ -282,14 +345,15 @@ fn rewrite(medium: &Medium, dataset: &Dataset, settings: &Settings, place: &Path
 
 /// The zones of a dense segment's indexed columns, as its footer has them.
 fn zones_of(dataset: &Dataset, settings: &Settings) -> Result<Option<String>> {
+    let index: Vec<u32> = indexed(dataset.schema(), settings).collect();
     let mut parts = dataset.parts();
-    let part = parts.next().transpose()?.filter(|_| !settings.index.is_empty());
+    let part = parts.next().transpose()?.filter(|_| !index.is_empty());
     let Some(part) = part else { return Ok(None) };
     if parts.next().is_some() {
         return Err(Error::internal("a dense segment of several batches"));
     }
     let column = |&number: &u32| Ok((number, part.column(part.piece.columns[number as usize])?));
-    let columns = settings.index.iter().map(column).collect::<Result<Vec<_>>>()?;
+    let columns = index.iter().map(column).collect::<Result<Vec<_>>>()?;
     let columns: Vec<_> = columns.iter().map(|(number, array)| (*number, array)).collect();
     zones::noted(&columns, settings.zone_rows).map(Some)
 }

@@ -1,12 +1,15 @@
 //! A table's writer.
 //!
 //! In reading order: `options`, `growing` (a segment as its writer holds it), `ahead` (the next one), `turns` (the background
-//! thread of all writers), `background` (what it does for one), `prepared` (commits that a killed writer has left half made), `opening`, `writer`, `append_row`, `positions`, `compact`
+//! thread of all writers), `background` (what it does for one), `prepared` (commits that a killed writer has left half made), `opening`, `change` (what may change of a schema), `writer`, `alter`
+//! (goes on with another schema), `append_row`, `positions`, `compact`
 //! (small segments into one). Uses `format`, `protocol` and `reader` of the table's rooms.
 
 mod ahead;
+mod alter;
 mod append_row;
 mod background;
+mod change;
 mod compact;
 mod growing;
 mod opening;
@@ -18,10 +21,11 @@ mod turns;
 #[allow(clippy::module_inception)]
 mod writer;
 
+pub use alter::alter;
 pub use background::Durability;
 pub(super) use compact::with_settings;
 pub(crate) use compact::write_part;
-pub use compact::{compact, compact_on};
+pub use compact::{compact, compact_on, rewrite};
 pub(super) use growing::{Growing, front_of};
 pub(super) use opening::{first_segment, take_lock};
 pub use options::{Late, Sync, WriterOptions};

@@ -9,12 +9,14 @@ use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::growing::{Growing, OPEN, SegmentShape, Shared};
 use super::options::{Late, WriterOptions};
-use crate::dataset::{Dataset, order, schema_difference};
+use crate::dataset::{Dataset, order};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Lock, Medium, boot_id, remote};
 use crate::rows::{Entries, Plan, PlanDictionary, has_zones};
 use crate::table::format::{DEFAULT_ROWS, Record, Settings, ZONE_ROWS};
-use crate::table::reader::{Chain, OnDisk, Segment, chain, dropped, first_row, open_newest, recount, settings_of};
+use crate::table::reader::{
+    Chain, OnDisk, Segment, chain, dropped, first_row, open_newest, recount, settings_of, without_settings,
+};
 
 /// Rows of a table's first segment; each next one has room for twice as many.
 pub(super) const FIRST_ROWS: u64 = 64 << 10;
@@ -82,14 +84,6 @@ pub(super) fn sorted_column(schema: &Schema, name: &str) -> Result<usize> {
     } else {
         Err(Error::argument(format!("sorted_by: column '{name}' is {data_type}, which has no order here")))
     }
-}
-
-pub(super) fn difference(there: &Schema, given: &Schema) -> Option<String> {
-    schema_difference(there, given).or_else(|| {
-        let differs = |(a, b): &(&FieldRef, &FieldRef)| a.is_nullable() != b.is_nullable();
-        let pair = there.fields().iter().zip(given.fields()).find(differs)?;
-        Some(format!("column '{}' {} nulls", pair.0.name(), if pair.0.is_nullable() { "has" } else { "has no" }))
-    })
 }
 
 /// The dictionary whose entries or bytes `counter` counts.
@@ -253,7 +247,10 @@ pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Ar
     let mut pending = Vec::new();
     for (start, _) in found.into_iter().rev() {
         let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
-        pending.push(Growing::open(medium, plan, &segment, &record)?.shared);
+        // It may have an older schema than the table.
+        let own = without_settings(&segment.plan.schema.schema);
+        let own = if own.fields() == plan.schema.schema.fields() { plan.clone() } else { Arc::new(Plan::of(&own)?) };
+        pending.push(Growing::open(medium, &own, &segment, &record)?.shared);
     }
     Ok(pending)
 }

@@ -9,10 +9,11 @@ use arrow_data::ArrayData;
 use arrow_schema::{FieldRef, SchemaRef};
 
 use super::background::{Background, Durability};
+use super::change::changed;
 use super::growing::{Durably, Growing, OPEN, SEALED, SegmentShape, Shared};
 use super::opening::{
-    FIRST_ROWS, dictionary_counter, difference, first_guess, first_segment, give_name, live_segment, no_table,
-    not_durable, read_entries, refuse_remote, refuse_twins, sorted_column, take_lock, with_dictionaries,
+    FIRST_ROWS, dictionary_counter, first_guess, first_segment, give_name, live_segment, no_table, not_durable,
+    read_entries, refuse_remote, refuse_twins, sorted_column, take_lock, with_dictionaries,
 };
 use super::options::{Sync, WriterOptions};
 use super::prepared;
@@ -43,12 +44,12 @@ pub struct Writer {
     pub(super) last: (Option<Key>, Option<Key>),
     pub(super) sorted_by: Option<usize>,
     /// Of the segments to come.
-    settings: Settings,
+    pub(super) settings: Settings,
     /// The names of positions, in the order of their values.
     pub(super) names: Vec<String>,
     medium: Medium,
-    background: Background,
-    sync: Sync,
+    pub(super) background: Background,
+    pub(super) sync: Sync,
     /// Why nothing can be written any more.
     broken: Option<String>,
     dropped: u64,
@@ -59,10 +60,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens the table at `path` for writing, or makes it when there is none and a schema is given.
+    /// Opens the table at `path` for writing, or makes it when there is none and a schema is given. Where the schema has
+    /// more nullable columns than the table, wider numbers, or nulls where the table has none, the table has it from now on:
+    /// see [`Writer::alter`]. Text keeps the type that it has in the table.
     ///
     /// # Errors
-    /// `Busy` while another process writes, naming it; `SchemaMismatch` with the first difference; `NotFound` where there
+    /// `Busy` while another process writes, naming it; `SchemaMismatch` with all differences; `NotFound` where there
     /// is neither a table nor a schema; `Unsupported` for types that don't grow, and on network file systems.
     pub fn open(path: impl AsRef<Path>, schema: Option<SchemaRef>, options: &WriterOptions) -> Result<Writer> {
         let path = path.as_ref();
@@ -162,10 +165,8 @@ impl Writer {
         let dataset = table::open(path, Default::default())?
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
         let there = without_settings(dataset.schema());
-        if let Some(difference) = schema.as_deref().and_then(|schema| difference(&there, schema)) {
-            let message = format!("the table's schema and the given one differ: {difference}");
-            return Err(Error::new(ErrorKind::SchemaMismatch, message));
-        }
+        let newer = schema.map_or(Ok(None), |schema| changed(&there, &schema))?;
+        newer.as_deref().map(Plan::of).transpose()?;
         let plan = Arc::new(Plan::of(&there)?);
         let (live, dropped) = live_segment(path, &chain, &plan, &dataset, options)?;
         if let Some(name) = &options.sorted_by
@@ -181,6 +182,9 @@ impl Writer {
         if let Some(column) = writer.sorted_by.filter(|_| dataset.len().is_ok_and(|rows| rows > 0)) {
             let key = Key::of(&dataset.row_from_end(1)?.get(column)?);
             writer.last = (key.clone(), key);
+        }
+        if let Some(newer) = newer {
+            writer.go_on_with(&newer)?;
         }
         Ok(writer)
     }
@@ -322,16 +326,21 @@ impl Writer {
             None => Growing::create(&self.medium, &self.folder, &self.plan, shape, true)?,
         };
         let full = self.live();
-        // Keys mean the same in all segments.
-        for (number, entries) in self.entries.iter().enumerate() {
-            let dictionary = &self.plan.dictionaries[number];
-            let there = full.now.counters[dictionary.entries] as usize;
-            next.put_entries(number, entries, there)?;
+        let known = self.plan.dictionaries.iter().map(|dictionary| full.now.counters[dictionary.entries] as usize);
+        self.carry_over(&mut next, &known.collect::<Vec<_>>())?;
+        self.segments.push(next);
+        Ok(())
+    }
+
+    /// Gives the next segment what goes on from one to the other: the first `known` entries of each dictionary, as keys mean
+    /// the same in all segments, and the positions.
+    pub(super) fn carry_over(&self, next: &mut Growing, known: &[usize]) -> Result<()> {
+        for (number, (entries, &known)) in self.entries.iter().zip(known).enumerate() {
+            next.put_entries(number, entries, known)?;
         }
         next.put_names(&self.names)?;
-        next.positions.clone_from(&full.positions);
+        next.positions.clone_from(&self.live().positions);
         next.committed = next.now.clone();
-        self.segments.push(next);
         Ok(())
     }
 
@@ -375,13 +384,13 @@ impl Writer {
     }
 
     /// Sets the row at which to request the next segment. After a small segment it is created when it is needed.
-    fn expect_next(&mut self) {
+    pub(super) fn expect_next(&mut self) {
         let rows = self.segments.first().map_or(0, |live| live.limits()[0]);
         self.order_at = if rows >= FIRST_ROWS { rows / 2 } else { u64::MAX };
     }
 
     /// A segment that holds nothing makes room for a larger one, which begins with the same row and so has its name.
-    fn replace_empty(&mut self, shape: SegmentShape) -> Result<()> {
+    pub(super) fn replace_empty(&mut self, shape: SegmentShape) -> Result<()> {
         let is_named = self.segments.len() == 1;
         let mut next = Growing::create(&self.medium, &self.folder, &self.plan, shape, !is_named)?;
         next.begin_with(&self.names, self.live().positions.clone(), !is_named)?;
@@ -466,7 +475,7 @@ impl Writer {
 
     /// Commits rows that cross the end of a segment. Sealing the first segment makes them all visible; until then, the
     /// later segments are marked provisional.
-    fn commit_all(&mut self) -> Result<()> {
+    pub(super) fn commit_all(&mut self) -> Result<()> {
         let last = self.segments.len() - 1;
         for (number, segment) in self.segments.iter_mut().enumerate().skip(1) {
             segment.show(State { sealed: number < last, provisional: true });

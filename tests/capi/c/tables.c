@@ -114,6 +114,34 @@ static void positions_are_part_of_a_commit(const char *path) {
   arrowwood_dataset_free(table);
 }
 
+/* A writer with a newer schema changes the table's; rows that were there are null in the new column, and widened. */
+static void a_schema_changes(const char *path) {
+  static const char *const schemas[] = {"n: int32", "n: int64, vol: float64"};
+  for (int32_t round = 0; round < 2; round++) {
+    struct ArrowSchema schema;
+    arrowwood_writer *writer;
+    arrowwood_value row[2];
+    OK(arrowwood_schema_parse(schemas[round], &schema, &error));
+    OK(arrowwood_writer_open(path, &schema, NULL, &writer, &error));
+    schema.release(&schema);
+    row[0] = arrowwood_int64(round ? INT64_C(1) << 40 : 7);
+    row[1] = arrowwood_float64(0.5);
+    OK(arrowwood_writer_append_row(writer, row, (uint64_t)round + 1, &error));
+    OK(arrowwood_writer_close(writer, &error));
+  }
+  arrowwood_dataset *table = opened(path);
+  CHECK(rows_of(table) == 2);
+  CHECK(cell(table, 0, 0).as.int64 == 7 && cell(table, 0, 1).kind == ARROWWOOD_KIND_NULL);
+  CHECK(cell(table, 1, 0).as.int64 == INT64_C(1) << 40 && cell(table, 1, 1).as.float64 == 0.5);
+  arrowwood_dataset_free(table);
+  struct ArrowSchema narrow;
+  arrowwood_writer *refused;
+  OK(arrowwood_schema_parse(schemas[0], &narrow, &error));
+  FAILS(ARROWWOOD_ERROR_SCHEMA_MISMATCH, "'vol' is not in the given one",
+        arrowwood_writer_open(path, &narrow, NULL, &refused, &error));
+  narrow.release(&narrow);
+}
+
 static void a_table_is_written_and_read(const char *path) {
   arrowwood_writer_state state = ARROWWOOD_WRITER_STATE_INIT;
   arrowwood_writer *writer = made(path, 0), *other;
@@ -433,6 +461,7 @@ int main(int count_, char **arguments) {
   CHECK(count_ == 2);
   a_table_is_written_and_read(in(folder, "ticks"));
   positions_are_part_of_a_commit(in(folder, "positions"));
+  a_schema_changes(in(folder, "changed"));
   tables_take_arrow_data(in(folder, "ticks"));
   a_writer_is_given_up(in(folder, "ticks"));
   tables_are_kept_in_order(in(folder, "kept"));

@@ -1,6 +1,7 @@
 package dev.arrowwood;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -54,6 +55,29 @@ class WriterTest {
         try (TableWriter again = writer()) {
             assertEquals(18L, again.positions().get("kafka/ticks/0"));
         }
+    }
+
+    /** A writer with a newer schema changes the table's. */
+    @Test
+    void aSchemaChanges() throws Exception {
+        Path table = folder.resolve("changed");
+        try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int32"))) {
+            writer.appendRow(7);
+        }
+        Dataset before = Arrowwood.open(table);
+        try (TableWriter writer = TableWriter.open(table, Schema.parse("n: int64, vol: float64"))) {
+            writer.appendRow(1L << 40, 0.5);
+        }
+        Dataset rows = Arrowwood.open(table);
+        assertEquals(7L, rows.row(0).get(0));
+        assertNull(rows.row(0).get(1));
+        assertEquals(1L << 40, rows.row(1).get(0));
+        assertEquals(0.5, rows.row(1).get(1));
+        assertEquals(1, before.rows());
+        assertEquals(2, before.refresh().rows());
+        Schema narrow = Schema.parse("n: int32");
+        IllegalArgumentException refused = assertThrows(IllegalArgumentException.class, () -> TableWriter.open(table, narrow));
+        assertTrue(refused.getMessage().contains("'vol' is not in the given one"), refused.getMessage());
     }
 
     @Test

@@ -1,0 +1,64 @@
+//! `arrowwood alter`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_schema::{FieldRef, Schema, SchemaRef};
+use arrowwood::{alter, field_type_name, open};
+use clap::Args;
+use serde_json::json;
+
+use crate::create::schema;
+use crate::shell::{Outcome, Stdout, named, print_json};
+
+/// Change the columns of a table: add some, widen numbers, let a column hold nulls.
+///
+/// The change is a commit like any other. Rows that are there are null in new columns, and are widened where they are read.
+/// Readers keep what they have open. What is so already stays.
+#[derive(Args)]
+#[command(after_help = "Example: arrowwood alter ticks --add 'vol: int64' --widen 'qty: int64'")]
+pub(crate) struct Alter {
+    /// Columns to add behind the others: name and type of each.
+    #[arg(long, value_name = "TEXT", value_parser = schema)]
+    add: Vec<SchemaRef>,
+    /// Columns and their wider types: int8 to int16, int32 or int64, float32 to float64, and so on.
+    #[arg(long, value_name = "TEXT", value_parser = schema)]
+    widen: Vec<SchemaRef>,
+    /// Columns that may hold nulls from now on.
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
+    nullable: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// The table directory.
+    #[arg(value_name = "TABLE")]
+    table: PathBuf,
+}
+
+/// The columns of all of them.
+fn joined(parts: &[SchemaRef]) -> Schema {
+    let fields: Vec<FieldRef> = parts.iter().flat_map(|part| part.fields().iter().cloned()).collect();
+    Schema::new(fields)
+}
+
+impl Alter {
+    pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
+        let is_changed = alter(&self.table, &joined(&self.add), &joined(&self.widen), &self.nullable)?;
+        let newer = Arc::clone(open(&self.table)?.schema());
+        if self.json {
+            let column = |field: &FieldRef| json!({"name": field.name(), "type": field_type_name(field), "nullable": field.is_nullable()});
+            let columns: Vec<_> = newer.fields().iter().map(column).collect();
+            let table = self.table.to_string_lossy();
+            return Ok(print_json(out, json!({"table": table, "changed": is_changed, "columns": columns}))?);
+        }
+        let name = named(&self.table);
+        let column = |field: &FieldRef| {
+            let not_null = if field.is_nullable() { "" } else { " not null" };
+            format!("{}: {}{not_null}", arrowwood::visible(field.name()), field_type_name(field))
+        };
+        let columns: Vec<_> = newer.fields().iter().map(column).collect();
+        let what = if is_changed { "has now" } else { "has already" };
+        Ok(writeln!(out, "{name}: {what} {}", columns.join(", "))?)
+    }
+}

@@ -1,0 +1,113 @@
+//! Integers and floats as those of a wider type, which has each of their values.
+
+use std::sync::Arc;
+
+use arrow_array::types::{
+    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, PrimitiveArray};
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use half::f16;
+
+use super::buffer::to_array;
+
+/// Makes the two functions below from one list of types.
+macro_rules! widenings {
+    ($($from:ident as $from_type:ty, back by $back:expr => $($to:ident as $to_type:ty),+;)+) => {
+        /// Whether `to` is a wider type than `from`, and has each of its values.
+        pub(crate) fn is_wider(from: &DataType, to: &DataType) -> bool {
+            matches!((from, to), $($((DataType::$from, DataType::$to))|+)|+)
+        }
+
+        /// The values of `array` as those of a wider type; `None` where `to` is none.
+        pub(crate) fn widened(array: &ArrayData, to: &DataType) -> Option<ArrayData> {
+            match (array.data_type(), to) {
+                $($((DataType::$from, DataType::$to) => copied::<$from_type, $to_type>(array, Into::into),)+)+
+                _ => None,
+            }
+        }
+
+        /// The values of `array`, which were widened, as those of the type that they had before; `None` where its type is
+        /// not wider than `to`.
+        #[cfg(feature = "table")]
+        pub(crate) fn narrowed(array: &ArrayData, to: &DataType) -> Option<ArrayData> {
+            match (array.data_type(), to) {
+                $($((DataType::$to, DataType::$from) => copied::<$to_type, $from_type>(array, $back),)+)+
+                _ => None,
+            }
+        }
+    };
+}
+
+widenings! {
+    Int8 as Int8Type, back by |wide| wide as i8 => Int16 as Int16Type, Int32 as Int32Type, Int64 as Int64Type;
+    Int16 as Int16Type, back by |wide| wide as i16 => Int32 as Int32Type, Int64 as Int64Type;
+    Int32 as Int32Type, back by |wide| wide as i32 => Int64 as Int64Type;
+    UInt8 as UInt8Type, back by |wide| wide as u8 => UInt16 as UInt16Type, UInt32 as UInt32Type, UInt64 as UInt64Type,
+        Int16 as Int16Type, Int32 as Int32Type, Int64 as Int64Type;
+    UInt16 as UInt16Type, back by |wide| wide as u16 => UInt32 as UInt32Type, UInt64 as UInt64Type, Int32 as Int32Type,
+        Int64 as Int64Type;
+    UInt32 as UInt32Type, back by |wide| wide as u32 => UInt64 as UInt64Type, Int64 as Int64Type;
+    Float16 as Float16Type, back by f16::from_f32 => Float32 as Float32Type;
+    Float16 as Float16Type, back by f16::from_f64 => Float64 as Float64Type;
+    Float32 as Float32Type, back by |wide| wide as f32 => Float64 as Float64Type;
+}
+
+fn copied<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(
+    array: &ArrayData,
+    convert: impl Fn(F::Native) -> T::Native,
+) -> Option<ArrayData> {
+    // Its buffers may be unaligned.
+    let array: ArrayRef = to_array(array.clone());
+    let array = array.as_any().downcast_ref::<PrimitiveArray<F>>()?;
+    let values = array.values().iter().map(|&value| convert(value)).collect();
+    let converted: ArrayRef = Arc::new(PrimitiveArray::<T>::new(values, array.nulls().cloned()));
+    Some(converted.to_data())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::{Unchecked, slice, value};
+    use arrow_array::{Float32Array, Int8Array, UInt32Array};
+
+    #[test]
+    fn values_stay_what_they_are() {
+        let arrays: [ArrayRef; 3] = [
+            Arc::new(Int8Array::from(vec![Some(i8::MIN), None, Some(-1), Some(0), Some(i8::MAX)])),
+            Arc::new(UInt32Array::from(vec![Some(0), None, Some(u32::MAX), Some(1), Some(1 << 31)])),
+            Arc::new(Float32Array::from(vec![Some(0.1), None, Some(f32::MAX), Some(f32::MIN_POSITIVE), Some(-0.0)])),
+        ];
+        let number = |array: &ArrayData, row: usize| {
+            value(Unchecked::of(array), row).unwrap().to_string().parse::<f64>().ok().map(f64::to_bits)
+        };
+        for array in arrays {
+            // A part of an array too, whose first value is not the first of its buffer.
+            let data = slice(&array.to_data(), 1, 4);
+            for to in [DataType::Int16, DataType::Int32, DataType::Int64, DataType::UInt64] {
+                assert_eq!(widened(&data, &to).is_some(), is_wider(data.data_type(), &to));
+                let Some(wider) = widened(&data, &to) else { continue };
+                assert_eq!((wider.data_type(), wider.len()), (&to, 4));
+                #[cfg(feature = "table")]
+                assert_eq!(narrowed(&wider, data.data_type()), Some(to_array(data.clone()).to_data()));
+                (0..4).for_each(|row| assert_eq!(number(&wider, row), number(&data, row), "{data:?}"));
+            }
+        }
+        let floats = Float32Array::from(vec![0.1, f32::MAX, f32::INFINITY]).to_data();
+        let wider = widened(&floats, &DataType::Float64).unwrap();
+        let expected = [f64::from(0.1_f32), f64::from(f32::MAX), f64::INFINITY];
+        assert_eq!(PrimitiveArray::<Float64Type>::from(wider).values()[..], expected);
+    }
+
+    #[test]
+    fn no_type_is_wider_that_lacks_values() {
+        use DataType::*;
+        let lossy =
+            [(Int64, Int32), (Int64, Float64), (UInt32, Int32), (UInt64, Int64), (Int8, UInt16), (Float64, Float32)];
+        for (from, to) in lossy.iter().chain(&[(Int32, Int32), (Utf8, LargeUtf8)]) {
+            assert!(!is_wider(from, to), "{from} to {to}");
+        }
+    }
+}

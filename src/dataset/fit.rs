@@ -1,0 +1,260 @@
+//! Columns of an older schema as those of a newer one: nulls where there were none, numbers widened. Made on demand, as the
+//! files are never changed.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef, Fields, Schema, SchemaRef};
+
+use super::dataset::schema_difference;
+#[cfg(feature = "table")]
+use crate::array::narrowed;
+use crate::array::{is_wider, widened};
+use crate::error::{Error, ErrorKind, Result};
+use crate::types::type_name;
+
+/// Where a column of the newer schema comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ColumnFit {
+    /// The column of that number, as it is.
+    Same(usize),
+    /// The column of that number, with numbers of a wider type.
+    Wider(usize),
+    /// The column of that number, with numbers of a narrower type, which they had before.
+    #[cfg(feature = "table")]
+    Narrower(usize),
+    /// None: all values are null.
+    Null,
+}
+
+/// How the columns of a newer schema are made of those of an older one.
+#[derive(Clone, Debug)]
+pub(crate) struct Fit {
+    schema: SchemaRef,
+    columns: Box<[ColumnFit]>,
+}
+
+impl Fit {
+    /// How the columns of `newer` are made of those of `older`; `None` where they are the same.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` with the first column that can't be made.
+    pub fn of(newer: &SchemaRef, older: &Schema) -> Result<Option<Fit>> {
+        let Some(difference) = schema_difference(newer, older) else { return Ok(None) };
+        let mismatch = |message: String| Error::new(ErrorKind::SchemaMismatch, message);
+        if let Some(field) = older.fields().iter().find(|field| newer.index_of(field.name()).is_err()) {
+            let name = field.name();
+            return Err(mismatch(format!("{difference}; and the newer one has no column '{name}'")));
+        }
+        let column = |number: usize| {
+            let field = newer.field(number);
+            let name = field.name();
+            match older.index_of(name) {
+                Ok(found) if older.field(found).data_type() == field.data_type() => Ok(ColumnFit::Same(found)),
+                Ok(found) if is_wider(older.field(found).data_type(), field.data_type()) => Ok(ColumnFit::Wider(found)),
+                Ok(found) => {
+                    let from = type_name(older.field(found).data_type());
+                    let to = type_name(field.data_type());
+                    Err(mismatch(format!("column '{name}' is {from}, which is not read as {to}")))
+                }
+                Err(_) if field.is_nullable() => Ok(ColumnFit::Null),
+                Err(_) => Err(mismatch(format!("column '{name}' is missing, and has no nulls"))),
+            }
+        };
+        let columns = (0..newer.fields().len()).map(column).collect::<Result<_>>()?;
+        Ok(Some(Fit { schema: newer.clone(), columns }))
+    }
+}
+
+#[cfg(feature = "table")]
+impl Fit {
+    /// How the columns of `older` are made of those of `newer`, to which its rows were rewritten.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` with the first column that can't have been rewritten so.
+    pub fn back(older: &SchemaRef, newer: &Schema) -> Result<Fit> {
+        let column = |field: &FieldRef| {
+            let to = field.data_type();
+            let found = newer.index_of(field.name()).ok().map(|number| (number, newer.field(number).data_type()));
+            match found {
+                Some((number, from)) if from == to => Ok(ColumnFit::Same(number)),
+                Some((number, from)) if is_wider(from, to) => Ok(ColumnFit::Wider(number)),
+                Some((number, from)) if is_wider(to, from) => Ok(ColumnFit::Narrower(number)),
+                _ => {
+                    let message = format!("column '{}' is not there as {}", field.name(), type_name(to));
+                    Err(Error::new(ErrorKind::SchemaMismatch, message))
+                }
+            }
+        };
+        let columns = older.fields().iter().map(column).collect::<Result<_>>()?;
+        Ok(Fit { schema: older.clone(), columns })
+    }
+}
+
+impl Fit {
+    /// The number of the column that column `column` is, where it is one as it stands.
+    pub fn as_it_is(&self, column: usize) -> Option<usize> {
+        match self.columns.get(column) {
+            Some(ColumnFit::Same(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The number of the column that column `column` is made of.
+    pub fn comes_from(&self, column: usize) -> Option<usize> {
+        match self.columns.get(column) {
+            Some(ColumnFit::Same(number) | ColumnFit::Wider(number)) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+/// The columns of both schemas: of the wider type where they differ, and with nulls where one of them has some, or lacks the
+/// column.
+///
+/// # Errors
+/// `SchemaMismatch` with the first column of which neither type is wider.
+pub(crate) fn union_of(first: &SchemaRef, second: &Schema) -> Result<SchemaRef> {
+    if first.fields() == second.fields() {
+        return Ok(first.clone());
+    }
+    let mut fields: Vec<FieldRef> = Vec::with_capacity(first.fields().len());
+    for field in first.fields() {
+        let Ok(other) = second.field_with_name(field.name()) else {
+            fields.push(Arc::new(field.as_ref().clone().with_nullable(true)));
+            continue;
+        };
+        let types = (field.data_type(), other.data_type());
+        let wider = if types.0 == types.1 || is_wider(types.1, types.0) { types.0 } else { types.1 };
+        if wider != types.0 && !is_wider(types.0, types.1) {
+            let name = field.name();
+            let message = format!("column '{name}' is {} and {}", type_name(types.0), type_name(types.1));
+            return Err(Error::new(ErrorKind::SchemaMismatch, message));
+        }
+        let is_nullable = field.is_nullable() || other.is_nullable();
+        fields.push(Arc::new(field.as_ref().clone().with_data_type(wider.clone()).with_nullable(is_nullable)));
+    }
+    let added = second.fields().iter().filter(|field| first.index_of(field.name()).is_err());
+    fields.extend(added.map(|field| Arc::new(field.as_ref().clone().with_nullable(true))));
+    Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
+}
+
+/// Columns of a dataset in a newer schema of its source: the same ones, or all where all were selected; and its schema with
+/// the names that they have there.
+///
+/// # Errors
+/// `SchemaMismatch` where a column is missing.
+#[cfg(feature = "table")]
+pub(crate) fn renewed(
+    dataset: &Schema,
+    columns: &[usize],
+    older: &Schema,
+    newer: &Schema,
+) -> Result<(SchemaRef, Arc<[usize]>)> {
+    let find = |&column: &usize| {
+        let name = older.field(column).name();
+        let missing = |_| {
+            let message = format!("there is no column '{name}' any more; open it anew");
+            Error::new(ErrorKind::SchemaMismatch, message)
+        };
+        newer.index_of(name).map_err(missing)
+    };
+    let found = columns.iter().map(find).collect::<Result<Vec<_>>>()?;
+    let is_whole = columns.iter().copied().eq(0..older.fields().len());
+    let chosen: Arc<[usize]> = if is_whole { (0..newer.fields().len()).collect() } else { found.clone().into() };
+    let field = |column: &usize| {
+        let field = newer.field(*column).clone();
+        match found.iter().position(|known| known == column) {
+            Some(number) => field.with_name(dataset.field(number).name()),
+            None => field,
+        }
+    };
+    let fields: Vec<_> = chosen.iter().map(field).collect();
+    Ok((Arc::new(Schema::new_with_metadata(fields, newer.metadata().clone())), chosen))
+}
+
+/// The most bytes of a column of nulls: a schema may say what no memory can hold.
+const MOST_NULLS: u64 = 64 << 30;
+
+/// The bytes that a null of the type takes, or more.
+fn null_width(data_type: &DataType) -> u64 {
+    let all = |fields: &Fields| fields.iter().map(|field| null_width(field.data_type())).fold(0, u64::saturating_add);
+    match data_type {
+        DataType::FixedSizeList(item, size) => {
+            null_width(item.data_type()).saturating_mul(u64::try_from(*size).unwrap_or(u64::MAX)).saturating_add(1)
+        }
+        DataType::FixedSizeBinary(size) => u64::try_from(*size).unwrap_or(u64::MAX),
+        DataType::Struct(fields) => all(fields).saturating_add(1),
+        DataType::Union(fields, _) => {
+            fields.iter().map(|(_, field)| null_width(field.data_type())).fold(8, u64::saturating_add)
+        }
+        _ => 32,
+    }
+}
+
+/// The columns of one batch as those of a newer schema, each made when it is first used.
+#[derive(Debug)]
+pub(crate) struct FittedColumns {
+    fit: Fit,
+    rows: usize,
+    made: Box<[OnceLock<ArrayData>]>,
+}
+
+impl FittedColumns {
+    /// The columns of a batch of `rows` rows.
+    pub fn new(fit: Fit, rows: usize) -> FittedColumns {
+        let made = fit.columns.iter().map(|_| OnceLock::new()).collect();
+        FittedColumns { fit, rows, made }
+    }
+
+    /// [`Fit::as_it_is`].
+    #[cfg(feature = "table")]
+    pub fn as_it_is(&self, column: usize) -> Option<usize> {
+        self.fit.as_it_is(column)
+    }
+
+    /// Column `column`, of those that `checked` returns by number.
+    ///
+    /// # Errors
+    /// Those of `checked`; `InvalidArgument` if there is no such column.
+    pub fn checked<'a>(
+        &'a self,
+        column: usize,
+        checked: impl FnOnce(usize) -> Result<&'a ArrayData>,
+    ) -> Result<&'a ArrayData> {
+        let missing = || Error::argument(format!("there is no column {column}"));
+        let (fit, place) = self.fit.columns.get(column).zip(self.made.get(column)).ok_or_else(missing)?;
+        if let ColumnFit::Same(number) = fit {
+            return checked(*number);
+        }
+        if let Some(array) = place.get() {
+            return Ok(array);
+        }
+        let data_type = self.fit.schema.field(column).data_type();
+        let array = match fit {
+            ColumnFit::Wider(number) => {
+                let internal = || Error::internal("a column that is not widened as its schema says");
+                widened(checked(*number)?, data_type).ok_or_else(internal)?
+            }
+            #[cfg(feature = "table")]
+            ColumnFit::Narrower(number) => {
+                let internal = || Error::internal("a column that is not narrowed as its schema says");
+                narrowed(checked(*number)?, data_type).ok_or_else(internal)?
+            }
+            _ if null_width(data_type).saturating_mul(self.rows as u64) > MOST_NULLS => {
+                let rows = self.rows;
+                let name = self.fit.schema.field(column).name();
+                let what = type_name(data_type);
+                let message = format!("column '{name}': {rows} nulls of {what} take more than {MOST_NULLS} bytes");
+                return Err(Error::unsupported(message));
+            }
+            _ => ArrayData::new_null(data_type, self.rows),
+        };
+        Ok(place.get_or_init(|| array))
+    }
+
+    /// The bytes of the columns that were made.
+    pub fn copied(&self) -> u64 {
+        self.made.iter().filter_map(OnceLock::get).map(|array| array.get_buffer_memory_size() as u64).sum()
+    }
+}

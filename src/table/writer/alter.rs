@@ -1,0 +1,150 @@
+//! A table goes on with a newer schema: the live segment is sealed, and the next one has the schema. That is a commit like any
+//! other, of no rows.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_schema::{Field, Schema, SchemaRef};
+
+use super::change::changed;
+use super::growing::{Growing, SegmentShape};
+use super::opening::{FIRST_ROWS, first_guess, refuse_twins};
+use super::options::{Sync, WriterOptions};
+use super::writer::Writer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::guard;
+use crate::rows::{Entries, Plan, PlanDictionary, is_alike};
+use crate::types::type_name;
+
+/// Changes the schema of the table at `path`, which nobody else may be writing: adds the columns of `add`, which may be null,
+/// behind the others, gives those of `widen` their wider types, and lets those called `nullable` hold nulls. What is so
+/// already stays. Returns whether the schema was changed. See [`Writer::alter`].
+///
+/// # Errors
+/// As [`Writer::open`] and [`Writer::alter`]; `ColumnNotFound` if a column of `widen` or `nullable` does not exist;
+/// `SchemaMismatch` if one of `add` does, with another type.
+pub fn alter(path: impl AsRef<Path>, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<bool> {
+    let path = path.as_ref();
+    let mut writer = Writer::open(path, None, &WriterOptions::default())?;
+    let schema = altered(writer.schema(), add, widen, nullable).map_err(|e| e.at(path))?;
+    let is_changed = writer.alter(&schema)?;
+    writer.close()?;
+    Ok(is_changed)
+}
+
+fn altered(there: &Schema, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<SchemaRef> {
+    refuse_twins(add)?;
+    let mut fields: Vec<Field> = there.fields().iter().map(|field| field.as_ref().clone()).collect();
+    let find = |fields: &[Field], name: &str, what: &str| {
+        let names: Vec<_> = fields.iter().map(|field| format!("'{}'", field.name())).collect();
+        let message = || format!("{what}: there is no column '{name}'; there are {}", names.join(", "));
+        let missing = || Error::new(ErrorKind::ColumnNotFound, message());
+        fields.iter().position(|field| field.name() == name).ok_or_else(missing)
+    };
+    for field in widen.fields() {
+        let number = find(&fields, field.name(), "widen")?;
+        let wider = fields[number].clone().with_data_type(field.data_type().clone());
+        fields[number] = wider;
+    }
+    for name in nullable {
+        let number = find(&fields, name, "nullable")?;
+        let with_nulls = fields[number].clone().with_nullable(true);
+        fields[number] = with_nulls;
+    }
+    for field in add.fields() {
+        match fields.iter().position(|known| known.name() == field.name()) {
+            Some(number) => {
+                if !is_alike(there.field(number).data_type(), field.data_type()) {
+                    let own = type_name(there.field(number).data_type());
+                    let message = format!("add: there is a column '{}' already, of {own}", field.name());
+                    return Err(Error::new(ErrorKind::SchemaMismatch, message));
+                }
+            }
+            None => fields.push(field.as_ref().clone()),
+        }
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+impl Writer {
+    /// Goes on with a schema that has more nullable columns, wider numbers, or nulls where the table has none; with none of
+    /// these, nothing happens. Commits what was appended. Rows that are there have nulls in new columns, and are widened
+    /// where they are read; open datasets stay as they are. Columns keep their order, and new ones come last. Returns
+    /// whether the table's schema was changed.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use arrowwood::{Value, Writer, WriterOptions, open, parse_schema};
+    /// # let folder = std::env::temp_dir().join(format!("alter-{}", std::process::id()));
+    /// let mut writer = Writer::open(&folder, Some(Arc::new(parse_schema("n: int32")?)), &WriterOptions::default())?;
+    /// writer.append_row(&[Value::Int(5)])?;
+    /// assert!(writer.alter(&Arc::new(parse_schema("n: int64, vol: float64")?))?);
+    /// assert_eq!(open(&folder)?.row(0)?.get(1)?.to_string(), "null");
+    /// # std::fs::remove_dir_all(&folder).unwrap();
+    /// # Ok::<(), arrowwood::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `SchemaMismatch` with all other differences, `Unsupported` for types that don't grow; then nothing is changed. Else
+    /// as [`Writer::commit`].
+    pub fn alter(&mut self, schema: &SchemaRef) -> Result<bool> {
+        self.check()?;
+        let at = |e: Error| e.at(self.path());
+        refuse_twins(schema).map_err(at)?;
+        let Some(newer) = changed(self.schema(), schema).map_err(at)? else { return Ok(false) };
+        Plan::of(&newer).map_err(at)?;
+        self.commit()?;
+        match guard(|| self.go_on_with(&newer)) {
+            Ok(()) => Ok(true),
+            Err(e) => Err(self.note(e)),
+        }
+    }
+
+    /// Seals the live segment, whose rows are all committed, and goes on in one with `schema`, a change of the table's.
+    pub(super) fn go_on_with(&mut self, schema: &SchemaRef) -> Result<()> {
+        debug_assert!(self.segments.len() == 1, "all rows are committed");
+        let plan = Arc::new(Plan::of(schema)?);
+        // One that is made ahead has the older schema.
+        drop(self.background.ordered());
+        let before = std::mem::replace(&mut self.plan, plan);
+        let added = &self.plan.dictionaries[before.dictionaries.len()..];
+        self.entries.extend(added.iter().map(PlanDictionary::no_entries));
+        let done = self.put_next(&before).and_then(|is_behind| if is_behind { self.commit_all() } else { Ok(()) });
+        if done.is_err() {
+            self.plan = before;
+            self.segments.truncate(1);
+            self.entries.truncate(self.plan.dictionaries.len());
+        }
+        done.and_then(|()| if self.sync == Sync::Commit { self.sync() } else { Ok(()) })
+    }
+
+    /// Makes the segment of the new schema: behind the live one, or in its place where that has no rows. Whether it is behind.
+    fn put_next(&mut self, before: &Plan) -> Result<bool> {
+        let full = self.live();
+        let counters = &full.now.counters;
+        let rows = FIRST_ROWS.min(self.settings.segment_rows);
+        let guess = |counter: usize| {
+            let of =
+                |plan: &Plan| plan.dictionaries.iter().map(|known| (known.entries, known.bytes())).collect::<Vec<_>>();
+            let mut pairs = of(&self.plan).into_iter().zip(of(before));
+            // The dictionaries that there were are the first ones.
+            let known = pairs.find_map(|((entries, bytes), (old_entries, old_bytes))| match counter {
+                _ if counter == entries => Some(counters[old_entries]),
+                _ if bytes == Some(counter) => old_bytes.map(|old| counters[old]),
+                _ => None,
+            });
+            if counter == 0 { rows } else { first_guess(&self.plan, counter, rows).max(2 * known.unwrap_or(0)) }
+        };
+        let settings = self.settings.clone();
+        let shape = SegmentShape { first_row: full.end(), limits: self.plan.limits(guess), settings };
+        if full.rows() == 0 {
+            self.replace_empty(shape)?;
+            return Ok(false);
+        }
+        let mut next = Growing::create(self.medium(), self.path(), &self.plan, shape, true)?;
+        let known: Vec<usize> = self.entries.iter().map(Entries::len).collect();
+        self.carry_over(&mut next, &known)?;
+        self.segments.push(next);
+        Ok(true)
+    }
+}

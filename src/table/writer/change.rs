@@ -1,0 +1,93 @@
+//! What may change of a table's schema: more columns, wider numbers, nulls where there were none.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+use crate::array::is_wider;
+use crate::error::{Error, ErrorKind, Result};
+use crate::rows::is_alike;
+use crate::types::type_name;
+
+/// The table's schema as `given` changes it; `None` where it does not.
+///
+/// # Errors
+/// `SchemaMismatch` with everything that can't be changed.
+pub(super) fn changed(there: &SchemaRef, given: &Schema) -> Result<Option<SchemaRef>> {
+    let mut refused = Vec::new();
+    let mut fields: Vec<FieldRef> = Vec::with_capacity(given.fields().len());
+    for field in there.fields() {
+        let name = field.name();
+        match given.fields().iter().find(|given| given.name() == name) {
+            None => refused.push(format!("column '{name}' is not in the given one")),
+            Some(given) => fields.push(changed_field(field, given).unwrap_or_else(|why| {
+                refused.push(why);
+                field.clone()
+            })),
+        }
+    }
+    for field in given.fields().iter().filter(|field| there.index_of(field.name()).is_err()) {
+        if !field.is_nullable() {
+            let name = field.name();
+            refused
+                .push(format!("column '{name}' is new and not null, and the rows that are there have no value for it"));
+        }
+        fields.push(field.clone());
+    }
+    if !refused.is_empty() {
+        let message = format!(
+            "the table's schema and the given one differ: {}; a table takes more columns that may be null, wider integers or \
+             floats, and nulls where there were none: give it those, or open it with its own schema; for another change \
+             append its rows to a new table",
+            refused.join("; ")
+        );
+        return Err(Error::new(ErrorKind::SchemaMismatch, message));
+    }
+    let newer = Schema::new_with_metadata(fields, there.metadata().clone());
+    Ok((newer.fields() != there.fields()).then(|| Arc::new(newer)))
+}
+
+/// The field as `given` changes it, or why it can't.
+fn changed_field(there: &FieldRef, given: &Field) -> std::result::Result<FieldRef, String> {
+    let name = there.name();
+    let types = (there.data_type(), given.data_type());
+    let is_same = is_alike(types.0, types.1) && !has_more_nulls(types.0, types.1);
+    if !is_same && !is_wider(types.0, types.1) {
+        let why = match types {
+            (own, other) if is_wider(other, own) => ", which lacks values of the first",
+            (own, other) if is_alike(own, other) => ", which may hold nulls inside, and the first none",
+            _ => "",
+        };
+        return Err(format!("column '{name}' is {} and {}{why}", type_name(types.0), type_name(types.1)));
+    }
+    if there.is_nullable() && !given.is_nullable() {
+        return Err(format!("column '{name}' may hold nulls, and the given one none"));
+    }
+    if is_same && there.is_nullable() == given.is_nullable() {
+        return Ok(there.clone());
+    }
+    let data_type = if is_same { types.0 } else { types.1 };
+    let field = there.as_ref().clone().with_data_type(data_type.clone()).with_nullable(given.is_nullable());
+    Ok(Arc::new(field))
+}
+
+/// Whether a child may have nulls that the same child of the other type may not.
+fn has_more_nulls(there: &DataType, given: &DataType) -> bool {
+    children(there).zip(children(given)).any(|(there, given)| {
+        given.is_nullable() && !there.is_nullable() || has_more_nulls(there.data_type(), given.data_type())
+    })
+}
+
+fn children(data_type: &DataType) -> Box<dyn Iterator<Item = &FieldRef> + '_> {
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => Box::new(std::iter::once(item)),
+        DataType::Struct(fields) => Box::new(fields.iter()),
+        DataType::Union(members, _) => Box::new(members.iter().map(|(_, member)| member)),
+        _ => Box::new(std::iter::empty()),
+    }
+}
