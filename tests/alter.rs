@@ -532,3 +532,57 @@ fn partitions_of_several_schemas_are_one_dataset() {
         assert!(message.contains("host=d") && message.contains("host=a") && message.contains("'n' is"), "{message}");
     }
 }
+
+/// Zones are of values as they are stored: a condition finds the same rows in segments of each schema, before and after they
+/// are merged and rewritten.
+#[test]
+fn indexed_columns_are_widened_and_new_ones_are_indexed() {
+    let (_folder, table) = place();
+    let indexed = |names: &[&str]| WriterOptions {
+        index: Some(names.iter().map(ToString::to_string).collect()),
+        zone_rows: Some(4),
+        ..small()
+    };
+    let number = |n: i64| Value::Int(n * 37 % 101 - 50);
+    write(&table, "n: int8", &indexed(&["n"]), (0..30).map(|n| vec![number(n)]));
+    let more = (30..75).map(|n| vec![Value::Int((n * 37 % 101 - 50) * 1_000), Value::Float64(n as f64)]);
+    write(&table, "n: int64, x: float64", &indexed(&["n", "x"]), more);
+    let check = |state: &str| {
+        let dataset = open(&table).unwrap();
+        let all: Vec<(Option<i64>, Option<f64>)> = dataset
+            .rows()
+            .map(|row| {
+                let row = row.unwrap();
+                let n = match row.get(0).unwrap() {
+                    Value::Int(n) => Some(n),
+                    _ => None,
+                };
+                let x = match row.get(1).unwrap() {
+                    Value::Float64(x) => Some(x),
+                    _ => None,
+                };
+                (n, x)
+            })
+            .collect();
+        assert_eq!(all.len(), 75, "{state}");
+        for bound in [-60_000, -50, -7, 0, 13, 49, 50, 51, 12_000, 60_000] {
+            let found = dataset.filter(&col("n").gt(bound)).unwrap().len().unwrap();
+            let expected = all.iter().filter(|(n, _)| n.is_some_and(|n| n > bound)).count();
+            assert_eq!(found as usize, expected, "n > {bound}, {state}");
+        }
+        for bound in [-1.0, 29.5, 30.0, 52.0, 80.0] {
+            let found = dataset.filter(&col("x").le(bound)).unwrap().len().unwrap();
+            let expected = all.iter().filter(|(_, x)| x.is_some_and(|x| x <= bound)).count();
+            assert_eq!(found as usize, expected, "x <= {bound}, {state}");
+        }
+        assert_eq!(dataset.filter(&col("x").is_null()).unwrap().len().unwrap(), 30, "{state}");
+        is_good(&table);
+    };
+    check("as they grew");
+    compact(&table, |_, _| ()).unwrap();
+    check("merged");
+    arrowwood::rewrite(&table, |_, _| ()).unwrap();
+    check("in one schema");
+    write(&table, "n: int64, x: float64", &indexed(&["x"]), [vec![Value::Int(1), Value::Null]]);
+    assert_eq!(open(&table).unwrap().filter(&col("n").eq(1)).unwrap().len().unwrap() % 2, 1);
+}

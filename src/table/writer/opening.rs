@@ -139,6 +139,15 @@ fn check_counters(segment: &Segment, record: &Record) -> Result<()> {
 }
 
 impl WriterOptions {
+    /// The same without indexes of columns that are not in `schema`.
+    pub(super) fn for_columns_of(&self, schema: &Schema) -> WriterOptions {
+        let mut options = self.clone();
+        if let Some(index) = &mut options.index {
+            index.retain(|name| schema.column_with_name(name).is_some());
+        }
+        options
+    }
+
     /// The settings that a table has, with those that are given in their place.
     pub(super) fn over(&self, known: Settings, plan: &Plan) -> Result<Settings> {
         let mut index = match &self.index {

@@ -166,9 +166,12 @@ impl Writer {
             .ok_or_else(|| Error::new(ErrorKind::NotFound, "the table has gone"))?;
         let there = without_settings(dataset.schema());
         let newer = schema.map_or(Ok(None), |schema| changed(&there, &schema))?;
-        newer.as_deref().map(Plan::of).transpose()?;
+        let newer_plan = newer.as_deref().map(Plan::of).transpose()?;
         let plan = Arc::new(Plan::of(&there)?);
-        let (live, dropped) = live_segment(path, &chain, &plan, &dataset, options)?;
+        // Until it goes on, the table has none of the columns that are new.
+        let before = newer.as_ref().map(|_| options.for_columns_of(&there));
+        let before = before.as_ref().unwrap_or(options);
+        let (live, dropped) = live_segment(path, &chain, &plan, &dataset, before)?;
         if let Some(name) = &options.sorted_by
             && live.shared.header.sorted_by != Some(sorted_column(&there, name)? as u32)
         {
@@ -176,14 +179,15 @@ impl Writer {
         }
         let entries = read_entries(&live)?;
         let pending = not_durable(&options.medium, path, &chain, &plan)?;
-        let mut writer = Writer::start(path, plan, (pending, live), entries, options, lock)?;
+        let mut writer = Writer::start(path, plan, (pending, live), entries, before, lock)?;
         writer.dropped = dropped;
         writer.names = dataset.position_names()?;
         if let Some(column) = writer.sorted_by.filter(|_| dataset.len().is_ok_and(|rows| rows > 0)) {
             let key = Key::of(&dataset.row_from_end(1)?.get(column)?);
             writer.last = (key.clone(), key);
         }
-        if let Some(newer) = newer {
+        if let Some((newer, plan)) = newer.zip(newer_plan) {
+            writer.settings = options.over(writer.settings.clone(), &plan)?;
             writer.go_on_with(&newer)?;
         }
         Ok(writer)
