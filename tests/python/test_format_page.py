@@ -218,11 +218,13 @@ def stored(array):
 
 
 def vector_rows(table):
-    rows = []
+    rows, names = [], table.segments[-1].table().schema.names
     for segment in table.segments:
         for batch in segment.table().to_batches():
             batch = pa.RecordBatch.from_arrays([stored(array) for array in batch.columns], names=batch.schema.names)
-            rows += [{f.name: as_json(row[f.name], f.type) for f in batch.schema} for row in batch.to_pylist()]
+            own = {f.name: f.type for f in batch.schema}
+            # Rows of an older schema are null in the columns that it lacks.
+            rows += [{name: as_json(row[name], own[name]) if name in own else None for name in names} for row in batch.to_pylist()]
     return rows
 
 
