@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use arrowwood_serve::{Limits, Options, Server};
 use clap::Args;
@@ -40,6 +41,12 @@ pub(crate) struct Serve {
     /// Memory for received rows that are not yet committed, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().ingest_memory)]
     ingest_memory: usize,
+    /// Memory for all requests that look at rows (conditions, groups, statistics), in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().query_memory)]
+    query_memory: usize,
+    /// Seconds that the server works on one such request; 0 for no limit.
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().query_timeout.as_secs())]
+    query_timeout: u64,
     /// Serve other machines without TLS or tokens.
     #[arg(long)]
     insecure: bool,
@@ -50,8 +57,17 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(&self, out: &mut Stdout) -> Outcome {
-        let limits =
-            Limits { connections: self.max_connections, ingest_memory: self.ingest_memory, ..Limits::default() };
+        let limits = Limits {
+            connections: self.max_connections,
+            ingest_memory: self.ingest_memory,
+            query_memory: self.query_memory,
+            query_timeout: if self.query_timeout == 0 {
+                Duration::MAX
+            } else {
+                Duration::from_secs(self.query_timeout)
+            },
+            ..Limits::default()
+        };
         let options = Options {
             listen: self.listen.clone(),
             tls: self.tls_cert.clone().zip(self.tls_key.clone()),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrowwood::{Column, Error, ErrorKind};
 use serde_json::{Value as Json, json};
 
+use crate::budget::Share;
 use crate::cells::one_column;
 use crate::numbers::{Ends, both, ends, is_number, text_of};
 use crate::query::Query;
@@ -87,13 +88,14 @@ pub(crate) async fn bins(session: &Session, table: Arc<Table>, query: &Query) ->
     let per_bin = (to - from).div_ceil(count.max(1)).max(1);
     let at_once = if is_sample { count } else { (BLOCK / per_bin).max(1) };
     let mut found = Vec::new();
+    let mut budget = session.budget();
     let mut next = 0;
     while next < count {
         let some_of = next..(next + at_once).min(count);
         next = some_of.end;
         let column = column.clone();
-        let work = move |_: &Session| some(&column, range, count, some_of, is_sample).map_err(of_table);
-        found.extend(session.work(work).await?);
+        let work = move |_: &mut Share| some(&column, range, count, some_of, is_sample).map_err(of_table);
+        found.extend(budget.work(budget.step(), work).await?);
     }
     let all = found.iter().copied().fold(None, both);
     let texts = all.map(|all| [text_of(&data_type, all.min), text_of(&data_type, all.max)]);

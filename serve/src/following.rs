@@ -77,8 +77,37 @@ impl Follower {
         })
     }
 
-    pub fn first_row(&self) -> u64 {
+    /// The number of the next row that is sent.
+    pub fn next_row(&self) -> u64 {
         self.next
+    }
+
+    /// The schema, which comes before all rows; `None` if it was sent.
+    pub fn begin(&mut self) -> Option<io::Result<Bytes>> {
+        let is_begun = std::mem::replace(&mut self.is_begun, true);
+        let head = || self.framing.head(&self.encoder.schema_message()).map(Bytes::from).map_err(io::Error::other);
+        (!is_begun).then(head)
+    }
+
+    /// Sends what was [waited](Follower::wait) for.
+    pub async fn send(self, waited: Result<u64, Ended>) -> Step<Follower> {
+        let whole = Bytes::from_static(self.framing.end());
+        let end = match waited {
+            Ok(end) => end,
+            Err(Ended::Whole) => return Step::End(vec![whole]),
+            Err(Ended::Broken(why)) => return Step::Failed(io::Error::other(why)),
+        };
+        let session = self.session.clone();
+        match blocking(move || self.make(end)).await {
+            Ok(Ok((follower, Some(bytes)))) => Step::Data(follower, bytes),
+            // Who connects again has the rest in the new schema.
+            Ok(Ok((_, None))) => Step::End(vec![whole]),
+            Ok(Err(e)) => {
+                session.failed(&e);
+                Step::Failed(io::Error::other(e))
+            }
+            Err(e) => Step::Failed(e),
+        }
     }
 
     /// The rows up to number `end`, or the first of them; `None` if the table has another schema now. Blocks.
@@ -97,7 +126,7 @@ impl Follower {
     }
 
     /// Waits until there are rows to send; their end, or why there are none.
-    async fn wait(&mut self) -> Result<u64, Ended> {
+    pub async fn wait(&mut self) -> Result<u64, Ended> {
         loop {
             let now = *self.progress.borrow_and_update();
             if now.is_lost || self.next < now.first_row {
@@ -126,39 +155,19 @@ impl Follower {
 }
 
 /// Why a stream ends.
-enum Ended {
+pub(crate) enum Ended {
     Whole,
     Broken(&'static str),
 }
 
 impl Steps for Follower {
     async fn step(mut self) -> Step<Follower> {
-        if !std::mem::replace(&mut self.is_begun, true) {
-            return match self.framing.head(&self.encoder.schema_message()) {
-                Ok(head) => Step::Data(self, vec![head.into()]),
-                Err(e) => Step::Failed(io::Error::other(e)),
-            };
+        if let Some(head) = self.begin() {
+            return head.map_or_else(Step::Failed, |head| Step::Data(self, vec![head]));
         }
-        let whole = Bytes::from_static(self.framing.end());
-        if !self.session.is_valid() || self.session.is_stopping() {
-            return Step::End(vec![whole]);
-        }
-        let end = match self.wait().await {
-            Ok(end) => end,
-            Err(Ended::Whole) => return Step::End(vec![whole]),
-            Err(Ended::Broken(why)) => return Step::Failed(io::Error::other(why)),
-        };
-        let session = self.session.clone();
-        match blocking(move || self.make(end)).await {
-            Ok(Ok((follower, Some(bytes)))) => Step::Data(follower, bytes),
-            // Who connects again has the rest in the new schema.
-            Ok(Ok((_, None))) => Step::End(vec![whole]),
-            Ok(Err(e)) => {
-                session.failed(&e);
-                Step::Failed(io::Error::other(e))
-            }
-            Err(e) => Step::Failed(e),
-        }
+        let goes_on = self.session.is_valid() && !self.session.is_stopping();
+        let waited = if goes_on { self.wait().await } else { Err(Ended::Whole) };
+        self.send(waited).await
     }
 }
 

@@ -1,8 +1,8 @@
 //! [`Grouping`]: sums, means and so on of groups of rows. Reports how far it is, and ends when its client goes.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arrowwood::{AggregationProgress, Dataset, Error, ErrorKind, Function, Predicate};
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use tokio::task::JoinHandle;
 
+use crate::budget::Share;
 use crate::cells::{columns, table};
 use crate::condition::parse_condition;
 use crate::outgoing::{Step, Steps};
@@ -27,6 +28,10 @@ const GROUPS: usize = 1_000_000;
 const SHOWN: u64 = 1_000;
 /// Rows of which medians are made, which keep all values.
 const MEDIANS: u64 = 1 << 25;
+/// Bytes of a group, and of a key or a function of it; and of a value that medians keep.
+const GROUP: usize = 64;
+const CELL: usize = 24;
+const KEPT: usize = 16;
 /// Between two reports.
 const REPORT: Duration = Duration::from_millis(200);
 
@@ -55,12 +60,15 @@ pub(crate) struct Grouping {
     going: Arc<Going>,
     /// Until the first step.
     asked: Option<Asked>,
-    work: Option<JoinHandle<arrowwood::Result<Json>>>,
+    work: Option<JoinHandle<Result<Json>>>,
 }
 
 impl Drop for Grouping {
     fn drop(&mut self) {
         self.going.is_given_up.store(true, Ordering::Relaxed);
+        if let Some(work) = &self.work {
+            work.abort();
+        }
     }
 }
 
@@ -133,7 +141,38 @@ impl Asked {
         }
     }
 
-    fn answer(&self, going: &Going) -> arrowwood::Result<Json> {
+    /// Bytes that the aggregation keeps of all rows and of so many groups.
+    fn memory(&self, groups: usize) -> arrowwood::Result<usize> {
+        let kept = self.of.iter().filter(|(function, _)| *function == Function::Median).count();
+        let values = usize::try_from(self.rows.len()?).unwrap_or(usize::MAX).saturating_mul(kept * KEPT);
+        let each = GROUP + CELL * (self.by.len() + self.of.len());
+        Ok(groups.saturating_mul(each).saturating_add(values))
+    }
+
+    fn answer(&self, going: &Going, share: &mut Share) -> Result<Json> {
+        let of_table = |e: Error| Refusal::of_table(&e);
+        share.grow(self.memory(0).map_err(of_table)?)?;
+        let share = Mutex::new((share, None));
+        // An error of the library stops the aggregation, and the refusal is what is answered.
+        let found = self.watched(going, &|progress: AggregationProgress| {
+            let mut share = share.lock().unwrap_or_else(PoisonError::into_inner);
+            let refused =
+                share.0.check_time().and_then(|()| share.0.grow(self.memory(progress.groups).unwrap_or(usize::MAX)));
+            refused.map_err(|refusal| {
+                let stopped = Error::new(ErrorKind::Closed, refusal.detail().to_owned());
+                share.1 = Some(refusal);
+                stopped
+            })
+        });
+        let refusal = share.into_inner().unwrap_or_else(PoisonError::into_inner).1;
+        refusal.map_or_else(|| found.map_err(of_table), Err)
+    }
+
+    fn watched(
+        &self,
+        going: &Going,
+        check: &(dyn Fn(AggregationProgress) -> arrowwood::Result<()> + Sync),
+    ) -> arrowwood::Result<Json> {
         let watch = |progress: AggregationProgress| {
             going.searched.store(progress.rows, Ordering::Relaxed);
             going.of.store(progress.of, Ordering::Relaxed);
@@ -146,7 +185,7 @@ impl Asked {
                     format!("there are more than {GROUPS} groups; group by another column, or set a condition");
                 return Err(Error::new(ErrorKind::InvalidArgument, message));
             }
-            Ok(())
+            check(progress)
         };
         let groups = self.groups(&self.rows, &watch)?;
         let order: Vec<u64> = self.order(&groups)?.into_iter().take(SHOWN as usize).collect();
@@ -180,10 +219,13 @@ impl Grouping {
     }
 
     /// Waits for the answer, but not longer than until the next report.
-    async fn wait(&mut self) -> io::Result<Option<arrowwood::Result<Json>>> {
+    async fn wait(&mut self) -> io::Result<Option<Result<Json>>> {
         if let Some(asked) = self.asked.take() {
             let going = self.going.clone();
-            self.work = Some(tokio::task::spawn_blocking(move || asked.answer(&going)));
+            let mut budget = self.session.budget();
+            self.work = Some(tokio::spawn(async move {
+                budget.work(budget.step(), move |share| asked.answer(&going, share)).await
+            }));
         }
         let given_up = || io::Error::other("the work was given up");
         let work = self.work.as_mut().ok_or_else(given_up)?;
@@ -203,7 +245,7 @@ impl Steps for Grouping {
         match self.wait().await {
             Ok(Some(Ok(answer))) => Step::End(line(answer)),
             // The answer has begun: the last line says why there are no groups.
-            Ok(Some(Err(e))) => Step::End(line(json!({"error": e.message()}))),
+            Ok(Some(Err(refusal))) => Step::End(line(self.session.last_line(refusal))),
             Ok(None) => {
                 let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
                 let report = json!({

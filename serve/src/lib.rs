@@ -5,7 +5,7 @@
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
 //! anatomy, bins, cells, groups, image, search, seek, sql, statistics, page: what people look at, by `arrowwood view`
-//! session, access, token: who asks, who may · catalog, table, facts: what is served and how far it is ·
+//! session, access, token: who asks, who may · budget: how much of the server a question may take · catalog, table, facts: what is served and how far it is ·
 //! producers: what was sent before · pull ─▶ client: a local table that is a prefix of a server's
 //! ```
 //! What stands between files and clients is small: a request for rows makes a list of the buffers that hold them, and
@@ -15,6 +15,7 @@ mod access;
 mod anatomy;
 mod audit;
 mod bins;
+mod budget;
 mod catalog;
 mod cells;
 mod client;

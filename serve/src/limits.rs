@@ -15,6 +15,10 @@ pub struct Limits {
     pub rows: (u64, u64),
     /// Bytes of all bodies that are not committed yet.
     pub ingest_memory: usize,
+    /// Bytes that all requests together may take to look at rows: for conditions, groups, statistics.
+    pub query_memory: usize,
+    /// How long one of them may look at rows.
+    pub query_timeout: Duration,
     /// Open connections.
     pub connections: usize,
     /// Streams of an HTTP/2 connection.
@@ -42,6 +46,8 @@ impl Default for Limits {
             unpacked: 64 << 20,
             rows: (256 << 20, 1 << 26),
             ingest_memory: 256 << 20,
+            query_memory: 1 << 30,
+            query_timeout: seconds(300),
             connections: 2_048,
             streams: 64,
             greeting: seconds(10),

@@ -5,7 +5,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::refusal::{Refusal, Result};
 
 /// The parameters of a URL, in order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Query {
     parameters: Vec<(String, String)>,
 }

@@ -8,9 +8,10 @@ use arrowwood::{Dataset, Error, ErrorKind, JsonLines, Predicate, StreamEncoder, 
 use bytes::Bytes;
 use hyper::header::{self, HeaderMap};
 
+use crate::budget::{Budget, Share};
 use crate::condition::parse_condition;
 use crate::frames::{Framing, frames};
-use crate::outgoing::{Outgoing, Step, Steps, blocking};
+use crate::outgoing::{Outgoing, Step, Steps};
 use crate::query::{Query, header, media_type};
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
@@ -20,8 +21,8 @@ use crate::table::{Kind, Table};
 const PIECE: usize = 2 << 20;
 /// Bytes of text that are made at once.
 const TEXT: usize = 256 << 10;
-/// Rows and bytes of them that a condition is asked of at once.
-const BLOCK: (u64, u64) = (1 << 20, 32 << 20);
+/// Rows that a condition is asked of at once; bytes of them are half of a step's, as all of them may be found.
+const BLOCK: u64 = 1 << 20;
 /// A file is opened anew when so much of it was unpacked, which is kept as long as it is open.
 const UNPACKED: u64 = 64 << 20;
 
@@ -92,6 +93,8 @@ pub(crate) struct Selection {
     schema: SchemaRef,
     /// What was not looked at yet of one batch, with all columns.
     batch: Option<Dataset>,
+    /// What was found before the answer began.
+    found: Option<Dataset>,
     /// The rows behind that batch, and the number of the first of them.
     rest: Dataset,
     next: u64,
@@ -130,6 +133,7 @@ impl Selection {
             limit,
             schema,
             batch: None,
+            found: None,
             rest,
             next,
             first_row,
@@ -143,27 +147,49 @@ impl Selection {
         StreamEncoder::new(self.schema.clone())?.schema_message().head()
     }
 
+    /// Whether no rows are left to be looked at.
+    fn is_over(&self) -> bool {
+        self.limit == 0 || self.batch.is_none() && self.rest.is_empty().unwrap_or(false)
+    }
+
+    /// Looks for the first rows, a step: whether there are some, or none at all.
+    fn look(&mut self, share: &mut Share) -> Result<bool> {
+        let Some(rows) = self.take(Some(share))? else { return Ok(true) };
+        let is_found = !rows.is_empty().map_err(|e| Refusal::of_table(&e))?;
+        self.found = is_found.then_some(rows);
+        Ok(is_found)
+    }
+
     /// The next rows to send; `None` when there are no more. They may be none, where a condition finds none for a while.
-    fn take(&mut self) -> arrowwood::Result<Option<Dataset>> {
+    fn take(&mut self, share: Option<&mut Share>) -> Result<Option<Dataset>> {
+        if let Some(found) = self.found.take() {
+            return Ok(Some(found));
+        }
+        let of_table = |e: Error| Refusal::of_table(&e);
         let batch = match self.batch.take() {
             Some(batch) => Some(batch),
-            None => self.next_batch()?,
+            None => self.next_batch().map_err(of_table)?,
         };
         let Some(batch) = batch.filter(|_| self.limit > 0) else { return Ok(None) };
-        let Some(condition) = &self.condition else {
-            let rows = selected(&batch.head(self.limit)?, self.columns.as_deref())?;
-            self.limit -= rows.len()?;
-            return Ok(Some(rows));
-        };
-        let block = batch.head(block_rows(&batch)?)?;
-        let found = block.filter(condition)?.head(self.limit)?;
-        self.limit -= found.len()?;
-        let looked_at = block.len()?;
-        let all = batch.len()?;
+        let Some(condition) = &self.condition else { return self.plain(&batch).map(Some).map_err(of_table) };
+        let share = share.ok_or_else(|| Refusal::internal("rows are looked for without a share of the memory"))?;
+        let (block, bytes) = block_of(&batch, (share.bytes() / 2) as u64).map_err(of_table)?;
+        share.grow(usize::try_from(2 * bytes).unwrap_or(usize::MAX))?;
+        let found = block.filter(condition).and_then(|found| found.head(self.limit)).map_err(of_table)?;
+        self.limit -= found.len().map_err(of_table)?;
+        let looked_at = block.len().map_err(of_table)?;
+        let all = batch.len().map_err(of_table)?;
         if looked_at < all {
-            self.batch = Some(batch.slice(looked_at, all)?);
+            self.batch = Some(batch.slice(looked_at, all).map_err(of_table)?);
         }
-        selected(&found, self.columns.as_deref()).map(Some)
+        selected(&found, self.columns.as_deref()).map(Some).map_err(of_table)
+    }
+
+    /// All rows of a batch, as far as the limit goes.
+    fn plain(&mut self, batch: &Dataset) -> arrowwood::Result<Dataset> {
+        let rows = selected(&batch.head(self.limit)?, self.columns.as_deref())?;
+        self.limit -= rows.len()?;
+        Ok(rows)
     }
 
     fn next_batch(&mut self) -> arrowwood::Result<Option<Dataset>> {
@@ -219,12 +245,19 @@ pub(crate) fn selected(rows: &Dataset, columns: Option<&[usize]>) -> arrowwood::
     columns.map_or_else(|| Ok(rows.clone()), |columns| rows.select_at(columns))
 }
 
-/// Rows that a condition is asked of at once.
-fn block_rows(rows: &Dataset) -> arrowwood::Result<u64> {
-    let sample = rows.head(4_096)?;
-    let count = sample.len()?.max(1);
-    let bytes = sample.nbytes()?.max(1);
-    Ok((BLOCK.1.saturating_mul(count) / bytes).clamp(1_024, BLOCK.0))
+/// The first rows, which a condition is asked of at once, and their bytes: at most `most`, unless it is one row.
+fn block_of(rows: &Dataset, most: u64) -> arrowwood::Result<(Dataset, u64)> {
+    let mut count = BLOCK;
+    loop {
+        let block = rows.head(count)?;
+        let bytes = block.nbytes()?;
+        let len = block.len()?;
+        if bytes <= most || len <= 1 {
+            return Ok((block, bytes));
+        }
+        // The rows that fit if all are of the same size, and fewer each time.
+        count = (u128::from(len) * u128::from(most) / u128::from(bytes)).clamp(1, u128::from(len / 2)) as u64;
+    }
 }
 
 /// What makes bytes of rows.
@@ -263,26 +296,37 @@ struct RowStream {
     selection: Selection,
     maker: Maker,
     session: Session,
+    /// What a condition may take.
+    budget: Budget,
     /// Rows that are being sent.
     current: Option<Dataset>,
     is_begun: bool,
 }
 
-/// The body of an answer with rows.
-pub(crate) fn body(selection: Selection, form: Form, session: Session) -> Result<Outgoing> {
+/// The body of an answer with rows. It begins when rows are found, so that a condition that takes too long before is refused.
+pub(crate) async fn body(selection: Selection, form: Form, session: Session) -> Result<Outgoing> {
     let maker = match form {
         Form::Arrow => arrow(&selection, Framing::Stream)?,
         Form::JsonLines => Maker::JsonLines(JsonLines::new(&selection.schema)),
         Form::Csv => Maker::Csv,
     };
-    let rows = RowStream { selection, maker, session, current: None, is_begun: false };
-    Ok(Outgoing::steps(rows))
+    stream(selection, maker, session).await
 }
 
 /// The body of Flight's answer with rows.
-pub(crate) fn flight_body(selection: Selection, session: Session) -> Result<Outgoing> {
+pub(crate) async fn flight_body(selection: Selection, session: Session) -> Result<Outgoing> {
     let maker = arrow(&selection, Framing::Flight)?;
-    Ok(Outgoing::steps(RowStream { selection, maker, session, current: None, is_begun: false }))
+    stream(selection, maker, session).await
+}
+
+async fn stream(mut selection: Selection, maker: Maker, session: Session) -> Result<Outgoing> {
+    let mut budget = session.budget();
+    let mut is_found = selection.condition.is_none();
+    while !is_found {
+        let look = move |share: &mut Share| selection.look(share).map(|is_found| (selection, is_found));
+        (selection, is_found) = budget.work(budget.step(), look).await?;
+    }
+    Ok(Outgoing::steps(RowStream { selection, maker, session, budget, current: None, is_begun: false }))
 }
 
 fn arrow(selection: &Selection, framing: Framing) -> Result<Maker> {
@@ -296,14 +340,23 @@ impl Steps for RowStream {
         if !session.is_valid() {
             return Step::Failed(io::Error::other("the token was revoked"));
         }
-        match blocking(move || self.make()).await {
-            Ok(Ok((Some(rows), bytes))) => Step::Data(rows, bytes),
-            Ok(Ok((None, bytes))) => Step::End(bytes),
-            Ok(Err(e)) => {
-                session.failed(&e);
-                Step::Failed(io::Error::other(e))
+        let selection = &self.selection;
+        let has_rows = self.current.is_some() || selection.found.is_some();
+        let looks = selection.condition.is_some() && !has_rows && !selection.is_over();
+        let made = if looks {
+            let mut budget = self.budget.clone();
+            let made = budget.work(budget.step(), move |share| self.make(Some(share))).await;
+            made.map(|(rows, bytes)| (rows.map(|rows| RowStream { budget, ..rows }), bytes))
+        } else {
+            session.work(move |_| self.make(None)).await
+        };
+        match made {
+            Ok((Some(rows), bytes)) => Step::Data(rows, bytes),
+            Ok((None, bytes)) => Step::End(bytes),
+            Err(refusal) => {
+                session.failed(&refusal);
+                Step::Failed(io::Error::other(refusal))
             }
-            Err(e) => Step::Failed(e),
         }
     }
 }
@@ -312,15 +365,16 @@ impl Steps for RowStream {
 type Made<S> = (Option<S>, Vec<Bytes>);
 
 impl RowStream {
-    /// The next bytes.
-    fn make(mut self) -> arrowwood::Result<Made<RowStream>> {
+    /// The next bytes, with a share where rows are looked for.
+    fn make(mut self, share: Option<&mut Share>) -> Result<Made<RowStream>> {
+        let of_table = |e: Error| Refusal::of_table(&e);
         let mut bytes = Vec::new();
         if !std::mem::replace(&mut self.is_begun, true) {
-            bytes.extend(self.heading()?);
+            bytes.extend(self.heading().map_err(of_table)?);
         }
         let current = match self.current.take() {
             Some(current) => Some(current),
-            None => self.selection.take()?,
+            None => self.selection.take(share)?,
         };
         let Some(current) = current else {
             if let Maker::Arrow(_, framing) = self.maker {
@@ -328,11 +382,11 @@ impl RowStream {
             }
             return Ok((None, bytes));
         };
-        let (made, rows) = self.maker.piece(&current)?;
+        let (made, rows) = self.maker.piece(&current).map_err(of_table)?;
         bytes.extend(made);
-        let all = current.len()?;
+        let all = current.len().map_err(of_table)?;
         if rows < all {
-            self.current = Some(current.slice(rows, all)?);
+            self.current = Some(current.slice(rows, all).map_err(of_table)?);
         }
         Ok((Some(self), bytes))
     }

@@ -23,20 +23,34 @@ pub(crate) const UNIT: usize = 4 << 10;
 /// Bodies up to this are unpacked and parsed at once, larger ones by a thread for blocking work.
 pub(crate) const SMALL: usize = 64 << 10;
 
-/// Memory for rows that are not committed.
+/// Memory that requests share: for rows that are not committed, or for queries.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory(Arc<Semaphore>);
 
 impl Memory {
     pub fn new(bytes: usize) -> Memory {
-        Memory(Arc::new(Semaphore::new((bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS))))
+        Memory(Arc::new(Semaphore::new(bytes.div_ceil(UNIT).clamp(1, Semaphore::MAX_PERMITS))))
     }
 
-    /// A share of so many bytes.
+    /// A share of so many bytes, for rows.
     pub fn share(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
-        let units = u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX);
         let taken = || Refusal::unavailable("the memory for rows that are not committed yet is taken; try again");
-        self.0.clone().try_acquire_many_owned(units).map_err(|_| taken())
+        self.try_share(bytes).ok_or_else(taken)
+    }
+
+    /// A share of so many bytes, if they are free.
+    pub fn try_share(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.0.clone().try_acquire_many_owned(Memory::units(bytes)).ok()
+    }
+
+    /// A share of so many bytes, as soon as they are free.
+    pub async fn wait(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+        let closed = |_| Refusal::unavailable("the server is stopping");
+        self.0.clone().acquire_many_owned(Memory::units(bytes)).await.map_err(closed)
+    }
+
+    fn units(bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX)
     }
 }
 

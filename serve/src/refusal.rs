@@ -151,6 +151,14 @@ impl Refusal {
     }
 }
 
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.log().unwrap_or(self.detail()))
+    }
+}
+
+impl std::error::Error for Refusal {}
+
 impl From<ConditionError> for Refusal {
     fn from(e: ConditionError) -> Refusal {
         Refusal::bad_request(format!("where: {e}"))

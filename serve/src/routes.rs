@@ -209,7 +209,9 @@ async fn rows(session: Session, parts: &Parts, name: &str) -> Result<Response<Ou
         (own("arrowwood-end-row"), selection.end_row),
         (own("arrowwood-table-end"), selection.table_end),
     ];
-    let mut response = with_type(StatusCode::OK, form.media_type(), reading::body(selection, form, session)?);
+    let is_head = parts.method == Method::HEAD;
+    let body = if is_head { Outgoing::empty() } else { reading::body(selection, form, session).await? };
+    let mut response = with_type(StatusCode::OK, form.media_type(), body);
     response.headers_mut().extend(range.map(|(name, row)| (name, HeaderValue::from(row))));
     Ok(response)
 }
@@ -220,7 +222,7 @@ async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<
     let query = Query::parse(parts.uri.query(), following::PARAMETERS)?;
     let table = session.table(name).await?;
     let follower = session.work(move |session| Follower::of(table, &query, session.clone(), Framing::Stream)).await?;
-    let first_row = follower.first_row();
+    let first_row = follower.next_row();
     session.peer.is_follower.store(true, Ordering::Release);
     let mut response = with_type(StatusCode::OK, Form::Arrow.media_type(), following::body(follower, &session));
     response.headers_mut().insert(own("arrowwood-first-row"), HeaderValue::from(first_row));

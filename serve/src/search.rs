@@ -7,8 +7,9 @@ use arrowwood::{Dataset, Error, Predicate};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
+use crate::budget::{Budget, Share};
 use crate::condition::parse_condition;
-use crate::outgoing::{Step, Steps, blocking};
+use crate::outgoing::{Step, Steps};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
 use crate::session::Session;
@@ -21,6 +22,8 @@ const MOST: usize = 2_000_000;
 /// Rows that are searched between two reports, and rows that are sorted without a condition.
 const BLOCK: u64 = 1 << 22;
 const SORTED: u64 = 1 << 25;
+/// Bytes of a row that sorting takes.
+const SORTING: u128 = 24;
 
 /// A search that is going on.
 pub(crate) struct Search {
@@ -33,6 +36,7 @@ pub(crate) struct Search {
     inside: Dataset,
     searched: u64,
     found: Vec<u64>,
+    budget: Budget,
 }
 
 impl Search {
@@ -60,29 +64,42 @@ impl Search {
             None => rows.clone(),
         };
         let sort = sort.map(|name| (name, descending));
-        Ok(Search { session, table, rows, condition, sort, inside, searched: 0, found: Vec::new() })
+        let budget = session.budget();
+        Ok(Search { session, table, rows, condition, sort, inside, searched: 0, found: Vec::new(), budget })
     }
 
     /// Searches the next rows; a line that says how far this is. Blocks.
-    fn search(mut self) -> arrowwood::Result<(Option<Search>, Json)> {
-        let all = self.inside.len()?;
+    fn search(mut self, share: &mut Share) -> Result<(Option<Search>, Json)> {
+        let of_table = |e: Error| Refusal::of_table(&e);
+        let all = self.inside.len().map_err(of_table)?;
         if let Some(condition) = &self.condition
             && self.searched < all
             && self.found.len() < MOST
         {
             let rows = BLOCK.min(all - self.searched);
             let before = self.inside.first_row() + self.searched;
-            let found = self.inside.slice(self.searched, rows)?.matching_rows(condition)?;
+            let block = self.inside.slice(self.searched, rows).map_err(of_table)?;
+            let found = block.matching_rows(condition).map_err(of_table)?;
             self.found.extend(found.into_iter().map(|row| before + row).take(MOST - self.found.len()));
             self.searched += rows;
             let report = json!({"searched": self.searched, "of": all, "found": self.found.len()});
             return Ok((Some(self), report));
         }
         let is_whole = self.searched == all || self.condition.is_none();
-        self.sort()?;
+        share.grow(self.sorting().map_err(of_table)?)?;
+        self.sort().map_err(of_table)?;
         let rows = self.found.len();
         let id = self.session.shared.views.add(&self.table.name, self.found);
         Ok((None, json!({"view": id, "rows": rows, "searched": self.searched, "of": all, "whole": is_whole})))
+    }
+
+    /// Bytes that sorting takes: numbers of rows, their order, and keys; and the column, where only some of it are sorted.
+    fn sorting(&self) -> arrowwood::Result<usize> {
+        let Some((name, _)) = &self.sort else { return Ok(0) };
+        let all = self.rows.len()?.max(1);
+        let rows = if self.condition.is_some() { self.found.len() as u64 } else { all };
+        let column = u128::from(self.rows.select(&[name])?.nbytes()?) * u128::from(rows) / u128::from(all);
+        Ok(usize::try_from(u128::from(rows) * SORTING + column).unwrap_or(usize::MAX))
     }
 
     fn sort(&mut self) -> arrowwood::Result<()> {
@@ -108,12 +125,12 @@ impl Steps for Search {
             return Step::Failed(io::Error::other("the server is stopping"));
         }
         let line = |json: Json| vec![Bytes::from(json.to_string() + "\n")];
-        match blocking(move || self.search()).await {
-            Ok(Ok((Some(search), report))) => Step::Data(search, line(report)),
-            Ok(Ok((None, report))) => Step::End(line(report)),
+        let mut budget = self.budget.clone();
+        match budget.work(budget.step(), move |share| self.search(share)).await {
+            Ok((Some(search), report)) => Step::Data(Search { budget, ..search }, line(report)),
+            Ok((None, report)) => Step::End(line(report)),
             // The answer has begun: the last line says why there is no view.
-            Ok(Err(e)) => Step::End(line(json!({"error": e.message()}))),
-            Err(e) => Step::Failed(e),
+            Err(refusal) => Step::End(line(session.last_line(refusal))),
         }
     }
 }

@@ -77,10 +77,12 @@ pub(crate) async fn seek(session: &Session, table: Arc<Table>, query: &Query) ->
     let inside = session.work(move |_| rows.within_bounds(&wanted).map_err(of_table)).await?;
     let len = inside.len().map_err(of_table)?;
     let mut found = None;
+    let mut budget = session.budget();
     for start in (0..len).step_by(BLOCK as usize) {
         let wanted = condition.clone();
         let block = inside.slice(start, BLOCK).map_err(of_table)?;
-        found = session.work(move |_| block.matching_rows(&wanted).map_err(of_table)).await?.first().copied();
+        let rows = budget.work(budget.step(), move |_| block.matching_rows(&wanted).map_err(of_table)).await?;
+        found = rows.first().copied();
         if let Some(row) = found.as_mut() {
             *row += inside.first_row() + start;
             break;

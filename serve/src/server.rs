@@ -129,7 +129,10 @@ impl Server {
         }
         let catalog = Catalog::single(path.as_ref())?;
         let (tokens, token) = Tokens::temporary()?;
-        let mut server = Server::start(catalog, Some(tokens), true, &Options { read_only: true, ..options.clone() })?;
+        // Whoever looks at data of their own waits as long as they like.
+        let limits = Limits { query_timeout: Duration::MAX, ..options.limits.clone() };
+        let options = Options { read_only: true, limits, ..options.clone() };
+        let mut server = Server::start(catalog, Some(tokens), true, &options)?;
         server.url += &format!("/?token={token}");
         Ok(server)
     }
@@ -151,6 +154,7 @@ impl Server {
             catalog,
             access: Access::new(tokens, options.read_only, hosts, port),
             memory: Memory::new(limits.ingest_memory),
+            queries: Memory::new(limits.query_memory),
             writing: Writing { metrics: metrics.clone(), idle: limits.writer },
             decoding: Semaphore::new(cores()),
             audit: options.audit.clone(),

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use arrowwood::Error;
+use serde_json::{Value as Json, json};
 use tokio::sync::{Semaphore, watch};
 
 use crate::access::{Access, Caller};
 use crate::audit::AuditLog;
+use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::engine::SqlEngine;
 use crate::limits::Limits;
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub access: Access,
     pub limits: Limits,
     pub memory: Memory,
+    /// Memory for what looks at rows.
+    pub queries: Memory,
     pub metrics: Arc<Metrics>,
     pub writing: Writing,
     /// Who may decode large bodies now.
@@ -86,8 +89,14 @@ impl Session {
     }
 
     /// Tells the log of an error that broke an answer off.
-    pub fn failed(&self, e: &Error) {
+    pub fn failed(&self, e: &dyn std::fmt::Display) {
         eprintln!("arrowwood: an answer to {} broke off: {e}", self.peer.address);
+    }
+
+    /// The last line of an answer in lines that has begun: why it has no other.
+    pub fn last_line(&self, refusal: Refusal) -> Json {
+        let refusal = if self.shared.is_view { refusal.in_full() } else { refusal };
+        json!({"error": refusal.detail(), "code": refusal.code()})
     }
 
     pub fn check_read(&self, name: &str) -> Result<()> {
@@ -102,6 +111,11 @@ impl Session {
     pub async fn table(&self, name: &str) -> Result<Arc<Table>> {
         let name = name.to_owned();
         self.work(move |session| session.shared.catalog.get(&name)).await
+    }
+
+    /// What a request may take to look at rows.
+    pub fn budget(&self) -> Budget {
+        Budget::of(&self.shared.queries, &self.shared.limits)
     }
 
     /// Does blocking work.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrowwood::{Column, Dataset, Error, ErrorKind, Value, cut};
 use serde_json::{Value as Json, json};
 
+use crate::budget::{Budget, Share};
 use crate::cells::one_column;
 use crate::numbers::{both, each_number, ends, is_number, text_of};
 use crate::query::Query;
@@ -26,6 +27,8 @@ const BARS: usize = 32;
 /// Values that are listed, rows of which all values are counted, and characters of a value.
 const TOP: u64 = 10;
 const COUNTED: u64 = 1 << 23;
+/// Bytes of a value that is counted.
+const VALUE: usize = 48;
 const WIDTH: usize = 60;
 
 /// What is known of the rows that were looked at.
@@ -191,9 +194,10 @@ pub(crate) async fn statistics(session: &Session, table: Arc<Table>, query: &Que
     let len = rows.len().map_err(of_table)?;
     let is_exact = !is_sample || len <= SAMPLE.0 * SAMPLE.1;
     let sampled = rows.clone();
-    let mut told = session.work(move |_| of_sample(&sampled).map_err(of_table)).await?;
+    let mut budget = session.budget();
+    let mut told = budget.work(budget.step(), move |_| of_sample(&sampled).map_err(of_table)).await?;
     if !is_sample && len > SAMPLE.0 * SAMPLE.1 {
-        exact(session, &rows, len, &mut told).await?;
+        exact(&mut budget, &rows, len, &mut told).await?;
     }
     let field = rows.schema().field(0);
     let facts = json!({"name": field.name(), "type": arrowwood::field_type_name(field), "exact": is_exact, "of": len});
@@ -203,19 +207,19 @@ pub(crate) async fn statistics(session: &Session, table: Arc<Table>, query: &Que
 }
 
 /// Replaces what a sample told by what all rows tell.
-async fn exact(session: &Session, rows: &Dataset, len: u64, told: &mut Json) -> Result<()> {
+async fn exact(budget: &mut Budget, rows: &Dataset, len: u64, told: &mut Json) -> Result<()> {
     let of_table = |e: Error| Refusal::of_table(&e);
     let mut all = Glance::default();
     let mut ends: Option<(f64, f64)> = None;
     let mut histogram: Vec<u64> = vec![0; BARS];
     for start in (0..len).step_by(BLOCK as usize) {
         let block = rows.slice(start, BLOCK).map_err(of_table)?;
-        let look = move |_: &Session| {
+        let look = move |_: &mut Share| {
             let column = block.column_at(0).map_err(of_table)?;
             let ends = if is_number(column.data_type()) { finite(&column).map_err(of_table)? } else { None };
             Ok((Glance::of(&column).map_err(of_table)?, ends))
         };
-        let (glance, own) = session.work(look).await?;
+        let (glance, own) = budget.work(budget.step(), look).await?;
         all = all.and(glance);
         ends = match (ends, own) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
@@ -228,15 +232,16 @@ async fn exact(session: &Session, rows: &Dataset, len: u64, told: &mut Json) -> 
             let block = rows.slice(start, BLOCK).map_err(of_table)?;
             let high = if high > low { high } else { low + 1.0 };
             let look =
-                move |_: &Session| block.column_at(0).and_then(|column| bars(&column, low, high)).map_err(of_table);
-            let counts = session.work(look).await?;
+                move |_: &mut Share| block.column_at(0).and_then(|column| bars(&column, low, high)).map_err(of_table);
+            let counts = budget.work(budget.step(), look).await?;
             histogram.iter_mut().zip(counts).for_each(|(all, own)| *all += own);
         }
         told["histogram"] = json!({"counts": histogram, "ends": [text_of(&data_type, low), text_of(&data_type, high)]});
     } else if !is_number(&data_type) && len <= COUNTED && repeats(told) {
         let rows = rows.clone();
-        let look = move |_: &Session| rows.column_at(0).and_then(|column| top(&column)).map_err(of_table);
-        if let Some(top) = session.work(look).await? {
+        let look = move |_: &mut Share| rows.column_at(0).and_then(|column| top(&column)).map_err(of_table);
+        // At most so many rows are counted, and less than half of their values differ.
+        if let Some(top) = budget.work(len as usize * VALUE, look).await? {
             told["top"] = top;
         }
     }

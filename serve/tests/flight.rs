@@ -195,6 +195,27 @@ fn a_message_is_received_within_the_memory_for_rows() {
     assert_eq!(call(&served, "DoPut", framed(&put(&[batch(0, 5)]))).status, 0);
 }
 
+/// A condition that takes too long, before rows are found and behind them, ends with a status that says so.
+#[test]
+fn a_condition_has_its_time() {
+    let served = Served::with(|_| {
+        let mut options = options();
+        options.limits.query_timeout = std::time::Duration::from_nanos(1);
+        options
+    });
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..5_000_000));
+    let rows = Dataset::try_from(vec![RecordBatch::try_from_iter([("n", column)]).unwrap()]).unwrap();
+    arrowwood::write(&rows, served.path("t.arrow"), &arrowwood::WriteOptions::default()).unwrap();
+    for (condition, has_rows) in [("n < 0", false), ("n >= 0", true)] {
+        let ticket = format!("t.arrow?where={condition}");
+        let mut message = vec![0x0a, ticket.len() as u8];
+        message.extend(ticket.as_bytes());
+        let ended = call(&served, "DoGet", frame(&message));
+        assert_eq!((ended.status, !ended.answers.is_empty()), (4, has_rows), "{}", ended.message);
+        assert!(ended.message.starts_with("query_timeout: "), "{}", ended.message);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Whatever is changed in what comes: the table has the rows of whole batches, or a status says what is wrong.
@@ -202,10 +223,14 @@ proptest! {
     fn changed_bytes_are_refused_or_are_rows(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::of(any::<prop::sample::Index>()),
+        (method, command) in prop::sample::select(vec![("DoPut", "t"), ("DoExchange", "t?follow=false"), ("DoExchange", "t")]),
     ) {
         let served = Served::start();
         served.writer("t", "n: int, word: text").close().unwrap();
-        let mut bytes = framed(&put(&[batch(0, 4), batch(4, 4)]));
+        let mut messages = put(&[batch(0, 4), batch(4, 4)]);
+        messages[0].descriptor = Some(Descriptor { kind: 2, command: command.into(), path: Vec::new() });
+        let is_silent = command != "t" || method == "DoPut";
+        let mut bytes = framed(&messages);
         for (at, byte) in &changes {
             let at = at.index(bytes.len());
             bytes[at] = *byte;
@@ -213,11 +238,13 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        let ended = call(&served, "DoPut", bytes);
+        let ended = call(&served, method, bytes);
         let rows = open(served.path("t")).unwrap();
         rows.validate(|_, _| ()).unwrap();
-        prop_assert!(ended.answers.len() <= 2);
-        prop_assert_eq!(rows.is_empty().unwrap(), ended.answers.is_empty());
+        if is_silent {
+            prop_assert!(ended.answers.len() <= 2);
+            prop_assert_eq!(rows.is_empty().unwrap(), ended.answers.is_empty());
+        }
         prop_assert_eq!(served.get("/healthz").status, 200);
     }
 

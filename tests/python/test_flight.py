@@ -162,6 +162,73 @@ def test_a_stream_goes_on_with_the_table(served):
     reader.cancel()
 
 
+def exchange(client, command, **options):
+    """A call that goes both ways: its writer, and a function that waits for so many rows and answers, or for the end."""
+    writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(command), **options)
+    rows, answers = [], []
+
+    def until(rows_wanted=None, answers_wanted=0):
+        while rows_wanted is None or len(rows) < rows_wanted or len(answers) < answers_wanted:
+            try:
+                chunk = reader.read_chunk()
+            except StopIteration:
+                break
+            if chunk.data is None:
+                answers.append(json.loads(chunk.app_metadata.to_pybytes()))
+            else:
+                rows.extend(chunk.data["n"].to_pylist())
+        return rows, answers
+
+    return writer, until
+
+
+def test_an_exchange_answers_batches_and_sends_rows_of_everybody(served):
+    folder, client = served
+    writer, until = exchange(client, "ticks?from=9998&columns=n&producer=s1&sequence=0")
+    assert until(2) == ([9_998, 9_999], [])
+    writer.begin(SCHEMA)
+    writer.write_table(ticks(10_000, 5))
+    rows, answers = until(7, 1)
+    assert rows == list(range(9_998, 10_005))
+    assert [(it["first_row"], it["rows"], it["durable"], it["sequence"]) for it in answers] == [(10_000, 5, 10_005, 0)]
+    put(client, flight.FlightDescriptor.for_path("ticks"), ticks(10_005, 3))
+    until(10, 1)
+    for start in (10_008, 10_009):
+        writer.write_table(ticks(start, 1))
+    writer.done_writing()
+    rows, answers = until()
+    assert rows == list(range(9_998, 10_010)) == pa.table(aw.open(folder / "ticks"))["n"].to_pylist()[9_998:]
+    assert [it["sequence"] for it in answers] == [0, 1, 2]
+    writer.close()
+
+
+def test_an_exchange_may_only_append_or_only_follow(served):
+    folder, client = served
+    # Sent again, and nothing is there twice.
+    for is_repeat in (False, True):
+        writer, until = exchange(client, "ticks?follow=false&producer=s1&sequence=7")
+        writer.begin(SCHEMA)
+        writer.write_table(ticks(10_000, 5))
+        writer.done_writing()
+        rows, [answer] = until()
+        assert (rows, answer["duplicate"]) == ([], is_repeat)
+        writer.close()
+    writer, until = exchange(client, "ticks?from=10004")
+    assert until(1) == ([10_004], [])
+    writer.done_writing()
+    assert until() == ([10_004], [])
+    writer.close()
+    assert as_rows(pa.table(aw.open(folder / "ticks"))) == as_rows(ticks(0, 10_005))
+    for command, words in [("ticks?follow=false&from=3", "from goes with follow"), ("ticks?limit=3", "no parameter 'limit'"), ("nothing", "no such table")]:
+        with pytest.raises((pa.ArrowException, KeyError), match=words):
+            exchange(client, command)[1]()
+    writer, until = exchange(client, "ticks?from=0")
+    writer.begin(pa.schema([("other", pa.int64())]))
+    writer.write_table(pa.table({"other": [1]}))
+    with pytest.raises(pa.ArrowException, match="column"):
+        until()
+
+
 @pytest.mark.parametrize(
     ("ticket", "error", "words"),
     [
@@ -187,9 +254,8 @@ def test_rows_that_do_not_fit_are_refused_and_the_table_stays(served):
     with pytest.raises((KeyError, pa.ArrowException), match="no such table"):
         put(client, flight.FlightDescriptor.for_path("nothing"), ticks(0, 1))
     assert len(aw.open(folder / "ticks")) == 10_000
-    for call in [lambda: list(client.do_action("drop")), lambda: client.do_exchange(flight.FlightDescriptor.for_path("x"))[1].read_chunk()]:
-        with pytest.raises(NotImplementedError, match="ListFlights"):
-            call()
+    with pytest.raises(NotImplementedError, match="ListFlights"):
+        list(client.do_action("drop"))
     assert list(client.list_actions()) == []
 
 
@@ -218,4 +284,16 @@ def test_tokens_and_their_rights(tmp_path):
                 get(client, name, options=options(reader)).read_all()
         with pytest.raises(flight.FlightUnauthorizedError):
             put(client, flight.FlightDescriptor.for_path("open"), ticks(0, 1), options=options(reader))
+        # Rows are read by whoever may, until some are sent.
+        writer, until = exchange(client, "open?from=0", options=options(reader))
+        assert until(3) == ([0, 1, 2], [])
+        writer.begin(SCHEMA)
+        with pytest.raises(flight.FlightUnauthorizedError):
+            until()
+        for command in ("closed", "open?follow=false"):
+            with pytest.raises(flight.FlightUnauthorizedError):
+                exchange(client, command, options=options(reader))[1]()
+        server.close()
+        refused = [line for line in map(json.loads, server.log) if line["path"].endswith("/DoExchange")]
+        assert {line["status"] for line in refused} == {403} and len(refused) == 3
         assert reader not in "\n".join(server.log)

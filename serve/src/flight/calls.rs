@@ -1,5 +1,7 @@
 //! Messages of a call as they come in.
 
+use std::time::Duration;
+
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
@@ -20,6 +22,8 @@ pub(crate) struct Calls {
     body: Incoming,
     session: Session,
     buffer: BytesMut,
+    /// How long a client may rest between two messages.
+    rest: Duration,
 }
 
 /// A message, and its share of the memory for rows that are not committed.
@@ -30,7 +34,13 @@ pub(crate) struct Called {
 
 impl Calls {
     pub fn new(body: Incoming, session: Session) -> Calls {
-        Calls { body, session, buffer: BytesMut::new() }
+        let rest = session.shared.limits.stall;
+        Calls { body, session, buffer: BytesMut::new(), rest }
+    }
+
+    /// The same, whose client may rest as long as it is there: it listens.
+    pub fn unhurried(self) -> Calls {
+        Calls { rest: Duration::MAX, ..self }
     }
 
     /// The next message, of `most` bytes at most; `None` behind the last.
@@ -51,8 +61,7 @@ impl Calls {
                 share = Some(self.session.shared.memory.share(expected)?);
                 continue;
             }
-            // Between two messages a producer may rest.
-            let patience = if self.buffer.is_empty() { limits.stall } else { limits.part };
+            let patience = if self.buffer.is_empty() { self.rest } else { limits.part };
             let slow = |_| {
                 let detail = format!("no part of a message came for {} seconds", patience.as_secs());
                 Refusal::new(StatusCode::REQUEST_TIMEOUT, "timeout", detail)

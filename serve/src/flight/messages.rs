@@ -3,6 +3,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 
+/// What the paths of all calls begin with.
+pub(crate) const SERVICE: &str = "arrow.flight.protocol.FlightService";
 /// What flag and length of a message take.
 pub(crate) const PREFIX: usize = 5;
 

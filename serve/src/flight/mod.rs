@@ -5,9 +5,11 @@
 //! text as a command. Bodies are sent as they lie in the mapping.
 
 mod calls;
+mod exchange;
 pub(crate) mod messages;
 mod put;
 mod status;
+mod target;
 
 use std::sync::Arc;
 
@@ -17,9 +19,11 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, Version};
 
 use self::calls::Calls;
+pub(crate) use self::messages::SERVICE;
 use self::messages::{DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, framed};
 use self::status::answered;
 pub(crate) use self::status::refused;
+use self::target::{parse_target, target_of};
 use crate::following::{self, Follower};
 use crate::frames::Framing;
 use crate::outgoing::Outgoing;
@@ -30,8 +34,6 @@ use crate::response::allow;
 use crate::session::{Session, Trace};
 use crate::table::Table;
 
-/// What the paths of all calls begin with.
-pub(crate) const SERVICE: &str = "arrow.flight.protocol.FlightService";
 /// The most endpoints of a flight, and the fewest rows of each.
 const ENDPOINTS: (u64, u64) = (16, 1 << 20);
 /// The parameters of a ticket.
@@ -57,7 +59,7 @@ pub(crate) async fn answer(
             flight_info(session, descriptor).await
         }
         "GetSchema" => {
-            let (name, query) = target_of(&calls.question().await?)?;
+            let (name, query) = target_of(&calls.question().await?, PARAMETERS)?;
             let selection = selection(&session, &name, query).await?;
             let schema = selection.schema_message().map_err(|e| Refusal::of_table(&e))?.into();
             Ok(whole(framed(&SchemaResult { schema })))
@@ -65,16 +67,17 @@ pub(crate) async fn answer(
         "DoGet" => {
             let Ticket { ticket } = calls.question().await?;
             let text = std::str::from_utf8(&ticket).map_err(|_| Refusal::bad_request("the ticket is not UTF-8"))?;
-            let (name, query) = parse_target(text)?;
+            let (name, query) = parse_target(text, PARAMETERS)?;
             get(session, &name, query).await
         }
         "DoPut" => {
             trace.is_write = true;
             Ok(answered(Outgoing::steps(put::begin(session, calls).await?)))
         }
+        "DoExchange" => exchange::begin(session, calls).await,
         "ListActions" => Ok(answered(Outgoing::empty())),
         _ => {
-            let detail = "calls are ListFlights, GetFlightInfo, GetSchema, DoGet and DoPut";
+            let detail = "calls are ListFlights, GetFlightInfo, GetSchema, DoGet, DoPut and DoExchange";
             Err(Refusal::new(hyper::StatusCode::NOT_IMPLEMENTED, "not_implemented", detail))
         }
     }
@@ -83,23 +86,6 @@ pub(crate) async fn answer(
 /// An answer of one message.
 fn whole(frame: Bytes) -> Response<Outgoing> {
     answered(Outgoing::of(frame))
-}
-
-/// The table and the parameters that a descriptor means.
-fn target_of(descriptor: &FlightDescriptor) -> Result<(String, Query)> {
-    match (descriptor.kind(), &descriptor.path[..]) {
-        (DescriptorType::Path, [name]) => Ok((name.clone(), Query::parse(None, &[])?)),
-        (DescriptorType::Command, _) => {
-            let text = std::str::from_utf8(&descriptor.command);
-            parse_target(text.map_err(|_| Refusal::bad_request("the command is not UTF-8"))?)
-        }
-        _ => Err(Refusal::bad_request("a descriptor is a path of one name, a table's, or a command")),
-    }
-}
-
-fn parse_target(text: &str) -> Result<(String, Query)> {
-    let (name, query) = text.split_once('?').map_or((text, None), |(name, query)| (name, Some(query)));
-    Ok((name.to_owned(), Query::parse(query, PARAMETERS)?))
 }
 
 /// The rows that are asked for.
@@ -115,12 +101,10 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Outg
             return Err(Refusal::bad_request("durable goes with follow"));
         }
         let selection = selection(&session, name, query).await?;
-        return Ok(answered(reading::flight_body(selection, session)?));
+        return Ok(answered(reading::flight_body(selection, session).await?));
     }
-    for other in ["to", "where", "limit"] {
-        if query.get(other)?.is_some() {
-            return Err(Refusal::bad_request(format!("{other} does not go with follow")));
-        }
+    if let Some(other) = ["to", "where", "limit"].into_iter().find(|name| query.all(name).next().is_some()) {
+        return Err(Refusal::bad_request(format!("{other} does not go with follow")));
     }
     session.check_read(name)?;
     let table = session.table(name).await?;
@@ -130,7 +114,7 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Outg
 }
 
 async fn flight_info(session: Session, descriptor: FlightDescriptor) -> Result<Response<Outgoing>> {
-    let (name, query) = target_of(&descriptor)?;
+    let (name, query) = target_of(&descriptor, PARAMETERS)?;
     if query.flag("follow")? {
         return Err(Refusal::bad_request("a stream that goes on has no end to inform of; get its ticket"));
     }

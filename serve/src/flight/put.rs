@@ -5,8 +5,8 @@ use std::io;
 use bytes::Bytes;
 
 use super::calls::{Called, Calls, decoded};
-use super::messages::{DescriptorType, FlightData, PutResult, framed};
-use super::status::CallFailed;
+use super::messages::{FlightData, FlightDescriptor, PutResult, framed};
+use super::target::target_of;
 use crate::ingest::Destination;
 use crate::outgoing::{Step, Steps};
 use crate::query::Query;
@@ -32,29 +32,24 @@ pub(crate) struct Put {
 
 /// Reads the first message, which says what comes, and where it is to go.
 pub(crate) async fn begin(session: Session, mut calls: Calls) -> Result<Put> {
-    let most = session.shared.limits.body + AROUND;
+    let (descriptor, header) = opening(&session, &mut calls).await?;
+    let (name, query) = target_of(&descriptor, PARAMETERS)?;
+    Put::of(session, calls, (&name, &query), &header).await
+}
+
+/// The first message of a call that sends rows: its descriptor, and its schema if it has one.
+pub(super) async fn opening(session: &Session, calls: &mut Calls) -> Result<(FlightDescriptor, Bytes)> {
     let nothing = || Refusal::bad_request("the call has no message");
-    let Called { message, .. } = calls.next(most).await?.ok_or_else(nothing)?;
+    let Called { message, .. } = calls.next(session.shared.limits.body + AROUND).await?.ok_or_else(nothing)?;
     let first: FlightData = decoded(message)?;
-    let missing = || Refusal::bad_request("the first message has a descriptor and a schema");
-    let descriptor = first.descriptor.ok_or_else(missing)?;
-    if kind_of(&first.header) != Some(Kind::Schema) {
-        return Err(missing());
-    }
-    let (name, query) = match (descriptor.kind(), &descriptor.path[..]) {
-        (DescriptorType::Path, [name]) => (name.clone(), Query::parse(None, &[])?),
-        (DescriptorType::Command, _) => {
-            let text = std::str::from_utf8(&descriptor.command);
-            let text = text.map_err(|_| Refusal::bad_request("the command is not UTF-8"))?;
-            let (name, query) = text.split_once('?').map_or((text, None), |(name, query)| (name, Some(query)));
-            (name.to_owned(), Query::parse(query, PARAMETERS)?)
-        }
-        _ => return Err(Refusal::bad_request("a descriptor is a path of one name, a table's, or a command")),
-    };
-    let destination = Destination::of(&session, &name, &query).await?;
-    let mut front = Vec::new();
-    push(&mut front, &first.header, &[]);
-    Ok(Put { session, calls, destination, front })
+    let missing = || Refusal::bad_request("the first message has a descriptor");
+    Ok((first.descriptor.ok_or_else(missing)?, first.header))
+}
+
+/// The metadata of the next message, which may be none; `None` when no more come.
+pub(super) async fn header_of(session: &Session, calls: &mut Calls) -> Result<Option<Bytes>> {
+    let Some(Called { message, .. }) = calls.next(session.shared.limits.body + AROUND).await? else { return Ok(None) };
+    decoded::<FlightData>(message).map(|data| Some(data.header))
 }
 
 /// The kinds of messages that a stream of record batches has.
@@ -93,8 +88,19 @@ fn push(stream: &mut Vec<u8>, metadata: &[u8], body: &[u8]) {
 }
 
 impl Put {
-    /// Appends the next batch; its answer, unless there was none.
-    async fn next(&mut self) -> Result<Option<Bytes>> {
+    /// Batches of the schema in `header`, to be appended to the table of that name, as the query says.
+    pub async fn of(session: Session, calls: Calls, (name, query): (&str, &Query), header: &[u8]) -> Result<Put> {
+        if kind_of(header) != Some(Kind::Schema) {
+            return Err(Refusal::bad_request("a schema is expected before the first record batch"));
+        }
+        let destination = Destination::of(&session, name, query).await?;
+        let mut front = Vec::new();
+        push(&mut front, header, &[]);
+        Ok(Put { session, calls, destination, front })
+    }
+
+    /// Appends the next batch; what is told of it, or `None` when no more come.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
         let limits = &self.session.shared.limits;
         loop {
             if !self.session.is_valid() {
@@ -121,8 +127,7 @@ impl Put {
                     bytes.extend_from_slice(&END);
                     drop(data);
                     let answer = self.destination.append(&self.session, Received { bytes, share }).await?;
-                    let app_metadata = answer.to_string().into();
-                    return Ok(Some(framed(&PutResult { app_metadata })));
+                    return Ok(Some(answer.to_string().into()));
                 }
                 // What comes without a batch is for nobody here.
                 None if data.header.is_empty() => (),
@@ -135,9 +140,9 @@ impl Put {
 impl Steps for Put {
     async fn step(mut self) -> Step<Put> {
         match self.next().await {
-            Ok(Some(answer)) => Step::Data(self, vec![answer]),
+            Ok(Some(app_metadata)) => Step::Data(self, vec![framed(&PutResult { app_metadata })]),
             Ok(None) => Step::End(Vec::new()),
-            Err(refusal) => Step::Failed(io::Error::other(CallFailed::from(&refusal))),
+            Err(refusal) => Step::Failed(io::Error::other(refusal)),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! How a call of gRPC ends: a status in the trailers, whatever HTTP says.
 
-use std::error::Error as StdError;
-use std::fmt;
 use std::io;
 
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -15,54 +13,40 @@ use crate::refusal::Refusal;
 /// What a message in a header is encoded of: all but printable ASCII, and the sign of the encoding.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// A call that failed.
-#[derive(Debug)]
-pub(crate) struct CallFailed {
-    code: u8,
-    message: String,
-}
-
-impl fmt::Display for CallFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "status {}: {}", self.code, self.message)
+/// The number of the status that a refusal is.
+fn number_of(refusal: &Refusal) -> u16 {
+    match refusal.status() {
+        StatusCode::UNAUTHORIZED => 16,
+        StatusCode::FORBIDDEN => 7,
+        StatusCode::NOT_FOUND => 5,
+        StatusCode::CONFLICT => 9,
+        StatusCode::GONE | StatusCode::RANGE_NOT_SATISFIABLE => 11,
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::INSUFFICIENT_STORAGE => 8,
+        StatusCode::UNPROCESSABLE_ENTITY if refusal.code() == "query_memory" => 8,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::UNPROCESSABLE_ENTITY => 4,
+        StatusCode::NOT_IMPLEMENTED => 12,
+        StatusCode::SERVICE_UNAVAILABLE => 14,
+        status if status.is_client_error() => 3,
+        _ => 13,
     }
 }
 
-impl StdError for CallFailed {}
-
-impl From<&Refusal> for CallFailed {
-    fn from(refusal: &Refusal) -> CallFailed {
-        let code = match refusal.status() {
-            StatusCode::UNAUTHORIZED => 16,
-            StatusCode::FORBIDDEN => 7,
-            StatusCode::NOT_FOUND => 5,
-            StatusCode::CONFLICT => 9,
-            StatusCode::GONE | StatusCode::RANGE_NOT_SATISFIABLE => 11,
-            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::INSUFFICIENT_STORAGE => 8,
-            StatusCode::REQUEST_TIMEOUT => 4,
-            StatusCode::NOT_IMPLEMENTED => 12,
-            StatusCode::SERVICE_UNAVAILABLE => 14,
-            status if status.is_client_error() => 3,
-            _ => 13,
-        };
-        CallFailed { code, message: format!("{}: {}", refusal.code(), refusal.detail()) }
-    }
+fn trailers(number: u16, message: &str) -> HeaderMap {
+    let message = utf8_percent_encode(message, ENCODED).to_string();
+    let mut trailers = HeaderMap::new();
+    trailers.insert(own("grpc-status"), HeaderValue::from(number));
+    trailers.insert(own("grpc-message"), HeaderValue::try_from(message).unwrap_or(HeaderValue::from_static("")));
+    trailers
 }
 
-impl CallFailed {
-    fn trailers(&self) -> HeaderMap {
-        let message = utf8_percent_encode(&self.message, ENCODED).to_string();
-        let mut trailers = HeaderMap::new();
-        trailers.insert(own("grpc-status"), HeaderValue::from(u16::from(self.code)));
-        trailers.insert(own("grpc-message"), HeaderValue::try_from(message).unwrap_or(HeaderValue::from_static("")));
-        trailers
-    }
+fn trailers_of_refusal(refusal: &Refusal) -> HeaderMap {
+    trailers(number_of(refusal), &format!("{}: {}", refusal.code(), refusal.detail()))
 }
 
 /// An answer that refuses a call.
 pub(crate) fn refused(refusal: &Refusal) -> Response<Outgoing> {
     let mut response = Response::new(Outgoing::empty());
-    response.headers_mut().extend(CallFailed::from(refusal).trailers());
+    response.headers_mut().extend(trailers_of_refusal(refusal));
     with_type(response)
 }
 
@@ -81,9 +65,9 @@ fn trailers_of(ended: Result<(), &io::Error>) -> HeaderMap {
     let Err(e) = ended else {
         return HeaderMap::from_iter([(own("grpc-status"), HeaderValue::from_static("0"))]);
     };
-    match e.get_ref().and_then(|inner| inner.downcast_ref::<CallFailed>()) {
-        Some(failed) => failed.trailers(),
+    match e.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
+        Some(refusal) => trailers_of_refusal(refusal),
         // The log has it; it may say where files are.
-        None => CallFailed { code: 13, message: "the answer broke off; the server's log says more".into() }.trailers(),
+        None => trailers(13, "the answer broke off; the server's log says more"),
     }
 }

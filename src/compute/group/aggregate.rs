@@ -34,6 +34,8 @@ use crate::types::type_name;
 const BLOCK: usize = 1 << 14;
 /// Blocks whose groups are held until they are merged.
 const WAVE: usize = 256;
+/// The same where somebody watches, who may have to stop it before it takes too much.
+const WATCHED_WAVE: usize = 64;
 /// The rows of a block with very many groups: larger blocks are merged less often.
 const LARGE: usize = 1 << 19;
 
@@ -299,7 +301,7 @@ impl GroupPlan {
         let frame = if is_large { frame.in_blocks_of(LARGE) } else { frame };
         let mut table = GroupTable::new(self);
         let columns = self.keys.len() + self.kinds.len() + 1;
-        let wave = WAVE * BLOCK / frame.block_rows();
+        let wave = if watch.is_some() { WATCHED_WAVE } else { WAVE } * BLOCK / frame.block_rows();
         for start in (0..frame.blocks()).step_by(wave) {
             if let Some(AggregationWatch(watch)) = watch {
                 let rows = frame.block_start(start);

@@ -1,0 +1,153 @@
+//! [`Budget`]: the time and the memory that a request may take to look at rows.
+//!
+//! A condition, groups and statistics are asked of rows block by block. Before each step a request waits for its share of the
+//! memory that all of them have, so that there are only so many steps at once; and a request that has taken its time gets no
+//! further one. Rows without a condition need neither: they are as fast as their client.
+
+use std::time::{Duration, Instant};
+
+use hyper::StatusCode;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use crate::limits::Limits;
+use crate::outgoing::blocking;
+use crate::receive::Memory;
+use crate::refusal::{Refusal, Result};
+
+/// What a step takes that looks at a block of rows, at most.
+pub(crate) const STEP: usize = 64 << 20;
+
+/// What is left to a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    memory: Memory,
+    /// The limits: bytes of all requests together, and the time of one.
+    most: (usize, Duration),
+    left: Duration,
+}
+
+/// The share of a step.
+pub(crate) struct Share {
+    permit: OwnedSemaphorePermit,
+    memory: Memory,
+    most: (usize, Duration),
+    until: Option<Instant>,
+}
+
+impl Budget {
+    pub fn of(memory: &Memory, limits: &Limits) -> Budget {
+        let most = (limits.query_memory, limits.query_timeout);
+        Budget { memory: memory.clone(), most, left: limits.query_timeout }
+    }
+
+    /// Does blocking work with a share of `bytes`, as soon as they are free.
+    ///
+    /// # Errors
+    /// 422 where the time has passed, or where there never are so many bytes.
+    pub async fn work<T: Send + 'static>(
+        &mut self,
+        bytes: usize,
+        work: impl FnOnce(&mut Share) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if self.left.is_zero() {
+            return Err(too_long(self.most.1));
+        }
+        if bytes > self.most.0 {
+            return Err(too_much(self.most.0));
+        }
+        let begun = Instant::now();
+        let permit = timeout(self.left, self.memory.wait(bytes)).await.map_err(|_| too_long(self.most.1))??;
+        let until = begun.checked_add(self.left);
+        let mut share = Share { permit, memory: self.memory.clone(), most: self.most, until };
+        let done = blocking(move || work(&mut share)).await;
+        self.left = self.left.saturating_sub(begun.elapsed());
+        done.map_err(|_| Refusal::internal("the work was given up"))?
+    }
+
+    /// What a step that looks at a block of rows takes: less where the limit is.
+    pub fn step(&self) -> usize {
+        STEP.min(self.most.0)
+    }
+}
+
+impl Share {
+    /// Bytes that it has.
+    pub fn bytes(&self) -> usize {
+        self.permit.num_permits() * crate::receive::UNIT
+    }
+
+    /// Makes room for `bytes` all together, at once.
+    ///
+    /// # Errors
+    /// 422 where there never are so many; 503 where others have them now.
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        if bytes > self.most.0 {
+            return Err(too_much(self.most.0));
+        }
+        if bytes > self.bytes() {
+            let more = self.memory.try_share(bytes - self.bytes());
+            let taken = || Refusal::unavailable("the memory for queries is taken; try again");
+            self.permit.merge(more.ok_or_else(taken)?);
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// 422 where the time has passed.
+    pub fn check_time(&self) -> Result<()> {
+        if self.until.is_some_and(|until| Instant::now() >= until) { Err(too_long(self.most.1)) } else { Ok(()) }
+    }
+}
+
+fn too_long(most: Duration) -> Refusal {
+    let detail = format!(
+        "the server has worked for {} seconds on it, the most that it may (--query-timeout); ask for fewer rows: \
+         set from and to, or a condition on a column that the table is sorted or indexed by",
+        most.as_secs_f64()
+    );
+    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "query_timeout", detail)
+}
+
+fn too_much(most: usize) -> Refusal {
+    let detail =
+        format!("it takes more than {most} bytes of memory, the most that it may (--query-memory); ask for less");
+    Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "query_memory", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(memory: usize, time: Duration) -> Budget {
+        let limits = Limits { query_memory: memory, query_timeout: time, ..Limits::default() };
+        Budget::of(&Memory::new(memory), &limits)
+    }
+
+    #[tokio::test]
+    async fn a_request_that_has_taken_its_time_gets_no_further_step() {
+        let mut budget = budget(1 << 20, Duration::from_millis(1));
+        let slow = |share: &mut Share| {
+            std::thread::sleep(Duration::from_millis(2));
+            Ok(share.check_time().is_err())
+        };
+        assert!(budget.work(1, slow).await.unwrap());
+        assert_eq!(budget.work(1, |_| Ok(())).await.unwrap_err().code(), "query_timeout");
+    }
+
+    #[tokio::test]
+    async fn shares_are_given_back_and_never_more_than_there_are() {
+        let mut first = budget(1 << 20, Duration::MAX);
+        let mut second = Budget { memory: first.memory.clone(), most: first.most, left: Duration::from_millis(1) };
+        assert_eq!(first.work((1 << 20) + 1, |_| Ok(())).await.unwrap_err().code(), "query_memory");
+        let held = first.memory.try_share(1 << 19).unwrap();
+        let grown = |share: &mut Share| Ok([1 << 19, (1 << 19) + 1, (1 << 20) + 1].map(|bytes| share.grow(bytes)));
+        let [enough, taken, never] = first.work(1, grown).await.unwrap();
+        assert!(enough.is_ok());
+        assert_eq!((taken.unwrap_err().code(), never.unwrap_err().code()), ("unavailable", "query_memory"));
+        // Whoever waits for memory waits for as long as it may work.
+        assert_eq!(second.work(1 << 20, |_| Ok(())).await.unwrap_err().code(), "query_timeout");
+        drop(held);
+        first.work(1 << 20, |_| Ok(())).await.unwrap();
+    }
+}

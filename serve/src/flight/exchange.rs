@@ -1,0 +1,204 @@
+//! `DoExchange`: the rows of a table as they are committed, and record batches that are appended and answered, in one call.
+//!
+//! Both directions go their own pace: a client that waits for rows may send some, and one that sends need not wait for rows.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{Method, Response, StatusCode};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::calls::Calls;
+use super::messages::{FlightData, SERVICE, framed};
+use super::put::{Put, header_of, opening};
+use super::status::answered;
+use super::target::target_of;
+use crate::audit::AuditLine;
+use crate::following::{self, Follower};
+use crate::frames::Framing;
+use crate::outgoing::{Outgoing, Step, Steps};
+use crate::query::Query;
+use crate::refusal::{Refusal, Result};
+use crate::session::Session;
+use crate::table::Table;
+
+/// The parameters of a command: those of rows that are sent to the client, and those of rows that it sends.
+const FOLLOWING: &[&str] = &["from", "columns", "column", "durable"];
+const PARAMETERS: &[&str] = &["follow", "from", "columns", "column", "durable", "ack", "producer", "epoch", "sequence"];
+
+/// A call that goes both ways.
+struct Exchange {
+    session: Session,
+    table: Arc<Table>,
+    follower: Option<Follower>,
+    /// What is told of the batches, or why they end.
+    answers: mpsc::Receiver<Result<Bytes>>,
+    _receiving: Receiving,
+    /// The row behind the last to be sent, when the client sends nothing any more.
+    end: Option<u64>,
+}
+
+/// Appends what comes, until the call ends.
+struct Receiving(AbortHandle);
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Reads the first message, which says which table it is about.
+pub(super) async fn begin(session: Session, mut calls: Calls) -> Result<Response<Outgoing>> {
+    let (descriptor, header) = opening(&session, &mut calls).await?;
+    let (name, query) = target_of(&descriptor, PARAMETERS)?;
+    let is_followed = query.get("follow")?.is_none() || query.flag("follow")?;
+    if is_followed {
+        session.check_read(&name)?;
+    } else {
+        session.check_write(&name)?;
+    }
+    if let Some(other) = FOLLOWING.iter().find(|name| !is_followed && query.all(name).next().is_some()) {
+        return Err(Refusal::bad_request(format!("{other} goes with follow")));
+    }
+    let table = session.table(&name).await?;
+    let mut follower = None;
+    if is_followed {
+        let (table, query) = (table.clone(), query.clone());
+        let follow = move |session: &Session| Follower::of(table, &query, session.clone(), Framing::Flight);
+        follower = Some(session.work(follow).await?);
+        session.peer.is_follower.store(true, std::sync::atomic::Ordering::Release);
+        calls = calls.unhurried();
+    }
+    let (sender, answers) = mpsc::channel(1);
+    let appending = Appending { session: session.clone(), name, query, sender };
+    let receiving = Receiving(tokio::spawn(appending.run(calls, header)).abort_handle());
+    let exchange = Exchange { session: session.clone(), table, follower, answers, _receiving: receiving, end: None };
+    Ok(answered(if is_followed { following::body(exchange, &session) } else { Outgoing::steps(exchange) }))
+}
+
+/// Where the client's batches go.
+struct Appending {
+    session: Session,
+    name: String,
+    query: Query,
+    sender: mpsc::Sender<Result<Bytes>>,
+}
+
+impl Appending {
+    async fn run(self, calls: Calls, header: Bytes) {
+        if let Err(refusal) = self.append_all(calls, header).await {
+            // Nobody is there to be told when the call has ended.
+            let _ = self.sender.send(Err(refusal)).await;
+        }
+    }
+
+    /// Appends what comes. The schema comes first, in the first message or in a later one.
+    async fn append_all(&self, mut calls: Calls, mut header: Bytes) -> Result<()> {
+        while header.is_empty() {
+            let Some(next) = header_of(&self.session, &mut calls).await? else { return Ok(()) };
+            header = next;
+        }
+        let put = Put::of(self.session.clone(), calls, (&self.name, &self.query), &header).await;
+        self.audit(put.as_ref().err());
+        let mut put = put?;
+        while let Some(app_metadata) = put.next().await? {
+            if self.sender.send(Ok(framed(&FlightData { app_metadata, ..FlightData::default() }))).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the log that rows come, or why they are refused.
+    fn audit(&self, refusal: Option<&Refusal>) {
+        let path = format!("/{SERVICE}/DoExchange");
+        self.session.shared.audit.write(&AuditLine {
+            peer: self.session.peer.address,
+            token: self.session.caller.name(),
+            method: &Method::POST,
+            path: &path,
+            status: refusal.map_or(StatusCode::OK, Refusal::status).as_u16(),
+            rows: None,
+            code: refusal.map(Refusal::code),
+            log: refusal.and_then(Refusal::log),
+        });
+    }
+}
+
+fn failed<S>(refusal: Refusal) -> Step<S> {
+    Step::Failed(io::Error::other(refusal))
+}
+
+impl Exchange {
+    /// Sends what is told of a batch. Without one the client sends nothing more, and the call ends behind what is committed now.
+    async fn answer(mut self, answer: Option<Result<Bytes>>) -> Step<Exchange> {
+        match answer {
+            Some(Ok(answer)) => return Step::Data(self, vec![answer]),
+            Some(Err(refusal)) => return failed(refusal),
+            None if self.follower.is_none() => return Step::End(Vec::new()),
+            None => (),
+        }
+        let table = self.table.clone();
+        match self.session.work(move |_| table.progress().map_err(|e| Refusal::of_table(&e))).await {
+            Ok(progress) => {
+                self.end = Some(progress.end);
+                Step::Data(self, Vec::new())
+            }
+            Err(refusal) => failed(refusal),
+        }
+    }
+
+    /// Goes on with what the follower has sent.
+    fn sent(mut self, step: Step<Follower>) -> Step<Exchange> {
+        match step {
+            Step::Data(follower, bytes) => {
+                self.follower = Some(follower);
+                Step::Data(self, bytes)
+            }
+            Step::Failed(e) => Step::Failed(e),
+            // What the client has sent meanwhile may not be answered: that is not the end of a whole call.
+            Step::End(_) => failed(self.why_ended()),
+        }
+    }
+
+    fn why_ended(&self) -> Refusal {
+        if self.session.is_stopping() {
+            Refusal::unavailable("the server is stopping")
+        } else if self.session.is_valid() {
+            Refusal::conflict("schema_mismatch", "the table has another schema now; call again")
+        } else {
+            Refusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "the token was revoked")
+        }
+    }
+}
+
+impl Steps for Exchange {
+    async fn step(mut self) -> Step<Exchange> {
+        if self.session.is_stopping() || !self.session.is_valid() {
+            return failed(self.why_ended());
+        }
+        let Some(mut follower) = self.follower.take() else {
+            let answer = self.answers.recv().await;
+            return self.answer(answer).await;
+        };
+        if let Some(head) = follower.begin() {
+            self.follower = Some(follower);
+            return head.map_or_else(Step::Failed, |head| Step::Data(self, vec![head]));
+        }
+        if self.end.is_some_and(|end| follower.next_row() >= end) {
+            return Step::End(Vec::new());
+        }
+        tokio::select! {
+            answer = self.answers.recv(), if self.end.is_none() => {
+                self.follower = Some(follower);
+                self.answer(answer).await
+            }
+            waited = follower.wait() => {
+                let step = follower.send(waited).await;
+                self.sent(step)
+            }
+        }
+    }
+}
