@@ -130,9 +130,10 @@ live: $(VENV)/test.done
 	cargo build --release --example ticks
 	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
 
-# A server that is killed while producers send and send again, $(KILLS) / 10 times.
+# A server, its producers, or all of them, and replicas, that are killed while rows are sent and sent again, $(KILLS) / 10
+# times each.
 torture-serve:
-	ARROWWOOD_SERVE_KILLS=$$(($(KILLS) / 10)) cargo test --release -p arrowwood-cli --test serve -- --nocapture
+	ARROWWOOD_SERVE_KILLS=$$(($(KILLS) / 10)) cargo test --release -p arrowwood-cli --test kills --test serve -- --nocapture
 
 # What takes long and is to find nothing: the publish protocol in more orders, $(KILLS) killed writers, 1 writer and 8
 # readers for ten minutes, limits of the system with larger tables. Full disks need root, and are left out without.

@@ -1,14 +1,11 @@
 //! `arrowwood serve` and `token` as processes: what is printed, how they end, and what is left when they are killed.
 #![cfg(feature = "serve")]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -122,6 +119,24 @@ fn the_first_line_is_the_url_and_sigterm_ends_it() {
 }
 
 #[test]
+fn what_looks_at_rows_has_the_limits_of_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = table(&folder.path().join("t"));
+    append(&mut writer, 0, 1_000);
+    for (options, says) in [(&["--query-memory", "4096"][..], "query_memory"), (&["--query-timeout", "0"], "\"view\"")]
+    {
+        let server = Server::start(folder.path(), options);
+        let mut client = connect(&server.address).unwrap();
+        // Lines that come as they are made.
+        let head = "GET /v1/tables/t/views?sort=n HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\n\r\n";
+        client.get_mut().write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(says), "{options:?}: {answer}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_said_before_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().display().to_string();
@@ -164,119 +179,6 @@ fn a_token_is_shown_once_and_can_be_revoked() {
     server.signal("-TERM");
     let (_, errors) = server.end();
     assert!(!errors.contains(&token[3..]), "{errors}");
-}
-
-/// What a producer knows of its batches.
-#[derive(Default)]
-struct Known {
-    /// Batches that were acknowledged as durable.
-    durable: u64,
-    /// The batch that is under way: it may be there, or not.
-    sent: u64,
-}
-
-/// Kills the server again and again while producers send numbered batches; they send again what was not acknowledged, to the
-/// server that comes next. None that was acknowledged is lost, and none is there twice.
-#[test]
-fn a_killed_server_keeps_what_it_has_acknowledged() {
-    const PRODUCERS: usize = 4;
-    let rounds: u64 = std::env::var("ARROWWOOD_SERVE_KILLS").map_or(8, |rounds| rounds.parse().unwrap());
-    let folder = tempfile::tempdir().unwrap();
-    let schema = parse_schema("producer: int not null, sequence: int not null, copy: int not null").unwrap();
-    Writer::open(folder.path().join("t"), Some(schema.into()), &WriterOptions::default()).unwrap().close().unwrap();
-    let known: Vec<Mutex<Known>> = (0..PRODUCERS).map(|_| Mutex::default()).collect();
-    let lost = AtomicU64::new(0);
-    for round in 0..rounds {
-        let server = Server::start(folder.path(), &[]);
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for (number, known) in known.iter().enumerate() {
-                let (address, is_over, lost) = (&server.address, &is_over, &lost);
-                scope.spawn(move || produce(address, number, known, is_over, lost));
-            }
-            thread::sleep(Duration::from_millis(20 + (round * 37) % 150));
-            server.signal("-KILL");
-            is_over.store(true, Ordering::Release);
-        });
-        drop(server);
-        check(folder.path(), &known);
-    }
-    // Producers whose connections broke are what the test is about.
-    assert!(lost.load(Ordering::Relaxed) > 0, "no kill came while a batch was under way");
-    let all: u64 = known.iter().map(|known| known.lock().unwrap().durable).sum();
-    assert!(all > rounds, "{all} batches in {rounds} rounds");
-}
-
-/// Sends batches until the server has gone, each twice where the answer says nothing of it.
-fn produce(address: &str, number: usize, known: &Mutex<Known>, is_over: &AtomicBool, lost: &AtomicU64) {
-    let mut stream = match connect(address) {
-        Ok(stream) => stream,
-        Err(_) => return,
-    };
-    let mut sequence = known.lock().unwrap().sent;
-    let mut copies = 0;
-    loop {
-        known.lock().unwrap().sent = sequence;
-        let head = format!(
-            "POST /v1/tables/t/rows HTTP/1.1\r\ncontent-type: application/json\r\nproducer: p{number}\r\nproducer-sequence: {sequence}"
-        );
-        let rows: Vec<_> = (0..1 + sequence % 3)
-            .map(|copy| format!("{{\"producer\":{number},\"sequence\":{sequence},\"copy\":{copy}}}"))
-            .collect();
-        match request(&mut stream, &head, &rows.join("\n")) {
-            Ok((200, answer)) => {
-                assert!(copies == 0 || answer.contains("\"duplicate\":true"), "{answer}");
-                known.lock().unwrap().durable = sequence + 1;
-                // Every other one is sent again, as if the answer had been lost.
-                if sequence.is_multiple_of(2) && copies == 0 {
-                    copies = 1;
-                    continue;
-                }
-                (sequence, copies) = (sequence + 1, 0);
-                known.lock().unwrap().sent = sequence;
-            }
-            Ok((status, answer)) => panic!("{status}: {answer}"),
-            Err(_) if is_over.load(Ordering::Acquire) => {
-                lost.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-            // The signal was sent, and this thread has not heard of it yet.
-            Err(_) => thread::sleep(Duration::from_millis(1)),
-        }
-        if is_over.load(Ordering::Acquire) {
-            return;
-        }
-    }
-}
-
-/// Each batch that was acknowledged is there, whole and once; the one that was under way is there whole, or not at all.
-fn check(directory: &Path, known: &[Mutex<Known>]) {
-    let rows = open(directory.join("t")).unwrap();
-    rows.validate(|_, _| ()).unwrap();
-    let mut found: BTreeMap<(i64, i64), Vec<i64>> = BTreeMap::new();
-    for row in rows.rows() {
-        let row = row.unwrap();
-        let [producer, sequence, copy] = [0, 1, 2].map(|column| match row.get(column).unwrap() {
-            Value::Int(number) => number,
-            other => panic!("{other}"),
-        });
-        found.entry((producer, sequence)).or_default().push(copy);
-    }
-    for (number, known) in known.iter().enumerate() {
-        let mut known = known.lock().unwrap();
-        for sequence in 0..known.durable {
-            let copies = found.remove(&(number as i64, sequence as i64)).unwrap_or_default();
-            let expected: Vec<i64> = (0..1 + (sequence as i64) % 3).collect();
-            assert_eq!(copies, expected, "batch {sequence} of producer {number}");
-        }
-        // It may have come to the disk though its answer did not come to the producer, who sends it again.
-        if let Some(copies) = found.remove(&(number as i64, known.durable as i64)) {
-            assert_eq!(copies, (0..1 + (known.durable as i64) % 3).collect::<Vec<_>>(), "producer {number}");
-            assert_eq!(known.sent, known.durable);
-        }
-        known.sent = known.durable;
-    }
-    assert!(found.is_empty(), "batches that nobody has sent: {found:?}");
 }
 
 /// The numbers in column `n` of a table.
