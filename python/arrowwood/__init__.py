@@ -63,6 +63,7 @@ from arrowwood._errors import (
 from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Partition, Repaired, Report, Split
 
 __all__ = [
+    "AsyncRemoteWriter",
     "Buffer",
     "Builder",
     "Busy",
@@ -139,7 +140,7 @@ if TYPE_CHECKING:
     from arrowwood._dask import dask
     from arrowwood._loader import Loader
     from arrowwood._parquet import read_parquet
-    from arrowwood._remote import Connection, RemoteFollow, RemoteTable, RemoteWriter, connect
+    from arrowwood._remote import AsyncRemoteWriter, Connection, RemoteFollow, RemoteTable, RemoteWriter, connect
     from arrowwood._scan import scan
     from arrowwood._serve import Server, serve
     from arrowwood._sql import sql
@@ -148,6 +149,7 @@ if TYPE_CHECKING:
 # Looked for when they are first used: what they import takes longer than opening a file.
 _LATER = {
     "Loader": "arrowwood._loader",
+    "AsyncRemoteWriter": "arrowwood._remote",
     "Connection": "arrowwood._remote",
     "RemoteFollow": "arrowwood._remote",
     "RemoteTable": "arrowwood._remote",

@@ -1,6 +1,7 @@
 """Tables of other machines, by ``arrowwood serve``."""
 
 import asyncio
+import concurrent.futures
 import http.client
 import io
 import ipaddress
@@ -11,9 +12,9 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from arrowwood import _arrowwood
@@ -30,6 +31,7 @@ from arrowwood._errors import (
     Unsupported,
 )
 
+_T = TypeVar("_T")
 _STREAM = "application/vnd.apache.arrow.stream"
 # The most bytes of an answer that is read into memory as a whole: facts and errors.
 _SMALL = 16 << 20
@@ -341,6 +343,24 @@ class RemoteTable:
         """
         return RemoteWriter(self, producer, epoch=epoch, ack=ack, retry=retry)
 
+    def async_writer(
+        self,
+        producer: str | None = None,
+        *,
+        epoch: int = 0,
+        ack: Literal["durable", "visible"] = "durable",
+        retry: float = 60.0,
+    ) -> "AsyncRemoteWriter":
+        """Append rows from coroutines, as :meth:`writer` does: ``async with ticks.async_writer("s1") as writer: …``.
+
+        Args:
+            producer: as for :meth:`writer`, and so the others.
+
+        Raises:
+            NotFound, IoError, PermissionDenied: as :meth:`writer`, by ``async with``.
+        """
+        return AsyncRemoteWriter(self, producer, epoch=epoch, ack=ack, retry=retry)
+
     def __repr__(self) -> str:
         return f"<arrowwood.RemoteTable {self._connection.url}{_path(self.name)}>"
 
@@ -348,7 +368,8 @@ class RemoteTable:
 class RemoteFollow:
     """New rows of a server's table, dataset after dataset, made by :meth:`RemoteTable.follow`.
 
-    It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread.
+    It can be used with ``with``, which closes it, and with ``async for``, which waits in a thread of its own. Rows that come when
+    the task that waits is cancelled are there for the next one.
     """
 
     def __init__(
@@ -367,6 +388,8 @@ class RemoteFollow:
         self._answer: _Answer | None = None
         self._stream: _arrowwood.StreamReader | None = None
         self._is_closed = False
+        # What a task waits for, or has waited for when it was cancelled.
+        self._coming: concurrent.futures.Future[_arrowwood.Dataset | None] | None = None
         self._next = start
         self._begin()
 
@@ -425,7 +448,14 @@ class RemoteFollow:
         return self
 
     async def __anext__(self) -> "_arrowwood.Dataset":
-        rows = await asyncio.to_thread(next, self, None)
+        while True:
+            coming = self._coming = self._coming or _in_thread(lambda: next(self, None))
+            await _done(coming)
+            # Of several tasks that wait one gets the rows.
+            if self._coming is coming:
+                self._coming = None
+                break
+        rows = coming.result()
         if rows is None:
             raise StopAsyncIteration
         return rows
@@ -573,6 +603,127 @@ class RemoteWriter:
             self.rollback()
 
 
+class AsyncRemoteWriter:
+    """Appends rows to a server's table from coroutines, made by :meth:`RemoteTable.async_writer`.
+
+    ``async with`` asks the server for the table, and commits at the end, or forgets what was appended when there was an
+    exception. What waits for the server waits in a thread; other tasks go on.
+    """
+
+    def __init__(
+        self,
+        table: RemoteTable,
+        producer: str | None,
+        *,
+        epoch: int = 0,
+        ack: Literal["durable", "visible"] = "durable",
+        retry: float = 60.0,
+    ) -> None:
+        self._begin = lambda: RemoteWriter(table, producer, epoch=epoch, ack=ack, retry=retry)
+        self._writer: RemoteWriter | None = None
+        self._commit: concurrent.futures.Future[int | None] | None = None
+
+    def _opened(self) -> RemoteWriter:
+        if self._writer is None:
+            raise Closed("the writer is not open; use it with `async with`")
+        return self._writer
+
+    def _idle(self) -> RemoteWriter:
+        if self._commit is not None:
+            raise Busy("a commit is under way; await commit() before more rows are appended")
+        return self._opened()
+
+    @property
+    def sequence(self) -> int:
+        """The number of the next commit of this producer; what has a smaller one is in the table."""
+        return self._opened().sequence
+
+    @property
+    def durable_rows(self) -> int:
+        """The number of the row behind the last that would survive a power cut, as of the last commit."""
+        return self._opened().durable_rows
+
+    def append(self, data: Any) -> None:
+        """Append rows, as :meth:`RemoteWriter.append` does; sends nothing.
+
+        Raises:
+            Busy: a commit is under way.
+            SchemaMismatch, ColumnNotFound, InvalidArgument: as :meth:`RemoteWriter.append`; nothing was appended.
+        """
+        self._idle().append(data)
+
+    def append_row(self, **values: Any) -> None:
+        """Append one row; a column that is not named is null.
+
+        Raises:
+            ColumnNotFound, InvalidArgument, Busy: as :meth:`append`.
+        """
+        self._idle().append_row(**values)
+
+    async def commit(self) -> int | None:
+        """Send what was appended; return the number of its first row, or ``None`` where it is not known or there are no rows.
+
+        A task that is cancelled meanwhile does not stop the commit: the next call waits for it, and has its outcome.
+
+        Raises:
+            IoError, Closed, SchemaMismatch, InvalidArgument, PermissionDenied: as :meth:`RemoteWriter.commit`.
+        """
+        commit = self._commit = self._commit or _in_thread(self._opened().commit)
+        await _done(commit)
+        if self._commit is commit:
+            self._commit = None
+        return commit.result()
+
+    def rollback(self) -> None:
+        """Forget what was appended and not sent.
+
+        Raises:
+            Busy: a commit is under way.
+        """
+        self._idle().rollback()
+
+    async def __aenter__(self) -> "AsyncRemoteWriter":
+        opened = _in_thread(self._begin)
+        await _done(opened)
+        self._writer = opened.result()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.commit()
+        elif self._commit is None:
+            self.rollback()
+
+
+def _in_thread(work: Callable[[], _T]) -> "concurrent.futures.Future[_T]":
+    """The outcome of `work` in a thread of its own, which ends with the program: it may wait for longer than that."""
+    future: concurrent.futures.Future[_T] = concurrent.futures.Future()
+    # From now on nobody can cancel it.
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as problem:
+            future.set_exception(problem)
+
+    threading.Thread(target=run, name="arrowwood-remote", daemon=True).start()
+    return future
+
+
+async def _done(future: "concurrent.futures.Future[Any]") -> None:
+    """Waits for `future`, which goes on when the task that waits is cancelled."""
+    waited = asyncio.wrap_future(future)
+    # An error belongs to whoever asks `future`.
+    waited.add_done_callback(lambda it: it.cancelled() or it.exception())
+    try:
+        await asyncio.wait([waited])
+    finally:
+        waited.cancel()
+
+
 class _Told:
     """An object of JSON that a server has answered with, which may be any other program."""
 
@@ -703,7 +854,7 @@ def _error_of(answer: http.client.HTTPResponse, path: str) -> Error:
         code, detail = str(told.get("code", "")), str(told.get("detail") or told.get("title") or "")
     except (ValueError, AttributeError):
         code, detail = "", text[:200].decode(errors="replace")
-    if code == "bad_request" or answer.status in (400, 409, 413, 415):
+    if code == "bad_request" or answer.status in (400, 409, 413, 415, 422):
         kind = _CODES.get(code, InvalidArgument)
     else:
         kind = _ERRORS.get(answer.status, IoError)

@@ -210,7 +210,7 @@ def test_a_producer_outlives_servers(tmp_path):
     def restart():
         nonlocal server
         while not stop.wait(0.15):
-            server._process.send_signal(signal.SIGKILL)
+            server._running._process.send_signal(signal.SIGKILL)
             server.close()
             server = aw.serve(folder, listen=listen)
 
@@ -301,6 +301,87 @@ def test_following_in_asyncio(db, tmp_path):
         return await asyncio.wait_for(task, 30)
 
     assert asyncio.run(main()) == [0, 1, 2]
+
+
+def test_rows_that_come_when_a_task_is_cancelled_are_there_for_the_next(db):
+    ticks = db.create("ticks", SCHEMA)
+
+    async def main():
+        with ticks.follow(0) as coming:
+            waiting = asyncio.create_task(anext(coming))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            async with ticks.async_writer() as writer:
+                writer.append(rows(0, 3))
+            assert numbers(await asyncio.wait_for(anext(coming), 30)) == [0, 1, 2]
+            # More of them than asyncio has threads to share.
+            others = [ticks.follow(0) for _ in range(40)]
+            assert [numbers(it) for it in await asyncio.gather(*(anext(other) for other in others))] == [[0, 1, 2]] * 40
+            idle = [asyncio.create_task(anext(other)) for other in others]
+            await asyncio.sleep(0.05)
+            for other in others:
+                other.close()
+            ended = await asyncio.gather(*idle, return_exceptions=True)
+            assert all(isinstance(it, StopAsyncIteration) for it in ended)
+
+    asyncio.run(main())
+
+
+def test_writers_in_coroutines(server, db):
+    ticks = db.create("ticks", SCHEMA)
+
+    async def produce(number):
+        async with server.connect()["ticks"].async_writer(f"s{number}") as writer:
+            for n in range(5):
+                writer.append_row(n=10 * number + n)
+                assert await writer.commit() is not None and writer.sequence == n + 1
+            assert writer.durable_rows >= 5
+            writer.append_row(n=10 * number + 5)
+
+    async def main():
+        await asyncio.gather(*(produce(number) for number in range(8)))
+        with pytest.raises(ZeroDivisionError):
+            async with ticks.async_writer() as writer:
+                writer.append(rows(0, 5))
+                raise ZeroDivisionError
+        async with ticks.async_writer() as writer:
+            writer.append(rows(0, 5))
+            writer.rollback()
+            assert await writer.commit() is None
+        with pytest.raises(aw.NotFound):
+            async with db["nothing"].async_writer():
+                pass
+        with pytest.raises(aw.Closed):
+            ticks.async_writer().append(rows(0, 1))
+
+    asyncio.run(main())
+    expected = [[10 * number + n for n in range(6)] for number in range(8)]
+    found = numbers(ticks.rows())
+    assert sorted(found) == sum(expected, []) and [[n for n in found if n // 10 == number] for number in range(8)] == expected
+
+
+def test_a_commit_whose_task_is_cancelled_goes_on(server):
+    """Neither lost nor there twice: the next call has its outcome."""
+    server.connect().create("ticks", SCHEMA)
+    proxy = Proxy(server.url)
+
+    async def main():
+        async with aw.connect(proxy.url)["ticks"].async_writer("s1") as writer:
+            writer.append(rows(0, 3))
+            proxy.drop_answers = 2
+            commit = asyncio.create_task(writer.commit())
+            await asyncio.sleep(0)
+            commit.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await commit
+            with pytest.raises(aw.Busy):
+                writer.append(rows(3, 4))
+            assert await writer.commit() == 0 and writer.sequence == 1
+            writer.append(rows(3, 4))
+
+    asyncio.run(main())
+    assert proxy.drop_answers == 0
+    assert numbers(server.connect()["ticks"].rows()) == [0, 1, 2, 3]
 
 
 def test_what_another_program_answers_is_refused():
