@@ -131,9 +131,10 @@ live: $(VENV)/test.done
 	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
 
 # A server, its producers, or all of them, and replicas, that are killed while rows are sent and sent again, $(KILLS) / 10
-# times each.
-torture-serve:
+# times each. Then three hosts as network namespaces (left out where that is not possible).
+torture-serve: $(VENV)/test.done
 	ARROWWOOD_SERVE_KILLS=$$(($(KILLS) / 10)) cargo test --release -p arrowwood-cli --test kills --test serve -- --nocapture
+	ARROWWOOD_HOSTS_BATCHES=1000 $(BIN)/python -m pytest -q tests/python/test_hosts.py
 
 # What takes long and is to find nothing: the publish protocol in more orders, $(KILLS) killed writers, 1 writer and 8
 # readers for ten minutes, limits of the system with larger tables. Full disks need root, and are left out without.

@@ -766,6 +766,7 @@ class _Answer:
         self._http = connection._open()
         self._socket: socket.socket | None = None
         self.is_timed_out = False
+        self._has_begun = False
         try:
             self._answer = connection._send(self._http, "GET", path, None, {"Accept": _STREAM})
             # An answer that ends with the connection has taken the socket with it.
@@ -791,18 +792,22 @@ class _Answer:
         return _arrowwood.read_stream(cast("IO[bytes]", self))
 
     def read_all(self) -> "_arrowwood.Dataset":
-        try:
-            return self.stream().read_all()
-        except http.client.HTTPException as problem:
-            raise IoError(f"reading the answer: {problem!r}; the server has broken it off") from None
+        return self.stream().read_all()
 
     def read(self, size: int = -1) -> bytes:
         try:
             # What has come, and not what has yet to.
-            return self._answer.read1(size) if size >= 0 else self._answer.read()
+            data = self._answer.read1(size) if size >= 0 else self._answer.read()
         except TimeoutError:
             self.is_timed_out = True
             raise
+        except (http.client.HTTPException, ConnectionError) as problem:
+            raise IoError(f"reading the answer: {problem!r}; the server has broken it off", errno=getattr(problem, "errno", None)) from None
+        if not data and size != 0 and not self._has_begun:
+            # A stream has a schema. The connection broke in the answer's header, of which http.client takes what has come.
+            raise IoError("the answer broke off before its first byte")
+        self._has_begun = True
+        return data
 
     def shut(self) -> None:
         """Ends a read that waits in another thread."""

@@ -146,6 +146,17 @@ def test_a_stream_in_many_pieces(server):
     assert b"\n4999,S49,1249.75\n" in body
 
 
+def test_systemd_takes_the_unit(tmp_path):
+    """With a command that is there in place of the one that is installed."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze here")
+    unit = Path(__file__).parents[2] / "examples/deploy/arrowwood.service"
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text().replace("/usr/local/bin/arrowwood", sys.executable))
+    verified = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True)
+    assert (verified.returncode, unit.name in verified.stderr) == (0, False), verified.stderr
+
+
 def test_the_unit_and_the_image_call_the_command_as_it_is():
     """Options that are written down for those who deploy it are options that there are."""
     folder = Path(__file__).parents[2] / "examples/deploy"
