@@ -206,7 +206,7 @@ pub use open::{Open, Place, open};
 #[cfg(feature = "table")]
 pub use partitions::lag_of_partitions;
 #[cfg(feature = "table")]
-pub use partitions::{FollowFrom, FollowPartitions, drop_partition, follow_partitions, partition_writer};
+pub use partitions::{FollowFrom, FollowPartitions, alter, drop_partition, follow_partitions, partition_writer};
 pub use partitions::{Partition, PartitionKey, partition_path};
 #[cfg(all(feature = "table", feature = "compute"))]
 pub use partitions::{PartitionBy, PartitionedWriter};
@@ -219,8 +219,8 @@ pub use table::Repaired;
 pub use table::publish;
 #[cfg(feature = "table")]
 pub use table::{
-    Durability, Follow, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions, alter,
-    compact, follow, rewrite, segment_stat, table_stat,
+    Durability, Follow, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions, compact,
+    follow, rewrite, segment_stat, table_stat,
 };
 pub use text::Preview;
 #[cfg(feature = "text")]

@@ -11,8 +11,8 @@ use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, n
 use arrow_schema::SchemaRef;
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, Row, Sync, Value, Writer, WriterOptions, col, compact, follow, follow_partitions,
-    open, parse_schema, table_stat,
+    Dataset, ErrorKind, FollowFrom, Row, Sync, Value, Writer, WriterOptions, alter, col, compact, follow,
+    follow_partitions, open, parse_schema, table_stat,
 };
 
 fn schema(text: &str) -> SchemaRef {
@@ -585,4 +585,48 @@ fn indexed_columns_are_widened_and_new_ones_are_indexed() {
     check("in one schema");
     write(&table, "n: int64, x: float64", &indexed(&["x"]), [vec![Value::Int(1), Value::Null]]);
     assert_eq!(open(&table).unwrap().filter(&col("n").eq(1)).unwrap().len().unwrap() % 2, 1);
+}
+
+/// Each partition is changed by a commit of its own. One that can't be is named, and changed when it is done again.
+#[test]
+fn all_partitions_of_a_directory_are_altered() {
+    let (_folder, table) = place();
+    let at = |host: &str, day: i32| table.join(format!("host={host}/day={day}"));
+    for (number, (host, day)) in [("a", 1), ("a", 2), ("b", 1)].into_iter().enumerate() {
+        std::fs::create_dir_all(table.join(format!("host={host}"))).unwrap();
+        write(&at(host, day), "n: int32 not null", &small(), [vec![Value::Int(number as i64)]]);
+    }
+    let before = open(&table).unwrap();
+    let (add, widen) = (parse_schema("vol: float64").unwrap(), parse_schema("n: int64").unwrap());
+    let change = || alter(&table, &add, &widen, &[]);
+    let busy = Writer::open(at("a", 2), None, &small()).unwrap();
+    let error = change().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    let said = error.message();
+    assert!(said.contains("1 of 3 partitions") && said.contains("host=a/day=2") && !said.contains("day=1"), "{said}");
+    let types = |host: &str, day: i32| {
+        let dataset = open(at(host, day)).unwrap();
+        dataset.schema().fields().iter().map(|field| field.data_type().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!([types("a", 1), types("b", 1)], [["Int64", "Float64"], ["Int64", "Float64"]]);
+    assert_eq!(types("a", 2), ["Int32"]);
+    let all = |n: usize, host: &str, day: usize| format!("n={n}, vol=null, host={host}, day={day}");
+    let all = [all(0, "a", 1), all(1, "a", 2), all(2, "b", 1)];
+    assert_eq!(rows_of(&open(&table).unwrap()), all);
+    busy.close().unwrap();
+    assert!(change().unwrap());
+    assert!(!change().unwrap(), "they are so already");
+    assert_eq!(types("a", 2), ["Int64", "Float64"]);
+    assert_eq!(rows_of(&before.refresh().unwrap()), all);
+    assert_eq!(rows_of(&before)[2], "n=2, host=b, day=1", "it stays");
+    // The name of a partition column, at any level.
+    for key in ["host: text", "day: int64"] {
+        let error = alter(&table, &parse_schema(key).unwrap(), &widen, &[]).unwrap_err();
+        assert!(error.message().contains("names of directories"), "{error}");
+    }
+    // What none of them takes is said of each, and nothing is changed.
+    let error = alter(&table, &add, &parse_schema("n: int8").unwrap(), &[]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+    assert!(error.message().contains("3 of 3 partitions"), "{error}");
+    assert_eq!(rows_of(&open(&table).unwrap()), all);
 }

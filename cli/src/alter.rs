@@ -31,7 +31,7 @@ pub(crate) struct Alter {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// The table directory.
+    /// The table directory, or one of partitions (key=value), all of which are changed.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
 }

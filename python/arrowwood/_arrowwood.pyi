@@ -1472,7 +1472,7 @@ def alter(
     datasets stay as they are, and their :meth:`Dataset.refresh` has the new schema. What is so already stays.
 
     Args:
-        path: the table's folder.
+        path: the table's folder, or a directory of partitions, each of which is changed by a commit of its own.
         add: columns to add behind the others, as a schema of :func:`writer`: ``{"vol": "int64"}`` or ``"vol: int64"``.
         widen: columns and their wider types, such as ``{"qty": "int64"}`` for one of ``int32``.
         nullable: names of columns that may hold nulls from now on.
@@ -1481,7 +1481,7 @@ def alter(
         Busy: the table is being written; give the new schema to :func:`writer`.
         SchemaMismatch: a type is not wider, or a new column is ``not null``; the message names each.
         ColumnNotFound: there is no such column to widen, or to hold nulls.
-        NotFound: there is no table.
+        NotFound: there is no table. Of partitions, the error of the first that was not changed; the message names all of them.
     """
 def compact(path: _Path, *, rewrite: bool = False) -> int:
     """Rewrite all segments of a table as dense Arrow files, while readers go on; how many were rewritten.

@@ -2,8 +2,10 @@
 //!
 //! In reading order: `names` (of directories), `values` (their types), `tree` (which directories there are), `origin`
 //! (their rows as one dataset, and those that come later), `follow` (rows as they come), `siblings` (one partition
-//! written), `writer` (rows of any), `drop`. Uses `table` and what is below it; [`open`](crate::open()) uses this.
+//! written), `writer` (rows of any), `drop`, `alter`. Uses `table` and what is below it; [`open`](crate::open()) uses this.
 
+#[cfg(feature = "table")]
+mod alter;
 #[cfg(feature = "table")]
 mod drop;
 #[cfg(feature = "table")]
@@ -17,6 +19,8 @@ mod values;
 #[cfg(all(feature = "table", feature = "compute"))]
 mod writer;
 
+#[cfg(feature = "table")]
+pub use self::alter::alter;
 #[cfg(feature = "table")]
 pub use self::drop::drop_partition;
 #[cfg(feature = "table")]

@@ -22,5 +22,6 @@ pub(crate) use check::{
 pub use protocol::publish;
 pub use reader::{Follow, RecordPlace, RecordStat, SegmentStat, TableStat, follow, segment_stat, table_stat};
 pub(crate) use reader::{WakeUp, close_files, holds_table, is_segment_name, open_table};
-pub use writer::{Durability, Late, Sync, Writer, WriterOptions, alter, compact, compact_on, rewrite};
+pub(crate) use writer::alter;
+pub use writer::{Durability, Late, Sync, Writer, WriterOptions, compact, compact_on, rewrite};
 pub(crate) use writer::{remove_table, write_part};

@@ -201,6 +201,18 @@ def test_alter_says_whether_it_changed_anything(path):
         aw.alter(path.parent / "none", add="n: int64")
 
 
+def test_all_partitions_are_altered(path):
+    for host in ("a1", "b7"):
+        with aw.writer(path, "n: int32", partition={"host": host}) as writer:
+            writer.append({"n": [1]})
+            if host == "b7":
+                with pytest.raises(aw.Busy, match="1 of 2 partitions.*host=b7"):
+                    aw.alter(path, add="vol: float64")
+    assert aw.alter(path, add="vol: float64") and not aw.alter(path, add="vol: float64")
+    assert [aw.open(path / f"host={host}").columns for host in ("a1", "b7")] == [["n", "vol"]] * 2
+    assert aw.open(path)[1] == {"n": 1, "vol": None, "host": "b7"}
+
+
 def test_rows_without_the_new_columns_are_null_there(path):
     aw.writer(path, "n: int64").close()
     with aw.writer(path, "n: int64, vol: float64") as writer:

@@ -16,15 +16,8 @@ use crate::map::guard;
 use crate::rows::{Entries, Plan, PlanDictionary, is_alike};
 use crate::types::type_name;
 
-/// Changes the schema of the table at `path`, which nobody else may be writing: adds the columns of `add`, which may be null,
-/// behind the others, gives those of `widen` their wider types, and lets those called `nullable` hold nulls. What is so
-/// already stays. Returns whether the schema was changed. See [`Writer::alter`].
-///
-/// # Errors
-/// As [`Writer::open`] and [`Writer::alter`]; `ColumnNotFound` if a column of `widen` or `nullable` does not exist;
-/// `SchemaMismatch` if one of `add` does, with another type.
-pub fn alter(path: impl AsRef<Path>, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<bool> {
-    let path = path.as_ref();
+/// As [`alter`](crate::alter), of one table.
+pub(crate) fn alter(path: &Path, add: &Schema, widen: &Schema, nullable: &[String]) -> Result<bool> {
     let mut writer = Writer::open(path, None, &WriterOptions::default())?;
     let schema = altered(writer.schema(), add, widen, nullable).map_err(|e| e.at(path))?;
     let is_changed = writer.alter(&schema)?;

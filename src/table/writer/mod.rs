@@ -21,7 +21,7 @@ mod turns;
 #[allow(clippy::module_inception)]
 mod writer;
 
-pub use alter::alter;
+pub(crate) use alter::alter;
 pub use background::Durability;
 pub(super) use compact::with_settings;
 pub(crate) use compact::write_part;
