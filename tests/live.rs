@@ -11,6 +11,8 @@ mod ticks;
 
 use ticks::{Dice, Journal, Report, Rows, Shape, Way};
 
+const EIGHT: [&str; 8] = ["refresh", "refresh", "refresh", "open", "open", "follow", "follow", "hold"];
+
 const ROLE: &str = "ARROWWOOD_LIVE_ROLE";
 
 fn time() -> Duration {
@@ -44,6 +46,7 @@ impl Place {
             shape.lists.to_string(),
             shape.keep.unwrap_or(0).to_string(),
             time.as_millis().to_string(),
+            shape.late.to_string(),
         ];
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null());
@@ -86,7 +89,7 @@ fn child() {
     let words: Vec<&str> = role.split(' ').collect();
     let number = |word: usize| words[word].parse::<u64>().unwrap();
     let keep = Some(number(4)).filter(|&keep| keep > 0);
-    let shape = Shape { segment_rows: number(2), lists: words[3] == "true", keep };
+    let shape = Shape { segment_rows: number(2), lists: words[3] == "true", keep, late: words[6] == "true" };
     let (own, time) = (number(1), Duration::from_millis(number(5)));
     let (table, journal) = (Path::new("ticks"), Journal::open(Path::new("journal")));
     let Report { looks, rows } = match words[0] {
@@ -95,40 +98,47 @@ fn child() {
         "open" => ticks::read(table, &journal, own, Way::Open, time),
         "follow" => ticks::tail(table, &journal, own, time),
         "hold" => ticks::hold(table, &journal, own, time),
+        "find" => ticks::find(table, &journal, own, time),
         other => panic!("no role {other}"),
     };
     std::fs::write(format!("ticks.{}.{own}", words[0]), format!("{looks} looks, {rows} rows")).unwrap();
 }
 
-/// Plays a writer and eight readers.
-fn play(shape: Shape) {
+/// Plays a writer and readers.
+fn play(shape: Shape, readers: &[&str]) {
     let (place, time) = (Place::new(), time());
-    let readers = ["refresh", "refresh", "refresh", "open", "open", "follow", "follow", "hold"];
     let journal = Journal::open(&place.journal);
     // Nothing is dropped before all are there.
     (0..readers.len() as u64).for_each(|number| journal.note(Journal::READERS + number, 0));
     let writer = place.start("write", 0, shape, time);
     let readers = readers.iter().zip(0..).map(|(role, number)| place.start(role, number, shape, time));
     let processes: Vec<Process> = std::iter::once(writer).chain(readers.collect::<Vec<_>>()).collect();
-    eprintln!("segments of {} rows, lists: {}", shape.segment_rows, shape.lists);
+    eprintln!("segments of {} rows, lists: {}, late rows: {}", shape.segment_rows, shape.lists, shape.late);
     processes.into_iter().for_each(Process::end);
 }
 
 #[test]
 fn eight_readers_of_small_segments() {
-    play(Shape { segment_rows: 1000, lists: true, keep: Some(100_000) });
+    play(Shape { segment_rows: 1000, lists: true, keep: Some(100_000), late: false }, &EIGHT);
 }
 
 #[test]
 fn eight_readers_of_large_segments() {
-    play(Shape { segment_rows: 4 << 20, lists: false, keep: Some(4_000_000) });
+    play(Shape { segment_rows: 4 << 20, lists: false, keep: Some(4_000_000), late: false }, &EIGHT);
+}
+
+#[test]
+fn rows_are_found_among_late_ones_while_they_come() {
+    let readers = ["find", "find", "find", "refresh", "follow", "hold"];
+    play(Shape { segment_rows: 1000, lists: false, keep: Some(50_000), late: true }, &readers);
+    play(Shape { segment_rows: 1 << 20, lists: false, keep: Some(500_000), late: true }, &readers);
 }
 
 #[test]
 fn a_killed_writer_loses_nothing_that_was_committed() {
     let (place, time) = (Place::new(), time());
     let journal = Journal::open(&place.journal);
-    let shape = Shape { segment_rows: 2000, lists: false, keep: Some(400_000) };
+    let shape = Shape { segment_rows: 2000, lists: false, keep: Some(400_000), late: false };
     let (mut dice, deadline, mut kills) = (Dice::new(99), Instant::now() + time, 0);
     (0..3).for_each(|number| journal.note(Journal::READERS + number, 0));
     let mut writer = place.start("write", 1, shape, 2 * time);

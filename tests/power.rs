@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on, pretend_boot};
 use arrowwood::{Dataset, Late, Sync, Value, Writer, WriterOptions, col, open};
@@ -27,15 +27,17 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Which columns a table has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
+    /// A number of 32 bits.
     Number,
     Plain,
     Nested,
-    /// That of `Number`, and a price from the row of this id on.
+    /// That of `Number` of twice the bits, and a price from the row of this id on.
     Changed(u64),
 }
 
 fn schema(width: Width) -> SchemaRef {
-    let mut fields = vec![Field::new("id", DataType::Int64, false)];
+    let id = if width == Width::Number { DataType::Int32 } else { DataType::Int64 };
+    let mut fields = vec![Field::new("id", id, false)];
     if let Width::Changed(_) = width {
         fields.push(Field::new("price", DataType::Float64, true));
         return Arc::new(Schema::new(fields));
@@ -75,7 +77,11 @@ fn items(id: u64) -> Option<Vec<Option<i64>>> {
 }
 
 fn batch(width: Width, ids: &[u64]) -> RecordBatch {
-    let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(ids.iter().map(|&id| id as i64)))];
+    let id: ArrayRef = match width {
+        Width::Number => Arc::new(Int32Array::from_iter_values(ids.iter().map(|&id| id as i32))),
+        _ => Arc::new(Int64Array::from_iter_values(ids.iter().map(|&id| id as i64))),
+    };
+    let mut columns = vec![id];
     if let Width::Changed(_) = width {
         columns.push(Arc::new(Float64Array::from_iter(ids.iter().map(|&id| price(id)))));
         return RecordBatch::try_new(schema(width), columns).unwrap();
@@ -228,8 +234,43 @@ impl Run {
             }
             return Ok(());
         }
-        writer.append(&batch(self.width, &ids))?;
+        writer.append(&self.batch_for(writer, &ids))?;
         self.twin.pending.extend(ids);
+        Ok(())
+    }
+
+    /// The rows as the writer takes them: one that could not change the schema goes on without the price.
+    fn batch_for(&mut self, writer: &Writer, ids: &[u64]) -> RecordBatch {
+        if matches!(self.width, Width::Changed(_)) && writer.schema().fields().len() == 1 {
+            self.width = Width::Changed(self.next);
+            return batch(Width::Number, ids);
+        }
+        batch(self.width, ids)
+    }
+
+    /// Has the next writer change the schema, where there is one to change to, and perhaps the index with it.
+    fn widen(&mut self) {
+        if self.width == Width::Number {
+            self.width = Width::Changed(self.next);
+            if self.options.index.is_some() && self.dice.below(2) == 0 {
+                self.options.index = Some(vec!["id".into(), "price".into()]);
+            }
+        }
+    }
+
+    /// Changes the schema under the writer.
+    fn alter(&mut self, writer: &mut Writer) -> arrowwood::Result<()> {
+        if self.width != Width::Number {
+            return Ok(());
+        }
+        // Changing it commits, without saying how many rows there are.
+        self.commit(writer)?;
+        self.width = Width::Changed(self.next);
+        writer.alter(&schema(self.width))?;
+        if self.options.sync == Sync::Commit {
+            self.twin.mark.durable = self.twin.rows.len() as u64;
+            self.note();
+        }
         Ok(())
     }
 
@@ -276,6 +317,9 @@ impl Run {
     /// Does something.
     fn step(&mut self, place: &mut Option<Writer>) -> arrowwood::Result<()> {
         let Some(writer) = place else {
+            if self.dice.below(3) == 0 {
+                self.widen();
+            }
             *place = Some(self.open()?);
             return Ok(());
         };
@@ -283,6 +327,7 @@ impl Run {
             0..8 => self.append(writer)?,
             8..12 => self.commit(writer)?,
             12..15 => self.sync(writer)?,
+            15 if self.dice.below(2) == 0 => self.alter(writer)?,
             15 => {
                 writer.rollback();
                 self.twin.pending.clear();
@@ -444,16 +489,34 @@ impl Case<'_> {
                 return Err(format!("row {number} is {row:?}, expected that of {id}"));
             }
         }
-        // What zones say is true of the rows that are left.
-        for &id in self.rows[first as usize..end as usize].iter().step_by(1 + rows as usize / 8) {
-            let condition = col("id").eq(id as i64);
-            let found = dataset.filter(&condition).and_then(|found| found.len()).map_err(failed)?;
-            let expected = self.rows[first as usize..end as usize].iter().filter(|&&other| other == id).count();
-            if found != expected as u64 {
-                return Err(format!("{condition} finds {found} rows, expected {expected}"));
+        self.find(dataset, &self.rows[first as usize..end as usize])?;
+        Ok(end)
+    }
+
+    /// What zones say is true of the rows that are left.
+    fn find(&self, dataset: &Dataset, rows: &[u64]) -> Result<(), String> {
+        let has_price = dataset.schema().column_with_name("price").is_some();
+        let price_of = |id: u64| match self.width {
+            // Where it is being added, no row has one yet.
+            Width::Number => None,
+            Width::Changed(first) if id < first => None,
+            _ => price(id).filter(|_| has_price),
+        };
+        for &id in rows.iter().step_by(1 + rows.len() / 8) {
+            let by_id = (col("id").eq(id as i64), rows.iter().filter(|&&other| other == id).count());
+            let by_price = price_of(id).map(|price| {
+                let has_it = |other: &&u64| price_of(**other) == Some(price);
+                (col("price").eq(price), rows.iter().filter(has_it).count())
+            });
+            for (condition, expected) in [Some(by_id), by_price].into_iter().flatten() {
+                let found = dataset.filter(&condition).and_then(|found| found.len());
+                let found = found.map_err(|e| format!("{condition} can't be asked: {e}"))?;
+                if found != expected as u64 {
+                    return Err(format!("{condition} finds {found} rows, expected {expected}"));
+                }
             }
         }
-        Ok(end)
+        Ok(())
     }
 
     /// Goes on writing; the rows there should be then, and what was done.
@@ -603,7 +666,8 @@ fn suffer(seed: u64, after: u64, errno: i32, lasting: bool, steps: u64) -> Resul
     let mut writer = run.open().map_err(|e| format!("can't be opened any more: {e}"))?;
     let ids = run.fresh(3);
     run.twin.pending = ids.clone();
-    let done = writer.append(&batch(run.width, &ids)).and_then(|()| run.commit(&mut writer));
+    let rows = run.batch_for(&writer, &ids);
+    let done = writer.append(&rows).and_then(|()| run.commit(&mut writer));
     done.and_then(|()| run.sync(&mut writer)).map_err(|e| format!("can't be written any more: {e}"))?;
     drop(writer);
     look(&run)?;
@@ -627,7 +691,8 @@ fn look(run: &Run) -> Result<(), String> {
 fn carry_on(run: &mut Run, writer: &mut Writer, failure: Option<arrowwood::Error>) -> Result<(), String> {
     let was_sync = failure.as_ref().is_some_and(|e| e.message().contains("syncing rows"));
     let ids = run.fresh(2);
-    let done = writer.append(&batch(run.width, &ids)).and_then(|()| {
+    let rows = run.batch_for(writer, &ids);
+    let done = writer.append(&rows).and_then(|()| {
         run.twin.pending.extend(&ids);
         run.commit(writer)
     });

@@ -22,7 +22,7 @@ mod ticks;
 
 use ticks::{Dice, Journal, Rows, Shape, Way};
 
-const SHAPE: Shape = Shape { segment_rows: 1000, lists: true, keep: Some(15_000) };
+const SHAPE: Shape = Shape { segment_rows: 1000, lists: true, keep: Some(15_000), late: false };
 
 /// The word of the journal where a writer that has opened the table leaves its process id.
 const OPEN: u64 = Journal::WORDS;

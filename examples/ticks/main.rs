@@ -14,7 +14,7 @@ fn main() {
         std::process::exit(2);
     };
     let time = Duration::from_secs_f64(seconds.parse().unwrap());
-    let shape = ticks::Shape { segment_rows: segment_rows.parse().unwrap(), lists: true, keep: None };
+    let shape = ticks::Shape { segment_rows: segment_rows.parse().unwrap(), lists: true, keep: None, late: false };
     let journal = ticks::Journal::open(Path::new(journal));
     let opened = |rows: u64| println!("{{\"opened\": {rows}}}");
     let report = ticks::write(Path::new(folder), shape, &journal, seed.parse().unwrap(), time, opened);

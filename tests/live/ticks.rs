@@ -12,7 +12,7 @@ use arrow_array::{
     Array, ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrowwood::{Dataset, ErrorKind, Sync, Value, Writer, WriterOptions, follow, open};
+use arrowwood::{Dataset, ErrorKind, Late, Sync, Value, Writer, WriterOptions, col, follow, open};
 
 #[path = "../dice/mod.rs"]
 mod dice;
@@ -21,6 +21,8 @@ pub use dice::Dice;
 
 const PERIOD: u64 = 1 << 14;
 const START: i64 = 1_700_000_000_000_000;
+/// A late row has a time that rows had which came at most so many rows before.
+const LATEST: u64 = 3000;
 /// A writer that is so many rows ahead of a reader waits for it.
 const AHEAD: u64 = 8 << 20;
 
@@ -32,6 +34,8 @@ pub struct Shape {
     pub lists: bool,
     /// Whether the writer compacts, and drops what is behind so many rows.
     pub keep: Option<u64>,
+    /// Whether each hundredth row is late, and rows are found by zones.
+    pub late: bool,
 }
 
 pub fn schema(shape: Shape) -> SchemaRef {
@@ -49,6 +53,7 @@ pub fn schema(shape: Shape) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+/// The time of a row that is in order.
 fn ts(i: u64) -> i64 {
     START + (i / 3 * 10) as i64
 }
@@ -75,11 +80,22 @@ fn items(i: u64) -> Option<impl Iterator<Item = i32>> {
 pub struct Rows {
     symbols: Vec<String>,
     texts: Vec<Option<String>>,
+    is_late: bool,
 }
 
 impl Rows {
     pub fn new() -> Rows {
-        Rows { symbols: (0..PERIOD).map(symbol).collect(), texts: (0..PERIOD).map(text).collect() }
+        let symbols = (0..PERIOD).map(symbol).collect();
+        Rows { symbols, texts: (0..PERIOD).map(text).collect(), is_late: false }
+    }
+
+    /// Those of a table, which may accept late ones.
+    pub fn of(dataset: &Dataset) -> Rows {
+        Rows { is_late: dataset.late_by().is_some(), ..Rows::new() }
+    }
+
+    fn ts(&self, i: u64) -> i64 {
+        ts(if self.is_late && i % 100 == 77 { i.saturating_sub(i * 7919 % LATEST) } else { i })
     }
 
     pub fn batch(&self, schema: &SchemaRef, start: u64, count: u64) -> RecordBatch {
@@ -87,7 +103,7 @@ impl Rows {
         let near = |i: u64| (i % PERIOD) as usize;
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(rows().map(|i| i as i64))),
-            Arc::new(TimestampMicrosecondArray::from_iter_values(rows().map(ts)).with_timezone("UTC")),
+            Arc::new(TimestampMicrosecondArray::from_iter_values(rows().map(|i| self.ts(i))).with_timezone("UTC")),
             Arc::new(StringArray::from_iter_values(rows().map(|i| &self.symbols[near(i)]))),
             Arc::new(Float64Array::from_iter(rows().map(price))),
             Arc::new(StringArray::from_iter(rows().map(|i| self.texts[near(i)].as_ref()))),
@@ -103,7 +119,7 @@ impl Rows {
         let near = (i % PERIOD) as usize;
         [
             Value::Int(i as i64),
-            Value::Timestamp(ts(i), TimeUnit::Microsecond, Some("UTC")),
+            Value::Timestamp(self.ts(i), TimeUnit::Microsecond, Some("UTC")),
             Value::Str(&self.symbols[near]),
             price(i).map_or(Value::Null, Value::Float64),
             self.texts[near].as_deref().map_or(Value::Null, Value::Str),
@@ -133,7 +149,7 @@ impl Rows {
             let i = start + at as u64;
             let near = (i % PERIOD) as usize;
             assert_eq!(rows.value(at), i as i64, "row");
-            assert_eq!(times.value(at), ts(i), "ts of row {i}");
+            assert_eq!(times.value(at), self.ts(i), "ts of row {i}");
             assert_eq!(names.value(keys.value(at) as usize), self.symbols[near], "symbol of row {i}");
             assert_eq!(prices.is_valid(at).then(|| prices.value(at)), price(i), "price of row {i}");
             assert_eq!(texts.is_valid(at).then(|| texts.value(at)), self.texts[near].as_deref(), "text of row {i}");
@@ -191,6 +207,9 @@ pub fn options(shape: Shape) -> WriterOptions {
         segment_rows: Some(shape.segment_rows),
         dictionary: vec!["symbol".into()],
         sorted_by: Some("ts".into()),
+        late: shape.late.then_some(Late::Accept),
+        index: shape.late.then(|| vec!["row".into(), "symbol".into()]),
+        zone_rows: Some(100),
         ..WriterOptions::default()
     }
 }
@@ -204,7 +223,8 @@ pub fn write(
     time: Duration,
     opened: impl FnOnce(u64),
 ) -> Report {
-    let (rows, schema, deadline) = (Rows::new(), schema(shape), Instant::now() + time);
+    let rows = Rows { is_late: shape.late, ..Rows::new() };
+    let (schema, deadline) = (schema(shape), Instant::now() + time);
     let mut writer = Writer::open(folder, Some(schema.clone()), &options(shape)).unwrap();
     opened(writer.rows());
     let mut dice = Dice::new(seed);
@@ -267,8 +287,9 @@ pub enum Way {
 
 /// Looks for new rows again and again, and checks each of them once.
 pub fn read(folder: &Path, journal: &Journal, number: u64, way: Way, time: Duration) -> Report {
-    let (rows, deadline) = (Rows::new(), Instant::now() + time);
+    let deadline = Instant::now() + time;
     let mut dataset = opened(folder);
+    let rows = Rows::of(&dataset);
     let (mut next, mut first, mut report) = (0, 0, Report::default());
     while Instant::now() < deadline {
         let committed = journal.read(Journal::COMMITTED);
@@ -292,8 +313,10 @@ pub fn read(folder: &Path, journal: &Journal, number: u64, way: Way, time: Durat
 
 /// Follows the table, and checks that every row comes once.
 pub fn tail(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Report {
-    let (rows, deadline) = (Rows::new(), Instant::now() + time);
-    let mut following = follow(&opened(folder), Some(0), None).unwrap();
+    let deadline = Instant::now() + time;
+    let table = opened(folder);
+    let rows = Rows::of(&table);
+    let mut following = follow(&table, Some(0), None).unwrap();
     let (mut next, mut report) = (0, Report::default());
     while let Some(left) = deadline.checked_duration_since(Instant::now()) {
         let committed = journal.read(Journal::COMMITTED);
@@ -314,8 +337,9 @@ pub fn tail(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Re
 
 /// Holds what it sees in the first third of its time, and looks at it again at the end.
 pub fn hold(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Report {
-    let (rows, begin) = (Rows::new(), Instant::now());
+    let begin = Instant::now();
     let mut dataset = opened(folder);
+    let rows = Rows::of(&dataset);
     let mut held: Vec<(u64, u64, Dataset)> = Vec::new();
     while begin.elapsed() < time {
         std::thread::sleep(time / 200);
@@ -337,5 +361,56 @@ pub fn hold(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Re
         dataset.validate(|_, _| ()).unwrap();
         report = Report { looks: report.looks + 1, rows: report.rows + len };
     }
+    report
+}
+
+/// Asks each commit that it sees for rows by columns with zones, and compares the answer with a look at all of them.
+pub fn find(folder: &Path, journal: &Journal, number: u64, time: Duration) -> Report {
+    let (deadline, mut dice, mut report) = (Instant::now() + time, Dice::new(number), Report::default());
+    let mut dataset = opened(folder);
+    let rows = Rows::of(&dataset);
+    let at = |ts: i64| Value::Timestamp(ts, TimeUnit::Microsecond, Some("UTC"));
+    // Rows from this one on are not dropped.
+    let mut kept = 0;
+    while Instant::now() < deadline {
+        dataset = if dice.below(4) == 0 { opened(folder) } else { dataset.refresh().unwrap() };
+        let end = dataset.first_row() + dataset.len().unwrap();
+        let start = dataset.first_row().max(kept);
+        let len = end - start;
+        if len == 0 {
+            continue;
+        }
+        let dataset = dataset.tail(len).unwrap();
+        let near = start + dice.below(len);
+        let (low, high) = (rows.ts(near), rows.ts(near) + 10 * dice.below(200) as i64);
+        let (least, most) = (near.saturating_sub(dice.below(300)), near + dice.below(300));
+        let symbol = near % PERIOD / 16;
+        let is_between = |i: u64| (low..=high).contains(&rows.ts(i));
+        let is_near = |i: u64| (least..=most).contains(&i);
+        let has_symbol = |i: u64| i % PERIOD / 16 == symbol;
+        let by_time = col("ts").ge(at(low)) & col("ts").le(at(high));
+        let by_row = col("row").ge(least as i64) & col("row").le(most as i64);
+        let by_symbol = col("symbol").eq(rows.symbols[(near % PERIOD) as usize].as_str());
+        let (found, holds): (_, &dyn Fn(u64) -> bool) = match dice.below(5) {
+            0 => (dataset.between(&at(low), &at(high)), &is_between),
+            1 => (dataset.filter(&by_time), &is_between),
+            2 => (dataset.filter(&by_symbol), &has_symbol),
+            3 => (dataset.filter(&(by_time & !by_symbol)), &|i| is_between(i) && !has_symbol(i)),
+            _ => (dataset.filter(&(by_row | by_time)), &|i| is_near(i) || is_between(i)),
+        };
+        let mut expected = (start..end).filter(|&i| holds(i));
+        for batch in found.unwrap().to_record_batches() {
+            let batch = batch.unwrap();
+            for at in 0..batch.num_rows() {
+                let i = expected.next().expect("no more rows than there are");
+                rows.check_batch(&batch.slice(at, 1), i);
+            }
+        }
+        assert_eq!(expected.next(), None, "a row of {start} .. {end} was not found");
+        kept = kept.max(end.saturating_sub(200_000));
+        journal.note(Journal::READERS + number, kept);
+        report = Report { looks: report.looks + 1, rows: report.rows + len };
+    }
+    journal.note(Journal::READERS + number, u64::MAX);
     report
 }

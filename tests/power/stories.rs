@@ -348,8 +348,8 @@ fn rows_that_were_given_up_do_not_come_back_with_equal_ones() {
     let first = table.join(format!("{:020}.arrow", 0));
     std::fs::remove_file(table.join(format!("{:020}.arrow", 4))).unwrap();
     let mut bytes = std::fs::read(&first).unwrap();
-    let at = bytes.windows(8).position(|window| window == 1_000_001u64.to_le_bytes()).unwrap();
-    bytes[at..at + 8].fill(0);
+    let at = bytes.windows(4).position(|window| window == 1_000_001u32.to_le_bytes()).unwrap();
+    bytes[at..at + 4].fill(0);
     std::fs::write(&first, &bytes).unwrap();
     another_boot();
     assert_eq!(rows(), 2);
