@@ -40,6 +40,8 @@ _PAUSES = (0.05, 2.0)
 # Seconds without a request after which a connection is made anew: servers close those that nobody uses, and whether a request
 # that was sent over one of these was heard is not known.
 _IDLE = 30.0
+# How a server is missed whose goodbye was lost: after so many seconds of silence it is asked, so often, and so many times.
+_ALIVE = [(socket.TCP_KEEPIDLE, 45), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 3)]
 # The largest body that a server takes.
 _BODY = 64 << 20
 
@@ -773,6 +775,8 @@ class _Answer:
             self._socket = self._http.sock
             if self._socket is not None:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                for option, value in _ALIVE:
+                    self._socket.setsockopt(socket.IPPROTO_TCP, option, value)
                 is_endless = "/follow" in path
                 self._socket.settimeout(timeout if is_endless else connection._timeout)
         except Error:

@@ -269,6 +269,16 @@ def test_following_goes_on_over_broken_connections(server, tmp_path):
     assert seen == list(range(100))
 
 
+def test_a_follower_misses_a_server_that_has_vanished(db):
+    """Without a goodbye: the system asks after 45 seconds, and not after hours."""
+    db.create("ticks", SCHEMA)
+    with db["ticks"].follow() as coming:
+        alive = coming._answer._socket
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert alive.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert [alive.getsockopt(socket.IPPROTO_TCP, option) for option in options] == [45, 15, 3]
+
+
 def test_following_ends(db, tmp_path):
     ticks = db.create("ticks", SCHEMA)
     began = time.monotonic()
