@@ -115,12 +115,15 @@ bench-instructions:
 	cargo build --release -p arrowwood-bench --bin hot
 	$(PYTHON) bench/instructions.py $(TARGET)/release/hot $(RECORD)
 
-# Whether pyarrow, Go, Java and JavaScript read what Arrowwood writes, and the reverse; those that are not here are left
+# Whether pyarrow, Go, Java and JavaScript read what Arrowwood writes, and the reverse; and whether stock clients get along with
+# the server. Those that are not here are left
 # out. `make interop PAGE="--markdown docs/interop.md"` writes the page of it.
 interop: $(BIN)/python
 	$(BIN)/pip install --quiet pyarrow
 	cargo build --example samples
-	$(BIN)/python tests/interop/run.py --samples $(TARGET)/debug/examples/samples --folder $(TARGET)/interop $(PAGE)
+	cargo build -p arrowwood-cli
+	$(BIN)/python tests/interop/run.py --samples $(TARGET)/debug/examples/samples --command $(TARGET)/debug/arrowwood \
+	  --folder $(TARGET)/interop $(PAGE)
 
 # Readers of all kinds at a table that is being written at full speed, $(SECONDS) each time, writers that are killed in
 # between: nobody may see anything but a prefix of its rows. The short tests do the same for two seconds.

@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import clients
+
 HERE = Path(__file__).resolve().parent
 
 NO_SMALL_DECIMALS = "only supports 128-bit and 256-bit decimal"
@@ -217,6 +219,7 @@ def failures(readers, remarks, written):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=Path, required=True, help="the built program examples/samples")
+    parser.add_argument("--command", type=Path, required=True, help="the built command arrowwood")
     parser.add_argument("--folder", type=Path, required=True, help="for what is made")
     parser.add_argument("--markdown", type=Path, help="a page to write the matrix to")
     return parser.parse_args()
@@ -231,12 +234,14 @@ def main():
     readers, versions = make_readers(folder)
     table, remarks = matrix(readers, folder / "samples")
     written = the_other_way(readers, samples, folder / "written")
+    go = (readers["go"][0], versions["go"]) if "go" in readers else None
+    used, client_versions = clients.use(str(options.command.resolve()), go)
 
-    text = page(table, remarks, written, versions)
+    text = page(table, remarks, written, versions) + clients.section(used, client_versions)
     print(text)
     if options.markdown:
         options.markdown.write_text(text)
-    bad = failures(readers, remarks, written) + through_shared_memory(readers, samples)
+    bad = failures(readers, remarks, written) + clients.failures(used) + through_shared_memory(readers, samples)
     print("\n".join(bad) or f"{len(readers)} readers, {len(table)} samples: nothing wrong")
     sys.exit(bool(bad))
 

@@ -1,4 +1,5 @@
-// Reads and writes Arrow with arrow-go for run.py: `read FOLDER` or `write FOLDER`; `live` for tests/live/live.py.
+// Reads and writes Arrow with arrow-go for run.py: `read FOLDER` or `write FOLDER`; `live` for tests/live/live.py; `flight
+// HOST:PORT` for clients.py.
 package main
 
 import (
@@ -26,8 +27,12 @@ func main() {
 		return
 	}
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "read FOLDER, write FOLDER, or live FOLDER SECONDS")
+		fmt.Fprintln(os.Stderr, "read FOLDER, write FOLDER, live FOLDER SECONDS, or flight HOST:PORT")
 		os.Exit(2)
+	}
+	if os.Args[1] == "flight" {
+		check(useServer(os.Args[2]))
+		return
 	}
 	if os.Args[1] == "write" {
 		writeBoth(os.Args[2])
