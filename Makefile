@@ -104,10 +104,13 @@ bench-c:
 	  -Wl,-rpath,$(C_PREFIX)-release/lib -o $(TARGET)/bench-c-calls
 	$(PYTHON) bench/calls.py $(TARGET)/bench-c-calls $(TARGET)/release/calls $(TARGET)/bench-c
 
-# `arrowwood serve` over loopback, beside the limits of the machine.
-bench-serve:
+# `arrowwood serve` over loopback, beside the limits of the machine, and then beside other servers, where they are installed.
+# `make bench-serve SMALL=--small` only shows that it runs.
+bench-serve: $(BIN)/python
 	cargo build --release -p arrowwood-cli -p arrowwood-bench --bin arrowwood --bin serve
-	$(TARGET)/release/serve $(TARGET)/release/arrowwood
+	$(BIN)/pip install --quiet pyarrow numpy
+	$(TARGET)/release/serve $(TARGET)/release/arrowwood $(SMALL)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python bench/serve.py $(TARGET)/release/arrowwood $(SMALL)
 
 # Instructions of the hot paths beside those on record, which no other program disturbs. Needs valgrind;
 # `RECORD=--record` puts those of now on record.

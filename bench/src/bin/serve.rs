@@ -3,11 +3,13 @@
 //! ```console
 //! $ cargo build --release -p arrowwood-cli && cargo run --release -p arrowwood-bench --bin serve -- target/release/arrowwood
 //! ```
-//! The server is a process of its own, everything goes over loopback. Ways take turns, medians are printed.
+//! The server is a process of its own, everything goes over loopback. Ways take turns, medians are printed. With `--small` behind
+//! the program it only shows that all of it runs. What needs other systems is in `bench/serve.py`.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -18,21 +20,48 @@ use std::time::{Duration, Instant};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrowwood::{Dataset, Mapping, Mode, Value, WriteOptions, Writer, WriterOptions, open, parse_schema, read_stream};
 
-/// Bytes of the file that is sent: rows of four columns.
-const FILE: usize = 512 << 20;
-const ROUNDS: usize = 7;
 const PRODUCERS: usize = 64;
-const FOLLOWERS: usize = 1_000;
-/// How long producers send.
-const WHILE: Duration = Duration::from_secs(5);
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Bytes of the file that is sent: rows of four columns.
+    file: usize,
+    rounds: usize,
+    followers: usize,
+    /// Rows that are appended beside followers, and rows of line protocol.
+    appended: usize,
+    lines: usize,
+    /// How long producers send, and readers read.
+    long: Duration,
+}
+
+const WHOLE: Sizes = Sizes {
+    file: 512 << 20,
+    rounds: 7,
+    followers: 1_000,
+    appended: 1_000_000,
+    lines: 10_000_000,
+    long: Duration::from_secs(5),
+};
+const SMALL: Sizes = Sizes {
+    file: 16 << 20,
+    rounds: 2,
+    followers: 50,
+    appended: 20_000,
+    lines: 100_000,
+    long: Duration::from_millis(300),
+};
 
 fn main() {
     let program = PathBuf::from(std::env::args().nth(1).expect("the path of the command arrowwood"));
     let folder = std::env::temp_dir().join(format!("arrowwood-bench-serve-{}", std::process::id()));
     fs::create_dir_all(folder.join("data")).expect("a directory");
-    let bench = Bench { program, folder: folder.clone() };
+    let sizes = if std::env::args().nth(2).is_some_and(|option| option == "--small") { SMALL } else { WHOLE };
+    let bench = Bench { program, folder: folder.clone(), sizes };
     println!("| figure | wanted | reached |\n| --- | --- | --- |");
-    for measure in [Bench::transfer, Bench::producers, Bench::latency, Bench::followers, Bench::lines] {
+    let all = [Bench::transfer, Bench::producers, Bench::latency, Bench::followers, Bench::reader, Bench::lines];
+    for measure in all {
         measure(&bench);
     }
     fs::remove_dir_all(folder).expect("the directory is removed");
@@ -46,6 +75,7 @@ fn line(figure: &str, wanted: &str, reached: &str) {
 struct Bench {
     program: PathBuf,
     folder: PathBuf,
+    sizes: Sizes,
 }
 
 struct Server {
@@ -176,15 +206,16 @@ impl Bench {
 
     fn transfer(&self) {
         let path = self.data("big.arrow");
-        write_file(&path);
+        let Sizes { file, rounds, .. } = self.sizes;
+        write_file(&path, file);
         let server = self.serve();
         let private = server.private();
         let (mut raw, mut http, mut read, mut firsts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut most = 0;
-        for round in 0..=ROUNDS {
-            let plain = send_raw(&path);
-            let (seconds, first) = get(&server);
-            let parsed = get_parsed(&server);
+        for round in 0..=rounds {
+            let plain = send_raw(&path, file);
+            let (seconds, first) = get(&server, file);
+            let parsed = get_parsed(&server, file);
             most = most.max(server.private().saturating_sub(private));
             // The first round is for the page cache.
             if round > 0 {
@@ -194,7 +225,7 @@ impl Bench {
                 read.push(parsed);
             }
         }
-        let rate = |seconds: f64| FILE as f64 / seconds / 1e9;
+        let rate = |seconds: f64| file as f64 / seconds / 1e9;
         let (raw, http, read, first) = (median(raw), median(http), median(read), median(firsts));
         let shown = format!("{:.2} × ({:.2} : {:.2} GB/s)", raw / http, rate(http), rate(raw));
         line("512 MiB as Arrow over HTTP, bytes received : raw TCP from a mapping", "≥ 0.9 ×", &shown);
@@ -217,17 +248,40 @@ impl Bench {
         let together = self.in_process(PRODUCERS);
         self.table("http").close().expect("a table");
         let server = self.serve();
-        let mut one = send_rows(&server, 1);
-        let mut many = send_rows(&server, PRODUCERS);
-        let sync = median(alone.clone());
+        let mut one = send_rows(&server, 1, self.sizes.long);
+        let mut many = send_rows(&server, PRODUCERS, self.sizes.long);
+        let commit = median(alone.clone());
+        let sync = median(self.syncs());
         let (median_one, p99) = (quantile(&mut one.1, 0.5), quantile(&mut many.1, 0.99));
         let group = together.len() as f64 * PRODUCERS as f64 / together.iter().sum::<f64>();
         let shown = format!("{:.2} × ({:.0} : {group:.0} rows/s)", many.0 / group, many.0);
         line("64 producers, durable batches of one row : the writer in one process, 64 rows a sync", "≥ 0.5 ×", &shown);
         let shown = format!("{:.2} × ({:.2} : {:.2} ms)", median_one / sync, 1e3 * median_one, 1e3 * sync);
-        line("durable acknowledgement, one producer, median : one durable commit in process", "≤ 2 ×", &shown);
+        line("durable acknowledgement, one producer, median : pwrite and fdatasync of a page", "≤ 2 ×", &shown);
+        line(
+            "the same : one durable commit in process",
+            "",
+            &format!("{:.2} × ({:.2} ms)", median_one / commit, 1e3 * commit),
+        );
         let shown = format!("{:.2} × ({:.2} ms)", p99 / sync, 1e3 * p99);
         line("durable acknowledgement, 64 producers, 99th of 100", "≤ 5 ×", &shown);
+    }
+
+    /// Seconds of each sync of a page that was written.
+    fn syncs(&self) -> Vec<f64> {
+        let file = fs::File::create(self.folder.join("page")).expect("a file");
+        file.set_len(1 << 20).expect("a file");
+        let mut times = Vec::new();
+        let begun = Instant::now();
+        while begun.elapsed() < self.sizes.long / 2 {
+            let page = [times.len() as u8; 4096];
+            let start = Instant::now();
+            file.write_all_at(&page, 4096 * (times.len() as u64 % 256))
+                .and_then(|()| file.sync_data())
+                .expect("a page");
+            times.push(start.elapsed().as_secs_f64());
+        }
+        times
     }
 
     /// Seconds of each durable commit of so many rows, in this process.
@@ -235,7 +289,7 @@ impl Bench {
         let mut writer = self.table(&format!("local{rows}"));
         let begun = Instant::now();
         let mut times = Vec::new();
-        while begun.elapsed() < WHILE / 2 {
+        while begun.elapsed() < self.sizes.long / 2 {
             let start = Instant::now();
             for n in 0..rows {
                 writer
@@ -295,34 +349,75 @@ impl Bench {
             }
             rows as f64 / begun.elapsed().as_secs_f64()
         };
-        append(&mut writer, 200_000);
+        append(&mut writer, self.sizes.appended / 5);
         let server = self.serve();
         let mut warm = server.connect();
         begin(&mut warm, "GET /v1/tables/stalled/follow?from=0", b"").expect("an answer");
         thread::sleep(Duration::from_millis(200));
         let before = server.private();
-        let alone = append(&mut writer, 1_000_000);
-        let stalled: Vec<_> = (0..FOLLOWERS)
+        let alone = append(&mut writer, self.sizes.appended);
+        let count = self.sizes.followers;
+        let stalled: Vec<_> = (0..count)
             .map(|_| {
                 let mut client = server.connect();
                 begin(&mut client, "GET /v1/tables/stalled/follow?from=0", b"").expect("an answer");
                 client
             })
             .collect();
-        let beside = append(&mut writer, 1_000_000);
+        let beside = append(&mut writer, self.sizes.appended);
         // Threads that made what is stalled end when they have nothing to do.
         thread::sleep(Duration::from_secs(12));
-        let each = 1024.0 * server.private().saturating_sub(before) as f64 / FOLLOWERS as f64;
-        line("memory for each of 1,000 followers that have stalled", "< 16 kB", &format!("{:.1} kB", each / 1e3));
-        line("the writer beside them : alone", "", &format!("{:.2} ×", beside / alone));
+        let each = 1024.0 * server.private().saturating_sub(before) as f64 / count as f64;
+        line(
+            &format!("memory for each of {count} followers that have stalled"),
+            "< 16 kB",
+            &format!("{:.1} kB", each / 1e3),
+        );
+        line("the writer beside them : alone", "untouched", &format!("{:.2} ×", beside / alone));
         drop(stalled);
+    }
+
+    // ---- local readers ----
+
+    /// A local reader, alone and while a client takes the same file as fast as it comes. They share the processors.
+    fn reader(&self) {
+        let path = self.data("read.arrow");
+        write_file(&path, self.sizes.file);
+        let server = self.serve();
+        let read = || {
+            let column = open(&path).and_then(|rows| rows.column("a")).expect("a column");
+            let (begun, mut sums) = (Instant::now(), 0);
+            while begun.elapsed() < self.sizes.long {
+                column.sum().expect("a sum");
+                sums += 1;
+            }
+            f64::from(sums) / begun.elapsed().as_secs_f64()
+        };
+        read();
+        let alone = read();
+        let is_over = AtomicBool::new(false);
+        let beside = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    get_named(&server, "read.arrow");
+                }
+            });
+            let beside = read();
+            is_over.store(true, Ordering::Relaxed);
+            beside
+        });
+        let shown =
+            format!("{:.2} × ({} processors)", beside / alone, thread::available_parallelism().map_or(0, usize::from));
+        line("local reader of a file while it is sent at full speed : alone", "≥ 0.95 ×", &shown);
+        drop(server);
+        fs::remove_file(path).expect("the file is removed");
     }
 
     // ---- line protocol ----
 
     fn lines(&self) {
-        const ROWS: usize = 10_000_000;
         const BATCH: usize = 10_000;
+        let rows = self.sizes.lines;
         let server = self.serve();
         let next = AtomicU64::new(0);
         let begun = Instant::now();
@@ -332,7 +427,7 @@ impl Bench {
                     let mut client = server.connect();
                     loop {
                         let batch = next.fetch_add(1, Ordering::Relaxed) as usize;
-                        if batch * BATCH >= ROWS {
+                        if batch * BATCH >= rows {
                             return;
                         }
                         let mut body = String::with_capacity(BATCH * 90);
@@ -350,17 +445,17 @@ impl Bench {
             }
         });
         let seconds = begun.elapsed().as_secs_f64();
-        assert_eq!(open(self.data("cpu")).expect("a table").len().expect("rows"), ROWS as u64);
+        assert_eq!(open(self.data("cpu")).expect("a table").len().expect("rows"), rows as u64);
         line(
-            "10 M rows of line protocol, durable, 4 connections that make them",
-            "",
-            &format!("{:.2} M rows/s", ROWS as f64 / seconds / 1e6),
+            &format!("{} M rows of line protocol, durable, 4 connections that make them", rows as f64 / 1e6),
+            "≥ QuestDB",
+            &format!("{:.2} M rows/s", rows as f64 / seconds / 1e6),
         );
     }
 }
 
-fn write_file(path: &Path) {
-    let rows = (FILE / 32 / 256) as i64;
+fn write_file(path: &Path, bytes: usize) {
+    let rows = (bytes / 32 / 256) as i64;
     let batches = (0..256).map(|number| {
         let range = number * rows..(number + 1) * rows;
         let floats =
@@ -374,7 +469,7 @@ fn write_file(path: &Path) {
 }
 
 /// Seconds for the file through a socket, a mapping's bytes written as they are.
-fn send_raw(path: &Path) -> f64 {
+fn send_raw(path: &Path, file: usize) -> f64 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let address = listener.local_addr().expect("an address");
     let path = path.to_path_buf();
@@ -391,34 +486,39 @@ fn send_raw(path: &Path) -> f64 {
     let (bytes, _) = drain(&mut TcpStream::connect(address).expect("a connection"), begun);
     let seconds = begun.elapsed().as_secs_f64();
     sender.join().expect("a sender");
-    assert!(bytes >= FILE);
+    assert!(bytes >= file);
     seconds
 }
 
 /// Seconds for the file over HTTP, and to its first byte.
-fn get(server: &Server) -> (f64, f64) {
-    let mut stream = TcpStream::connect(&server.address).expect("a connection");
+fn get(server: &Server, file: usize) -> (f64, f64) {
     let begun = Instant::now();
-    stream
-        .write_all(b"GET /v1/tables/big.arrow/rows HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        .expect("it is taken");
-    let (bytes, first) = drain(&mut stream, begun);
-    assert!(bytes >= FILE, "{bytes} bytes came");
+    let (bytes, first) = get_named(server, "big.arrow");
+    assert!(bytes >= file, "{bytes} bytes came");
     (begun.elapsed().as_secs_f64(), first)
 }
 
-fn get_parsed(server: &Server) -> f64 {
+/// Bytes that come, and seconds to the first of them.
+fn get_named(server: &Server, name: &str) -> (usize, f64) {
+    let mut stream = TcpStream::connect(&server.address).expect("a connection");
+    let begun = Instant::now();
+    let request = format!("GET /v1/tables/{name}/rows HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it is taken");
+    drain(&mut stream, begun)
+}
+
+fn get_parsed(server: &Server, file: usize) -> f64 {
     let mut stream = server.connect();
     let begun = Instant::now();
     begin(&mut stream, "GET /v1/tables/big.arrow/rows", b"").expect("an answer");
     let rows: usize =
         read_stream(Chunks(stream, 0)).expect("a stream").map(|batch| batch.expect("a batch").num_rows()).sum();
-    assert_eq!(rows * 32, FILE);
+    assert_eq!(rows * 32, file);
     begun.elapsed().as_secs_f64()
 }
 
 /// Rows a second of so many producers, and the seconds that each waited.
-fn send_rows(server: &Server, producers: usize) -> (f64, Vec<f64>) {
+fn send_rows(server: &Server, producers: usize, long: Duration) -> (f64, Vec<f64>) {
     let is_over = AtomicBool::new(false);
     let begun = Instant::now();
     let waited: Vec<Vec<f64>> = thread::scope(|scope| {
@@ -438,7 +538,7 @@ fn send_rows(server: &Server, producers: usize) -> (f64, Vec<f64>) {
                 })
             })
             .collect();
-        thread::sleep(WHILE);
+        thread::sleep(long);
         is_over.store(true, Ordering::Relaxed);
         threads.into_iter().map(|thread| thread.join().expect("a producer")).collect()
     });
