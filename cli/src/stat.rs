@@ -143,6 +143,7 @@ fn table_json(table: &TableStat) -> Json {
         "apparent": table.apparent,
         "sorted_by": table.sorted_by,
         "late": table.late,
+        "index": table.index,
         "segment_rows": table.segment_rows,
     })
 }

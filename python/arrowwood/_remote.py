@@ -125,7 +125,16 @@ class Connection:
     def __contains__(self, name: object) -> bool:
         return name in self.tables()
 
-    def create(self, name: str, schema: str, *, dictionary: Sequence[str] = (), sorted_by: str | None = None) -> "RemoteTable":
+    def create(
+        self,
+        name: str,
+        schema: str,
+        *,
+        dictionary: Sequence[str] = (),
+        sorted_by: str | None = None,
+        late: str | None = None,
+        index: Sequence[str] = (),
+    ) -> "RemoteTable":
         """Make a table, or find that it is there with that schema.
 
         Args:
@@ -133,15 +142,21 @@ class Connection:
             schema: names and types of its columns as text, such as ``"ts: timestamp[us] not null, price: float64"``.
             dictionary: names of text columns to store as ``dictionary<int32, utf8>``.
             sorted_by: a column whose values never decrease.
+            late: what becomes of rows that are less than those before in that column: ``"refuse"`` or ``"accept"``.
+            index: names of columns to find rows by.
 
         Raises:
-            SchemaMismatch: the table is there with another schema.
+            SchemaMismatch: the table is there with another schema, order or treatment of late rows.
             InvalidArgument: the name or the schema is not valid.
             PermissionDenied: the token may not write it.
         """
         options = {"dictionary": ",".join(dictionary)} if dictionary else {}
         if sorted_by is not None:
             options["sorted_by"] = sorted_by
+        if late is not None:
+            options["late"] = late
+        if index:
+            options["index"] = ",".join(index)
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         self._json("PUT", _path(name) + _query(options), schema.encode(), headers)
         return self[name]

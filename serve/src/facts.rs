@@ -28,6 +28,7 @@ pub(crate) fn facts(session: &Session, table: &Table) -> Result<Json> {
         facts["durable_end"] = progress.durable_end.max(stat.durable_end).min(end).into();
         facts["sorted_by"] = stat.sorted_by.into();
         facts["late"] = stat.late.into();
+        facts["index"] = stat.index.into();
         facts["segments"] = stat.segments.into();
         facts["disk_bytes"] = stat.disk.into();
         facts["writer"] = stat.writer.into();

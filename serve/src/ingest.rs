@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use arrowwood::{Dataset, ErrorKind, WriterOptions};
+use arrowwood::{Dataset, ErrorKind, Late, WriterOptions};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
@@ -18,7 +18,7 @@ use crate::limits::Limits;
 use crate::line::{LineRows, Precision, rows_of};
 use crate::outgoing::Outgoing;
 use crate::producers::{LARGEST, Numbered, position_in};
-use crate::query::{Query, header, header_number};
+use crate::query::{Query, header, header_number, short};
 use crate::queue::{Ack, Batch, Receipt};
 use crate::receive::{Received, SMALL, receive};
 use crate::refusal::{Refusal, Result};
@@ -228,6 +228,33 @@ pub(crate) async fn producer(
     Ok(json_response(StatusCode::OK, &answer.await?))
 }
 
+/// The parameters of a table that is made.
+pub(crate) const CREATE_PARAMETERS: &[&str] = &["dictionary", "sorted_by", "late", "index", "segment_rows"];
+
+/// How a table is made.
+pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
+    let names = |parameter: &str| {
+        let all = query.all(parameter).flat_map(|list| list.split(',')).filter(|name| !name.is_empty());
+        all.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let late = match query.get("late")? {
+        None => None,
+        Some("accept") => Some(Late::Accept),
+        Some("refuse") => Some(Late::Refuse),
+        Some(other) => {
+            return Err(Refusal::bad_request(format!("late: accept or refuse is expected, got '{}'", short(other))));
+        }
+    };
+    Ok(WriterOptions {
+        dictionary: names("dictionary"),
+        sorted_by: query.get("sorted_by")?.map(str::to_owned),
+        late,
+        index: Some(names("index")).filter(|index| !index.is_empty()),
+        segment_rows: query.number("segment_rows")?,
+        ..WriterOptions::default()
+    })
+}
+
 /// Makes a table, or finds that it is there already: whether it is new, and what is told of it. Blocks.
 pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &WriterOptions) -> Result<(bool, Json)> {
     let schema = Arc::new(schema);
@@ -243,9 +270,11 @@ pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &Wr
                     (a.name(), a.data_type(), a.is_nullable()) == (b.name(), b.data_type(), b.is_nullable())
                 });
         let is_sorted = options.sorted_by.as_deref().is_none_or(|column| facts["sorted_by"] == *column);
-        if table.kind != Kind::Table || !is_same || !is_sorted {
+        let is_as_late = options.late.is_none_or(|late| facts["late"] == (late == Late::Accept));
+        if table.kind != Kind::Table || !is_same || !is_sorted || !is_as_late {
             return Err(Refusal::conflict("schema_mismatch", "the table is there, with another schema"));
         }
+        // The index may be another one: rows are found without it, too, only not as fast.
     }
     Ok((is_new, facts))
 }

@@ -65,7 +65,8 @@ impl Query {
     }
 }
 
-fn short(text: &str) -> String {
+/// As much of a text as an answer repeats.
+pub(crate) fn short(text: &str) -> String {
     text.chars().take(50).collect()
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrowwood::{WriterOptions, parse_schema};
+use arrowwood::parse_schema;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
@@ -180,18 +180,12 @@ async fn table(
 
 async fn create(session: Session, parts: &Parts, body: Incoming, name: &str) -> Result<Response<Outgoing>> {
     session.check_write(name)?;
-    let query = Query::parse(parts.uri.query(), &["dictionary", "sorted_by", "segment_rows"])?;
+    let query = Query::parse(parts.uri.query(), ingest::CREATE_PARAMETERS)?;
     let limits = Limits { body: SCHEMA, ..session.shared.limits.clone() };
     let received = receive(&parts.headers, body, &limits, &session.shared.memory).await?;
     let text = String::from_utf8(received.bytes).map_err(|_| Refusal::bad_request("the schema is not UTF-8"))?;
     let schema = parse_schema(&text).map_err(|e| Refusal::bad_request(e.message()))?;
-    let dictionary = query.all("dictionary").flat_map(|list| list.split(',')).filter(|name| !name.is_empty());
-    let options = WriterOptions {
-        dictionary: dictionary.map(str::to_owned).collect(),
-        sorted_by: query.get("sorted_by")?.map(str::to_owned),
-        segment_rows: query.number("segment_rows")?,
-        ..WriterOptions::default()
-    };
+    let options = ingest::table_options(&query)?;
     let name = name.to_owned();
     let (is_new, facts) = session.work(move |session| ingest::create(session, &name, schema, &options)).await?;
     Ok(json_response(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &facts))

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, Format, Value, WriteOptions, Writer, WriterOptions, open, table_stat};
+use arrowwood::{Dataset, Format, Value, WriteOptions, Writer, WriterOptions, compact, open, table_stat};
 use arrowwood_serve::{Limits, Options};
+use serde_json::json;
 
 mod support;
 
@@ -367,6 +368,36 @@ fn memory_that_is_taken_is_given_back() {
     assert!(statuses.contains(&408) && statuses.iter().all(|status| [408, 503].contains(status)), "{statuses:?}");
 }
 
+/// A table that was made over HTTP takes late rows, and finds rows by what it has of its blocks; compacted, too.
+#[test]
+fn a_table_is_made_for_late_rows() {
+    let mut served = Served::start();
+    let query = "?sorted_by=ts&late=accept&index=symbol&dictionary=symbol";
+    let schema = b"ts: int64 not null, symbol: text";
+    let made = served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema);
+    let facts = |reply: &Reply| {
+        let told = reply.json();
+        (told["sorted_by"].clone(), told["late"].clone(), told["index"].clone())
+    };
+    let expected = (json!("ts"), json!(true), json!(["symbol", "ts"]));
+    assert_eq!((made.status, facts(&made)), (201, expected.clone()));
+    for rows in ["{\"ts\":5,\"symbol\":\"A\"}\n{\"ts\":7,\"symbol\":\"B\"}", "{\"ts\":6,\"symbol\":\"A\"}"] {
+        assert_eq!(served.post_json("t", rows).status, 200);
+    }
+    let found = served.rows("/v1/tables/t/rows?where=ts%3E5%20and%20symbol%3D'A'");
+    assert_eq!(values(&found), [["6", "A"]]);
+    assert_eq!(served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema).status, 200);
+    let refused = served.send("PUT", "/v1/tables/t?sorted_by=ts&late=refuse&dictionary=symbol", &[], schema);
+    assert_eq!(refused.code(), "schema_mismatch");
+    // What a dense segment says of it is the same.
+    let folder = served.path("t");
+    served.stop();
+    compact(&folder, |_, _| ()).unwrap();
+    let served = served.restarted();
+    assert_eq!(facts(&served.get("/v1/tables/t")), expected);
+    assert_eq!(served.send("PUT", &format!("/v1/tables/t{query}"), &[], schema).status, 200);
+}
+
 #[test]
 fn a_table_is_made_once() {
     let served = Served::start();
@@ -378,6 +409,7 @@ fn a_table_is_made_once() {
     assert_eq!((made.status, made.json()["sorted_by"].as_str()), (201, Some("ts")));
     assert_eq!(made.json()["columns"][1]["type"], "dictionary<int32, utf8>");
     assert_eq!(put("t", "?sorted_by=ts&dictionary=symbol", schema).status, 200);
+    assert_eq!(put("t", "?dictionary=symbol&late=accept", schema).code(), "schema_mismatch");
     for (query, schema) in
         [("?dictionary=symbol&sorted_by=price", schema), ("", schema), ("?dictionary=symbol", "ts: int")]
     {
@@ -389,6 +421,9 @@ fn a_table_is_made_once() {
         ("u", "?sorted_by=x", "n: int"),
         ("u", "?segment_rows=many", "n: int"),
         ("u", "?typo=1", "n: int"),
+        ("u", "?sorted_by=n&late=perhaps", "n: int"),
+        ("u", "?late=accept", "n: int"),
+        ("u", "?index=x", "n: int"),
         (".u", "", "n: int"),
         ("%2e%2e%2fu", "", "n: int"),
         ("u%00", "", "n: int"),

@@ -64,6 +64,19 @@ def test_files_of_this_machine_are_mapped(db, tmp_path):
     assert ticks.open().mapped.copied == 0 and numbers(ticks.open()) == [0]
 
 
+def test_a_table_for_late_rows(db, tmp_path):
+    load = db.create("load", "ts: int64 not null, host: text", sorted_by="ts", late="accept", index=["host"])
+    with load.writer() as writer:
+        writer.append({"ts": [5, 7, 6], "host": ["a", "b", "a"]})
+    table = aw.open(tmp_path / "data" / "load")
+    assert table.between(5, 6)["ts"].to_pylist() == [5, 6] and table.sorted_by is None
+    db.create("load", "ts: int64 not null, host: text", sorted_by="ts", late="accept")
+    with pytest.raises(aw.SchemaMismatch):
+        db.create("load", "ts: int64 not null, host: text", sorted_by="ts", late="refuse")
+    with pytest.raises(aw.InvalidArgument, match="accept or refuse"):
+        db.create("other", "ts: int64 not null", sorted_by="ts", late="maybe")
+
+
 def test_what_is_wrong_says_so(server, db):
     ticks = db.create("ticks", SCHEMA)
     with pytest.raises(aw.NotFound, match="nothing"):

@@ -3,12 +3,17 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use arrow_schema::Schema;
+
 use super::chain;
 use super::chain::Chain;
 use super::durable::open_segment;
-use super::segment::Segment;
+use super::history::settings_of;
+use crate::dataset::Source;
 use crate::error::{Error, Result};
+use crate::ipc::ReadOptions;
 use crate::map::{Lock, Medium, guard};
+use crate::table::format::Settings;
 
 /// A table at one moment: see [`table_stat`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +43,9 @@ pub struct TableStat {
     pub sorted_by: Option<String>,
     /// Whether late rows are accepted: then the rows are in no order.
     pub late: bool,
+    /// The columns that rows are found by in segments to come: those of [`WriterOptions::index`](crate::WriterOptions::index),
+    /// and the one that late rows are late by.
+    pub index: Vec<String>,
     /// The most rows of a segment.
     pub segment_rows: Option<u64>,
 }
@@ -63,12 +71,18 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
         Some((segment, record)) => {
             (stat.live, stat.sequence) = (!record.sealed, record.sequence);
             stat.end = segment.header.first_row + record.rows();
-            stat.describe(segment)?;
+            stat.durable_end = segment.header.first_row + segment.durable_rows()?;
+            stat.describe(&segment.plan.schema.schema, &segment.header.settings());
         }
         None => {
             let dataset = super::table::open(folder, Default::default())?;
             stat.end = first_row + dataset.map_or(Ok(0), |dataset| dataset.len())?;
             stat.durable_end = stat.end;
+            if let Some(&last) = chain.starts.last() {
+                let path = chain::path(folder, last);
+                let dense = chain::open_dense(&path, ReadOptions::default())?;
+                stat.describe(dense.schema(), &settings_of(dense.schema()).map_err(|e| e.at(&path))?);
+            }
         }
     }
     if stat.live && is_locked(folder)? {
@@ -86,13 +100,12 @@ impl TableStat {
         Ok(())
     }
 
-    fn describe(&mut self, segment: &Segment) -> Result<()> {
-        self.durable_end = segment.header.first_row + segment.durable_rows()?;
-        self.segment_rows = Some(segment.header.segment_rows);
-        let column = segment.header.sorted_by.and_then(|column| segment.plan.columns.get(column as usize));
-        self.late = segment.header.is_late;
-        self.sorted_by = column.map(|node| node.field.name().clone());
-        Ok(())
+    fn describe(&mut self, schema: &Schema, settings: &Settings) {
+        let name = |column: u32| schema.fields().get(column as usize).map(|field| field.name().clone());
+        self.segment_rows = Some(settings.segment_rows);
+        self.late = settings.is_late;
+        self.sorted_by = settings.sorted_by.and_then(name);
+        self.index = settings.index.iter().copied().filter_map(name).collect();
     }
 }
 
