@@ -40,7 +40,8 @@ impl Column {
         }
     }
 
-    /// The sample variance, divided by n − 1; `None` for fewer than two values. NaN makes it NaN.
+    /// The sample variance, divided by n − 1; `None` for fewer than two values. NaN makes it NaN. That of integers is exact
+    /// but for a last rounding.
     ///
     /// # Errors
     /// `Unsupported` for types that are no numbers.
@@ -164,6 +165,7 @@ fn quartiles_of_times(column: &Column) -> Result<[Option<String>; 3]> {
 #[cfg(test)]
 mod tests {
     use arrow_array::*;
+    use arrow_buffer::i256;
     use proptest::prelude::*;
 
     use super::*;
@@ -224,6 +226,108 @@ mod tests {
                 let (expected, slack) = quarter(number + 1);
                 prop_assert!(found.abs_diff(expected) as i128 <= slack, "{} {}", found, expected);
             }
+        }
+    }
+
+    /// The types whose values a test makes of an origin, beyond the digits of a float, and distances from it.
+    fn shifted(origin: i64, distances: &[Option<i64>]) -> Vec<(ArrayRef, f64)> {
+        let wide = |distance: i64| 10i128.pow(36) + i128::from(origin) + i128::from(distance);
+        let widest = |distance: i64| i256::from_i128(10).wrapping_pow(70).wrapping_add(i256::from_i128(wide(distance)));
+        let unsigned = |distance: i64| origin.cast_unsigned().wrapping_add(1 << 63).wrapping_add_signed(distance);
+        let narrow = distances.iter().map(|distance| distance.map(|distance| origin + distance));
+        let narrow: Int64Array = narrow.collect();
+        let unsigned: UInt64Array = distances.iter().map(|distance| distance.map(unsigned)).collect();
+        let cents: Decimal64Array = narrow.iter().collect();
+        let wide: Decimal128Array = distances.iter().map(|distance| distance.map(wide)).collect();
+        let widest: Decimal256Array = distances.iter().map(|distance| distance.map(widest)).collect();
+        vec![
+            (Arc::new(narrow) as ArrayRef, 1.0),
+            (Arc::new(unsigned), 1.0),
+            (Arc::new(cents.with_precision_and_scale(18, 2).unwrap()), 100.0),
+            (Arc::new(wide.with_precision_and_scale(38, 2).unwrap()), 100.0),
+            (Arc::new(widest.with_precision_and_scale(76, 2).unwrap()), 100.0),
+        ]
+    }
+
+    /// The variance as the mean of half the squared distances of all pairs.
+    fn variance_of_pairs(numbers: &[i64]) -> Option<f64> {
+        let mut squares = i256::ZERO;
+        for (at, &number) in numbers.iter().enumerate() {
+            for &other in &numbers[at + 1..] {
+                let distance = i256::from_i128(i128::from(number) - i128::from(other));
+                squares = squares.wrapping_add(distance.wrapping_mul(distance));
+            }
+        }
+        let pairs = numbers.len() * numbers.len().saturating_sub(1);
+        (pairs > 0).then(|| decimal_to_f64(squares, 0) / pairs as f64)
+    }
+
+    fn is_near(found: Option<f64>, expected: Option<f64>) -> bool {
+        found.zip(expected).map_or(found == expected, |(a, b)| (a - b).abs() <= 1e-13 * b.abs())
+    }
+
+    proptest! {
+        #[test]
+        fn var_of_large_integers_is_that_of_their_small_distances(
+            origin in -900_000_000_000_000_000i64..900_000_000_000_000_000,
+            distances in prop::collection::vec(prop::option::weighted(0.8, -1000i64..1000), 0..80),
+        ) {
+            let expected = variance_of_pairs(&distances.iter().flatten().copied().collect::<Vec<_>>());
+            for (array, unit) in shifted(origin, &distances) {
+                let column = cut(&array, &[3, 30]);
+                let [var, std] = [column.var().unwrap(), column.std().unwrap()];
+                let [expected, root] = [expected.map(|var| var / unit / unit), expected.map(|var| var.sqrt() / unit)];
+                prop_assert!(is_near(var, expected), "{:?} {:?} {:?}", array.data_type(), var, expected);
+                prop_assert!(is_near(std, root), "{:?} {:?} {:?}", array.data_type(), std, root);
+            }
+        }
+
+        #[test]
+        fn var_of_any_integers_is_that_of_their_pairs(
+            numbers in prop::collection::vec(prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX)], 0..40),
+        ) {
+            let found = cut(&(Arc::new(Int64Array::from(numbers.clone())) as ArrayRef), &[5]).var().unwrap();
+            let expected = variance_of_pairs(&numbers);
+            prop_assert!(is_near(found, expected), "{:?} {:?}", found, expected);
+        }
+    }
+
+    #[test]
+    fn var_of_the_largest_integers_does_not_overflow() {
+        let numbers = [u64::MAX; 200].into_iter().chain([0; 200]);
+        let found = cut(&(Arc::new(UInt64Array::from_iter_values(numbers)) as ArrayRef), &[5]).var().unwrap();
+        assert!(is_near(found, Some(2f64.powi(128) * 100.0 / 399.0)), "{found:?}");
+    }
+
+    #[test]
+    fn spread_in_groups_over_many_blocks_is_that_of_the_distances() {
+        let rows = 200_000;
+        let distances: Vec<Option<i64>> = (0..rows).map(|row| Some(row * row % 1001)).collect();
+        let keys = Arc::new(Int8Array::from_iter_values((0..rows).map(|row| (row % 3) as i8))) as ArrayRef;
+        let expected = [0, 1, 2].map(|key| {
+            let own: Vec<i64> = distances.iter().flatten().copied().skip(key).step_by(3).collect();
+            let [n, sum, squares] =
+                own.iter().fold([0, 0, 0], |[n, sum, squares], x| [n + 1, sum + x, squares + x * x]);
+            let [n, sum, squares] = [n, sum, squares].map(i128::from);
+            ((n * squares - sum * sum) as f64 / (n * (n - 1)) as f64).sqrt()
+        });
+        for (array, unit) in shifted(1_700_000_000_000_000_000 / 2, &distances) {
+            let found = [[].as_slice(), &[70_000, 131_072], &[1]].map(|cuts| {
+                let batch = |start: usize, stop: usize| {
+                    let columns =
+                        [("key", &keys), ("x", &array)].map(|(name, all)| (name, all.slice(start, stop - start)));
+                    RecordBatch::try_from_iter(columns).unwrap()
+                };
+                let ends: Vec<usize> = [0].iter().chain(cuts).chain(&[rows as usize]).copied().collect();
+                let batches: Vec<_> = ends.windows(2).map(|ends| batch(ends[0], ends[1])).collect();
+                let dataset = Dataset::try_from(batches).unwrap();
+                let groups = dataset.aggregate(&["key"]).column("x", Function::Std).finish().unwrap();
+                [0, 1, 2].map(|row| number(&groups.row(row).unwrap().get(1).unwrap()).unwrap())
+            });
+            for (found, expected) in found[0].iter().zip(expected) {
+                assert!(is_near(Some(*found), Some(expected / unit)), "{} {found} {expected}", array.data_type());
+            }
+            assert!(found.iter().all(|other| other.map(f64::to_bits) == found[0].map(f64::to_bits)));
         }
     }
 

@@ -469,7 +469,9 @@ fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<St
         Function::Sum | Function::Mean if is_wide => StateKind::Decimals(column),
         Function::Sum | Function::Mean if is_number => StateKind::Integers(column),
         Function::Sum if matches!(data_type, Duration(_)) => StateKind::Integers(column),
-        Function::Var | Function::Std if is_number => StateKind::Moments(column),
+        Function::Var | Function::Std if is_float => StateKind::Moments(column),
+        Function::Var | Function::Std if is_wide => StateKind::DecimalMoments(column),
+        Function::Var | Function::Std if is_number => StateKind::IntegerMoments(column),
         Function::Median if is_number => StateKind::Values(column),
         // Counted apart.
         Function::NUnique if is_key(data_type) => StateKind::Rows,
@@ -705,7 +707,8 @@ mod tests {
         };
         let counted = dataset.aggregate(&["small"]).rows("rows").watched(&watch).finish().unwrap();
         assert_eq!(cells(&counted), [["-2", "9000000"]]);
-        assert_eq!(*seen.lock().unwrap(), [(0, 9_000_000, 0), (1 << 22, 9_000_000, 1), (1 << 23, 9_000_000, 1)]);
+        let waves: Vec<_> = (0..9).map(|wave| (wave << 20, 9_000_000, usize::from(wave > 0))).collect();
+        assert_eq!(*seen.lock().unwrap(), waves);
         let stop = |progress: AggregationProgress| match progress.rows {
             0 => Ok(()),
             rows => Err(Error::argument(format!("stopped at {rows}"))),

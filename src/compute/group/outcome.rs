@@ -31,7 +31,8 @@ pub enum Function {
     Max,
     /// The number of values that are not null.
     Count,
-    /// The sample variance (divided by n − 1) as `float64`, null for fewer than two values.
+    /// The sample variance (divided by n − 1) as `float64`, null for fewer than two values. That of integers is exact but for
+    /// a last rounding.
     Var,
     /// The square root of the variance.
     Std,
@@ -134,15 +135,26 @@ pub(super) fn array(
             let means = totals.zip(sums).map(|(total, sum)| mean(decimal_to_f64(total, scale), sum.count));
             floats(data_type, rows, means)
         }
-        (GroupState::Moments(all), Function::Std) => {
-            floats(data_type, rows, all.iter().map(|moments| moments.variance().map(f64::sqrt)))
+        (GroupState::Moments(all), _) => {
+            floats(data_type, rows, all.iter().map(|moments| spread(moments.variance(), function, scale)))
         }
-        (GroupState::Moments(all), _) => floats(data_type, rows, all.iter().map(|moments| moments.variance())),
+        (GroupState::IntegerMoments(all), _) => {
+            floats(data_type, rows, all.iter().map(|moments| spread(moments.variance(), function, scale)))
+        }
+        (GroupState::DecimalMoments(all), _) => {
+            floats(data_type, rows, all.iter().map(|moments| spread(moments.distances.variance(), function, scale)))
+        }
         (GroupState::Values(all), _) => floats(data_type, rows, all.iter().map(Values64::median)),
         (GroupState::Integer(found), _) => integers(data_type, rows, found.best.iter().copied()),
         (GroupState::Float(found), _) => floats(data_type, rows, found.best.iter().copied()),
         (GroupState::Text(_), _) => Err(Error::unsupported("text is gathered")),
     }
+}
+
+/// The variance, or its square root, of values of which the variance of the digits is known.
+fn spread(variance: Option<f64>, function: Function, scale: i8) -> Option<f64> {
+    let unit = 10f64.powi(i32::from(scale));
+    variance.map(|variance| if function == Function::Std { variance.sqrt() / unit } else { variance / unit / unit })
 }
 
 /// The values of column `column` in the best rows.

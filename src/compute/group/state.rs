@@ -7,7 +7,7 @@ use super::groups::{Groups, cell};
 use super::intern::Cell;
 use crate::array::access::fixed_values;
 use crate::compute::frame::Frame;
-use crate::compute::kernels::{FloatSum, add_f64, add_squares_f64};
+use crate::compute::kernels::{FloatSum, add_f64, add_squares_f64, decimal_to_f64};
 use crate::compute::reduce::{
     LANES, OUT, Rows, add_floats, add_squares, count, each_decimal, each_float, each_integer, number_rows,
 };
@@ -23,6 +23,8 @@ pub(in crate::compute) enum StateKind {
     Integers(usize),
     Decimals(usize),
     Moments(usize),
+    IntegerMoments(usize),
+    DecimalMoments(usize),
     /// All values, for what has no state that is smaller.
     Values(usize),
     Extreme {
@@ -178,6 +180,77 @@ impl Moments {
     }
 }
 
+/// Count, sum and sum of squares of integers of at most 64 bits, without rounding: in any order they are the same.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IntegerMoments {
+    pub count: u64,
+    sum: i128,
+    squares: u128,
+    /// How often `squares` overflowed.
+    carries: u64,
+}
+
+impl IntegerMoments {
+    fn push(&mut self, number: i128) {
+        // A square of 64 bits fits; the sum of 2^64 of them fits 192 bits.
+        let (squares, is_over) = self.squares.overflowing_add(number.unsigned_abs().wrapping_pow(2));
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(number);
+        self.squares = squares;
+        self.carries += u64::from(is_over);
+    }
+
+    /// The sample variance, rounded once at the end; `None` for fewer than two.
+    pub(super) fn variance(&self) -> Option<f64> {
+        let count = i256::from_i128(self.count.into());
+        let squares = i256::from_parts(self.squares, self.carries.into());
+        let sum = i256::from_i128(self.sum);
+        // Both products are at most n² 2^128, and n is less than 2^63.
+        let distances = count.wrapping_mul(squares).wrapping_sub(sum.wrapping_mul(sum));
+        let pairs = self.count as f64 * self.count.saturating_sub(1) as f64;
+        (self.count > 1).then(|| decimal_to_f64(distances, 0) / pairs)
+    }
+}
+
+impl Kept for IntegerMoments {
+    const NONE: IntegerMoments = IntegerMoments { count: 0, sum: 0, squares: 0, carries: 0 };
+
+    fn add(&mut self, other: &IntegerMoments) {
+        let (squares, is_over) = self.squares.overflowing_add(other.squares);
+        self.count += other.count;
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.squares = squares;
+        self.carries += other.carries + u64::from(is_over);
+    }
+}
+
+/// The moments of wide decimals' digits as distances from the first, which is exact: digits beyond those of a float may be
+/// all that differs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecimalMoments {
+    first: i256,
+    pub distances: Moments,
+}
+
+impl Kept for DecimalMoments {
+    const NONE: DecimalMoments = DecimalMoments { first: i256::ZERO, distances: Moments::NONE };
+
+    fn add(&mut self, other: &DecimalMoments) {
+        if self.distances.count == 0 {
+            *self = *other;
+        } else if other.distances.count > 0 {
+            let mean = distance(other.first, self.first) + other.distances.mean;
+            self.distances.add(&Moments { mean, ..other.distances });
+        }
+    }
+}
+
+/// The difference of two decimals' digits.
+fn distance(digits: i256, from: i256) -> f64 {
+    // Digits have at most 253 bits.
+    decimal_to_f64(digits.wrapping_sub(from), 0)
+}
+
 /// The values of a group as floats, without nulls and NaN.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values64(Vec<f64>);
@@ -214,6 +287,8 @@ pub(super) enum GroupState<'a> {
     Integers(Vec<IntegerSum>),
     Decimals(Vec<DecimalSum>),
     Moments(Vec<Moments>),
+    IntegerMoments(Vec<IntegerMoments>),
+    DecimalMoments(Vec<DecimalMoments>),
     Values(Vec<Values64>),
     Integer(Extreme<i256>),
     Float(Extreme<f64>),
@@ -271,6 +346,8 @@ impl<'a> GroupState<'a> {
             StateKind::Integers(_) => GroupState::Integers(vec![Kept::NONE; groups]),
             StateKind::Decimals(_) => GroupState::Decimals(vec![Kept::NONE; groups]),
             StateKind::Moments(_) => GroupState::Moments(vec![Kept::NONE; groups]),
+            StateKind::IntegerMoments(_) => GroupState::IntegerMoments(vec![Kept::NONE; groups]),
+            StateKind::DecimalMoments(_) => GroupState::DecimalMoments(vec![Kept::NONE; groups]),
             StateKind::Values(_) => GroupState::Values(vec![Kept::NONE; groups]),
             StateKind::Extreme { end, values: ValueKind::Integers, .. } => GroupState::Integer(integers(end, groups)),
             StateKind::Extreme { end, values: ValueKind::Floats, .. } => GroupState::Float(floats(end, groups)),
@@ -293,6 +370,8 @@ impl<'a> GroupState<'a> {
             StateKind::Integers(column) => columns.integers(column).map(GroupState::Integers),
             StateKind::Decimals(column) => columns.decimals(column).map(GroupState::Decimals),
             StateKind::Moments(column) => columns.moments(column).map(GroupState::Moments),
+            StateKind::IntegerMoments(column) => columns.integer_moments(column).map(GroupState::IntegerMoments),
+            StateKind::DecimalMoments(column) => columns.decimal_moments(column).map(GroupState::DecimalMoments),
             StateKind::Values(column) => columns.values(column).map(GroupState::Values),
             StateKind::Extreme { end, values, column } => match values {
                 ValueKind::Integers => columns.extreme_integers(end, column).map(GroupState::Integer),
@@ -310,6 +389,8 @@ impl<'a> GroupState<'a> {
             (GroupState::Integers(all), GroupState::Integers(more)) => merge(all, to, count, more),
             (GroupState::Decimals(all), GroupState::Decimals(more)) => merge(all, to, count, more),
             (GroupState::Moments(all), GroupState::Moments(more)) => merge(all, to, count, more),
+            (GroupState::IntegerMoments(all), GroupState::IntegerMoments(more)) => merge(all, to, count, more),
+            (GroupState::DecimalMoments(all), GroupState::DecimalMoments(more)) => merge(all, to, count, more),
             (GroupState::Values(all), GroupState::Values(more)) => merge(all, to, count, more),
             (GroupState::Integer(all), GroupState::Integer(more)) => all.merge(to, count, &more.best),
             (GroupState::Float(all), GroupState::Float(more)) => all.merge(to, count, &more.best),
@@ -411,12 +492,7 @@ impl<'a> Columns<'_, 'a> {
                 }
             })
         })?;
-        Ok(joined(&sums, |lanes| {
-            lanes.iter().fold(IntegerSum::NONE, |mut sum, lane| {
-                sum.add(lane);
-                sum
-            })
-        }))
+        Ok(joined(&sums, merged))
     }
 
     fn decimals(&self, column: usize) -> Result<Vec<DecimalSum>> {
@@ -499,6 +575,41 @@ impl<'a> Columns<'_, 'a> {
         Ok(joined(&squares, |lanes| (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])))
     }
 
+    fn integer_moments(&self, column: usize) -> Result<Vec<IntegerMoments>> {
+        let mut moments = self.lanes(IntegerMoments::NONE);
+        self.each_number(column, |rows| {
+            each_integer(rows, |id, lane, number| {
+                if let Some(moments) = moments.get_mut(id as usize * LANES + lane) {
+                    moments.push(number);
+                }
+            })
+        })?;
+        Ok(joined(&moments, merged))
+    }
+
+    /// Computes the means of the distances from each group's first value, then the distances from them.
+    fn decimal_moments(&self, column: usize) -> Result<Vec<DecimalMoments>> {
+        let mut moments = vec![DecimalMoments::NONE; self.groups.count() + 1];
+        self.each_number(column, |rows| {
+            each_decimal(rows, |id, digits| {
+                if let Some(DecimalMoments { first, distances }) = moments.get_mut(id as usize) {
+                    *first = if distances.count == 0 { digits } else { *first };
+                    distances.mean += distance(digits, *first);
+                    distances.count += 1;
+                }
+            })
+        })?;
+        moments.iter_mut().for_each(|group| group.distances.mean /= group.distances.count.max(1) as f64);
+        self.each_number(column, |rows| {
+            each_decimal(rows, |id, digits| {
+                if let Some(DecimalMoments { first, distances }) = moments.get_mut(id as usize) {
+                    distances.squares += (distance(digits, *first) - distances.mean).powi(2);
+                }
+            })
+        })?;
+        Ok(moments.split_off(1))
+    }
+
     fn values(&self, column: usize) -> Result<Vec<Values64>> {
         let mut values = vec![Values64::NONE; self.groups.count() + 1];
         self.each_number(column, |rows| {
@@ -544,6 +655,13 @@ impl<'a> Columns<'_, 'a> {
 /// The merged lanes of each group but group 0.
 fn joined<T, U>(lanes: &[T], join: impl Fn(&[T]) -> U) -> Vec<U> {
     lanes.chunks(LANES).skip(1).map(join).collect()
+}
+
+fn merged<T: Kept>(states: &[T]) -> T {
+    states.iter().fold(T::NONE, |mut all, state| {
+        all.add(state);
+        all
+    })
 }
 
 /// Whether the type's values are integers of at most 64 bits, or stored as such.
