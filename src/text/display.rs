@@ -7,7 +7,7 @@ use std::iter::once;
 
 use arrow_buffer::i256;
 use arrow_schema::TimeUnit;
-use chrono::{DateTime, NaiveDate};
+use chrono::{DateTime, FixedOffset, NaiveDate};
 
 use crate::array::{Items, Value};
 use crate::error::{Error, Result};
@@ -113,14 +113,18 @@ fn moment(count: i64, unit: TimeUnit, between: char) -> Option<String> {
     Some(format!("{date}{between}{}", clock(seconds.rem_euclid(DAY), nanos, unit)))
 }
 
-/// There is no time zone database, so for a zone other than UTC by name this shows UTC, marked `Z`, and the zone's
-/// name: `2000-01-01 00:00:00Z Europe/Paris`.
+/// Local time and its offset in a zone that is one: `2000-01-01 02:00:00+02:00`. Which offset a zone such as
+/// `Europe/Paris` has takes a database of zones, so this shows UTC, marked `Z`: `2000-01-01 00:00:00Z`.
 fn timestamp_text(count: i64, unit: TimeUnit, tz: Option<&str>) -> String {
-    match (moment(count, unit, ' '), tz) {
-        (None, _) => raw(count, unit),
-        (Some(text), None) => text,
-        (Some(text), Some(tz @ ("UTC" | "Etc/UTC"))) => format!("{text} {tz}"),
-        (Some(text), Some(tz)) => format!("{text}Z {tz}"),
+    let offset = tz.and_then(|tz| tz.parse::<FixedOffset>().ok());
+    let east = offset.map_or(0, |offset| i64::from(offset.local_minus_utc()));
+    let local = count.checked_add(east * per_second(unit)).and_then(|count| moment(count, unit, ' '));
+    match (local, tz, offset) {
+        (None, ..) => raw(count, unit),
+        (Some(text), None, _) => text,
+        (Some(text), Some(tz @ ("UTC" | "Etc/UTC")), _) => format!("{text} {tz}"),
+        (Some(text), _, Some(offset)) => format!("{text}{offset}"),
+        (Some(text), _, None) => format!("{text}Z"),
     }
 }
 
@@ -194,8 +198,8 @@ impl TimeSpan {
 
 impl Display for Value<'_> {
     /// The value as text; the alternate form, `{:#}`, is that of a table's cell, which has floats with at most six digits
-    /// behind the point. Times are ISO 8601; a timestamp in a zone other than UTC shows UTC, marked
-    /// `Z`, and the zone's name; values beyond the calendar show as a number and its unit.
+    /// behind the point. Times are ISO 8601; a timestamp in a zone with a name other than UTC's shows UTC, marked `Z`, and
+    /// one in an offset such as `+02:00` local time and the offset; values beyond the calendar show as a number and its unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match guard(|| Ok::<_, Error>(self.write(f))) {
             Ok(done) => done,

@@ -156,7 +156,14 @@ mod tests {
         assert_eq!(timestamp(946_684_800_000, Millisecond, Some("UTC")), start);
         assert_eq!(timestamp(-1, Millisecond, None), pair("1969-12-31 23:59:59.999", "1969-12-31T23:59:59.999"));
         assert_eq!(timestamp(1_500_000, Microsecond, None).0, "1970-01-01 00:00:01.500000");
-        assert_eq!(timestamp(0, Second, Some("Europe/Paris")).0, "1970-01-01 00:00:00Z Europe/Paris");
+        assert_eq!(timestamp(0, Second, Some("Europe/Paris")).0, "1970-01-01 00:00:00Z");
+        let local = pair("1969-12-31 19:00:00.001-05:00", "1970-01-01T00:00:00.001Z");
+        assert_eq!(timestamp(1, Millisecond, Some("-05:00")), local);
+        assert_eq!(timestamp(0, Second, Some("+0530")).0, "1970-01-01 05:30:00+05:30");
+        for zone in ["", "+", "+99:00", "Ünï", "5"] {
+            assert_eq!(timestamp(0, Second, Some(zone)).0, "1970-01-01 00:00:00Z");
+        }
+        assert_eq!(timestamp(i64::MAX, Nanosecond, Some("+01:00")).0, "9223372036854775807 ns");
         assert_eq!(timestamp(i64::MAX, Second, Some("UTC")), pair("9223372036854775807 s", "9223372036854775807 s"));
         assert_eq!(timestamp(i64::MIN, Nanosecond, None).0, "1677-09-21 00:12:43.145224192");
         assert_eq!(both(Value::Time(86_399_000_001, Microsecond)).0, "23:59:59.000001");
