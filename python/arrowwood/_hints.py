@@ -24,6 +24,10 @@ _INTERPOLATE = 'aw.scan(ds).with_columns(pl.col("y").interpolate()).collect()'
 _CUMULATE = 'ds.sql("select *, sum(y) over (order by x rows unbounded preceding) as total from self"), or np.cumsum(ds["y"])'
 _ROWS = "for row in ds.rows()"
 _PICK = 'ds[7], ds[10:20], ds[[3, 1]], ds["x"][7]'
+_TIMES = (
+    """ds.sql("set timezone='UTC'; select hour(x) as hour from self"), with the zone that DuckDB is to see times in, """
+    "or column.to_arrow() and pyarrow.compute"
+)
 _TENSORS = 'torch.from_numpy(ds["x"].to_numpy(copy=True)): docs/tasks/train.md'
 
 _OF_DATASET = {
@@ -96,7 +100,8 @@ _OF_DATASET = {
 
 _OF_COLUMN = {
     **dict.fromkeys(["cast", "astype"], 'ds.sql("select x::double as x from self"), or column.to_numpy().astype("float32")'),
-    **dict.fromkeys(["str", "dt", "list", "struct"], 'ds.sql("select … from self"), or column.to_arrow() and pyarrow.compute'),
+    **dict.fromkeys(["str", "list", "struct"], 'ds.sql("select … from self"), or column.to_arrow() and pyarrow.compute'),
+    **dict.fromkeys(["dt"], _TIMES),
     **dict.fromkeys(["rolling", "rolling_mean", "rolling_sum", "expanding", "ewm"], _WINDOW),
     **dict.fromkeys(["shift"], _SHIFT),
     **dict.fromkeys(["diff", "pct_change"], _DIFF),
@@ -145,6 +150,16 @@ _OF_COLUMN = {
 }
 
 
+_OF_COL = {
+    "dt": "ds.sql(\"set timezone='UTC'; select * from self where hour(x) = 9\"), with the zone that DuckDB is to see times in",
+    "str": "ds.sql(\"select * from self where x like 'A%'\")",
+    "isin": 'aw.col("x").is_in([…])',
+    "between": 'aw.col("x").is_between(low, high)',
+    **dict.fromkeys(["isna", "isnull"], 'aw.col("x").is_null()'),
+    **dict.fromkeys(["notna", "notnull"], 'aw.col("x").is_not_null()'),
+}
+
+
 def of_dataset(name, columns):
     """Raise the error of a dataset that has no `name`."""
     if name in columns:
@@ -155,6 +170,11 @@ def of_dataset(name, columns):
 def of_column(name):
     """Raise the error of a column that has no `name`."""
     raise _error("Column", name, _OF_COLUMN)
+
+
+def of_col(name):
+    """Raise the error of a column in a condition that has no `name`."""
+    raise _error("Col", name, _OF_COL)
 
 
 def _error(kind, name, hints):

@@ -65,7 +65,7 @@ def sql(query: str, /, **tables: Any) -> "_arrowwood.Dataset":
     duckdb = engine("duckdb", "sql()", "sql")
     sources: _Sources = {}
     for name, table in tables.items():
-        _add(sources, name, _opened(table))
+        _add(sources, name, _opened(name, table))
     # What a query that failed has made is gone, so it can be asked again.
     while True:
         try:
@@ -139,9 +139,12 @@ def _register(duckdb: Any, cursor: Any, name: str, table: "_arrowwood.Dataset") 
         raise
 
 
-def _opened(table: Any) -> "_arrowwood.Dataset":
+def _opened(name: str, table: Any) -> "_arrowwood.Dataset":
     if isinstance(table, str | os.PathLike):
         return _arrowwood.open(table)
+    if isinstance(table, list | tuple):
+        way_out = 'queries have no parameters: ds.filter(aw.col("x") == value).sql(…), or a table of values to join: pa.table({"x": […]})'
+        raise TypeError(f"sql(): {name} is a table by its name, got {type(table).__name__}; {way_out}")
     return _arrowwood.from_arrow(table)
 
 

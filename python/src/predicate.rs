@@ -98,6 +98,11 @@ impl Col {
 
 #[pymethods]
 impl Col {
+    /// Says what to write instead of what other libraries have.
+    fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
+        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_col", (name,))?)
+    }
+
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
         self.compared().compare(other, operator)
     }

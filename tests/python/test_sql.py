@@ -32,6 +32,24 @@ def test_a_dataset_is_asked(stocks_file, stocks):
     assert all(row["price"] == pytest.approx(by_symbol[row["symbol"]], rel=1e-12) for row in got)
 
 
+def test_values_are_no_tables(stocks_file):
+    with pytest.raises(TypeError, match=r"params is a table by its name, got list; queries have no parameters: ds.filter"):
+        aw.open(stocks_file).sql("select * from self where price > ?", params=[3])
+
+
+def test_a_session_ends_with_its_query():
+    aw.sql("set timezone = 'Asia/Tokyo'; select 1")
+    zone = "select current_setting('timezone') as zone"
+    assert aw.sql(zone)[0]["zone"] != "Asia/Tokyo"
+    assert aw.sql(f"set timezone = 'Asia/Tokyo'; {zone}")[0]["zone"] == "Asia/Tokyo"
+
+
+def test_lengths_of_time_are_intervals_and_tensors_are_flat():
+    tensors = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int8(), (2, 3)), pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int8(), 6)))
+    found = aw.from_arrow(pa.table({"d": pa.array([5], pa.duration("s")), "t": tensors})).sql("select *, epoch_us(d) as n from self")
+    assert found.dtypes == ["interval[month_day_nano]", "fixed_size_list<int8>[6]", "int64"] and found[0]["n"] == 5_000_000
+
+
 def test_others_are_named(stocks_file, tmp_path):
     ds = aw.open(stocks_file)
     names = pa.table({"symbol": ["IBM", "AAPL"], "name": ["Big Blue", "Apple"]})
