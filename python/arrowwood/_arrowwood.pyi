@@ -529,7 +529,8 @@ class Dataset:
 
         Raises:
             ColumnNotFound: there is no such column.
-            InvalidArgument: an argument is out of its range.
+            InvalidArgument: an argument is out of its range, or PyTorch knows no such device.
+            ImportError: a device is given, and PyTorch is not installed.
         """
     def train_test_split(self, test_size: float | int | None = None, seed: int | None = None) -> tuple[Dataset, Dataset]:
         """Two datasets of the rows, chosen at random: one to train on, and one to test with. Both are views: nothing is copied.
@@ -571,7 +572,8 @@ class Dataset:
             Unsupported: a column is nested.
         """
     def drop_nulls(self, *names: str | Sequence[str]) -> Dataset:
-        """The rows without a null in the columns called `names`, or in all; in memory of their own. NaN is no null.
+        """The rows without a null in the columns called `names`, or in all; in memory of their own, or the dataset's own if there
+        is no null. NaN is no null.
 
         Raises:
             ColumnNotFound: there is no such column.
@@ -727,7 +729,7 @@ class Column:
         """The name."""
     @property
     def dtype(self) -> str:
-        """The type in words, such as ``"timestamp[ms, UTC]"``."""
+        """The type in words, such as ``"timestamp[ms, UTC]"``, or ``"fixed_shape_tensor<uint8>[32, 32, 3]"``."""
     @property
     def field(self) -> Field:
         """Name, type and metadata."""
@@ -947,9 +949,9 @@ class _Batches:
     def __new__(cls, dataset: Dataset) -> Self: ...
     def describe(self) -> list[tuple[str, list[int], list[int] | None] | None]:
         """What arrays the columns become; `None` for those that are no numbers in place."""
-    def rows_id(self) -> int | None:
-        """A number that other rows of the same data hardly ever have: of their numbers in the data, not of their values. None for
-        data in memory, of which nothing is known but how many they are.
+    def rows_id(self) -> int:
+        """A number that other rows hardly ever have: of their numbers in the data, as far as they are in files or a view, and of
+        the values of some of them. Where the files are does not matter.
         """
     def read(self, seed: int | None, epoch: int, block: int | None, start: int, stop: int) -> list[_Block | Column]:
         """The columns' parts of the rows at places `start .. stop` of an epoch: memory, or a column where that is not enough.

@@ -40,6 +40,9 @@ class Loader:
         names = [columns] if isinstance(columns, str) else columns
         if names is not None and not list(names):
             raise InvalidArgument("loader: columns=[] leaves nothing to load; give names, or None for all")
+        if device is not None:
+            _check_device(device)
+        self._all = dataset
         self.dataset = dataset if names is None else dataset.select(list(names))
         self.batch_size, self.drop_last, self.device = batch_size, drop_last, device
         self._order = {"seed": seed, "block": block, "rank": rank, "world": world}
@@ -90,9 +93,7 @@ class Loader:
 
         Of an iteration over the loader itself: PyTorch's ``DataLoader`` asks for batches by number, and counts them alone.
         """
-        if self._rows_are is None:
-            self._rows_are = self._reader().rows_id()
-        rows = {"rows": self._rows, "rows_are": self._rows_are}
+        rows = {"rows": self._rows, "rows_are": self._rows_id()}
         given = {"batch_size": self.batch_size, "drop_last": self.drop_last, **rows, **self._order}
         return {"kind": _STATE, "epoch": self.epoch, "batch": self._next, **given}
 
@@ -100,7 +101,8 @@ class Loader:
         """Go on where `state`, of :meth:`state_dict`, was taken: the next iteration gives the batches that were left.
 
         Raises:
-            InvalidArgument: it is of a loader of other rows, or with another batch size, seed or rank.
+            InvalidArgument: it is of a loader of other rows, or with another batch size, seed or rank. Rows are told apart
+                by their numbers in the data and by the values of some of them, not by the path of a file.
         """
         own = self.state_dict()
         if not isinstance(state, dict) or state.get("kind") != _STATE:
@@ -108,7 +110,8 @@ class Loader:
         for name in own:
             if name not in ("epoch", "batch") and own[name] != state.get(name):
                 if name == "rows_are":
-                    raise InvalidArgument("load_state_dict: the state is of other rows of the data: another split, slice, order or file")
+                    others = "another split, slice, order or file, or rows that have changed"
+                    raise InvalidArgument(f"load_state_dict: the state is of other rows of the data: {others}")
                 hint = "; ds[:n] has the first n rows of a table that has grown" if name == "rows" else ""
                 raise InvalidArgument(f"load_state_dict: the state has {name}={state.get(name)}, and the loader {own[name]}{hint}")
         epoch, batch = state.get("epoch"), state.get("batch")
@@ -117,11 +120,17 @@ class Loader:
         self.epoch, self._start, self._next = epoch, batch, batch
 
     def __getstate__(self):
-        return {**self.__dict__, "_batches": None, "_kinds": None}
+        # The columns that are not read stay here.
+        return {**self.__dict__, "_batches": None, "_kinds": None, "_all": None, "_rows_are": self._rows_id()}
 
     def __repr__(self):
         order = ", ".join(f"{name}={value}" for name, value in self._order.items() if value not in (None, 0, 1) or name == "seed")
         return f"<arrowwood.Loader: {len(self)} batches of {self.batch_size} rows, {order}, epoch {self.epoch}>"
+
+    def _rows_id(self):
+        if self._rows_are is None:
+            self._rows_are = _arrowwood._Batches(self._all).rows_id()
+        return self._rows_are
 
     def _reader(self):
         if self._batches is None:
@@ -162,6 +171,23 @@ def _ragged(rows):
     array = np.empty(len(rows), object)
     array[:] = rows
     return array
+
+
+def _check_device(device):
+    """Refuse a device that PyTorch does not know, before any row is read."""
+    try:
+        import torch
+    except ModuleNotFoundError as problem:
+        if problem.name != "torch":
+            raise
+        message = f"loader: device={str(device)!r} needs PyTorch; install it: pip install torch"
+        raise ImportError(f"{message}. Without a device, batches are NumPy arrays", name="torch") from None
+    if device != "torch":
+        try:
+            torch.device(device)
+        except (RuntimeError, TypeError) as problem:
+            known = "None, 'torch', or a device of PyTorch, such as 'cpu' or 'cuda:0'"
+            raise InvalidArgument(f"loader: expected {known} as device, got {device!r}") from problem
 
 
 def _tensors(arrays, device):

@@ -62,7 +62,8 @@ impl Dataset {
         Ok(self.with_rows(py.detach(|| self.inner().unique(&names))?))
     }
 
-    /// The rows without a null in the columns called `names`, or in all; in memory of their own. NaN is no null.
+    /// The rows without a null in the columns called `names`, or in all; in memory of their own, or the dataset's own if there
+    /// is no null. NaN is no null.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
@@ -72,9 +73,17 @@ impl Dataset {
         if names.is_empty() {
             names = self.inner().schema().fields().iter().map(|field| field.name().clone()).collect();
         }
-        let all = names.iter().map(|name| col(name).is_not_null()).reduce(|all, one: Predicate| all & one);
-        let Some(all) = all else { return Ok(self.with_rows(self.inner().clone())) };
-        Ok(self.with_rows(py.detach(|| self.inner().filter(&all))?))
+        let kept = py.detach(|| {
+            let mut all: Option<Predicate> = None;
+            for name in &names {
+                if self.inner().column(name)?.null_count()? > 0 {
+                    let one = col(name).is_not_null();
+                    all = Some(if let Some(all) = all { all & one } else { one });
+                }
+            }
+            all.map_or_else(|| Ok(self.inner().clone()), |all| self.inner().filter(&all))
+        });
+        Ok(self.with_rows(kept?))
     }
 
     /// The same rows with other names of columns: ``ds.rename({"price": "close"})``. Nothing is copied.

@@ -15,7 +15,7 @@ use crate::exchange;
 use crate::export::Values;
 use crate::index::stop_on_signal;
 use crate::schema;
-use crate::tensor::shape_of;
+use crate::tensor::{described, shape_of};
 use crate::value::{letters, object};
 
 /// One column of a dataset, over one or many batches. Iterating gives values.
@@ -53,10 +53,10 @@ impl Column {
         self.inner.name()
     }
 
-    /// The type in words, such as ``"timestamp[ms, UTC]"``.
+    /// The type in words, such as ``"timestamp[ms, UTC]"``, or ``"fixed_shape_tensor<uint8>[32, 32, 3]"``.
     #[getter]
     fn dtype(&self) -> String {
-        type_name(self.inner.data_type())
+        described(self.inner.field())
     }
 
     /// Name, type and metadata.

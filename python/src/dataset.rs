@@ -26,6 +26,7 @@ use crate::index::{
 use crate::predicate::Predicate;
 use crate::recipe::How;
 use crate::schema;
+use crate::tensor::described;
 use crate::value::object;
 
 /// An immutable, zero-copy table of rows over one or many record batches.
@@ -205,7 +206,7 @@ impl Dataset {
     /// The columns' types in words, in order.
     #[getter]
     fn dtypes(&self) -> Vec<String> {
-        self.inner.schema().fields().iter().map(|field| arrowwood::field_type_name(field)).collect()
+        self.inner.schema().fields().iter().map(|field| described(field)).collect()
     }
 
     /// What may stand in ``ds["`` for an editor that completes it.

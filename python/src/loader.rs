@@ -1,7 +1,7 @@
 //! Batches of rows as memory for NumPy: what `arrowwood/_loader.py` makes arrays of.
 
 use arrow_schema::{DataType, Field};
-use arrowwood::{EpochOrder, ErrorKind, guard};
+use arrowwood::{EpochOrder, ErrorKind, Value, guard};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 
@@ -31,10 +31,53 @@ fn items(field: &Field) -> Option<Plain> {
     Plain::of(item).filter(|_| !matches!(item, DataType::Boolean | DataType::Date32))
 }
 
-/// FNV-1a of numbers, in 53 bits, which JSON keeps in every language. The same on every machine.
-fn digest(numbers: impl IntoIterator<Item = u64>) -> u64 {
-    let bytes = numbers.into_iter().flat_map(u64::to_le_bytes);
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)) >> 11
+/// How many rows' values are in a digest of all rows.
+const SAMPLES: u64 = 32;
+/// How many items of a list are.
+const ITEMS: usize = 1 << 12;
+
+/// FNV-1a of numbers and values. The same on every machine.
+struct Digest(u64);
+
+impl Digest {
+    fn new() -> Digest {
+        Digest(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    }
+
+    fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.bytes(bytes);
+    }
+
+    fn value(&mut self, value: &Value<'_>) -> arrowwood::Result<()> {
+        match value {
+            Value::Int(number) => self.number(number.cast_unsigned()),
+            Value::Float32(number) => self.number(number.to_bits().into()),
+            Value::Float64(number) => self.number(number.to_bits()),
+            Value::Str(text) => self.text(text.as_bytes()),
+            Value::Bytes(bytes) => self.text(bytes),
+            Value::List(items) | Value::Map(items) => {
+                self.number(items.len() as u64);
+                items.iter().take(ITEMS).try_for_each(|item| self.value(&item?))?;
+            }
+            Value::Struct(members) => members.iter().try_for_each(|(_, member)| self.value(&member?))?,
+            other => self.text(other.to_string().as_bytes()),
+        }
+        Ok(())
+    }
+
+    /// 53 bits, which JSON keeps in every language.
+    fn finish(self) -> u64 {
+        self.0 >> 11
+    }
 }
 
 #[pymethods]
@@ -61,19 +104,27 @@ impl Batches {
         found
     }
 
-    /// A number that other rows of the same data hardly ever have: of their numbers in the data, not of their values. None for
-    /// data in memory, of which nothing is known but how many they are.
-    fn rows_id(&self, py: Python<'_>) -> Result<Option<u64>> {
+    /// A number that other rows hardly ever have: of their numbers in the data, as far as they are in files or a view, and of
+    /// the values of some of them. Where the files are does not matter.
+    fn rows_id(&self, py: Python<'_>) -> Result<u64> {
         py.detach(|| {
-            if let Some((_, rows)) = self.all.view_rows()? {
-                return Ok(Some(digest(rows)));
-            }
-            match self.all.places() {
+            let mut digest = Digest::new();
+            match (self.all.view_rows()?, self.all.places()) {
+                (Some((_, rows)), _) => rows.into_iter().for_each(|row| digest.number(row)),
                 // Where they begin alone: a table's rows stay what they are when its files are merged.
-                Ok(places) => Ok(Some(digest(places.first().map(|place| place.start)))),
-                Err(e) if e.kind() == ErrorKind::Unsupported => Ok(None),
-                Err(e) => Err(e.into()),
+                (None, Ok(places)) => digest.number(places.first().map_or(0, |place| place.start)),
+                (None, Err(e)) if e.kind() == ErrorKind::Unsupported => {}
+                (None, Err(e)) => return Err(e.into()),
             }
+            let len = self.all.len()?;
+            let last = len.saturating_sub(1);
+            let sampled = |sample: u64| (u128::from(last) * u128::from(sample) / u128::from(SAMPLES - 1)) as u64;
+            let mut rows: Vec<u64> = if len == 0 { Vec::new() } else { (0..SAMPLES).map(sampled).collect() };
+            rows.dedup();
+            for row in rows {
+                self.all.row(row)?.iter().try_for_each(|(_, value)| digest.value(&value?))?;
+            }
+            Ok(digest.finish())
         })
     }
 
@@ -147,7 +198,8 @@ impl Dataset {
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
-    ///     InvalidArgument: an argument is out of its range.
+    ///     InvalidArgument: an argument is out of its range, or PyTorch knows no such device.
+    ///     ImportError: a device is given, and PyTorch is not installed.
     #[pyo3(signature = (
         batch_size, *, seed = None, block = None, start = 0, drop_last = false, columns = None, device = None, rank = 0, world = 1
     ))]

@@ -1,6 +1,7 @@
 //! Arrow's fixed-shape tensors (Canonical Extension Types, *Fixed shape tensor*): lists of one length with a shape.
 
 use arrow_schema::{DataType, Field};
+use arrowwood::{field_type_name, type_name};
 use serde_json::Value;
 
 const NAME: &str = "arrow.fixed_shape_tensor";
@@ -10,6 +11,14 @@ const NAME: &str = "arrow.fixed_shape_tensor";
 pub struct Shape {
     pub sizes: Vec<usize>,
     pub order: Option<Vec<usize>>,
+}
+
+impl Shape {
+    /// The number of items of a row.
+    pub fn items(&self) -> usize {
+        // At most those of a list, or it would be no shape.
+        self.sizes.iter().product()
+    }
 }
 
 /// The shape that a field of lists of one length declares; `None` if it is no tensor, or no valid one.
@@ -49,4 +58,14 @@ pub fn tensor_field(field: Field, sizes: &[usize]) -> Field {
     metadata.insert("ARROW:extension:name".into(), NAME.into());
     metadata.insert("ARROW:extension:metadata".into(), serde_json::json!({ "shape": sizes }).to_string());
     field.with_metadata(metadata)
+}
+
+/// The type of a field in words: that of tensors with their items and shape.
+pub fn described(field: &Field) -> String {
+    match (field.data_type(), shape_of(field)) {
+        (DataType::FixedSizeList(item, _), Some(shape)) => {
+            format!("fixed_shape_tensor<{}>{:?}", type_name(item.data_type()), shape.sizes)
+        }
+        _ => field_type_name(field),
+    }
 }

@@ -1,9 +1,11 @@
 """What trains models: loaders with worker processes, tensors in place, caches of Hugging Face datasets."""
 
 import importlib.util
+import json
 import multiprocessing
 import pickle
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -255,6 +257,97 @@ def test_a_state_of_other_rows_is_refused(tmp_path):
         ds[100:200].loader(64).load_state_dict(ds[200:300].loader(64).state_dict())
 
 
+def test_a_state_of_other_values_is_refused_wherever_they_are(tmp_path):
+    labels, images = np.arange(4000) % 8, np.arange(24_000).reshape(4000, 3, 2)
+    aw.write({"label": labels, "n": np.arange(4000), "image": images}, tmp_path / "a.arrow")
+    aw.write({"label": labels, "n": np.arange(4000) + 1, "image": images}, tmp_path / "b.arrow")
+    ds, other_file = aw.open(tmp_path / "a.arrow"), aw.open(tmp_path / "b.arrow")
+    kept = ds.filter(aw.col("label") == 3)
+    loader = kept.loader(64, seed=7)
+    next(iter(loader))
+    state = json.loads(json.dumps(loader.state_dict()))
+    for rows in [ds.filter(aw.col("label") == 4), other_file.filter(aw.col("label") == 3), kept.shuffle(1), kept[::-1]]:
+        with pytest.raises(aw.InvalidArgument, match="load_state_dict: the state is of other rows"):
+            rows.loader(64, seed=7).load_state_dict(state)
+    with pytest.raises(aw.InvalidArgument, match="load_state_dict: the state is of other rows"):
+        other_file.loader(64).load_state_dict(ds.loader(64).state_dict())
+    # The same rows, made anew, moved, or with fewer columns read.
+    (tmp_path / "a.arrow").rename(tmp_path / "moved.arrow")
+    moved = aw.open(tmp_path / "moved.arrow")
+    moved.filter(aw.col("label") == 3).loader(64, seed=7).load_state_dict(state)
+    whole = ds.loader(64, seed=7, columns=["n"])
+    moved.loader(64, seed=7).load_state_dict(whole.state_dict())
+    sent = pickle.loads(pickle.dumps(moved.loader(64, seed=7, columns=["n"])))
+    sent.load_state_dict(whole.state_dict())
+    assert sent.state_dict() == whole.state_dict()
+
+
+def test_a_state_is_of_a_tables_rows_after_it_was_compacted_and_has_grown(tmp_path):
+    schema = pa.schema([("n", pa.int64()), ("kind", pa.dictionary(pa.int8(), pa.string()))])
+    with aw.writer(tmp_path / "t", schema) as writer:
+        for at in range(5):
+            writer.append({"n": range(at * 100, at * 100 + 100), "kind": ["a", "b", None, "c"] * 25})
+            writer.commit()
+        state = aw.open(tmp_path / "t").loader(64, seed=1).state_dict()
+        writer.append({"n": range(500, 600), "kind": ["d"] * 100})
+        writer.commit()
+    aw.open(tmp_path / "t")[:500].loader(64, seed=1).load_state_dict(state)
+    aw.compact(tmp_path / "t")
+    aw.open(tmp_path / "t")[:500].loader(64, seed=1).load_state_dict(state)
+    with pytest.raises(aw.InvalidArgument, match="other rows"):
+        aw.open(tmp_path / "t")[100:600].loader(64, seed=1).load_state_dict(state)
+
+
+@pytest.mark.parametrize("as_rows", [lambda w, image: w.append_row(image=image, y=1), lambda w, image: w.append([{"image": image, "y": 1}])])
+def test_rows_of_tensors_are_arrays_of_the_shape_or_flat(tmp_path, as_rows):
+    images = np.arange(24, dtype="float32").reshape(4, 2, 3)
+    schema = pa.schema([("image", pa.fixed_shape_tensor(pa.float32(), (2, 3))), ("y", pa.int64())])
+    with aw.writer(tmp_path / "t", schema) as writer:
+        as_rows(writer, images[0])
+        as_rows(writer, images[1].ravel())
+        as_rows(writer, images[2].T.copy().T)
+        writer.append({"image": images[3:], "y": [1]})
+        writer.append({"image": images.reshape(4, 6), "y": [1] * 4})
+        for wrong in (images[0].T, images[0][:1], images[0].tolist()):
+            with pytest.raises(aw.InvalidArgument, match=r"write a NumPy array of shape \[2, 3\], or its 6 items in a row"):
+                as_rows(writer, wrong)
+        with pytest.raises(aw.InvalidArgument, match=r"expected rows of shape \[2, 3\], got \[3, 2\]"):
+            writer.append({"image": images.reshape(4, 3, 2), "y": [1] * 4})
+        with pytest.raises(aw.InvalidArgument, match=r"expected rows of shape \[2, 3\], got \[5\]"):
+            writer.append({"image": images.ravel()[:20].reshape(4, 5), "y": [1] * 4})
+        writer.commit()
+    ds = aw.open(tmp_path / "t")
+    np.testing.assert_array_equal(ds["image"].to_numpy(), np.concatenate([images, images]))
+    assert ds.dtypes == ["fixed_shape_tensor<float32>[2, 3]", "int64"]
+    assert ds["image"].dtype == ds.dtypes[0] and ds["y"].dtype == ds.dtypes[1]
+
+
+def test_dropping_no_nulls_copies_nothing(tmp_path):
+    table = pa.table({"x": range(100_000), "y": [None, *range(99_999)]})
+    aw.write(table, tmp_path / "a.arrow")
+    ds = aw.open(tmp_path / "a.arrow")
+    assert len(pickle.dumps(ds.drop_nulls("x"))) < 1500 and ds.drop_nulls("x").to_arrow() == table
+    assert ds.drop_nulls().to_arrow() == table[1:] and len(ds.drop_nulls("y", "x")) == 99_999
+    with pytest.raises(aw.ColumnNotFound):
+        ds.drop_nulls("z")
+
+
+def test_a_device_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
+    ds = mixed(tmp_path / "m.arrow")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="device='torch' needs PyTorch; install it: pip install torch"):
+        ds.loader(4, device="torch")
+    known = types.SimpleNamespace(device=lambda name: {"cpu": 0}[name] if name == "cpu" else _no_device(name))
+    monkeypatch.setitem(sys.modules, "torch", known)
+    assert ds.loader(4, device="torch").device == "torch" and ds.loader(4, device="cpu").device == "cpu"
+    with pytest.raises(aw.InvalidArgument, match="a device of PyTorch, such as 'cpu' or 'cuda:0' as device, got 'gpu'"):
+        ds.loader(4, device="gpu")
+
+
+def _no_device(name):
+    raise RuntimeError(f"Expected one of cpu, cuda device type at start of device string: {name}")
+
+
 @pytest.mark.parametrize("world", [1, 2, 3, 7])
 def test_ranks_share_the_batches_that_one_process_would_get(tmp_path, world):
     ds = mixed(tmp_path / "m.arrow")
@@ -388,8 +481,8 @@ def test_a_growing_table_is_read_as_it_was(tmp_path):
         batches = list(loader)
         assert sorted(sum((batch["y"].tolist() for batch in batches), [])) == list(range(100))
         assert all(np.array_equal(batch["x"][:, 1, 1], batch["y"]) for batch in batches)
-        with pytest.raises(aw.InvalidArgument, match=r"column 'x': expected rows of shape \[2, 2\], got \[4\]"):
-            writer.append({"x": np.zeros((1, 4), "f4"), "y": [101]})
+        with pytest.raises(aw.InvalidArgument, match=r"column 'x': expected rows of shape \[2, 2\], got \[4, 1\]"):
+            writer.append({"x": np.zeros((1, 4, 1), "f4"), "y": [101]})
 
 
 def test_tensors_are_those_of_arrow(tmp_path):

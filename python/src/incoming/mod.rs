@@ -13,12 +13,14 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrowwood::{Dataset, Error, ErrorKind, type_name};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
 use crate::arrow::{dataset_of, exports};
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::exchange::{arrays_of, no_column};
+use crate::tensor::{Shape, shape_of};
 use build::Builder;
 pub use cell::{Problem, cell, plain, read};
 use infer::Kind;
@@ -244,8 +246,13 @@ impl Column<'_> {
             }
             Values::Objects(objects) => {
                 let mut builder = Builder::new(field).map_err(|e| e.in_column(&self.name))?;
+                let shape = shape_of(field);
                 for (row, object) in objects.iter().enumerate() {
-                    builder.push(object).map_err(|problem| problem.at(&self.name, row))?;
+                    let pushed = match &shape {
+                        Some(shape) => push_tensor(&mut builder, shape, object),
+                        None => builder.push(object),
+                    };
+                    pushed.map_err(|problem| problem.at(&self.name, row))?;
                 }
                 Ok(vec![builder.finish().map_err(|e| e.in_column(&self.name))?])
             }
@@ -275,6 +282,25 @@ impl Column<'_> {
         let name = type_name(field.data_type());
         Err(Problem::Range(format!("expected {name}, which is not nullable, got null")).at(&self.name, row))
     }
+}
+
+/// Pushes an array of the shape of a tensor's rows, or its items in a row.
+fn push_tensor(builder: &mut Builder, shape: &Shape, given: &Bound<'_, PyAny>) -> Result<(), Problem> {
+    let sizes: Option<Vec<usize>> = given.getattr_opt(intern!(given.py(), "shape"))?.and_then(|own| own.extract().ok());
+    let is_whole = shape.order.is_none() && sizes.as_ref() == Some(&shape.sizes);
+    let pushed = if is_whole {
+        builder.push(&given.call_method1(intern!(given.py(), "reshape"), (-1,))?)
+    } else {
+        builder.push(given)
+    };
+    pushed.map_err(|problem| match problem {
+        Problem::Range(message) if shape.order.is_none() => {
+            let whole = &shape.sizes;
+            let items = shape.items();
+            Problem::Range(format!("{message}; write a NumPy array of shape {whole:?}, or its {items} items in a row"))
+        }
+        other => other,
+    })
 }
 
 /// `arrays` of another type as one of the type of `field`, value by value.

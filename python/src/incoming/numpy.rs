@@ -59,14 +59,15 @@ impl NumpyArray {
         self.shape.len() > 1 && has_rows && self.values.data_type().is_numeric() && self.values.null_count() == 0
     }
 
-    /// The array for `field`, or for the field it has itself: tensors as one list a row, others as lists in lists.
+    /// The array for `field`, or for the field it has itself: tensors as one list a row, others as lists in lists. The rows of
+    /// tensors may be flat.
     ///
     /// # Errors
     /// `InvalidArgument` where `field` is of tensors of another shape.
     pub fn array(&self, field: Option<&Field>) -> Result<ArrayRef> {
         let wanted = field.and_then(shape_of);
         if let (Some(wanted), Some(field)) = (&wanted, field)
-            && (wanted.sizes != self.shape || wanted.order.is_some())
+            && (wanted.sizes != self.shape && self.shape != [wanted.items()] || wanted.order.is_some())
         {
             let NumpyArray { rows, shape, .. } = self;
             let expected = &wanted.sizes;
