@@ -715,7 +715,7 @@ mod tests {
         };
         for function in [Function::Sum, Function::NUnique] {
             let stopped = dataset.aggregate(&["small"]).column("n", function).watched(&stop).finish().unwrap_err();
-            assert_eq!(stopped.message(), "stopped at 4194304");
+            assert_eq!(stopped.message(), "stopped at 1048576");
         }
     }
 
