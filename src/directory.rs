@@ -1,8 +1,34 @@
-//! When the names in a directory last changed, as evidence that they are the same.
+//! Whether a file or a directory is the one that it was, and when the names in a directory last changed.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+
+/// A file or a directory, whatever its name. Another one that comes later may have the inode of one that was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+    /// Where file systems know it.
+    made: Option<SystemTime>,
+}
+
+impl FileId {
+    /// What is at `path`.
+    ///
+    /// # Errors
+    /// Those of the system, such as `NotFound`.
+    pub fn at(path: &Path) -> io::Result<FileId> {
+        let found = std::fs::metadata(path)?;
+        Ok(FileId { device: found.dev(), inode: found.ino(), made: found.created().ok() })
+    }
+
+    /// What is at `path`; `None` where there is nothing.
+    pub fn of(path: &Path) -> Option<FileId> {
+        FileId::at(path).ok()
+    }
+}
 
 /// The time of the last change of a directory's names, noted before the directory is listed.
 #[derive(Clone, Copy, Debug)]

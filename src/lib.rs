@@ -219,8 +219,8 @@ pub use table::Repaired;
 pub use table::publish;
 #[cfg(feature = "table")]
 pub use table::{
-    Durability, Follow, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions, compact,
-    follow, rewrite, segment_stat, table_stat,
+    Compaction, Durability, Follow, Late, RecordPlace, RecordStat, SegmentStat, Sync, TableStat, Writer, WriterOptions,
+    compact, compact_with, follow, segment_stat, table_stat,
 };
 pub use text::Preview;
 #[cfg(feature = "text")]

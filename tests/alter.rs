@@ -11,9 +11,11 @@ use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, n
 use arrow_schema::SchemaRef;
 use arrowwood::simulate::{Act, Medium, Witness};
 use arrowwood::{
-    Dataset, ErrorKind, FollowFrom, Row, Sync, Value, Writer, WriterOptions, alter, col, compact, follow,
-    follow_partitions, open, parse_schema, table_stat,
+    Compaction, Dataset, ErrorKind, FollowFrom, Row, Sync, Value, Writer, WriterOptions, alter, col, compact,
+    compact_with, follow, follow_partitions, open, parse_schema, table_stat,
 };
+
+const REWRITE: Compaction = Compaction { rewrite: true, sort: false };
 
 fn schema(text: &str) -> SchemaRef {
     Arc::new(parse_schema(text).unwrap())
@@ -363,7 +365,7 @@ fn rewriting_gives_all_segments_one_schema_beside_readers() {
     };
     assert_eq!(schemas(), [2, 3, 4].into());
     let mut writer = Writer::open(&table, None, &options).unwrap();
-    assert!(writer.rewrite(|_, _| ()).unwrap() > 0);
+    assert!(writer.compact_with(REWRITE, |_, _| ()).unwrap() > 0);
     drop(writer);
     assert_eq!(schemas(), [4].into());
     assert_eq!(rows_of(&open(&table).unwrap()), newest);
@@ -374,7 +376,7 @@ fn rewriting_gives_all_segments_one_schema_beside_readers() {
     assert_eq!(rows_of(&between)[13], format!("n=13, x={}, s=v", Value::Float64(13.0 / 3.0)));
     assert_eq!(rows_of(&held.refresh().unwrap()), newest);
     is_good(&table);
-    assert_eq!(arrowwood::rewrite(&table, |_, _| ()).unwrap(), 0);
+    assert_eq!(compact_with(&table, REWRITE, |_, _| ()).unwrap(), 0);
     assert_eq!(rows_of(&open(&table).unwrap()), newest);
     is_good(&table);
 }
@@ -581,7 +583,7 @@ fn indexed_columns_are_widened_and_new_ones_are_indexed() {
     check("as they grew");
     compact(&table, |_, _| ()).unwrap();
     check("merged");
-    arrowwood::rewrite(&table, |_, _| ()).unwrap();
+    compact_with(&table, REWRITE, |_, _| ()).unwrap();
     check("in one schema");
     write(&table, "n: int64, x: float64", &indexed(&["x"]), [vec![Value::Int(1), Value::Null]]);
     assert_eq!(open(&table).unwrap().filter(&col("n").eq(1)).unwrap().len().unwrap() % 2, 1);

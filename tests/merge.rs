@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on};
-use arrowwood::{Dataset, Sync, Writer, WriterOptions, col, open};
+use arrowwood::{Compaction, Dataset, Sync, Writer, WriterOptions, col, open};
 
 fn schema() -> SchemaRef {
     let keyed = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
@@ -189,7 +189,7 @@ fn what_is_cut_off_between_any_two_steps_is_whole_and_finished_later() {
         let expected = rows(&open(&path).unwrap());
         let watcher = Arc::new(Watcher { path: path.clone(), ..Watcher::default() });
         *watcher.state.lock().unwrap() = Looks { expected: expected.clone(), left: Some(acts), ..Looks::default() };
-        let is_done = compact_on(&Medium::watched(watcher), &path, |_, _| ()).is_ok();
+        let is_done = compact_on(&Medium::watched(watcher), &path, Compaction::default(), |_, _| ()).is_ok();
         assert_eq!(rows(&unopened), expected, "after {acts} acts");
         assert_eq!(rows(&open(&path).unwrap()), expected, "after {acts} acts");
         let report = arrowwood::check(&path, |_, _| ()).unwrap();

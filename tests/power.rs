@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on, pretend_boot};
-use arrowwood::{Dataset, Late, Sync, Value, Writer, WriterOptions, col, open};
+use arrowwood::{Compaction, Dataset, Late, Sync, Value, Writer, WriterOptions, col, open};
 
 mod dice;
 #[path = "power/disk.rs"]
@@ -137,15 +137,38 @@ fn is_row(row: &arrowwood::Row<'_>, width: Width, id: u64) -> bool {
         && (width != Width::Nested || is_nested())
 }
 
+const SORT: Compaction = Compaction { rewrite: false, sort: true };
+
 /// A table as it should be.
 #[derive(Clone, Debug, Default)]
 struct Twin {
     /// What each committed row is, by number, those that were dropped too.
     rows: Vec<u64>,
+    /// What they were before each time that rows were put in order.
+    before: Vec<Vec<u64>>,
     /// The number of rows behind each commit that was tried.
     ends: BTreeSet<u64>,
     pending: Vec<u64>,
     mark: Mark,
+}
+
+impl Twin {
+    /// All rows as they were before each time that they were put in order, and as they are.
+    fn orders(&self) -> Vec<Vec<u64>> {
+        let now = self.rows.iter().chain(&self.pending).copied().collect();
+        self.before.iter().cloned().chain([now]).collect()
+    }
+}
+
+/// The rows as they are when those of the sealed segments are put in order, beside a writer, or all.
+fn in_order(table: &Path, rows: &[u64], is_beside_a_writer: bool) -> Vec<u64> {
+    let files = std::fs::read_dir(table).into_iter().flatten().map(|file| file.unwrap().path());
+    let start = |file: PathBuf| file.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+    let starts: BTreeSet<usize> = files.filter_map(start).filter(|&start| start <= rows.len()).collect();
+    let end = starts.last().copied().filter(|_| is_beside_a_writer).unwrap_or(rows.len());
+    let mut rows = rows.to_vec();
+    rows[starts.first().map_or(0, |&start| start.min(end))..end].sort_unstable();
+    rows
 }
 
 /// A random run of a writer.
@@ -306,6 +329,35 @@ impl Run {
         Ok(())
     }
 
+    /// Puts the rows in order: of the sealed segments beside a writer, or of all.
+    fn sort(&mut self, writer: Option<&mut Writer>) -> arrowwood::Result<()> {
+        let sorted = in_order(&self.table(), &self.twin.rows, writer.is_some());
+        self.twin.before.push(std::mem::replace(&mut self.twin.rows, sorted));
+        let sorts = self.twin.before.len();
+        self.twin.mark.orders = [sorts - 1, sorts];
+        self.note();
+        self.recorder.is_sorting.store(true, Ordering::SeqCst);
+        let done = match writer {
+            Some(writer) => writer.compact_with(SORT, |_, _| ()),
+            None => compact_on(&self.options.medium, self.table(), SORT, |_, _| ()),
+        };
+        self.recorder.is_sorting.store(false, Ordering::SeqCst);
+        if done.is_err() && !self.is_in_order()? {
+            self.twin.rows.clone_from(&self.twin.before[sorts - 1]);
+        }
+        done?;
+        self.twin.mark.orders = [sorts; 2];
+        self.note();
+        Ok(())
+    }
+
+    /// Whether the table's rows are those that should be there.
+    fn is_in_order(&self) -> arrowwood::Result<bool> {
+        let dataset = open(self.table())?;
+        let rows = &self.twin.rows[dataset.first_row() as usize..];
+        Ok(dataset.rows().zip(rows).all(|(row, &id)| row.is_ok_and(|row| is_row(&row, self.width, id))))
+    }
+
     fn close(&mut self, mut writer: Writer) -> arrowwood::Result<()> {
         self.commit(&mut writer)?;
         writer.close()?;
@@ -332,6 +384,12 @@ impl Run {
                 writer.rollback();
                 self.twin.pending.clear();
             }
+            16 if self.options.late.is_some() => {
+                let mut writer = place.take();
+                let done = self.sort(writer.as_mut());
+                *place = writer;
+                done?;
+            }
             16 => drop(writer.compact(|_, _| ())?),
             17 if self.dice.below(2) == 0 => {
                 self.recorder.fail_syncs(true);
@@ -346,14 +404,17 @@ impl Run {
             18 => {
                 place.take().map_or(Ok(()), |writer| self.close(writer))?;
                 if self.dice.below(3) == 0 {
-                    compact_on(&self.options.medium, self.table(), |_, _| ())?;
+                    compact_on(&self.options.medium, self.table(), Compaction::default(), |_, _| ())?;
                 }
             }
             // As a process that ends without a word does; or one that is killed, as far as files go.
             _ => {
                 drop(place.take());
                 if self.dice.below(4) == 0 {
-                    compact_on(&self.options.medium, self.table(), |_, _| ())?;
+                    compact_on(&self.options.medium, self.table(), Compaction::default(), |_, _| ())?;
+                }
+                if self.options.late.is_some() && self.dice.below(4) == 0 {
+                    self.sort(None)?;
                 }
             }
         }
@@ -400,7 +461,8 @@ fn commit(writer: &mut Writer, has_positions: bool, rows: u64) -> arrowwood::Res
 /// What a run leaves to be judged.
 struct Case<'a> {
     width: Width,
-    rows: &'a [u64],
+    /// All rows in each of the orders that they were in, one after the other.
+    orders: &'a [Vec<u64>],
     /// What the number of rows may be: a part of a commit is never seen.
     ends: BTreeSet<u64>,
     has_positions: bool,
@@ -434,31 +496,32 @@ impl Case<'_> {
         image.write(self.from, home.path());
         count.images += 1;
         let table = home.path().join("ticks");
-        let end = match open(&table) {
+        let rows = match open(&table) {
             Ok(dataset) => self.read(&dataset, mark)?,
             Err(e) if mark.exists => return Err(format!("can't be opened: {e}")),
-            Err(_) => 0,
+            Err(_) => Vec::new(),
         };
+        let end = rows.len() as u64;
         if then == Then::Stop {
             return Ok(());
         }
         count.reopened += 1;
         let recorder = Arc::new(Recorder::default());
         let options = WriterOptions { medium: Medium::watched(recorder.clone()), ..self.options.clone() };
-        let said = Mark { durable: end.max(mark.durable), intended: end, ..mark };
+        let said = Mark { durable: end.max(mark.durable), intended: end, orders: [0; 2], ..mark };
         let home_path = std::fs::canonicalize(home.path()).unwrap();
         let second = image.disk(self.from, &home_path, said);
         let ticks = home_path.join("ticks");
         // A second cut may bring back a record of rows that the first one has cost.
         let intended = if depth == 0 { mark.intended } else { u64::MAX };
-        let (rows, marks, dropped) = self.go_on(&ticks, end, &options, &recorder, said, intended)?;
+        let (rows, marks, dropped) = self.go_on(&ticks, &rows, &options, &recorder, said, intended)?;
         count.dropped += dropped;
         count.most_dropped = count.most_dropped.max(dropped);
         if then == Then::CutAgain {
             let mut ends = self.ends.clone();
             ends.extend([end + 2, end + 3]);
             let (from, has_positions) = (home_path.as_path(), self.has_positions);
-            let case = Case { rows: &rows, from, options: self.options, width: self.width, ends, has_positions };
+            let case = Case { orders: &[rows], from, options: self.options, width: self.width, ends, has_positions };
             let before = count.images;
             judge_all(&case, second, marks, dice, count, depth + 1)?;
             count.twice += count.images - before;
@@ -466,8 +529,8 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// The number of the row behind the last one.
-    fn read(&self, dataset: &Dataset, mark: Mark) -> Result<u64, String> {
+    /// What the rows are, by number, those that were dropped too.
+    fn read(&self, dataset: &Dataset, mark: Mark) -> Result<Vec<u64>, String> {
         let failed = |e: arrowwood::Error| format!("can't be read: {e}");
         dataset.validate(|_, _| ()).map_err(failed)?;
         let (first, rows) = (dataset.first_row(), dataset.len().map_err(failed)?);
@@ -483,14 +546,27 @@ impl Case<'_> {
         if positions.get("rows").copied().filter(|&rows| rows > 0) != expected {
             return Err(format!("rows {first} .. {end}, and positions {positions:?}"));
         }
+        let mut found = Err("no order of rows is known".into());
+        for order in self.orders[mark.orders[0]..=mark.orders[1]].iter().filter(|order| order.len() as u64 >= end) {
+            found = self.are_rows(dataset, (first, end), order);
+            if found.is_ok() {
+                return self
+                    .find(dataset, &order[first as usize..end as usize])
+                    .map(|()| order[..end as usize].to_vec());
+            }
+        }
+        found.map(|()| Vec::new())
+    }
+
+    /// Compares the rows `first .. end`.
+    fn are_rows(&self, dataset: &Dataset, (first, end): (u64, u64), order: &[u64]) -> Result<(), String> {
         for (number, row) in (first..end).zip(dataset.rows()) {
-            let (row, id) = (row.map_err(failed)?, self.rows[number as usize]);
+            let (row, id) = (row.map_err(|e| format!("can't be read: {e}"))?, order[number as usize]);
             if !is_row(&row, self.width, id) {
                 return Err(format!("row {number} is {row:?}, expected that of {id}"));
             }
         }
-        self.find(dataset, &self.rows[first as usize..end as usize])?;
-        Ok(end)
+        Ok(())
     }
 
     /// What zones say is true of the rows that are left.
@@ -523,13 +599,14 @@ impl Case<'_> {
     fn go_on(
         &self,
         table: &Path,
-        end: u64,
+        before: &[u64],
         options: &WriterOptions,
         recorder: &Recorder,
         mark: Mark,
         intended: u64,
     ) -> Result<(Vec<u64>, Vec<Event>, u64), String> {
         let failed = |e: arrowwood::Error| format!("can't be written: {e}");
+        let end = before.len() as u64;
         let mut writer = Writer::open(table, Some(schema(self.width)), options).map_err(failed)?;
         if writer.rows() != end {
             return Err(format!("a writer goes on from row {}, and a reader saw {end}", writer.rows()));
@@ -539,7 +616,7 @@ impl Case<'_> {
             return Err(format!("{dropped} rows are said to be lost behind row {end}, and {intended} were to be"));
         }
         recorder.mark(Mark { exists: true, ..mark });
-        let mut rows = self.rows[..end as usize].to_vec();
+        let mut rows = before.to_vec();
         for ids in [&[1_000_001, 1_000_002][..], &[1_000_003]] {
             rows.extend(ids);
             writer.append(&batch(self.width, ids)).map_err(failed)?;
@@ -550,9 +627,12 @@ impl Case<'_> {
         }
         drop(writer);
         let (ends, has_positions) = ([rows.len() as u64].into(), self.has_positions);
-        let whole = Case { rows: &rows, width: self.width, options, from: self.from, ends, has_positions };
-        let all = Mark { durable: rows.len() as u64, intended: rows.len() as u64, ..mark };
+        let orders = [rows];
+        let whole = Case { orders: &orders, width: self.width, options, from: self.from, ends, has_positions };
+        let len = orders[0].len() as u64;
+        let all = Mark { durable: len, intended: len, ..mark };
         whole.read(&open(table).map_err(failed)?, all)?;
+        let [rows] = orders;
         Ok((rows, recorder.take(), dropped))
     }
 }
@@ -607,10 +687,10 @@ fn run(seed: u64, count: &mut Count) -> Result<(), String> {
     run.play(steps).map_err(|e| format!("{e}"))?;
     let events = run.recorder.take();
     let from = std::fs::canonicalize(run.home.path()).unwrap();
-    let rows: Vec<u64> = run.twin.rows.iter().chain(&run.twin.pending).copied().collect();
+    let orders = run.twin.orders();
     let case = Case {
         width: run.width,
-        rows: &rows,
+        orders: &orders,
         ends: run.twin.ends.clone(),
         has_positions: run.has_positions,
         options: &run.options,
@@ -676,12 +756,16 @@ fn suffer(seed: u64, after: u64, errno: i32, lasting: bool, steps: u64) -> Resul
 
 /// What is committed is there, and nothing else.
 fn look(run: &Run) -> Result<(), String> {
-    let rows: Vec<u64> = run.twin.rows.iter().chain(&run.twin.pending).copied().collect();
+    let orders = run.twin.orders();
     let (ends, has_positions, from) = (run.twin.ends.clone(), run.has_positions, run.home.path());
-    let case = Case { width: run.width, rows: &rows, options: &run.options, from, ends, has_positions };
+    let case = Case { width: run.width, orders: &orders, options: &run.options, from, ends, has_positions };
     let committed = run.twin.rows.len() as u64;
     match open(run.table()) {
-        Ok(dataset) => case.read(&dataset, Mark { durable: committed, intended: committed, ..run.twin.mark }).map(drop),
+        Ok(dataset) => {
+            let sorts = run.twin.before.len();
+            let mark = Mark { durable: committed, intended: committed, orders: [sorts; 2], ..run.twin.mark };
+            case.read(&dataset, mark).map(drop)
+        }
         Err(_) if committed == 0 => Ok(()),
         Err(e) => Err(format!("can't be opened: {e}")),
     }
@@ -755,13 +839,17 @@ impl Witness for Onlooker {
             && let Ok(dataset) = open(table)
         {
             self.looks.fetch_add(1, Ordering::Relaxed);
-            let rows: Vec<u64> = twin.rows.iter().chain(&twin.pending).copied().collect();
+            let order = |rows: Vec<u64>| rows.into_iter().chain(twin.pending.iter().copied()).collect::<Vec<_>>();
+            let orders =
+                [twin.rows.clone(), in_order(table, &twin.rows, true), in_order(table, &twin.rows, false)].map(order);
+            let last = if self.recorder.is_sorting.load(Ordering::SeqCst) { 2 } else { 0 };
             let options = WriterOptions::default();
-            let ends = [twin.rows.len() as u64, rows.len() as u64].into();
+            let (durable, intended) = (twin.rows.len() as u64, orders[0].len() as u64);
+            let ends = [durable, intended].into();
             let has_positions = *has_positions;
-            let case = Case { width: *width, rows: &rows, options: &options, from: table, ends, has_positions };
-            let (durable, intended) = (twin.rows.len() as u64, rows.len() as u64);
-            let read = case.read(&dataset, Mark { durable, intended, dropped: intended, exists: true });
+            let case = Case { width: *width, orders: &orders, options: &options, from: table, ends, has_positions };
+            let read =
+                case.read(&dataset, Mark { durable, intended, dropped: intended, exists: true, orders: [0, last] });
             self.wrong.lock().unwrap().extend(read.err().map(|e| format!("before {act:.100?}: {e}")));
         }
         self.recorder.hear(act)

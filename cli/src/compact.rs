@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use arrowwood::{bytes_text, compact, plural, rewrite, table_stat};
+use arrowwood::{Compaction, bytes_text, compact_with, plural, table_stat};
 use clap::Args;
 use serde_json::json;
 
@@ -12,13 +12,16 @@ use crate::shell::{Outcome, Progress, Stdout, named, open_one, print_json};
 /// Rewrite the files of a table without a writer as dense Arrow files, without space to grow.
 ///
 /// Small files become one, of up to the rows that the table gives a file and 128 MiB. Readers keep the files they have open,
-/// and rows keep their numbers. The next appended row begins a new file.
+/// and rows keep their numbers, but by --sort. The next appended row begins a new file.
 #[derive(Args)]
 #[command(after_help = "Example: arrowwood compact ticks")]
 pub(crate) struct Compact {
     /// Give all files the table's schema, dense ones too, after `arrowwood alter`; otherwise each keeps its own.
     #[arg(long)]
     rewrite: bool,
+    /// Put late rows where they belong: in the order of the column that the table is sorted by, across files.
+    #[arg(long)]
+    sort: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -48,8 +51,8 @@ impl Compact {
         let mut progress = Progress::new(format!("compacting {name}"));
         let mut rewritten = 0;
         for table in &tables {
-            let at = |done, total| progress.at(done, total);
-            rewritten += if self.rewrite { rewrite(table, at)? } else { compact(table, at)? };
+            let what = Compaction { rewrite: self.rewrite, sort: self.sort };
+            rewritten += compact_with(table, what, |done, total| progress.at(done, total))?;
         }
         drop(progress);
         let after = disk()?;

@@ -437,6 +437,21 @@ fn alter_adds_widens_and_lets_nulls_in() {
 }
 
 #[test]
+fn compact_puts_late_rows_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let create =
+        ["create", "t", "--schema", "n: int not null", "--sorted-by", "n", "--late", "accept", "--segment-rows", "4"];
+    printed(&run(&folder, &create));
+    let rows: String = [1, 5, 3, 2, 8, 6, 4, 9, 7].map(|n| format!("{{\"n\": {n}}}\n")).concat();
+    printed(&run_with_input(&folder, &["append", "t"], rows.as_bytes()));
+    assert!(json_of(&run(&folder, &["compact", "--sort", "--json", "t"]))["rewritten"].as_u64() > Some(0));
+    assert_eq!(csv(&folder, "t"), "n\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+    assert_eq!(json_of(&run(&folder, &["compact", "--sort", "--json", "t"]))["rewritten"], 0);
+    printed(&run(&folder, &["create", "plain", "--schema", "n: int"]));
+    assert!(failed(&run(&folder, &["compact", "--sort", "plain"])).contains("sorted_by"));
+}
+
+#[test]
 fn compact_makes_dense_files_that_go_on() {
     let folder = table_of_segments("n: int not null, s: category", 25);
     let before = csv(&folder, "t");

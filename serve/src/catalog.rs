@@ -1,8 +1,7 @@
 //! [`Catalog`]: the tables and files of one directory. Names come from requests, paths never do.
 
 use std::collections::HashMap;
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +9,7 @@ use arrow_schema::SchemaRef;
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
 
 use crate::refusal::{Refusal, Result};
-use crate::table::{Kind, Table};
+use crate::table::{Identity, Kind, Table};
 
 /// What is unpacked of a single file, and kept while the file is open.
 const KEPT: u64 = 64 << 20;
@@ -96,11 +95,10 @@ impl Catalog {
     }
 
     /// What stands under `name`, if it may be served.
-    fn look(&self, name: &str) -> Option<(Kind, PathBuf, (u64, u64))> {
-        let identity = |data: Metadata| (data.dev(), data.ino());
+    fn look(&self, name: &str) -> Option<(Kind, PathBuf, Identity)> {
         if let Some(only) = &self.only {
-            let data = fs::metadata(&self.directory).map(identity);
-            let found = if only.kind == Kind::Files { Some((0, 0)) } else { data.ok() };
+            let data = fs::metadata(&self.directory).map(|data| Identity::of(&data));
+            let found = if only.kind == Kind::Files { Some(Identity::default()) } else { data.ok() };
             return found.filter(|_| only.name == name).map(|found| (only.kind, self.directory.clone(), found));
         }
         if !is_name(name) {
@@ -110,9 +108,9 @@ impl Catalog {
         let data = fs::symlink_metadata(&path).ok()?;
         let is_file = data.is_file() && FILES.iter().any(|ending| name.ends_with(ending));
         if data.is_dir() && has_segments(&path) {
-            Some((Kind::Table, path, identity(data)))
+            Some((Kind::Table, path, Identity::of(&data)))
         } else if is_file {
-            Some((Kind::File, path, identity(data)))
+            Some((Kind::File, path, Identity::of(&data)))
         } else {
             None
         }

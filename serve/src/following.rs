@@ -113,6 +113,10 @@ impl Follower {
     /// The rows up to number `end`, or the first of them; `None` if the table has another schema now. Blocks.
     fn make(mut self, end: u64) -> arrowwood::Result<(Follower, Option<Vec<Bytes>>)> {
         let rows = self.table.rows()?;
+        if !self.table.is_same() {
+            let message = "the table was removed, or its rows put in order, while it was followed: rows may have other numbers now";
+            return Err(Error::new(ErrorKind::FileChanged, message));
+        }
         let dropped = || Error::new(ErrorKind::RowOutOfRange, "rows were dropped while they were followed");
         let start = self.next.checked_sub(rows.first_row()).ok_or_else(dropped)?;
         let rows = selected(&rows.slice(start, end - self.next)?, self.columns.as_deref())?;
@@ -143,7 +147,7 @@ impl Follower {
                     let table = self.table.clone();
                     let is_same = blocking(move || table.is_same()).await.unwrap_or(false);
                     if !is_same {
-                        return Err(Ended::Broken("the table was removed while it was followed"));
+                        return Err(Ended::Broken("the table was removed, or its rows put in order, while it was followed"));
                     }
                     if !self.session.is_valid() {
                         return Err(Ended::Whole);

@@ -1,6 +1,6 @@
 //! [`Table`]: one that is served: its newest commit, and how far it is for those who wait.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,13 +74,28 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Which directory or file of its name one is. Another one may have come in its place, also where rows were put in order, and
+/// have its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+    /// Where file systems know it.
+    made: Option<SystemTime>,
+}
+
+impl Identity {
+    pub fn of(data: &Metadata) -> Identity {
+        Identity { device: data.dev(), inode: data.ino(), made: data.created().ok() }
+    }
+}
+
 /// A table that is served.
 pub(crate) struct Table {
     pub name: String,
     pub path: PathBuf,
     pub kind: Kind,
-    /// Device and number of its directory or file.
-    pub identity: (u64, u64),
+    pub identity: Identity,
     /// The newest commit that was looked at; or a file as it was opened.
     newest: Mutex<Option<Newest>>,
     /// How many bytes may be unpacked of a file that is kept open.
@@ -98,7 +113,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`arrowwood::open`].
-    pub fn open(name: &str, path: PathBuf, kind: Kind, identity: (u64, u64)) -> Result<Table> {
+    pub fn open(name: &str, path: PathBuf, kind: Kind, identity: Identity) -> Result<Table> {
         let newest = if kind == Kind::Table { Some(Newest::open(&path)?) } else { None };
         Ok(Table {
             name: name.to_owned(),
@@ -160,7 +175,7 @@ impl Table {
         if self.kind == Kind::Files {
             return true;
         }
-        fs::symlink_metadata(&self.path).is_ok_and(|data| (data.dev(), data.ino()) == self.identity)
+        fs::symlink_metadata(&self.path).is_ok_and(|data| Identity::of(&data) == self.identity)
     }
 
     /// How far the table is. Blocks.

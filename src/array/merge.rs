@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -73,6 +74,14 @@ fn merged(
         ));
     }
     Ok((Buffer::from_vec(keys), gather(values, dictionaries, &merger.origins)?))
+}
+
+/// The dictionaries in an array and its children.
+pub(crate) fn add_dictionaries<'a>(array: &'a ArrayData, into: &mut Vec<&'a ArrayData>) {
+    match array.data_type() {
+        DataType::Dictionary(..) => into.extend(array.child_data().first()),
+        _ => array.child_data().iter().for_each(|child| add_dictionaries(child, into)),
+    }
 }
 
 /// The number of keys of the narrowest dictionary in a type.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::origin::{Partitions, partitions_of};
-use super::tree::Identity;
 use crate::dataset::{ConstantColumn, Dataset, Origin, Piece, renewed};
+use crate::directory::FileId;
 use crate::error::{Error, Result};
 use crate::map::WaitAny;
 use crate::table::{Follow, WakeUp, follow};
@@ -56,7 +56,7 @@ pub struct FollowPartitions {
 #[derive(Debug)]
 struct Followed {
     name: String,
-    identity: Identity,
+    identity: FileId,
     constants: Arc<[ConstantColumn]>,
     path: PathBuf,
     follow: Follow,
@@ -203,18 +203,33 @@ impl FollowPartitions {
     }
 
     fn take_leaves(&mut self, from: &FollowFrom) -> Result<()> {
-        let known: HashMap<&str, Identity> =
-            self.followed.iter().filter(|f| !f.is_gone).map(|f| (f.name.as_str(), f.identity)).collect();
+        let followed = self.followed.iter().enumerate().filter(|(_, f)| !f.is_gone);
+        let known: HashMap<&str, (usize, FileId)> =
+            followed.map(|(number, f)| (f.name.as_str(), (number, f.identity))).collect();
         let mut new = Vec::new();
+        let mut kept = Vec::new();
         let mut there = HashMap::new();
         for leaf in self.partitions.leaves() {
             let name = self.partitions.name_of(leaf);
             let identity = leaf.identity;
             there.insert(name.clone(), identity);
-            if known.get(name.as_str()) == Some(&identity) {
-                continue;
-            }
             let first = leaf.stored.first_row();
+            match known.get(name.as_str()) {
+                Some(&(_, known)) if known == identity => continue,
+                // Another directory of the name: rows were put in order, or the partition was dropped and created again.
+                Some(&(number, _)) => {
+                    let follow = &self.followed[number].follow;
+                    let goes_on = follow.check_goes_on_in(&leaf.stored);
+                    if goes_on.is_ok() {
+                        kept.push((number, identity));
+                        continue;
+                    }
+                    if follow.next_row() > first && first + leaf.stored.len()? >= follow.next_row() {
+                        return goes_on;
+                    }
+                }
+                None => (),
+            }
             let start = match from {
                 FollowFrom::Now => None,
                 FollowFrom::First => Some(first),
@@ -225,6 +240,7 @@ impl FollowPartitions {
             let path = leaf.path.clone();
             new.push(Followed { name, identity, constants, path, follow, is_gone: false });
         }
+        kept.into_iter().for_each(|(number, identity)| self.followed[number].identity = identity);
         for followed in &mut self.followed {
             followed.is_gone = there.get(&followed.name) != Some(&followed.identity);
         }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 
 use super::names::PartitionKey;
-use super::tree::{Identity, Listed, list};
+use super::tree::{Listed, list};
 use super::values;
 use crate::array::Value;
 use crate::dataset::{ConstantColumn, Dataset, Key, Origin, Piece, union_of, with_fields};
+use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::parallel;
 #[cfg(feature = "table")]
@@ -29,7 +30,7 @@ pub(crate) trait OpenLeaf: Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub path: PathBuf,
-    pub identity: Identity,
+    pub identity: FileId,
     pub keys: Vec<PartitionKey>,
     pub constants: Arc<[ConstantColumn]>,
     /// The rows with the columns of the files.
@@ -54,7 +55,7 @@ pub(super) struct Partitions {
 /// A partition that was not known.
 struct NewLeaf {
     path: PathBuf,
-    identity: Identity,
+    identity: FileId,
     keys: Vec<PartitionKey>,
     stored: Dataset,
 }
@@ -146,7 +147,7 @@ fn fields_of(found: &Found, keys: &[PartitionKey], given: &Schema) -> Result<Vec
 
 /// Finds all partitions below `root`, and opens those that `known` does not have.
 fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
-    let known: HashMap<&Path, (usize, Identity)> =
+    let known: HashMap<&Path, (usize, FileId)> =
         known.iter().enumerate().map(|(number, leaf)| (leaf.path.as_path(), (number, leaf.identity))).collect();
     let mut found = Found::default();
     let mut level = vec![(root.to_path_buf(), Vec::new())];
@@ -158,7 +159,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
             found.listed.push(listed);
             for child in children {
                 match known.get(child.path.as_path()) {
-                    Some(&(number, identity)) if if_there(Identity::of(&child.path))? == Some(identity) => {
+                    Some(&(number, identity)) if FileId::of(&child.path) == Some(identity) => {
                         found.known.push(number);
                     }
                     _ => candidates.push((child, Vec::clone(&keys))),
@@ -187,7 +188,7 @@ fn look(root: &Path, opener: &dyn OpenLeaf, known: &[Leaf]) -> Result<Found> {
 
 /// What a directory holds.
 enum DirectoryContents {
-    Rows(Identity, Dataset),
+    Rows(FileId, Dataset),
     Partitions,
     Nothing,
 }
@@ -206,7 +207,7 @@ fn open_child(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
 }
 
 fn open_once(opener: &dyn OpenLeaf, path: &Path) -> Result<DirectoryContents> {
-    let identity = Identity::of(path)?;
+    let identity = FileId::at(path).map_err(|e| Error::io("looking at the directory", &e).at(path))?;
     match opener.open_leaf(path)? {
         Some(rows) => Ok(DirectoryContents::Rows(identity, rows)),
         None if list(path)?.is_some() => Ok(DirectoryContents::Partitions),

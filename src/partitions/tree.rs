@@ -1,9 +1,7 @@
 //! The directories of a partitioned dataset: which there are, and whether more have come.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use super::names::{PartitionKey, parse};
 use crate::directory::NamesTime;
@@ -21,25 +19,6 @@ pub(super) struct Listed {
 pub(super) struct Child {
     pub path: PathBuf,
     pub key: PartitionKey,
-}
-
-/// Which directory of its name one is: another one may have come in its place, and have the inode of the one that was
-/// removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    inode: u64,
-    device: u64,
-    /// Where file systems know it.
-    made: Option<SystemTime>,
-}
-
-impl Identity {
-    /// # Errors
-    /// `NotFound`, `Io`.
-    pub fn of(directory: &Path) -> Result<Identity> {
-        let data = fs::metadata(directory).map_err(|e| Error::io("looking at the directory", &e).at(directory))?;
-        Ok(Identity { inode: data.ino(), device: data.dev(), made: data.created().ok() })
-    }
 }
 
 impl Listed {

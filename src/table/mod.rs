@@ -23,5 +23,5 @@ pub use protocol::publish;
 pub use reader::{Follow, RecordPlace, RecordStat, SegmentStat, TableStat, follow, segment_stat, table_stat};
 pub(crate) use reader::{WakeUp, close_files, holds_table, is_segment_name, open_table};
 pub(crate) use writer::alter;
-pub use writer::{Durability, Late, Sync, Writer, WriterOptions, compact, compact_on, rewrite};
+pub use writer::{Compaction, Durability, Late, Sync, Writer, WriterOptions, compact, compact_on, compact_with};
 pub(crate) use writer::{remove_table, write_part};

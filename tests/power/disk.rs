@@ -29,6 +29,8 @@ pub enum Event {
     Put(u64, u64, Vec<u8>),
     Name(u64, PathBuf),
     Rename(PathBuf, PathBuf),
+    Link(PathBuf, PathBuf),
+    Exchange(PathBuf, PathBuf),
     Remove(PathBuf),
     Sync(u64),
     Synced(u64),
@@ -53,6 +55,8 @@ pub struct Mark {
     pub intended: u64,
     /// Rows below this one may have been dropped.
     pub dropped: u64,
+    /// The first and the last of the orders that the rows may be in.
+    pub orders: [usize; 2],
 }
 
 /// Hears of all acts, and fails those it is told to.
@@ -61,6 +65,8 @@ pub struct Recorder {
     events: Mutex<Vec<Event>>,
     fault: Mutex<Option<Fault>>,
     syncs_fail: AtomicBool,
+    /// Whether rows are being put in order.
+    pub is_sorting: AtomicBool,
 }
 
 /// The next acts but `after` fail with `errno`, one or all from there on.
@@ -141,7 +147,9 @@ impl Witness for Recorder {
             Act::Release { file, offset, len } => Event::Put(file, offset, vec![0; len as usize]),
             Act::Name { file, path } => Event::Name(file, path.into()),
             Act::Rename { from, to } => Event::Rename(from.into(), to.into()),
-            Act::Remove { path } => Event::Remove(path.into()),
+            Act::Link { from, to } => Event::Link(from.into(), to.into()),
+            Act::Exchange { one, other } => Event::Exchange(one.into(), other.into()),
+            Act::Remove { path } | Act::RemoveFolder { path } => Event::Remove(path.into()),
             Act::Sync { file } => Event::Sync(file),
             Act::Synced { file } => Event::Synced(file),
             Act::SyncFolder { path } => Event::SyncFolder(path.into()),
@@ -229,12 +237,17 @@ enum Naming {
     Name(PathBuf, u64),
     /// From, to, and the file: its new name says which it is, whatever is known of the old one.
     Rename(PathBuf, PathBuf, u64),
+    Exchange(PathBuf, PathBuf),
     Remove(PathBuf),
 }
 
 impl Naming {
     fn folder(&self) -> &Path {
-        let (Naming::Folder(path) | Naming::Name(path, _) | Naming::Rename(_, path, _) | Naming::Remove(path)) = self;
+        let (Naming::Folder(path)
+        | Naming::Name(path, _)
+        | Naming::Rename(_, path, _)
+        | Naming::Exchange(_, path)
+        | Naming::Remove(path)) = self;
         path.parent().unwrap()
     }
 }
@@ -250,6 +263,16 @@ fn name(names: &mut Names, naming: &Naming) {
         Naming::Rename(from, to, file) => {
             names.remove(from);
             names.insert(to.clone(), Some(*file));
+        }
+        Naming::Exchange(one, other) => {
+            let place = |path: PathBuf| match (path.strip_prefix(one), path.strip_prefix(other)) {
+                (Ok(inside), _) => other.join(inside),
+                (_, Ok(inside)) => one.join(inside),
+                _ => path,
+            };
+            // A path that nothing follows is joined without a slash.
+            let place = |path: PathBuf| place(path).components().collect();
+            *names = std::mem::take(names).into_iter().map(|(path, file)| (place(path), file)).collect();
         }
     }
 }
@@ -324,10 +347,15 @@ impl Disk {
                 self.namings.push((number, Naming::Name(path.clone(), id)));
             }
             Event::Rename(from, to) => {
-                let mut names = self.names.clone();
-                self.namings.iter().for_each(|(_, naming)| name(&mut names, naming));
-                let file = names[from].unwrap();
+                let file = self.named(from);
                 self.namings.push((number, Naming::Rename(from.clone(), to.clone(), file)));
+            }
+            Event::Link(from, to) => {
+                let file = self.named(from);
+                self.namings.push((number, Naming::Name(to.clone(), file)));
+            }
+            Event::Exchange(one, other) => {
+                self.namings.push((number, Naming::Exchange(one.clone(), other.clone())));
             }
             Event::Remove(path) => self.namings.push((number, Naming::Remove(path.clone()))),
             Event::Sync(file) => self.inode(*file).1.sync(number),
@@ -341,6 +369,13 @@ impl Disk {
             Event::SyncedFolder(path) => self.synced_folder(path),
             Event::Mark(mark) => self.mark = *mark,
         }
+    }
+
+    /// The file that has this name now.
+    fn named(&self, path: &Path) -> u64 {
+        let mut names = self.names.clone();
+        self.namings.iter().for_each(|(_, naming)| name(&mut names, naming));
+        names[path].unwrap()
     }
 
     fn synced_folder(&mut self, folder: &Path) {

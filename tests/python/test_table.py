@@ -660,3 +660,24 @@ def test_a_copy_of_a_table_that_is_being_written_opens(path, tmp_path):
     for i in range(10):
         found = aw.open(tmp_path / f"copy{i}")["n"].to_pylist()
         assert found == list(range(len(found)))
+
+
+def test_late_rows_are_put_in_order(tmp_path):
+    path = str(tmp_path / "load")
+    schema = "ts: timestamp[ms] not null, host: utf8"
+    with aw.writer(path, schema, sorted_by="ts", late="accept", segment_rows=4) as writer:
+        for second in [1, 5, 3, 2, 8, 6, 4, 9, 7, 10]:
+            writer.append({"ts": [f"2026-01-01T00:00:{second:02}"], "host": [str(second)]})
+        writer.commit()
+        held = aw.open(path)
+        assert writer.compact(sort=True) > 0
+        hosts = aw.open(path)["host"].to_pylist()
+        assert hosts[:8] == ["1", "2", "3", "4", "5", "6", "8", "9"] and hosts[8:] == ["7", "10"], "the live segment stays"
+        with pytest.raises(aw.FileChanged, match="open the table again"):
+            held["host"].to_pylist()
+    assert aw.compact(path, sort=True, rewrite=True) > 0
+    assert aw.open(path)["host"].to_pylist() == [str(second) for second in range(1, 11)]
+    assert aw.compact(path, sort=True) == 0
+    plain = str(tmp_path / "plain")
+    with aw.writer(plain, schema) as writer, pytest.raises(aw.InvalidArgument, match="sorted_by"):
+        writer.compact(sort=True)

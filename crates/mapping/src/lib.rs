@@ -55,12 +55,13 @@
 //! `unsafe` is in three files: `sys` (memory), `os` (files) and `guard` (the signal). Each file uses only those to its
 //! left:
 //! ```text
-//! error  element  mode  os  parts │ guard │ sys │ watch │ medium  growable  mapping │ store  view  wait │ words
+//! error  element  mode  os  parts │ guard │ sys │ watch │ medium  growable  mapping │ store  folder  view  wait │ words
 //! ```
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod element;
 mod error;
+mod folder;
 mod growable;
 mod guard;
 mod mapping;
@@ -77,6 +78,7 @@ mod words;
 
 pub use element::Element;
 pub use error::{Error, ErrorKind, Result, WatchedError};
+pub use folder::{Lock, PartFolder, remove_parts};
 pub use growable::{GrowableBuffer, PooledMemory};
 pub use guard::{Fault, adopt, guard, is_inside, leave_sigbus_alone, lend};
 pub use mapping::Mapping;
@@ -87,8 +89,8 @@ pub use mode::Mode;
 #[doc(hidden)]
 pub use os::ignore_file_size_signal;
 pub use os::{forks, remote};
-pub use parts::{UnfinishedFile, remove_parts};
-pub use store::{Lock, Store};
+pub use parts::UnfinishedFile;
+pub use store::Store;
 #[doc(hidden)]
 pub use sys::limit_mappings;
 pub use sys::{copy_past_caches, mappings_are_scarce, settle};

@@ -271,6 +271,13 @@ impl Mapping {
         metadata.is_some_and(|metadata| metadata.nlink() == 0)
     }
 
+    /// Whether the file at `path` is the one that was mapped.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let identity = self.0.origin.as_ref().map(|origin| origin.identity);
+        let found = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+        identity.is_some() && identity == found
+    }
+
     /// Records that the file has changed, and returns the error.
     pub fn overwritten(&self) -> Error {
         self.0.region.mark();

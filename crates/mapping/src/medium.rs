@@ -1,7 +1,7 @@
 //! The operations of a writer on its disk: the one small interface at which crashes and errors are simulated.
 //!
 //! Every change of a file or a name goes through [`Medium`] and what it makes ([`Store`](crate::Store),
-//! [`Lock`](crate::Lock), [`PartFile`]). A medium may have a [`Witness`], which is called before each operation and may refuse it. From the
+//! [`Lock`](crate::Lock), [`PartFile`], [`PartFolder`](crate::PartFolder)). A medium may have a [`Witness`], which is called before each operation and may refuse it. From the
 //! operations of a run, a test knows all possible contents of the disk after a crash at any moment.
 
 use std::fmt::Debug;
@@ -124,9 +124,28 @@ pub enum Act<'a> {
         /// The new name.
         to: &'a Path,
     },
+    /// A file gets a second name (link(2)).
+    Link {
+        /// The name that it has.
+        from: &'a Path,
+        /// The second one.
+        to: &'a Path,
+    },
+    /// Two directories exchange their names (renameat2(2), `RENAME_EXCHANGE`).
+    Exchange {
+        /// One name.
+        one: &'a Path,
+        /// The other, in the same directory.
+        other: &'a Path,
+    },
     /// A name is removed (unlink(2)).
     Remove {
         /// The name.
+        path: &'a Path,
+    },
+    /// An empty directory is removed (rmdir(2)).
+    RemoveFolder {
+        /// Its path.
         path: &'a Path,
     },
     /// The contents of a file are synced to the disk (fdatasync(2)).
@@ -214,6 +233,12 @@ impl Medium {
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         self.tell(Act::Remove { path })?;
         std::fs::remove_file(path)
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        self.tell(Act::RemoveFolder { path })?;
+        std::fs::remove_dir(path)
     }
 
     /// Renames a file.

@@ -112,6 +112,24 @@ pub(crate) fn name(file: &File, path: &Path) -> io::Result<()> {
     check(unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) })
 }
 
+/// Exchanges two names, atomically.
+#[cfg(target_os = "linux")]
+pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    let one = CString::new(one.as_os_str().as_bytes())?;
+    let other = CString::new(other.as_os_str().as_bytes())?;
+    let here = libc::AT_FDCWD;
+    // The function of that name is not in every C library.
+    // SAFETY: both paths are strings that end in zero and live through the call.
+    let done =
+        unsafe { libc::syscall(libc::SYS_renameat2, here, one.as_ptr(), here, other.as_ptr(), libc::RENAME_EXCHANGE) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn exchange(_one: &Path, _other: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Returns the limit of file sizes for this process (`ulimit -f`). Writing beyond it raises a signal that ends the
 /// process, or is an error if the signal is ignored.
 pub(crate) fn file_size_limit() -> u64 {

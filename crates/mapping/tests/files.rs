@@ -204,7 +204,7 @@ fn a_file_is_replaced_whole_or_not_at_all_whatever_fails() {
         assert!(replaced(&folder, refused).0.is_err());
         assert_eq!(fs::read(folder.join("file")).unwrap(), b"old", "{act}");
         // A refused witness refuses to remove what was left as well, as a crash would have.
-        remove_parts(&folder);
+        remove_parts(&Medium::default(), &folder).unwrap();
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "{act}");
     }
 }

@@ -11,6 +11,7 @@ use super::plain::Plains;
 use super::random::Random;
 use crate::array::Unchecked;
 use crate::array::gather::{Pick, gather};
+use crate::array::merge::add_dictionaries;
 use crate::compute::frame::{ANYWHERE, Frame};
 use crate::dataset::{Dataset, Piece};
 use crate::error::{Error, ErrorKind, Result};
@@ -244,14 +245,6 @@ impl Picked {
         shared.iter().for_each(|array| add_dictionaries(array, &mut known));
         let gathered = gather(data_type, &from, self.picks()).and_then(|gathered| gathered.checked(&known));
         gathered.map_err(|e| e.context(name()))
-    }
-}
-
-/// The dictionaries in an array and its children.
-fn add_dictionaries<'a>(array: &'a ArrayData, into: &mut Vec<&'a ArrayData>) {
-    match array.data_type() {
-        DataType::Dictionary(..) => into.extend(array.child_data().first()),
-        _ => array.child_data().iter().for_each(|child| add_dictionaries(child, into)),
     }
 }
 

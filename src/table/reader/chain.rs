@@ -6,7 +6,7 @@ use super::durable::open_newest;
 use super::segment::Segment;
 use crate::array::Bytes;
 use crate::dataset::Source;
-use crate::directory::NamesTime;
+use crate::directory::{FileId, NamesTime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{Mapping, Medium, Mode, boot_id, mappings_are_scarce};
@@ -127,6 +127,8 @@ pub(in crate::table) fn prepared(folder: &Path) -> Vec<u64> {
 /// The end of a table: its segments, and the last of them opened.
 #[derive(Debug)]
 pub(in crate::table) struct Chain {
+    /// The directory whose segments they are.
+    pub folder_id: Option<FileId>,
     /// The first rows of the segments that count.
     pub starts: Vec<u64>,
     /// Segments of an uncommitted transaction.
@@ -144,14 +146,20 @@ impl Chain {
     /// Finds the last segment that counts. One that is marked provisional, or that was written before the machine last
     /// started, counts only if the one before it reaches up to it.
     pub fn open(folder: &Path) -> Result<Option<Chain>> {
-        let mut chain = Chain::look(folder)?;
+        let mut chain = Chain::look(folder);
         for _ in 1..LOOKS {
-            if !chain.as_ref().is_some_and(|chain| chain.is_passed(folder)) {
+            let is_over = match &chain {
+                Ok(Some(chain)) => !chain.is_passed(folder) && !chain.is_replaced(folder),
+                // What was listed may be gone with the directory, or be of another one by now.
+                Err(e) => e.kind() != ErrorKind::NotFound,
+                Ok(None) => true,
+            };
+            if is_over {
                 break;
             }
-            chain = Chain::look(folder)?;
+            chain = Chain::look(folder);
         }
-        Ok(chain)
+        chain
     }
 
     /// Whether the commit that sealed the last segment goes on in another one, which was not there, or did not count, when
@@ -164,7 +172,13 @@ impl Chain {
         })
     }
 
+    /// Whether another directory has taken the place of the one whose names were listed: the last segment may be of that one.
+    fn is_replaced(&self, folder: &Path) -> bool {
+        self.folder_id != FileId::of(folder)
+    }
+
     fn look(folder: &Path) -> Result<Option<Chain>> {
+        let folder_id = FileId::of(folder);
         let Some(starts) = list_at_one_moment(folder)? else { return Ok(None) };
         let mut kept = starts.len();
         let mut lost_end = 0;
@@ -180,7 +194,7 @@ impl Chain {
             }
         };
         let orphans = starts[kept..].to_vec();
-        Ok(Some(Chain { starts: starts[..kept].to_vec(), orphans, lost_end, last }))
+        Ok(Some(Chain { folder_id, starts: starts[..kept].to_vec(), orphans, lost_end, last }))
     }
 
     /// Removes the segments that don't count; for the writer alone.

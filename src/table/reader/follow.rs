@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::table::{can_grow, held, reopened, still_there, watched};
+use super::table::{can_grow, check_goes_on, held, reopened, still_there, watched};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{AwaitedWord, Mapping, Mode, SharedWords, guard, mappings_are_scarce};
@@ -99,6 +99,7 @@ impl Follow {
 
     /// Goes on with `newest`: the rows from the next one on.
     fn take(&mut self, newest: Dataset) -> Result<Option<Dataset>> {
+        check_goes_on(&self.dataset, &newest, self.next)?;
         self.dataset = newest;
         self.check_gap()?;
         let first = self.dataset.first_row();
@@ -142,6 +143,15 @@ impl Follow {
             Some(path) => error.at(path),
             None => error,
         }
+    }
+
+    /// Whether the rows that were not handed out are those of `now` from the same number on: another directory may have the
+    /// table's place.
+    ///
+    /// # Errors
+    /// `FileChanged` where they may be others.
+    pub(crate) fn check_goes_on_in(&self, now: &Dataset) -> Result<()> {
+        check_goes_on(&self.dataset, now, self.next)
     }
 
     /// The number of the row after the last that was handed out.

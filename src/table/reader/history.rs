@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -20,6 +19,7 @@ use crate::dataset::Zone;
 use crate::dataset::Zones;
 use crate::dataset::order::has_order;
 use crate::dataset::{Fit, FittedColumns, Footprint, Source};
+use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{Ipc, ReadOptions};
 use crate::map::{ChangeCheck, mappings_are_scarce};
@@ -32,21 +32,6 @@ use crate::table::zones;
 /// How often a segment is looked for whose rows are in another one, while that one is merged again.
 const MERGES: usize = 64;
 
-/// A file, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    /// The file at `path`; `None` where there is none.
-    pub fn of(path: &Path) -> Option<FileId> {
-        let found = std::fs::metadata(path).ok()?;
-        Some(FileId { device: found.dev(), inode: found.ino() })
-    }
-}
-
 /// What a dense segment's metadata says beside its schema's own.
 const SETTINGS: [&str; 5] = [SORTED_BY, SEGMENT_ROWS, POSITIONS, ACCEPTS_LATE, INDEX];
 
@@ -54,6 +39,8 @@ const SETTINGS: [&str; 5] = [SORTED_BY, SEGMENT_ROWS, POSITIONS, ACCEPTS_LATE, I
 #[derive(Debug)]
 pub(super) struct Table {
     pub folder: PathBuf,
+    /// The directory that was there when its segments were listed.
+    pub folder_id: Option<FileId>,
     pub schema: SchemaRef,
     pub options: ReadOptions,
     /// As its newest segment says.
@@ -69,7 +56,25 @@ pub(super) struct Snapshot {
     pub checked: Box<[OnceLock<ArrayData>]>,
 }
 
+/// The error of a table whose rows have other numbers than they had.
+pub(super) fn replaced(folder: &Path) -> Error {
+    let message = "the directory was replaced after the table was opened, as by compact with sort: rows have other numbers now; \
+                   open the table again";
+    Error::new(ErrorKind::FileChanged, message).at(folder)
+}
+
 impl Table {
+    /// Whether the directory is still the one whose segments were listed. Another one has its place after rows were put in
+    /// order.
+    pub fn is_in_place(&self) -> bool {
+        FileId::of(&self.folder) == self.folder_id
+    }
+
+    /// The error of rows that have other numbers now.
+    pub fn replaced(&self) -> Error {
+        replaced(&self.folder)
+    }
+
     /// The column whose values never decrease.
     pub fn sorted_by(&self) -> Option<usize> {
         self.settings.order().map(|column| column as usize)
@@ -317,27 +322,36 @@ impl Entry {
             return Ok(opened);
         }
         let path = chain::path(&table.folder, self.first_row);
-        let opened = match open_sealed(&path) {
-            Ok(Some((segment, _))) if segment.header.first_row != self.first_row => {
-                let message =
-                    format!("the segment begins with row {}, which is not its name", segment.header.first_row);
-                return Err(Error::invalid(message).at(&path));
-            }
-            // Rows that a later segment follows are committed, whether or not this one says that it is sealed.
-            Ok(Some((segment, record))) => Opened::Growable(Snapshot::new(Arc::new(segment), record)),
-            Ok(None) => self.of_dense(open_dense(&path, table.options)?, self.first_row).map_err(|e| e.at(&path))?,
-            Err(e) if e.kind() == ErrorKind::NotFound => self.merged(table)?.ok_or_else(|| {
-                let message = "the segment was removed (drop_before) after the table was opened; refresh the dataset";
-                Error::new(ErrorKind::NotFound, message).at(&path)
-            })?,
-            Err(e) => return Err(e),
-        };
+        let opened = self.open_by_name(table, &path);
+        // Another directory in its place may have other rows under the name, or none.
+        if !table.is_in_place() {
+            return Err(table.replaced());
+        }
+        let opened = opened?;
         if let Some(fit) = self.check(&opened, table).map_err(|e| e.at(&path))? {
             self.fitted.get_or_init(|| Box::new(FittedColumns::new(fit, self.rows as usize)));
         }
         // A table may have more segments than a process may have files.
         opened.close_file();
         Ok(self.opened.get_or_init(|| opened))
+    }
+
+    fn open_by_name(&self, table: &Table, path: &Path) -> Result<Opened> {
+        match open_sealed(path) {
+            Ok(Some((segment, _))) if segment.header.first_row != self.first_row => {
+                let message =
+                    format!("the segment begins with row {}, which is not its name", segment.header.first_row);
+                Err(Error::invalid(message).at(path))
+            }
+            // Rows that a later segment follows are committed, whether or not this one says that it is sealed.
+            Ok(Some((segment, record))) => Ok(Opened::Growable(Snapshot::new(Arc::new(segment), record))),
+            Ok(None) => self.of_dense(open_dense(path, table.options)?, self.first_row).map_err(|e| e.at(path)),
+            Err(e) if e.kind() == ErrorKind::NotFound => self.merged(table)?.ok_or_else(|| {
+                let message = "the segment was removed (drop_before) after the table was opened; refresh the dataset";
+                Error::new(ErrorKind::NotFound, message).at(path)
+            }),
+            Err(e) => Err(e),
+        }
     }
 
     /// The rows of this segment in a dense file that begins with row `first_row`, which may hold those of others behind

@@ -17,12 +17,13 @@ use arrow_schema::{FieldRef, Schema, SchemaRef};
 
 use super::chain;
 use super::chain::{Chain, open_dense, open_last};
-use super::history::{Entry, FileId, History, Opened, Snapshot, Table, rows_of, settings_of};
+use super::history::{Entry, History, Opened, Snapshot, Table, replaced, rows_of, settings_of};
 use super::segment::Segment;
 use crate::array::Unchecked;
 #[cfg(feature = "compute")]
 use crate::dataset::Zones;
 use crate::dataset::{Dataset, Footprint, Origin, Piece, Source, renewed};
+use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::ReadOptions;
 use crate::map::{self, ChangeCheck, boot_id, guard, mappings_are_scarce};
@@ -40,11 +41,21 @@ struct Live {
 pub(crate) fn open(folder: &Path, options: ReadOptions) -> Result<Option<Dataset>> {
     // The process may go to another folder.
     let folder = &std::path::absolute(folder).map_err(|e| Error::io("finding the table's folder", &e))?;
-    guard(|| match Chain::open(folder)? {
-        Some(chain) => Ok(Some(of_chain(folder, options, chain, None)?)),
-        None => Ok(None),
+    guard(|| {
+        let look = || Chain::open(folder)?.map(|chain| of_chain(folder, options, chain, None)).transpose();
+        let mut found = look();
+        for _ in 1..TRIES {
+            if !matches!(&found, Err(e) if e.kind() == ErrorKind::FileChanged) {
+                break;
+            }
+            found = look();
+        }
+        found
     })
 }
+
+/// How often a table is opened whose directory is replaced meanwhile.
+const TRIES: usize = 16;
 
 /// What is known of a table from before: segments of its history, and the one that was live.
 type Before<'a> = (&'a Arc<Table>, Option<&'a History>, Option<&'a Arc<Segment>>);
@@ -63,10 +74,15 @@ fn of_chain(folder: &Path, options: ReadOptions, chain: Chain, before: Option<Be
         (None, Some(ipc)) => (ipc.schema().clone(), settings_of(ipc.schema()).map_err(|e| e.at(folder))?),
         (None, None) => return Err(Error::new(ErrorKind::NotFound, "a table without segments").at(folder)),
     };
-    // Segments that are read as those of another schema are others.
-    let before = before.filter(|(table, ..)| table.schema.fields() == schema.fields());
+    // A dense segment was opened by its name, which another directory may have, too.
+    if dense.is_some() && FileId::of(folder) != chain.folder_id {
+        return Err(replaced(folder));
+    }
+    // Segments that are read as those of another schema are others, and so are those of another directory.
+    let folder_id = chain.folder_id;
+    let before = before.filter(|(table, ..)| table.schema.fields() == schema.fields() && table.folder_id == folder_id);
     let table = before.map_or_else(
-        || Arc::new(Table { folder: folder.to_path_buf(), schema, options, settings }),
+        || Arc::new(Table { folder: folder.to_path_buf(), folder_id, schema, options, settings }),
         |(table, ..)| table.clone(),
     );
     let known = before.and_then(|(_, history, _)| history);
@@ -239,6 +255,11 @@ impl Live {
         }
         let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&self.table.folder);
         let chain = Chain::open(&self.table.folder)?.ok_or_else(gone)?;
+        // Rows before the live segment may be in another order, and those from there on are not while it is the same file.
+        let is_same = || segment.mapping.is_at(&chain::path(&self.table.folder, segment.header.first_row));
+        if chain.folder_id != self.table.folder_id && !is_same() {
+            return Err(self.table.replaced());
+        }
         // Pages that a writer has not written to since are its own.
         let known = Some(segment).filter(|segment| segment.replayed.is_none());
         let before = (&self.table, self.history.as_deref(), known);
@@ -254,7 +275,8 @@ impl Live {
         let folder = &self.table.folder;
         let first = self.history.as_ref().map_or(segment.header.first_row, |history| history.start());
         // Pages that a writer has not written to since are its own. Earlier segments may be dropped.
-        if record.boot != boot_id() || segment.replayed.is_some() || !chain::path(folder, first).exists() {
+        let is_there = || self.table.is_in_place() && chain::path(folder, first).exists();
+        if record.boot != boot_id() || segment.replayed.is_some() || !is_there() {
             return Ok(None);
         }
         let mut segment = segment.clone();
@@ -300,6 +322,9 @@ impl Live {
 fn refreshed(history: &History) -> Result<Dataset> {
     let gone = || Error::new(ErrorKind::NotFound, "the table has gone").at(&history.table.folder);
     let chain = Chain::open(&history.table.folder)?.ok_or_else(gone)?;
+    if chain.folder_id != history.table.folder_id {
+        return Err(history.table.replaced());
+    }
     of_chain(&history.table.folder, history.table.options, chain, Some((&history.table, Some(history), None)))
 }
 
@@ -365,10 +390,7 @@ impl Dataset {
                     continue;
                 }
             };
-            let table = |piece: &Piece| {
-                let live = growing(piece).map(|live| Arc::as_ptr(&live.table));
-                live.or_else(|| whole_history(piece).map(|history| Arc::as_ptr(&history.table)))
-            };
+            let table = |piece: &Piece| table_of(piece).map(Arc::as_ptr);
             // What was before the live segment comes anew with it.
             pieces.pop_if(|last| whole_history(last).is_some() && table(last) == table(piece));
             let mut columns = piece.columns.clone();
@@ -500,9 +522,10 @@ fn as_stored(history: &History, entry: &Arc<Entry>) -> Result<(Arc<Table>, Arc<E
     if entry.fitted.get().is_none() {
         return Ok((history.table.clone(), entry.clone()));
     }
-    let Table { folder, options, settings, .. } = history.table.as_ref();
+    let Table { folder, folder_id, options, settings, .. } = history.table.as_ref();
+    let (folder, folder_id) = (folder.clone(), *folder_id);
     let schema = opened.schema().clone();
-    let table = Table { folder: folder.clone(), schema, options: *options, settings: settings.clone() };
+    let table = Table { folder, folder_id, schema, options: *options, settings: settings.clone() };
     Ok((Arc::new(table), Entry::new(entry.first_row, entry.rows, OnceLock::new())))
 }
 
@@ -526,7 +549,9 @@ fn ended(piece: &Piece) -> Option<&History> {
 fn is_newest(piece: &Piece) -> bool {
     match growing(piece) {
         Some(live) => live.is_newest(),
-        None => ended(piece).is_none_or(|history| !history.next_path().exists() && history.is_last_file()),
+        None => ended(piece).is_none_or(|history| {
+            !history.next_path().exists() && history.is_last_file() && history.table.is_in_place()
+        }),
     }
 }
 
@@ -599,13 +624,34 @@ pub(super) fn held(rows: &Dataset) -> Result<Dataset> {
 
 /// The table of `dataset` as its directory has it now, whatever is known of it.
 pub(super) fn reopened(dataset: &Dataset) -> Result<Dataset> {
-    let last = dataset.pieces().last();
-    let table = last.and_then(|last| match growing(last) {
-        Some(live) => Some(&live.table),
-        None => whole_history(last).map(|history| &history.table),
-    });
+    let table = dataset.pieces().last().and_then(table_of);
     let table = table.ok_or_else(|| Error::internal("a follower of something that is no table"))?;
     open(&table.folder, table.options)?.ok_or_else(|| removed(&table.folder))
+}
+
+/// Checks that a follower of `before`, which goes on with row number `next`, gets the rows from there on in `newest`: rows of
+/// another directory have other numbers, but for those of the segment that grew, while it is the same file.
+///
+/// # Errors
+/// `FileChanged`.
+pub(crate) fn check_goes_on(before: &Dataset, newest: &Dataset, next: u64) -> Result<()> {
+    let [known, now] = [before, newest].map(|dataset| dataset.pieces().last().and_then(table_of));
+    let (Some(known), Some(now)) = (known, now) else { return Ok(()) };
+    if known.folder_id == now.folder_id {
+        return Ok(());
+    }
+    let live = before.pieces().last().and_then(growing).map(|live| &live.snapshot.segment);
+    let stays = live.is_some_and(|live| {
+        let first_row = live.header.first_row;
+        next >= first_row && live.mapping.is_at(&chain::path(&now.folder, first_row))
+    });
+    if stays { Ok(()) } else { Err(known.replaced()) }
+}
+
+/// The table that a piece is the live segment of, or its other segments.
+fn table_of(piece: &Piece) -> Option<&Arc<Table>> {
+    let live = growing(piece).map(|live| &live.table);
+    live.or_else(|| whole_history(piece).map(|history| &history.table))
 }
 
 fn removed(path: &Path) -> Error {

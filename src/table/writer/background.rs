@@ -112,6 +112,11 @@ impl Background {
         self.inner.lock.is_ours()
     }
 
+    /// The lock of the table's directory.
+    pub fn lock(&self) -> &Lock {
+        &self.inner.lock
+    }
+
     pub fn durable_rows(&self) -> u64 {
         self.inner.progress.rows.load(Ordering::Acquire)
     }

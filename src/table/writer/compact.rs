@@ -1,26 +1,47 @@
 //! Segments rewritten as dense Arrow files, and segments dropped.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 
 use super::background::make_durable;
+use super::dense::{MERGED_BYTES, finish_merges, put_dense, remove_merged, sealed_before, settings_at, with_settings};
 use super::growing::{Durably, Growing, SEALED};
 use super::opening::{not_durable, take_lock};
 use super::prepared;
+use super::sort::sort_before;
 use super::writer::Writer;
-use crate::dataset::{Dataset, Source, schema_difference};
+use crate::dataset::{Dataset, schema_difference};
+use crate::directory::FileId;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ipc::{WriteOptions, ZONES, write_noted};
-use crate::map::{Medium, PartFile, boot_id, guard, remove_parts};
-use crate::rows::{Plan, has_zones};
-use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_BY, Settings};
-use crate::table::reader::{
-    chain, one_fitted_segment, one_segment, open_newest, open_segment, open_table, settings_of, without_settings,
-};
-use crate::table::zones;
+use crate::map::{Medium, boot_id, guard, remove_parts};
+use crate::rows::Plan;
+use crate::table::format::Settings;
+use crate::table::reader::{chain, one_fitted_segment, one_segment, open_segment, open_table};
+
+/// What [`compact_with`] does beside making segments dense and merging small ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Compaction {
+    /// Give all segments the table's schema, dense ones too: after [`Writer::alter`] other Arrow readers then read the
+    /// directory as one table.
+    pub rewrite: bool,
+    /// First put the rows of all segments in the order of the column that the table is sorted by, across segments: late rows come
+    /// where they belong, nulls behind all others, and equal values stay as they came. Rows get other numbers. Segments that
+    /// are in order, and overlap with none, stay as they are; the others are written beside the table, which takes as much
+    /// room on the disk again, and in memory four bytes for each of their rows at most, besides one new segment of up to
+    /// 128 MiB with sixteen bytes a row.
+    ///
+    /// Readers see the table as it was, or sorted: never a part of it. One that has opened the table before can read on what it
+    /// has mapped, and refresh where the segment that grows is still the same; else it gets `FileChanged`, never other rows. What
+    /// is known by row numbers, such as splits and the places of followers, is to be made anew, but for rows of the segment
+    /// that grows.
+    ///
+    /// `InvalidArgument` for a table that was created without `sorted_by`; `Io` where the file system can't exchange two
+    /// directories.
+    pub sort: bool,
+}
 
 impl Writer {
     /// Rewrites all sealed segments as dense Arrow files, small ones merged into one of up to `segment_rows` rows and 128 MiB,
@@ -31,23 +52,28 @@ impl Writer {
     /// # Errors
     /// `Io`; what was rewritten before stays so.
     pub fn compact(&mut self, progress: impl FnMut(u64, u64)) -> Result<u64> {
-        self.compact_all(false, progress)
+        self.compact_with(Compaction::default(), progress)
     }
 
-    /// As [`Writer::compact`], and gives all sealed segments the table's schema, dense ones too: after [`Writer::alter`]
-    /// other Arrow readers then read the directory as one table.
+    /// As [`Writer::compact`], with more that is done on the way.
     ///
     /// # Errors
-    /// As [`Writer::compact`].
-    pub fn rewrite(&mut self, progress: impl FnMut(u64, u64)) -> Result<u64> {
-        self.compact_all(true, progress)
-    }
-
-    fn compact_all(&mut self, rewrites: bool, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    /// As [`Writer::compact`], and those of [`Compaction`].
+    pub fn compact_with(&mut self, what: Compaction, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
         // A dense file says nothing of those before it: after a power cut it counts, so they must be there.
         self.sync()?;
         let live = self.segments[0].first_row();
-        guard(|| compact_before(self.medium(), self.path(), (live, rewrites), progress))
+        let before = FileId::of(self.path());
+        let sort = || sort_before(self.medium(), self.path(), live, self.background.lock(), &mut progress);
+        let sorted = if what.sort { guard(sort) } else { Ok(0) };
+        if let Err(e) = &sorted
+            && FileId::of(self.path()) != before
+        {
+            // Which of the two directories is the table after a power cut is not known.
+            self.give_up(format!("the table's rows were put in order, and that is not on the disk ({})", e.message()));
+        }
+        let sorted = sorted?;
+        Ok(sorted + guard(|| compact_before(self.medium(), self.path(), (live, what.rewrite), progress))?)
     }
 
     /// Removes the segments that hold no row from number `row` on, but never the one that grows. Readers that have mapped
@@ -76,35 +102,45 @@ impl Writer {
 /// # Errors
 /// As [`Writer::compact`], and `Busy` while the table is being written.
 pub fn compact(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    compact_on(&Medium::default(), path, progress)
+    compact_with(path, Compaction::default(), progress)
 }
 
-/// As [`compact`], and gives all segments the table's schema, dense ones too: see [`Writer::rewrite`].
+/// As [`compact`], with more that is done on the way.
 ///
 /// # Errors
-/// As [`compact`].
-pub fn rewrite(path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    guard(|| compact_all(&Medium::default(), path.as_ref(), true, progress))
+/// As [`compact`], and those of [`Compaction`].
+pub fn compact_with(path: impl AsRef<Path>, what: Compaction, progress: impl FnMut(u64, u64)) -> Result<u64> {
+    compact_on(&Medium::default(), path, what, progress)
 }
 
-/// As [`compact`], on a disk that somebody may watch.
+/// As [`compact_with`], on a disk that somebody may watch.
 ///
 /// # Errors
-/// As [`compact`].
-pub fn compact_on(medium: &Medium, path: impl AsRef<Path>, progress: impl FnMut(u64, u64)) -> Result<u64> {
-    guard(|| compact_all(medium, path.as_ref(), false, progress))
+/// As [`compact_with`].
+pub fn compact_on(
+    medium: &Medium,
+    path: impl AsRef<Path>,
+    what: Compaction,
+    progress: impl FnMut(u64, u64),
+) -> Result<u64> {
+    guard(|| compact_all(medium, path.as_ref(), what, progress))
 }
 
-fn compact_all(medium: &Medium, path: &Path, rewrites: bool, progress: impl FnMut(u64, u64)) -> Result<u64> {
+fn compact_all(medium: &Medium, path: &Path, what: Compaction, mut progress: impl FnMut(u64, u64)) -> Result<u64> {
     let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e).at(path))?;
-    let _lock = take_lock(medium, path).map_err(|e| e.at(path))?;
-    remove_parts(path);
+    let lock = take_lock(medium, path).map_err(|e| e.at(path))?;
+    remove_parts(medium, path).map_err(|e| Error::io("syncing the folder that the table is in", &e).at(path))?;
+    let end = seal_all(medium, path)?;
+    let sorted = if what.sort { sort_before(medium, path, end, &lock, &mut progress)? } else { 0 };
+    Ok(sorted + compact_before(medium, path, (end, what.rewrite), progress)?)
+}
+
+/// Seals the segment that grows, and brings all to the disk; the row before which segments are sealed.
+fn seal_all(medium: &Medium, path: &Path) -> Result<u64> {
     let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
     let chain = prepared::open(medium, path)?.ok_or_else(missing)?;
     chain.remove_orphans(medium, path)?;
-    let Some((segment, record)) = &chain.last else {
-        return compact_before(medium, path, (u64::MAX, rewrites), progress);
-    };
+    let Some((segment, record)) = &chain.last else { return Ok(u64::MAX) };
     let plan = Arc::new(Plan::of(&segment.plan.schema.schema)?);
     // What a writer that died has not brought to the disk, names first: a dense file counts after a power cut, whatever is
     // before it.
@@ -128,16 +164,13 @@ fn compact_all(medium: &Medium, path: &Path, rewrites: bool, progress: impl FnMu
             // Those who watch the segment must learn that it has ended, so that they look for the next one.
             live.show(SEALED);
             live.shared.make_durable(&live.shared.visible()?, Durably::InPlace)?;
-            compact_before(medium, path, (u64::MAX, rewrites), progress)
+            Ok(u64::MAX)
         }
-        None if record.sealed => compact_before(medium, path, (u64::MAX, rewrites), progress),
+        None if record.sealed => Ok(u64::MAX),
         // The next row begins where an empty one does: there is no other name for a segment behind it.
-        None => compact_before(medium, path, (segment.header.first_row, rewrites), progress),
+        None => Ok(segment.header.first_row),
     }
 }
-
-/// The most bytes of rows that are merged into one segment, which are in memory meanwhile.
-const MERGED_BYTES: u64 = 128 << 20;
 
 /// Segments of one schema, one after the other, whose rows are to be in one.
 #[derive(Default)]
@@ -162,16 +195,16 @@ fn compact_before(
     finish_merges(medium, path)?;
     let table = open_table(path, Default::default())?.ok_or_else(missing)?;
     let all = chain::list(path)?.unwrap_or_default();
-    let table_end = table.first_row() + table.len()?;
     let Some(&last) = all.last() else { return Ok(0) };
     // A writer may have been opened with another number of rows than those before.
     let known = settings_at(path, last)?;
-    let starts: Vec<u64> = all.into_iter().filter(|&start| start < end).collect();
+    let sealed = sealed_before(&table, &all, end)?;
     let mut done = 0;
     let mut group = Group { rewrites, ..Group::default() };
-    for (number, &start) in starts.iter().enumerate() {
-        progress(number as u64, starts.len() as u64);
-        let rows = starts.get(number + 1).copied().unwrap_or(end.min(table_end)) - start;
+    for (number, segment_rows) in sealed.iter().enumerate() {
+        progress(number as u64, sealed.len() as u64);
+        let start = segment_rows.start;
+        let rows = segment_rows.end - start;
         let segment = group.segment(&table, start)?;
         let bytes = segment.nbytes()?;
         let is_full = group.rows + rows > known.segment_rows || group.bytes + bytes > MERGED_BYTES;
@@ -186,54 +219,8 @@ fn compact_before(
         group.bytes += bytes;
     }
     done += group.compact(medium, path, &table, &known, end == u64::MAX)?;
-    progress(starts.len() as u64, starts.len() as u64);
+    progress(sealed.len() as u64, sealed.len() as u64);
     Ok(done)
-}
-
-/// Removes the names of segments whose rows are in a dense one before them: who merged them was killed before.
-fn finish_merges(medium: &Medium, path: &Path) -> Result<()> {
-    let starts = chain::list(path)?.unwrap_or_default();
-    let mut covered = 0;
-    for (number, &start) in starts.iter().enumerate() {
-        let Some(&next) = starts.get(number + 1) else { break };
-        let file = chain::path(path, start);
-        if start < covered || open_segment(&file)?.is_some() {
-            continue;
-        }
-        covered = start + chain::open_dense(&file, Default::default())?.walk(u64::MAX)?;
-        let inside: Vec<u64> = starts[number + 1..].iter().copied().take_while(|&name| name < covered).collect();
-        if next < covered && ends_at(path, &starts, &inside, covered)? {
-            remove_merged(medium, path, &inside)?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether the last of the segments `inside` ends where the merged one does, at row `end`.
-fn ends_at(path: &Path, starts: &[u64], inside: &[u64], end: u64) -> Result<bool> {
-    if starts.contains(&end) {
-        return Ok(true);
-    }
-    let Some(&last) = inside.last() else { return Ok(false) };
-    let file = chain::path(path, last);
-    let rows = match open_newest(&file)? {
-        Some((_, record)) => record.rows(),
-        None => chain::open_dense(&file, Default::default())?.walk(u64::MAX)?,
-    };
-    Ok(last + rows == end)
-}
-
-/// Removes segments whose rows are in the one before them: the first ones first, also on the disk, so that each that is left
-/// ends where the next begins.
-fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
-    // The file with all rows must have its name before another loses its own.
-    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
-    for &start in starts {
-        let file = chain::path(path, start);
-        let done = medium.remove(&file).and_then(|()| medium.sync_folder(path));
-        done.map_err(|e| Error::io("removing a merged segment", &e).at(file))?;
-    }
-    Ok(())
 }
 
 impl Group {
@@ -261,7 +248,7 @@ impl Group {
                 Ok(merged) if merged.num_batches()? == 1 => {
                     let dense = with_settings(merged, known, &positions(is_last)?);
                     let file = chain::path(path, first);
-                    put_dense(medium, &dense, known, &file).map_err(|e| e.at(&file))?;
+                    put_dense(medium, &dense, known, path, &file).map_err(|e| e.at(&file))?;
                     remove_merged(medium, path, others)?;
                     return Ok(self.starts.len() as u64);
                 }
@@ -277,98 +264,10 @@ impl Group {
             if self.has_to_change(&file, table, start)? {
                 let is_last = is_last && Some(&start) == self.starts.last();
                 let dense = with_settings(self.segment(table, start)?, known, &positions(is_last)?);
-                put_dense(medium, &dense, known, &file).map_err(|e| e.at(&file))?;
+                put_dense(medium, &dense, known, path, &file).map_err(|e| e.at(&file))?;
                 done += 1;
             }
         }
         Ok(done)
     }
-}
-
-/// The settings as the segment that begins with row `start` has them.
-fn settings_at(path: &Path, start: u64) -> Result<Settings> {
-    let file = chain::path(path, start);
-    match open_segment(&file)? {
-        Some(segment) => Ok(segment.header.settings()),
-        None => {
-            let ipc = chain::open_dense(&file, Default::default())?;
-            settings_of(ipc.schema()).map_err(|e| e.at(&file))
-        }
-    }
-}
-
-/// The table's settings, which stand in the headers of segments that grow, as metadata of the schema.
-pub(in crate::table) fn with_settings(
-    dataset: Dataset,
-    settings: &Settings,
-    positions: &BTreeMap<String, i64>,
-) -> Dataset {
-    let schema = without_settings(dataset.schema());
-    let mut metadata = schema.metadata().clone();
-    if !positions.is_empty() {
-        let lines: Vec<_> = positions.iter().map(|(name, value)| format!("{value} {name}")).collect();
-        metadata.insert(POSITIONS.into(), lines.join("\n"));
-    }
-    if let Some(column) = settings.sorted_by {
-        metadata.insert(SORTED_BY.into(), column.to_string());
-    }
-    if settings.is_late {
-        metadata.insert(ACCEPTS_LATE.into(), "1".into());
-    }
-    let columns: Vec<_> = indexed(&schema, settings).map(|column| column.to_string()).collect();
-    if !columns.is_empty() {
-        metadata.insert(INDEX.into(), columns.join(" "));
-    }
-    metadata.insert(SEGMENT_ROWS.into(), settings.segment_rows.to_string());
-    let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
-    Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
-}
-
-/// The columns of a segment that have zones: one of an older schema may lack some.
-fn indexed(schema: &Schema, settings: &Settings) -> impl Iterator<Item = u32> {
-    let field = |column: u32| schema.fields().get(column as usize);
-    settings
-        .index
-        .iter()
-        .copied()
-        .filter(move |&column| field(column).is_some_and(|field| has_zones(field.data_type())))
-}
-
-/// Writes `dataset` beside the folder, since readers take a folder as a whole, and moves it into the segment's place.
-fn put_dense(medium: &Medium, dataset: &Dataset, settings: &Settings, place: &Path) -> Result<()> {
-    let folder = place.parent().ok_or_else(|| Error::internal("a segment outside of a folder"))?;
-    let zones = zones_of(dataset, settings)?;
-    let notes: Vec<_> = zones.into_iter().map(|text| (ZONES, text)).collect();
-    let part = written(medium, dataset, folder, (&WriteOptions::default(), &notes))?;
-    part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
-}
-
-/// The zones of a dense segment's indexed columns, as its footer has them.
-fn zones_of(dataset: &Dataset, settings: &Settings) -> Result<Option<String>> {
-    let index: Vec<u32> = indexed(dataset.schema(), settings).collect();
-    let mut parts = dataset.parts();
-    let part = parts.next().transpose()?.filter(|_| !index.is_empty());
-    let Some(part) = part else { return Ok(None) };
-    if parts.next().is_some() {
-        return Err(Error::internal("a dense segment of several batches"));
-    }
-    let column = |&number: &u32| Ok((number, part.column(part.piece.columns[number as usize])?));
-    let columns = index.iter().map(column).collect::<Result<Vec<_>>>()?;
-    let columns: Vec<_> = columns.iter().map(|(number, array)| (*number, array)).collect();
-    zones::noted(&columns, settings.zone_rows).map(Some)
-}
-
-/// Options of writing, and metadata of the footer.
-type HowToWrite<'a> = (&'a WriteOptions, &'a [(&'a str, String)]);
-
-fn written(medium: &Medium, dataset: &Dataset, folder: &Path, how: HowToWrite<'_>) -> Result<PartFile> {
-    let mut part = medium.part(folder).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
-    write_noted(dataset, &mut part, how.0, how.1)?;
-    Ok(part)
-}
-
-/// Writes `dataset` beside `folder` and brings it to the disk; the file's name.
-pub(crate) fn write_part(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
-    let part = written(&Medium::default(), dataset, folder, (options, &[]))?;
-    part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))
 }

@@ -235,7 +235,9 @@ pub(super) fn live_segment(
 
 /// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.
 pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
-    let sealed = &chain.starts[..chain.starts.len().saturating_sub(1)];
+    // The last one, too, where who compacted the table was killed as soon as it had sealed it.
+    let is_sealed = chain.last.as_ref().is_some_and(|(_, record)| record.sealed);
+    let sealed = if is_sealed { &chain.starts } else { &chain.starts[..chain.starts.len().saturating_sub(1)] };
     let mut found = Vec::new();
     let mut is_reached = false;
     for &start in sealed.iter().rev() {

@@ -96,7 +96,7 @@ impl Writer {
         let path = &std::fs::canonicalize(path).map_err(|e| Error::io("finding the table's folder", &e))?;
         refuse_remote(path, options.force)?;
         let lock = take_lock(&options.medium, path)?;
-        remove_parts(path);
+        remove_parts(&options.medium, path).map_err(|e| Error::io("syncing the folder that the table is in", &e))?;
         match prepared::open(&options.medium, path)? {
             Some(chain) => Writer::reopen(path, chain, schema, options, lock),
             None if std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some()) => Err(chain::foreign(path)),
@@ -585,6 +585,11 @@ impl Writer {
         let _ = live.trim();
         let _ = live.shared.trim_footers();
         Ok(())
+    }
+
+    /// Writes nothing more, for this reason.
+    pub(super) fn give_up(&mut self, why: String) {
+        self.broken = Some(why);
     }
 
     #[inline]

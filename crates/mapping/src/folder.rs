@@ -1,0 +1,221 @@
+//! The directory of a table, for its one writer: its lock, another directory that takes its place, and what killed writers
+//! have left beside it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::medium::{Act, Medium};
+use crate::os;
+use crate::parts::part_name;
+
+/// The lock of a directory that only one process writes to, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    folder: Mutex<File>,
+    path: PathBuf,
+    forks: u64,
+    medium: Medium,
+}
+
+impl Lock {
+    /// Takes the lock; `None` if another process has it.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
+    pub fn take(medium: &Medium, path: &Path) -> io::Result<Option<Lock>> {
+        medium.tell(Act::Lock { path })?;
+        loop {
+            let folder = File::open(path)?;
+            if !os::try_lock(&folder)? {
+                return Ok(None);
+            }
+            // Another directory may have taken the place of the one that was opened.
+            let now = std::fs::metadata(path)?;
+            let own = folder.metadata()?;
+            if (own.dev(), own.ino()) == (now.dev(), now.ino()) {
+                let path = path.to_path_buf();
+                let medium = medium.clone();
+                return Ok(Some(Lock { folder: Mutex::new(folder), path, forks: os::forks(), medium }));
+            }
+        }
+    }
+
+    /// Whether this process took the lock, and is no fork of the one that did.
+    #[inline]
+    pub fn is_ours(&self) -> bool {
+        os::forks() == self.forks
+    }
+
+    /// Syncs changes of the names in the directory to the disk.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
+    pub fn sync(&self) -> io::Result<()> {
+        self.medium.sync_folder(&self.path)
+    }
+
+    /// Gives the directory's place, and its lock, to `newer`, and returns that with the files of the older one. Its names are
+    /// on the disk before; that the two have changed places is when the directory that both are in was synced.
+    ///
+    /// # Errors
+    /// Those of the system, `Unsupported` and `InvalidInput` where the file system can't exchange names, or of the witness.
+    /// Then each directory is where it was.
+    pub fn give_place(&self, mut newer: PartFolder) -> io::Result<PartFolder> {
+        self.medium.sync_folder(&newer.path)?;
+        self.medium.tell(Act::Exchange { one: &newer.path, other: &self.path })?;
+        os::exchange(&newer.path, &self.path)?;
+        let mut own = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
+        // The older one's lock goes with its files.
+        std::mem::swap(&mut *own, &mut newer.folder);
+        Ok(newer)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // A forked child shares the lock, and would keep it.
+            os::unlock(self.folder.get_mut().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+/// A directory beside a table's, with files of its own or the table's under a second name, to take its place. Removed on
+/// drop, with what it holds.
+#[derive(Debug)]
+pub struct PartFolder {
+    path: PathBuf,
+    folder: File,
+    medium: Medium,
+}
+
+impl PartFolder {
+    /// Creates a directory beside `folder`, and locks it.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
+    pub fn beside(medium: &Medium, folder: &Path) -> io::Result<PartFolder> {
+        let path = part_name(folder);
+        // On the disk before the two change places: then each of the names is that of a directory, whatever is lost.
+        medium.make_folder(&path)?;
+        let folder_of = |path: &Path| {
+            // Who may use the table may use the one that takes its place. Only root can give a directory to somebody else.
+            let known = std::fs::metadata(folder)?;
+            let _ = std::os::unix::fs::chown(path, Some(known.uid()), Some(known.gid()));
+            std::fs::set_permissions(path, known.permissions())?;
+            let own = File::open(path)?;
+            if os::try_lock(&own)? { Ok(own) } else { Err(io::ErrorKind::WouldBlock.into()) }
+        };
+        match folder_of(&path) {
+            Ok(folder) => Ok(PartFolder { path, folder, medium: medium.clone() }),
+            Err(e) => {
+                // A failed removal only costs space, until the table is opened for writing again.
+                let _ = remove_part_folder(medium, &path);
+                Err(e)
+            }
+        }
+    }
+
+    /// The directory's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives a file of the table a second name in the directory, the same as it has.
+    ///
+    /// # Errors
+    /// Those of the system, or of the witness.
+    pub fn link(&self, file: &Path) -> io::Result<()> {
+        let to = self.path.join(file.file_name().unwrap_or_default());
+        self.medium.tell(Act::Link { from: file, to: &to })?;
+        std::fs::hard_link(file, to)
+    }
+
+    /// Keeps the directory and what it holds: the next one who opens the table for writing removes it.
+    pub fn keep(mut self) {
+        self.path = PathBuf::new();
+    }
+}
+
+impl Drop for PartFolder {
+    fn drop(&mut self) {
+        if self.path != Path::new("") {
+            // A failed removal only costs space, until the table is opened for writing again.
+            let _ = remove_part_folder(&self.medium, &self.path);
+        }
+    }
+}
+
+/// Removes what a killed writer of `folder` has left beside it. Only for the holder of the directory's lock: nobody
+/// else uses such files then.
+///
+/// # Errors
+/// Those of syncing the directory that `folder` is in, where a directory is left: which of the two has the table's name is
+/// not on the disk before.
+pub fn remove_parts(medium: &Medium, folder: &Path) -> io::Result<()> {
+    let name = format!(".{}.", folder.file_name().unwrap_or_default().to_string_lossy());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_part = |file: &str| {
+        let numbers = file.strip_prefix(&name).and_then(|rest| rest.strip_suffix(".part"));
+        numbers.and_then(|numbers| numbers.split_once('.')).is_some_and(|(pid, n)| is_number(pid) && is_number(n))
+    };
+    let beside = folder.parent().unwrap_or(Path::new("."));
+    for entry in std::fs::read_dir(beside).into_iter().flatten().flatten() {
+        if !entry.file_name().to_str().is_some_and(is_part) {
+            continue;
+        }
+        let path = entry.path();
+        // What can't be removed only costs space.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            medium.sync_folder(beside)?;
+            let _ = remove_part_folder(medium, &path);
+        } else {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    Ok(())
+}
+
+/// Removes a directory of files.
+fn remove_part_folder(medium: &Medium, path: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(path)? {
+        medium.remove(&entry?.path())?;
+    }
+    medium.remove_folder(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_takes_the_place_of_another_with_its_lock() {
+        let home = tempfile::tempdir().unwrap();
+        let table = home.path().join("ticks");
+        std::fs::create_dir(&table).unwrap();
+        std::fs::write(table.join("kept"), "kept").unwrap();
+        std::fs::write(table.join("old"), "old").unwrap();
+        let medium = Medium::default();
+        let lock = Lock::take(&medium, &table).unwrap().unwrap();
+        let newer = PartFolder::beside(&medium, &table).unwrap();
+        newer.link(&table.join("kept")).unwrap();
+        std::fs::write(newer.path().join("new"), "new").unwrap();
+        let older = lock.give_place(newer).unwrap();
+        let names = |folder: &Path| {
+            let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&table), ["kept", "new"]);
+        assert_eq!(names(older.path()), ["kept", "old"]);
+        assert!(Lock::take(&medium, &table).unwrap().is_none(), "the new one is locked as the old one was");
+        drop(older);
+        assert_eq!(names(home.path()), ["ticks"]);
+        assert!(Lock::take(&medium, &table).unwrap().is_none());
+        drop(lock);
+        assert!(Lock::take(&medium, &table).unwrap().is_some());
+    }
+}

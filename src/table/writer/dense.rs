@@ -1,0 +1,167 @@
+//! Dense segments: how they are written, what they say of their table, and names that are left where some were merged.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_schema::Schema;
+
+use crate::dataset::{Dataset, Source};
+use crate::error::{Error, Result};
+use crate::ipc::{WriteOptions, ZONES, write_noted};
+use crate::map::{Medium, PartFile};
+use crate::rows::has_zones;
+use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_BY, Settings};
+use crate::table::reader::{chain, open_newest, open_segment, settings_of, without_settings};
+use crate::table::zones;
+
+/// The most bytes of rows that are merged into one segment, which are in memory meanwhile.
+pub(super) const MERGED_BYTES: u64 = 128 << 20;
+
+/// The rows of each of the segments `starts` before row `end`, which are sealed.
+pub(super) fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result<Vec<Range<u64>>> {
+    let end = end.min(table.first_row() + table.len()?);
+    let next = |number: usize| starts.get(number + 1).copied().unwrap_or(end);
+    let sealed = starts.iter().enumerate().filter(|&(_, &start)| start < end);
+    Ok(sealed.map(|(number, &start)| start..next(number)).collect())
+}
+
+/// Removes the names of segments whose rows are in a dense one before them: who merged them was killed before.
+pub(super) fn finish_merges(medium: &Medium, path: &Path) -> Result<()> {
+    let starts = chain::list(path)?.unwrap_or_default();
+    let mut covered = 0;
+    for (number, &start) in starts.iter().enumerate() {
+        let Some(&next) = starts.get(number + 1) else { break };
+        let file = chain::path(path, start);
+        if start < covered || open_segment(&file)?.is_some() {
+            continue;
+        }
+        covered = start + chain::open_dense(&file, Default::default())?.walk(u64::MAX)?;
+        let inside: Vec<u64> = starts[number + 1..].iter().copied().take_while(|&name| name < covered).collect();
+        if next < covered && ends_at(path, &starts, &inside, covered)? {
+            remove_merged(medium, path, &inside)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the last of the segments `inside` ends where the merged one does, at row `end`.
+fn ends_at(path: &Path, starts: &[u64], inside: &[u64], end: u64) -> Result<bool> {
+    if starts.contains(&end) {
+        return Ok(true);
+    }
+    let Some(&last) = inside.last() else { return Ok(false) };
+    let file = chain::path(path, last);
+    let rows = match open_newest(&file)? {
+        Some((_, record)) => record.rows(),
+        None => chain::open_dense(&file, Default::default())?.walk(u64::MAX)?,
+    };
+    Ok(last + rows == end)
+}
+
+/// Removes segments whose rows are in the one before them: the first ones first, also on the disk, so that each that is left
+/// ends where the next begins.
+pub(super) fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Result<()> {
+    // The file with all rows must have its name before another loses its own.
+    medium.sync_folder(path).map_err(|e| Error::io("syncing the folder", &e).at(path))?;
+    for &start in starts {
+        let file = chain::path(path, start);
+        let done = medium.remove(&file).and_then(|()| medium.sync_folder(path));
+        done.map_err(|e| Error::io("removing a merged segment", &e).at(file))?;
+    }
+    Ok(())
+}
+
+/// The settings as the segment that begins with row `start` has them.
+pub(super) fn settings_at(path: &Path, start: u64) -> Result<Settings> {
+    let file = chain::path(path, start);
+    match open_segment(&file)? {
+        Some(segment) => Ok(segment.header.settings()),
+        None => {
+            let ipc = chain::open_dense(&file, Default::default())?;
+            settings_of(ipc.schema()).map_err(|e| e.at(&file))
+        }
+    }
+}
+
+/// The table's settings, which stand in the headers of segments that grow, as metadata of the schema.
+pub(in crate::table) fn with_settings(
+    dataset: Dataset,
+    settings: &Settings,
+    positions: &BTreeMap<String, i64>,
+) -> Dataset {
+    let schema = without_settings(dataset.schema());
+    let mut metadata = schema.metadata().clone();
+    if !positions.is_empty() {
+        let lines: Vec<_> = positions.iter().map(|(name, value)| format!("{value} {name}")).collect();
+        metadata.insert(POSITIONS.into(), lines.join("\n"));
+    }
+    if let Some(column) = settings.sorted_by {
+        metadata.insert(SORTED_BY.into(), column.to_string());
+    }
+    if settings.is_late {
+        metadata.insert(ACCEPTS_LATE.into(), "1".into());
+    }
+    let columns: Vec<_> = indexed(&schema, settings).map(|column| column.to_string()).collect();
+    if !columns.is_empty() {
+        metadata.insert(INDEX.into(), columns.join(" "));
+    }
+    metadata.insert(SEGMENT_ROWS.into(), settings.segment_rows.to_string());
+    let schema = Schema::new_with_metadata(schema.fields().clone(), metadata);
+    Dataset::of_pieces(Arc::new(schema), dataset.pieces().to_vec())
+}
+
+/// The columns of a segment that have zones: one of an older schema may lack some.
+fn indexed(schema: &Schema, settings: &Settings) -> impl Iterator<Item = u32> {
+    let field = |column: u32| schema.fields().get(column as usize);
+    settings
+        .index
+        .iter()
+        .copied()
+        .filter(move |&column| field(column).is_some_and(|field| has_zones(field.data_type())))
+}
+
+/// Writes `dataset` beside the table's folder, since readers take a folder as a whole, and moves it to `place`.
+pub(super) fn put_dense(
+    medium: &Medium,
+    dataset: &Dataset,
+    settings: &Settings,
+    folder: &Path,
+    place: &Path,
+) -> Result<()> {
+    let zones = zones_of(dataset, settings)?;
+    let notes: Vec<_> = zones.into_iter().map(|text| (ZONES, text)).collect();
+    let part = written(medium, dataset, folder, (&WriteOptions::default(), &notes))?;
+    part.replace(place).map_err(|e| Error::io("replacing the segment by its dense form", &e))
+}
+
+/// The zones of a dense segment's indexed columns, as its footer has them.
+fn zones_of(dataset: &Dataset, settings: &Settings) -> Result<Option<String>> {
+    let index: Vec<u32> = indexed(dataset.schema(), settings).collect();
+    let mut parts = dataset.parts();
+    let part = parts.next().transpose()?.filter(|_| !index.is_empty());
+    let Some(part) = part else { return Ok(None) };
+    if parts.next().is_some() {
+        return Err(Error::internal("a dense segment of several batches"));
+    }
+    let column = |&number: &u32| Ok((number, part.column(part.piece.columns[number as usize])?));
+    let columns = index.iter().map(column).collect::<Result<Vec<_>>>()?;
+    let columns: Vec<_> = columns.iter().map(|(number, array)| (*number, array)).collect();
+    zones::noted(&columns, settings.zone_rows).map(Some)
+}
+
+/// Options of writing, and metadata of the footer.
+type HowToWrite<'a> = (&'a WriteOptions, &'a [(&'a str, String)]);
+
+fn written(medium: &Medium, dataset: &Dataset, folder: &Path, how: HowToWrite<'_>) -> Result<PartFile> {
+    let mut part = medium.part(folder).map_err(|e| Error::io("creating the new file beside it", &e).at(folder))?;
+    write_noted(dataset, &mut part, how.0, how.1)?;
+    Ok(part)
+}
+
+/// Writes `dataset` beside `folder` and brings it to the disk; the file's name.
+pub(crate) fn write_part(dataset: &Dataset, folder: &Path, options: &WriteOptions) -> Result<PathBuf> {
+    let part = written(&Medium::default(), dataset, folder, (options, &[]))?;
+    part.keep().map_err(|e| Error::io("syncing the new file", &e).at(folder))
+}

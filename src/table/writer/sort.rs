@@ -1,0 +1,412 @@
+//! Sealed segments rewritten in the order of the column that the table is sorted by, across segments.
+//!
+//! A row that came late lies in a later segment than its neighbours. Segments whose values overlap are merged as sorted runs
+//! are: in memory are four bytes a row of those that overlap at one value (while such a one is sorted by another type than a
+//! 64-bit number, 48 bytes a row of it), and one new segment, with 16 bytes a row. All new segments
+//! become the table's at once: they are written to a directory beside it, where the other segments get a second name, and the
+//! two directories exchange their places.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Range;
+use std::path::Path;
+
+use arrow_buffer::i256;
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, FieldRef};
+
+use super::dense::{MERGED_BYTES, finish_merges, put_dense, sealed_before, settings_at, with_settings};
+use crate::array::access::fixed_values;
+use crate::array::gather::{Pick, gather};
+use crate::array::merge::add_dictionaries;
+use crate::array::{Unchecked, Value, value};
+use crate::dataset::{Dataset, Part};
+use crate::error::{Error, ErrorKind, Result};
+use crate::map::{ChangeCheck, Lock, Medium, PartFolder};
+use crate::table::format::Settings;
+use crate::table::reader::{chain, one_fitted_segment, open_table};
+
+/// Puts the rows of the segments before row `end` in order; how many segments were rewritten. The lock goes to the directory
+/// that takes the table's place.
+pub(super) fn sort_before(
+    medium: &Medium,
+    path: &Path,
+    end: u64,
+    lock: &Lock,
+    progress: impl FnMut(u64, u64),
+) -> Result<u64> {
+    let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
+    finish_merges(medium, path)?;
+    let table = open_table(path, Default::default())?.ok_or_else(missing)?;
+    let starts = chain::list(path)?.unwrap_or_default();
+    let Some(&last) = starts.last() else { return Ok(0) };
+    let known = settings_at(path, last)?;
+    let unsorted = || {
+        Error::argument(
+            "sort: rows are put in the order of the column that a table is sorted by, and this one was created without \
+             sorted_by",
+        )
+    };
+    let column = known.sorted_by.ok_or_else(unsorted)? as usize;
+    let rows = sealed_before(&table, &starts, end)?;
+    let segment = |rows: &Range<u64>| one_fitted_segment(&table, rows.start);
+    let segments = rows.iter().map(segment).collect::<Result<Vec<_>>>()?;
+    let ranges = segments.iter().zip(&rows).map(|(segment, rows)| RankRange::of(segment, column, rows.clone()));
+    let ranges = ranges.collect::<Result<Vec<_>>>()?;
+    let groups = overlapping(&ranges);
+    if groups.is_empty() {
+        return Ok(0);
+    }
+    let failed = |e: &std::io::Error| Error::io("making the directory that is to take the table's place", e).at(path);
+    let newer = PartFolder::beside(medium, path).map_err(|e| failed(&e))?;
+    let is_merged = |start: u64| groups.iter().any(|group| rows_of(&ranges[group.clone()]).contains(&start));
+    for &start in starts.iter().filter(|&&start| !is_merged(start)) {
+        let segment = chain::path(path, start);
+        let linked = newer.link(&segment);
+        linked.map_err(|e| Error::io("giving a segment a second name, which stays as it is", &e).at(segment))?;
+    }
+    let positions = if end == u64::MAX { table.positions()? } else { BTreeMap::new() };
+    let last_row = rows.last().map_or(0, |rows| rows.end);
+    let all = groups.iter().map(|group| rows_of(&ranges[group.clone()])).map(|rows| rows.end - rows.start).sum();
+    let mut output = Output { medium, path, newer: &newer, known: &known, positions, last_row, done: 0, all, progress };
+    // Values that changed under us must not be all that is left of them.
+    table.watched(ChangeCheck::Now, || {
+        groups.iter().try_for_each(|group| output.merge(&segments[group.clone()], &ranges[group.clone()]))
+    })?;
+    take_place(medium, path, lock, newer)?;
+    Ok(groups.iter().map(|group| group.len() as u64).sum())
+}
+
+/// Gives the table's place to `newer`, and removes the files that are no longer the table's.
+fn take_place(medium: &Medium, path: &Path, lock: &Lock, newer: PartFolder) -> Result<()> {
+    let older = lock.give_place(newer).map_err(|e| {
+        use std::io::ErrorKind::{CrossesDevices, InvalidInput, ResourceBusy, Unsupported};
+        let failed = Error::io("giving the table's place to the sorted one", &e).at(path);
+        let is_lacking = matches!(e.kind(), InvalidInput | Unsupported | CrossesDevices | ResourceBusy);
+        let what = "the table's directory can't be exchanged with another one, as where it is itself mounted, or on a file system \
+                    without such a call (ext4, XFS, Btrfs and tmpfs have it): sort a copy elsewhere";
+        if is_lacking { failed.context(what) } else { failed }
+    })?;
+    match medium.sync_folder(path.parent().unwrap_or(path)) {
+        Ok(()) => Ok(()),
+        Err(e) => {
+            // After a power cut either may be the table.
+            older.keep();
+            Err(Error::io("syncing the folder that the table is in", &e).at(path))
+        }
+    }
+}
+
+/// Where a value stands in the order.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Rank<'a> {
+    Int(i128),
+    Float(f64),
+    Decimal(i256),
+    Bytes(&'a [u8]),
+    Nan,
+    Null,
+}
+
+impl Eq for Rank<'_> {}
+
+impl Ord for Rank<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Every two of a column have an order, as NaN is no float here.
+        self.partial_cmp(other).unwrap_or(Ordering::Equal)
+    }
+}
+
+/// The values of a segment's column.
+#[derive(Clone, Copy, Debug)]
+enum Ranks<'a> {
+    /// Signed numbers of 64 bits without nulls.
+    Words(&'a [[u8; 8]]),
+    Any(&'a ArrayData),
+}
+
+impl<'a> Ranks<'a> {
+    fn of(array: &'a ArrayData) -> Ranks<'a> {
+        let is_word = matches!(
+            array.data_type(),
+            DataType::Int64 | DataType::Timestamp(..) | DataType::Time64(_) | DataType::Duration(_)
+        );
+        if is_word && array.null_count() == 0 { Ranks::Words(fixed_values(array)) } else { Ranks::Any(array) }
+    }
+
+    fn get(self, row: usize) -> Result<Rank<'a>> {
+        let array = match self {
+            Ranks::Words(words) => return Ok(Rank::Int(i64::from_le_bytes(words[row]).into())),
+            Ranks::Any(array) => array,
+        };
+        Ok(match value(array, row)? {
+            Value::Null => Rank::Null,
+            Value::Int(n) | Value::Date(n) | Value::Time(n, _) | Value::Timestamp(n, ..) | Value::Duration(n, _) => {
+                Rank::Int(n.into())
+            }
+            Value::UInt(n) => Rank::Int(n.into()),
+            Value::Float32(x) if x.is_nan() => Rank::Nan,
+            Value::Float64(x) if x.is_nan() => Rank::Nan,
+            Value::Float32(x) => Rank::Float(x.into()),
+            Value::Float64(x) => Rank::Float(x),
+            Value::Decimal { digits, .. } => Rank::Decimal(digits),
+            Value::Str(text) => Rank::Bytes(text.as_bytes()),
+            Value::Bytes(bytes) => Rank::Bytes(bytes),
+            other => return Err(Error::internal(format_args!("{other} in the column that a table is sorted by"))),
+        })
+    }
+
+    /// The rows in order, equal ones as they came.
+    fn order(self, len: usize) -> Result<Vec<u32>> {
+        let mut order: Vec<u32> = (0..len as u32).collect();
+        match self {
+            Ranks::Words(words) => order.sort_by_key(|&row| i64::from_le_bytes(words[row as usize])),
+            Ranks::Any(_) => {
+                let ranks = (0..len).map(|row| self.get(row)).collect::<Result<Vec<_>>>()?;
+                order.sort_by_key(|&row| ranks[row as usize]);
+            }
+        }
+        Ok(order)
+    }
+}
+
+/// What the values of a segment lie between.
+#[derive(Clone, Debug)]
+struct RankRange<'a> {
+    rows: Range<u64>,
+    ranks: Ranks<'a>,
+    least: Rank<'a>,
+    most: Rank<'a>,
+    is_sorted: bool,
+}
+
+/// The one batch of a segment.
+fn batch_of(segment: &Dataset) -> Result<Part<'_>> {
+    segment.parts().next().ok_or_else(|| Error::internal("a sealed segment without rows"))?
+}
+
+impl<'a> RankRange<'a> {
+    fn of(segment: &'a Dataset, column: usize, rows: Range<u64>) -> Result<RankRange<'a>> {
+        let part = batch_of(segment)?;
+        let array = part.checked(part.piece.columns[column])?;
+        let len = (rows.end - rows.start) as usize;
+        if len == 0 || array.len() != len || u32::try_from(len).is_err() {
+            return Err(Error::internal(format_args!("a sealed segment of {} rows, expected {len}", array.len())));
+        }
+        let ranks = Ranks::of(array);
+        let first = ranks.get(0)?;
+        let mut range = RankRange { rows, ranks, least: first, most: first, is_sorted: true };
+        let mut before = first;
+        for row in 1..len {
+            let rank = ranks.get(row)?;
+            range.is_sorted &= before <= rank;
+            range.least = range.least.min(rank);
+            range.most = range.most.max(rank);
+            before = rank;
+        }
+        Ok(range)
+    }
+
+    fn len(&self) -> usize {
+        (self.rows.end - self.rows.start) as usize
+    }
+}
+
+fn rows_of(ranges: &[RankRange<'_>]) -> Range<u64> {
+    ranges.first().map_or(0, |first| first.rows.start)..ranges.last().map_or(0, |last| last.rows.end)
+}
+
+/// The segments that have to be rewritten, those together whose values overlap: between two groups, all values before are at
+/// most as large as all behind.
+fn overlapping(ranges: &[RankRange<'_>]) -> Vec<Range<usize>> {
+    let mut least_behind: Vec<Option<Rank<'_>>> = vec![None; ranges.len()];
+    for number in (1..ranges.len()).rev() {
+        let own = ranges[number].least;
+        least_behind[number - 1] = Some(least_behind[number].map_or(own, |least| least.min(own)));
+    }
+    let mut groups = Vec::new();
+    let mut start = 0;
+    let mut most: Option<Rank<'_>> = None;
+    for (number, range) in ranges.iter().enumerate() {
+        let reached = most.map_or(range.most, |most| most.max(range.most));
+        most = Some(reached);
+        if least_behind[number].is_some_and(|least| least < reached) {
+            continue;
+        }
+        if number > start || !range.is_sorted {
+            groups.push(start..number + 1);
+        }
+        start = number + 1;
+    }
+    groups
+}
+
+/// A segment whose rows are taken in order.
+struct Run<'a> {
+    ranks: Ranks<'a>,
+    /// `None` where they are in order.
+    order: Option<Vec<u32>>,
+    at: usize,
+    len: usize,
+}
+
+impl<'a> Run<'a> {
+    fn of(range: &RankRange<'a>) -> Result<Run<'a>> {
+        let len = range.len();
+        let order = if range.is_sorted { None } else { Some(range.ranks.order(len)?) };
+        Ok(Run { ranks: range.ranks, order, at: 0, len })
+    }
+
+    fn row(&self) -> usize {
+        self.order.as_ref().map_or(self.at, |order| order[self.at] as usize)
+    }
+}
+
+/// Segments that overlap, merged row by row.
+struct Merge<'a, 'b> {
+    ranges: &'b [RankRange<'a>],
+    /// Those that are not begun, the one whose smallest value is largest first.
+    waiting: Vec<usize>,
+    runs: Vec<Option<Run<'a>>>,
+    heads: BinaryHeap<Reverse<(Rank<'a>, usize)>>,
+}
+
+impl<'a, 'b> Merge<'a, 'b> {
+    fn of(ranges: &'b [RankRange<'a>]) -> Merge<'a, 'b> {
+        let mut waiting: Vec<usize> = (0..ranges.len()).collect();
+        waiting.sort_by_key(|&number| Reverse((ranges[number].least, number)));
+        Merge { ranges, waiting, runs: ranges.iter().map(|_| None).collect(), heads: BinaryHeap::new() }
+    }
+
+    /// The next row: its segment and its number there; `None` behind the last.
+    fn next(&mut self) -> Result<Option<Pick>> {
+        while let Some(&number) = self.waiting.last() {
+            let is_later = |Reverse((rank, _)): &Reverse<(Rank<'_>, usize)>| *rank < self.ranges[number].least;
+            if self.heads.peek().is_some_and(is_later) {
+                break;
+            }
+            self.waiting.pop();
+            self.runs[number] = Some(Run::of(&self.ranges[number])?);
+            self.heads.push(Reverse((self.ranges[number].least, number)));
+        }
+        let Some(mut head) = self.heads.peek_mut() else { return Ok(None) };
+        let (rank, number) = head.0;
+        let run =
+            self.runs[number].as_mut().ok_or_else(|| Error::internal("a merge of a segment that was not begun"))?;
+        let row = run.row();
+        run.at += 1;
+        if run.at < run.len {
+            let next = run.ranks.get(run.row())?;
+            if next < rank {
+                return Err(Error::internal("a sort that leaves a row before a smaller one"));
+            }
+            *head = Reverse((next, number));
+        } else {
+            std::collections::binary_heap::PeekMut::pop(head);
+            self.runs[number] = None;
+        }
+        Ok(Some((number as u32, row)))
+    }
+}
+
+/// The new segments.
+struct Output<'a, P> {
+    medium: &'a Medium,
+    /// The table's directory, beside which files are written before they are complete.
+    path: &'a Path,
+    newer: &'a PartFolder,
+    known: &'a Settings,
+    /// Those of the segment that ends with the table's last row.
+    positions: BTreeMap<String, i64>,
+    last_row: u64,
+    done: u64,
+    all: u64,
+    progress: P,
+}
+
+impl<P: FnMut(u64, u64)> Output<'_, P> {
+    /// Writes the rows of segments that overlap in their order.
+    fn merge(&mut self, segments: &[Dataset], ranges: &[RankRange<'_>]) -> Result<()> {
+        let rows = rows_of(ranges);
+        let bytes = segments.iter().map(Dataset::nbytes).sum::<Result<u64>>()?;
+        let per_row = bytes.div_ceil(rows.end - rows.start).max(1);
+        let most = self.known.segment_rows.min(MERGED_BYTES / per_row).max(1) as usize;
+        let mut merge = Merge::of(ranges);
+        let mut picks: Vec<Pick> = Vec::new();
+        let mut first_row = rows.start;
+        while let Some(pick) = merge.next()? {
+            picks.push(pick);
+            if picks.len() == most {
+                first_row = self.put(segments, &mut picks, first_row)?;
+                picks.clear();
+            }
+        }
+        first_row = self.put(segments, &mut picks, first_row)?;
+        if first_row == rows.end {
+            Ok(())
+        } else {
+            Err(Error::internal(format_args!("rows up to {first_row} were sorted, expected {}", rows.end)))
+        }
+    }
+
+    /// Writes one new segment, or several where a column can't hold the rows in one; the number of the row behind it.
+    fn put(&mut self, segments: &[Dataset], picks: &mut [Pick], first_row: u64) -> Result<u64> {
+        if picks.is_empty() {
+            return Ok(first_row);
+        }
+        let used = numbered(picks, segments.len());
+        let used: Vec<&Dataset> = used.into_iter().map(|segment| &segments[segment]).collect();
+        self.put_used(&used, picks, first_row)
+    }
+
+    fn put_used(&mut self, segments: &[&Dataset], picks: &[Pick], first_row: u64) -> Result<u64> {
+        let gathered = match gathered(segments, picks) {
+            // Text of more than 2 GiB, or dictionaries that don't merge.
+            Err(e) if e.kind() == ErrorKind::Unsupported && picks.len() > 1 => {
+                let (front, back) = picks.split_at(picks.len() / 2);
+                let middle = self.put_used(segments, front, first_row)?;
+                return self.put_used(segments, back, middle);
+            }
+            gathered => gathered?,
+        };
+        let end = first_row + picks.len() as u64;
+        let none = BTreeMap::new();
+        let positions = if end == self.last_row { &self.positions } else { &none };
+        let dense = with_settings(gathered, self.known, positions);
+        let file = chain::path(self.newer.path(), first_row);
+        put_dense(self.medium, &dense, self.known, self.path, &file).map_err(|e| e.at(&file))?;
+        self.done += picks.len() as u64;
+        (self.progress)(self.done, self.all);
+        Ok(end)
+    }
+}
+
+/// Numbers the segments that rows are of from 0 on, in `picks`; which they are.
+fn numbered(picks: &mut [Pick], segments: usize) -> Vec<usize> {
+    let mut numbers: Vec<Option<u32>> = vec![None; segments];
+    let mut used = Vec::new();
+    for (segment, _) in picks {
+        let number = numbers[*segment as usize].get_or_insert_with(|| {
+            used.push(*segment as usize);
+            used.len() as u32 - 1
+        });
+        *segment = *number;
+    }
+    used
+}
+
+/// The rows `picks` of segments as one batch.
+fn gathered(segments: &[&Dataset], picks: &[Pick]) -> Result<Dataset> {
+    let parts = segments.iter().map(|segment| batch_of(segment)).collect::<Result<Vec<_>>>()?;
+    let schema = segments[0].schema();
+    let column = |(number, field): (usize, &FieldRef)| {
+        let from = parts.iter().map(|part| part.checked(part.piece.columns[number])).collect::<Result<Vec<_>>>()?;
+        let unchecked: Vec<&Unchecked> = from.iter().map(|array| Unchecked::of(array)).collect();
+        let mut known = Vec::new();
+        from.iter().for_each(|array| add_dictionaries(array, &mut known));
+        let gathered = gather(field.data_type(), &unchecked, picks).and_then(|array| array.checked(&known));
+        gathered.map_err(|e| e.context(format_args!("column '{}'", field.name())))
+    };
+    let arrays = schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
+    Ok(Dataset::of_arrays(schema.clone(), vec![(picks.len(), arrays)]))
+}
