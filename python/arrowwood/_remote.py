@@ -8,6 +8,7 @@ import ipaddress
 import json
 import os
 import random
+import select
 import socket
 import ssl
 import threading
@@ -201,7 +202,7 @@ class Connection:
     def _json(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Any:
         """The answer to a small request, over a connection that is kept. Sends nothing twice, except for reading."""
         with self._lock:
-            if self._kept is not None and time.monotonic() - self._used > _IDLE:
+            if self._kept is not None and (time.monotonic() - self._used > _IDLE or _is_closed_by_peer(self._kept)):
                 self._kept.close()
                 self._kept = None
             for attempt in range(2):
@@ -213,8 +214,12 @@ class Connection:
                     self._used = time.monotonic()
                     return told
                 except (OSError, http.client.HTTPException, ValueError) as problem:
-                    # An error that the server has answered with leaves the connection as it is.
+                    # An error that the server has answered with leaves the connection as it is, unless there was a body: it may
+                    # have been refused unread, and the server closes then.
                     if isinstance(problem, Error):
+                        if body is not None:
+                            self._kept.close()
+                            self._kept = None
                         raise
                     self._kept.close()
                     self._kept = None
@@ -512,18 +517,27 @@ class RemoteWriter:
         if ack not in ("durable", "visible"):
             raise InvalidArgument(f"ack: 'durable' or 'visible' is expected, got {ack!r}")
         self._table, self._producer, self._epoch, self._ack, self._retry = table, producer, epoch, ack, retry
+        if not table._facts.flag("writable"):
+            raise PermissionDenied(f"{_path(table.name)}: the token may not write it, or the server is read-only, or it is no table")
         self._schema = table.schema
         self._rows: _arrowwood.Builder | None = None
-        # What was sent, and not acknowledged.
+        # What is sent, until it is acknowledged, and whether it may be in the table by now.
         self._body: bytes | None = None
-        self._sequence = 0
+        self._is_sent = False
+        # The number of the next commit, unless the server has to be asked.
+        self._sequence = self._next_sequence()
+        self._is_sequence_known = True
         self.durable_rows: int = 0
-        if producer is not None:
-            path = f"{_path(table.name)}/producers/{quote(producer, safe='')}"
-            try:
-                self._sequence = _Told(table._connection, table._connection._json("GET", path)).number("sequence") + 1
-            except NotFound:
-                self._sequence = 0
+
+    def _next_sequence(self) -> int:
+        if self._producer is None:
+            return 0
+        path = f"{_path(self._table.name)}/producers/{quote(self._producer, safe='')}"
+        connection = self._table._connection
+        try:
+            return _Told(connection, connection._json("GET", path)).number("sequence") + 1
+        except NotFound:
+            return 0
 
     @property
     def sequence(self) -> int:
@@ -532,7 +546,8 @@ class RemoteWriter:
 
     def _builder(self) -> "_arrowwood.Builder":
         if self._body is not None:
-            raise Busy("the last commit was not acknowledged; call commit() again before more rows are appended")
+            message = "the last commit was not acknowledged; before more rows are appended commit() sends it again, rollback() gives it up"
+            raise Busy(message)
         if self._rows is None:
             self._rows = _arrowwood.Builder(self._schema)
         return self._rows
@@ -542,7 +557,8 @@ class RemoteWriter:
 
         Raises:
             SchemaMismatch, ColumnNotFound, InvalidArgument: as :meth:`Writer.append`; nothing was appended.
-            Busy: the last commit was not acknowledged; call :meth:`commit` again.
+            Busy: the last commit was not acknowledged; call :meth:`commit` again, which sends its rows, or :meth:`rollback`, which
+                forgets them.
         """
         self._builder().append(data)
 
@@ -554,55 +570,86 @@ class RemoteWriter:
         """
         self._builder().append_row(**values)
 
-    def commit(self) -> int | None:
+    def commit(self, *, again: bool = False) -> int | None:
         """Send what was appended; return the number of its first row, or ``None`` where it is not known or there are no rows.
 
+        Rows that were not acknowledged are kept, and sent by the next call, until :meth:`rollback` forgets them. Those of a producer
+        with a name have the same number then, and are in the table once.
+
+        Args:
+            again: without a name: whether to send rows again that may be in the table already.
+
         Raises:
-            IoError: the server can't be reached. What a producer with a name has sent is sent again by the next call, and is
-                in the table once. Without a name it is not known whether the rows are in the table.
-            Closed: a producer with a larger epoch has taken over.
-            SchemaMismatch, InvalidArgument, PermissionDenied: the server has refused the rows; they are forgotten.
+            IoError: the server can't be reached, or its answer was lost. Without a name it is not known then whether the rows are in
+                the table, and so is each further call, unless it is ``commit(again=True)``.
+            Busy: somebody else writes the table; the rows are not in it, and are kept.
+            Closed: a producer with a larger epoch has taken over, or another writer uses the name at the same time and has sent a
+                commit of that number: give each a name of its own, or an epoch. The rows are not in the table.
+            PermissionDenied, NotFound: the token or the table has gone; the rows are kept.
+            SchemaMismatch, InvalidArgument: the server has refused the rows; they are forgotten.
         """
         if self._body is None:
             if self._rows is None or len(self._rows) == 0:
                 return None
             rows, self._rows = self._rows.finish(), None
-            self._body = _stream_of(rows)
-        body = self._body
-        if len(body) > _BODY:
-            self._body = None
-            raise InvalidArgument(f"{len(body)} bytes in one commit, a server takes {_BODY} at most; commit more often")
-        try:
-            answer = self._send(body)
-        except IoError:
-            if self._producer is None:
-                self._body = None
-            raise
-        except Error:
-            self._body = None
-            raise
+            self._body, self._is_sent = _stream_of(rows), False
+            if len(self._body) > _BODY:
+                size, self._body = len(self._body), None
+                raise InvalidArgument(f"{size} bytes in one commit, a server takes {_BODY} at most; commit more often")
+        elif self._is_sent and self._producer is None and not again:
+            message = "the last commit was not answered, so its rows may be in the table or not"
+            raise IoError(f"{message}: commit(again=True) sends them again, rollback() gives them up; a producer's name avoids this")
+        answer = self._send(self._body)
         self._body = None
         self._sequence += 1
         self.durable_rows = answer.number("durable")
         return answer.number("first_row") if answer.has("first_row") else None
 
     def _send(self, body: bytes) -> "_Told":
-        headers = {"Content-Type": _STREAM, "Ack": self._ack}
-        if self._producer is not None:
-            headers |= {"Producer": self._producer, "Producer-Epoch": str(self._epoch), "Producer-Sequence": str(self._sequence)}
+        """The answer to `body`, which may be in the table if there is none."""
         connection, deadline, pauses = self._table._connection, time.monotonic() + self._retry, _pauses()
         while True:
+            was_sent = self._is_sent
             try:
-                return _Told(connection, connection._json("POST", f"{_path(self._table.name)}/rows", body, headers))
-            except (IoError, Busy):
+                headers = self._headers()
+                self._is_sent = True
+                answer = _Told(connection, connection._json("POST", f"{_path(self._table.name)}/rows", body, headers))
+                break
+            except Error as problem:
+                # Any other error is an answer: the rows were not taken this time.
+                if not isinstance(problem, IoError):
+                    self._is_sent = was_sent
+                if isinstance(problem, SchemaMismatch | InvalidArgument):
+                    self._give_up()
                 pause = next(pauses)
-                if self._producer is None or time.monotonic() + pause >= deadline:
+                is_lasting = not isinstance(problem, IoError | Busy) or self._producer is None
+                if is_lasting or time.monotonic() + pause >= deadline:
                     raise
                 time.sleep(pause)
+        if answer.flag("duplicate") and not was_sent:
+            self._is_sent = False
+            message = f"commit {self._sequence} of producer {self._producer!r} was sent by another writer that uses the name"
+            raise Closed(f"{message}; these rows are not in the table: give each writer a name of its own, or an epoch")
+        return answer
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": _STREAM, "Ack": self._ack}
+        if self._producer is None:
+            return headers
+        if not self._is_sequence_known:
+            self._sequence, self._is_sequence_known = self._next_sequence(), True
+        return headers | {"Producer": self._producer, "Producer-Epoch": str(self._epoch), "Producer-Sequence": str(self._sequence)}
+
+    def _give_up(self) -> None:
+        """Forgets what was sent. If it is in the table, it has the number of the next commit."""
+        if self._body is not None and self._is_sent:
+            self._is_sequence_known = False
+        self._body, self._is_sent = None, False
 
     def rollback(self) -> None:
-        """Forget what was appended and not sent."""
+        """Forget what was appended and not acknowledged; of a commit whose answer was lost the rows may be in the table."""
         self._rows = None
+        self._give_up()
 
     def close(self) -> None:
         """Commit; does nothing when there is nothing to commit."""
@@ -664,7 +711,7 @@ class AsyncRemoteWriter:
         """Append rows, as :meth:`RemoteWriter.append` does; sends nothing.
 
         Raises:
-            Busy: a commit is under way.
+            Busy: a commit is under way, or the last one was not acknowledged.
             SchemaMismatch, ColumnNotFound, InvalidArgument: as :meth:`RemoteWriter.append`; nothing was appended.
         """
         self._idle().append(data)
@@ -677,22 +724,27 @@ class AsyncRemoteWriter:
         """
         self._idle().append_row(**values)
 
-    async def commit(self) -> int | None:
+    async def commit(self, *, again: bool = False) -> int | None:
         """Send what was appended; return the number of its first row, or ``None`` where it is not known or there are no rows.
 
-        A task that is cancelled meanwhile does not stop the commit: the next call waits for it, and has its outcome.
+        A task that is cancelled meanwhile does not stop the commit: the next call waits for it, and has its outcome. Rows that were
+        not acknowledged are kept, as by :meth:`RemoteWriter.commit`.
+
+        Args:
+            again: as for :meth:`RemoteWriter.commit`.
 
         Raises:
-            IoError, Closed, SchemaMismatch, InvalidArgument, PermissionDenied: as :meth:`RemoteWriter.commit`.
+            IoError, Busy, Closed, PermissionDenied, NotFound, SchemaMismatch, InvalidArgument: as :meth:`RemoteWriter.commit`.
         """
-        commit = self._commit = self._commit or _in_thread(self._opened().commit)
+        writer = self._opened()
+        commit = self._commit = self._commit or _in_thread(lambda: writer.commit(again=again))
         await _done(commit)
         if self._commit is commit:
             self._commit = None
         return commit.result()
 
     def rollback(self) -> None:
-        """Forget what was appended and not sent.
+        """Forget what was appended and not acknowledged, as :meth:`RemoteWriter.rollback` does.
 
         Raises:
             Busy: a commit is under way.
@@ -756,6 +808,12 @@ class _Told:
 
     def has(self, name: str) -> bool:
         return self._told.get(name) is not None
+
+    def flag(self, name: str) -> bool:
+        value = self._told.get(name)
+        if not isinstance(value, bool):
+            raise self._strange(f"true or false as {name!r}")
+        return value
 
     def number(self, name: str) -> int:
         value = self._told.get(name)
@@ -853,6 +911,15 @@ def _stream_of(rows: "_arrowwood.Dataset") -> bytes:
     stream.write(rows)
     stream.close()
     return sink.getvalue()
+
+
+def _is_closed_by_peer(kept: http.client.HTTPConnection) -> bool:
+    """Whether a connection that waits for nothing has something to read: its end, or what ends it."""
+    if kept.sock is None:
+        return False
+    poll = select.poll()
+    poll.register(kept.sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _path(name: str) -> str:

@@ -124,6 +124,11 @@ impl Access {
         }
     }
 
+    /// Refuses to tell the caller the facts of table `name`, whether it is there or not: who may write it has them too.
+    pub fn check_facts(&self, caller: &Caller, name: &str) -> Result<()> {
+        if self.may_write(caller, name) { Ok(()) } else { self.check_read(caller, name) }
+    }
+
     /// Refuses to let the caller write table `name`, whether it is there or not.
     pub fn check_write(&self, caller: &Caller, name: &str) -> Result<()> {
         if !caller.rights().may_write(name) {

@@ -210,9 +210,7 @@ pub(crate) async fn producer(
     producer: &str,
 ) -> Result<Response<Outgoing>> {
     allow(parts, &[Method::GET])?;
-    if session.check_write(name).is_err() {
-        session.check_read(name)?;
-    }
+    session.check_facts(name)?;
     let table = growing(&session, name).await?;
     let producer = producer.to_owned();
     let answer = session.work(move |_| {

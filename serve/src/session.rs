@@ -103,6 +103,10 @@ impl Session {
         self.shared.access.check_read(&self.caller, name)
     }
 
+    pub fn check_facts(&self, name: &str) -> Result<()> {
+        self.shared.access.check_facts(&self.caller, name)
+    }
+
     pub fn check_write(&self, name: &str) -> Result<()> {
         self.shared.access.check_write(&self.caller, name)
     }

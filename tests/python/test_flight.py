@@ -268,6 +268,8 @@ def test_tokens_and_their_rights(tmp_path):
     tokens = tmp_path / "tokens.json"
     command = [sys.executable, "-m", "arrowwood._cli", "token", "add", "reader", "--read", "open", "--token-file", tokens]
     reader = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    command = [*command[:5], "writer", "--write", "open", "--token-file", tokens]
+    writer = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     with aw.serve(folder, token_file=tokens) as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
 
         def options(secret):
@@ -284,6 +286,14 @@ def test_tokens_and_their_rights(tmp_path):
                 get(client, name, options=options(reader)).read_all()
         with pytest.raises(flight.FlightUnauthorizedError):
             put(client, flight.FlightDescriptor.for_path("open"), ticks(0, 1), options=options(reader))
+        # Who may only write has the schema, and no rows.
+        path = flight.FlightDescriptor.for_path
+        assert client.get_schema(path("open"), options=options(writer)).schema == SCHEMA
+        with pytest.raises(flight.FlightUnauthorizedError):
+            get(client, "open", options=options(writer)).read_all()
+        for name, secret in [("closed", writer), ("closed", reader)]:
+            with pytest.raises(flight.FlightUnauthorizedError):
+                client.get_schema(path(name), options=options(secret))
         # Rows are read by whoever may, until some are sent.
         writer, until = exchange(client, "open?from=0", options=options(reader))
         assert until(3) == ([0, 1, 2], [])

@@ -106,8 +106,9 @@ def test_what_is_wrong_says_so(server, db):
 def test_tokens_have_rights(tmp_path):
     (tmp_path / "data").mkdir()
     file = tmp_path / "tokens.json"
-    command = [sys.executable, "-m", "arrowwood._cli", "token", "add", "r", "--token-file", file, "--read", "*"]
-    token = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    command = [sys.executable, "-m", "arrowwood._cli", "token", "add", "--token-file", file]
+    add = lambda *rights: subprocess.run([*command, *rights], capture_output=True, text=True, check=True).stdout.strip()
+    token, producer = add("r", "--read", "*"), add("p", "--read", "ticks", "--write", "ticks")
     aw.writer(tmp_path / "data" / "ticks", SCHEMA).close()
     with aw.serve(tmp_path / "data", token_file=file) as server:
         for wrong in [None, "aw_1_wrong"]:
@@ -115,10 +116,16 @@ def test_tokens_have_rights(tmp_path):
                 server.connect(token=wrong).tables()
         db = server.connect(token=token)
         assert db.tables() == ["ticks"]
-        writer = db["ticks"].writer()
-        writer.append(rows(0, 1))
-        with pytest.raises(aw.PermissionDenied):
-            writer.commit()
+        with pytest.raises(aw.PermissionDenied, match="may not write"):
+            db["ticks"].writer()
+        # A request whose body was refused is no reason for the next to fail.
+        ticks = server.connect(token=producer)["ticks"]
+        writer = ticks.writer()
+        for n in range(20):
+            with pytest.raises(aw.PermissionDenied):
+                ticks._connection.create("other", SCHEMA)
+            writer.append(rows(n, n + 1))
+            assert writer.commit() == n
         assert token not in "\n".join(server.log) and token not in repr(db)
 
 
@@ -208,7 +215,101 @@ def test_a_commit_whose_answer_is_lost_is_there_once(server):
     writer.append(rows(21, 22))
     with pytest.raises(aw.IoError):
         writer.commit()
-    assert writer.commit() is None
+    with pytest.raises(aw.Busy, match="rollback"):
+        writer.append(rows(22, 23))
+    for _ in range(2):
+        with pytest.raises(aw.IoError, match="may be in the table or not: commit.again=True. .* rollback"):
+            writer.commit()
+    assert numbers(ticks.rows()) == list(range(22))
+    assert writer.commit(again=True) == 22 and writer.commit() is None
+    assert numbers(ticks.rows()) == [*range(22), 21]
+    proxy.drop_answers = 1
+    writer.append(rows(23, 24))
+    with pytest.raises(aw.IoError):
+        writer.commit()
+    writer.rollback()
+    writer.append(rows(24, 25))
+    assert writer.commit() == 24
+    assert numbers(ticks.rows())[22:] == [21, 23, 24]
+
+
+def test_what_a_producer_gives_up_is_not_taken_for_what_follows(server):
+    """The number of a commit that is there, though its answer was lost, is not given to other rows."""
+    server.connect().create("ticks", SCHEMA)
+    proxy = Proxy(server.url)
+    ticks = aw.connect(proxy.url)["ticks"]
+    writer = ticks.writer("s1", retry=0)
+    proxy.drop_answers = 1
+    writer.append(rows(0, 1))
+    with pytest.raises(aw.IoError):
+        writer.commit()
+    proxy.drop_answers = 0
+    writer.rollback()
+    writer.append(rows(1, 2))
+    assert writer.commit() == 1 and writer.sequence == 2
+    assert numbers(ticks.rows()) == [0, 1]
+
+
+@pytest.mark.parametrize("producer", [None, "s1"])
+def test_rows_that_the_server_could_not_take_are_sent_by_the_next_commit(db, tmp_path, producer):
+    ticks = db.create("ticks", SCHEMA)
+    writer = ticks.writer(producer, retry=0)
+    with aw.writer(tmp_path / "data" / "ticks"):
+        writer.append(rows(0, 3))
+        for _ in range(2):
+            with pytest.raises(aw.Busy):
+                writer.commit()
+        with pytest.raises(aw.Busy, match="not acknowledged"):
+            writer.append(rows(3, 4))
+    assert len(ticks) == 0
+    assert writer.commit() == 0 and writer.commit() is None
+    assert numbers(ticks.rows()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("producer", [None, "s1"])
+def test_rows_of_a_coroutine_that_the_server_could_not_take_are_sent_by_the_next_commit(db, tmp_path, producer):
+    ticks = db.create("ticks", SCHEMA)
+
+    async def produce():
+        async with ticks.async_writer(producer, retry=0) as writer:
+            with aw.writer(tmp_path / "data" / "ticks"):
+                writer.append(rows(0, 2))
+                for _ in range(2):
+                    with pytest.raises(aw.Busy):
+                        await writer.commit()
+            assert await writer.commit() == 0 and await writer.commit() is None
+
+    asyncio.run(produce())
+    assert numbers(ticks.rows()) == [0, 1]
+
+
+def test_two_writers_of_one_name_are_told(db):
+    ticks = db.create("ticks", SCHEMA)
+    told = "another writer that uses the name; these rows are not in the table: .* epoch"
+    first, second = ticks.writer("s1"), ticks.writer("s1")
+    first.append(rows(0, 2))
+    assert first.commit() == 0
+    second.append(rows(5, 7))
+    for _ in range(2):
+        with pytest.raises(aw.Closed, match=told):
+            second.commit()
+
+    async def lose():
+        async with ticks.async_writer("s1") as third:
+            first.append(rows(2, 4))
+            assert first.commit() == 2
+            third.append(rows(9, 10))
+            await third.commit()
+
+    with pytest.raises(aw.Closed, match=told):
+        asyncio.run(lose())
+    # One that takes over goes on, and the first is told.
+    with ticks.writer("s1", epoch=1) as third:
+        third.append(rows(4, 6))
+    first.append(rows(8, 9))
+    with pytest.raises(aw.Closed, match="replaced"):
+        first.commit()
+    assert numbers(ticks.rows()) == list(range(6))
 
 
 def test_a_producer_outlives_servers(tmp_path):

@@ -60,6 +60,7 @@ pub(crate) async fn answer(
         }
         "GetSchema" => {
             let (name, query) = target_of(&calls.question().await?, PARAMETERS)?;
+            session.check_facts(&name)?;
             let selection = selection(&session, &name, query).await?;
             let schema = selection.schema_message().map_err(|e| Refusal::of_table(&e))?.into();
             Ok(whole(framed(&SchemaResult { schema })))
@@ -90,7 +91,6 @@ fn whole(frame: Bytes) -> Response<Outgoing> {
 
 /// The rows that are asked for.
 async fn selection(session: &Session, name: &str, query: Query) -> Result<Selection> {
-    session.check_read(name)?;
     let table = session.table(name).await?;
     session.work(move |_| Selection::of(table, &query)).await
 }
@@ -100,6 +100,7 @@ async fn get(session: Session, name: &str, query: Query) -> Result<Response<Outg
         if query.get("durable")?.is_some() {
             return Err(Refusal::bad_request("durable goes with follow"));
         }
+        session.check_read(name)?;
         let selection = selection(&session, name, query).await?;
         return Ok(answered(reading::flight_body(selection, session).await?));
     }
