@@ -361,7 +361,7 @@ class RemoteTable:
 
         Raises:
             NotFound, IoError: as :meth:`open`.
-            PermissionDenied: the token may not write the table.
+            PermissionDenied: the token may not write the table; the right to read is not needed.
         """
         return RemoteWriter(self, producer, epoch=epoch, ack=ack, retry=retry)
 

@@ -108,7 +108,7 @@ def test_tokens_have_rights(tmp_path):
     file = tmp_path / "tokens.json"
     command = [sys.executable, "-m", "arrowwood._cli", "token", "add", "--token-file", file]
     add = lambda *rights: subprocess.run([*command, *rights], capture_output=True, text=True, check=True).stdout.strip()
-    token, producer = add("r", "--read", "*"), add("p", "--read", "ticks", "--write", "ticks")
+    token, producer = add("r", "--read", "*"), add("p", "--write", "ticks")
     aw.writer(tmp_path / "data" / "ticks", SCHEMA).close()
     with aw.serve(tmp_path / "data", token_file=file) as server:
         for wrong in [None, "aw_1_wrong"]:
@@ -118,10 +118,18 @@ def test_tokens_have_rights(tmp_path):
         assert db.tables() == ["ticks"]
         with pytest.raises(aw.PermissionDenied, match="may not write"):
             db["ticks"].writer()
-        # A request whose body was refused is no reason for the next to fail.
+        # Who may only write has the schema, and no rows.
         ticks = server.connect(token=producer)["ticks"]
+        assert str(ticks.schema) == str(db["ticks"].schema)
+        for n, name in enumerate([None, "s1"]):
+            with ticks.writer(name) as writer:
+                writer.append(rows(n, n + 1))
+        with pytest.raises(aw.PermissionDenied):
+            ticks.rows()
+        assert numbers(db["ticks"].rows()) == [0, 1]
+        # A request whose body was refused is no reason for the next to fail.
         writer = ticks.writer()
-        for n in range(20):
+        for n in range(2, 22):
             with pytest.raises(aw.PermissionDenied):
                 ticks._connection.create("other", SCHEMA)
             writer.append(rows(n, n + 1))
