@@ -669,6 +669,13 @@ enum arrowwood_sync {
   ARROWWOOD_SYNC_COMMIT = 2    /* with every commit */
 };
 
+/* What becomes of late rows: those that are less than a row before in the column sorted_by. */
+enum arrowwood_late {
+  ARROWWOOD_LATE_AS_CREATED = 0, /* as the table was created; refused by a new one */
+  ARROWWOOD_LATE_REFUSE = 1,     /* they are an error, and the rows are in order */
+  ARROWWOOD_LATE_ACCEPT = 2      /* they stay where they arrive; the rows are in no order, and found by an index */
+};
+
 typedef struct arrowwood_writer_options {
   uint64_t size;
   int32_t sync;                  /* when commits are synced to disk: enum arrowwood_sync */
@@ -677,10 +684,14 @@ typedef struct arrowwood_writer_options {
   uint64_t segment_rows;         /* the most rows of a segment; 0: 4,194,304, or as the table was created */
   const char *const *dictionary; /* names of text columns to store as dictionary<int32, utf8> */
   size_t dictionary_count;
-  const char *sorted_by; /* a column whose values never decrease; NULL: none, or as the table was created */
+  const char *sorted_by;    /* a column whose values never decrease; NULL: none, or as the table was created */
+  const char *const *index; /* columns to find rows by: conditions on them read only blocks that may have some */
+  size_t index_count;       /* 0: as the table was created; another choice holds from the next segment on */
+  int32_t late;             /* what becomes of late rows: enum arrowwood_late */
+  int32_t reserved;         /* 0 */
 } arrowwood_writer_options;
 
-#define ARROWWOOD_WRITER_OPTIONS_INIT {sizeof(arrowwood_writer_options), 0, 0, 0, 0, NULL, 0, NULL}
+#define ARROWWOOD_WRITER_OPTIONS_INIT {sizeof(arrowwood_writer_options), 0, 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, 0}
 
 /* Opens the table in the directory path for writing, or creates it. schema is required to create a table, and
  * compared with that of an existing one; NULL opens an existing table as it is. The schema remains the caller's.

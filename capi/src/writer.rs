@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::Field;
-use arrowwood::{Dataset, Error, ErrorKind, Result, Sync, Value, Writer, WriterOptions};
+use arrowwood::{Dataset, Error, ErrorKind, Late, Result, Sync, Value, Writer, WriterOptions};
 
 use crate::dataset::CDataset;
 use crate::error::argument;
@@ -46,6 +46,9 @@ structs! {
         segment_rows: u64,
         dictionary: List<Text>,
         sorted_by: Optional<Text>,
+        index: List<Text>,
+        late: i32,
+        _reserved: i32,
     }
 
     /// `arrowwood_position`.
@@ -75,9 +78,10 @@ structs! {
 // `tests/capi/c/layout.c` has the same numbers.
 const _: () = {
     use std::mem::offset_of;
-    assert!(size_of::<CWriterOptions>() == 56 && offset_of!(CWriterOptions, sync) == 8);
+    assert!(size_of::<CWriterOptions>() == 80 && offset_of!(CWriterOptions, sync) == 8);
     assert!(offset_of!(CWriterOptions, sync_interval_ms) == 16 && offset_of!(CWriterOptions, dictionary) == 32);
-    assert!(offset_of!(CWriterOptions, sorted_by) == 48);
+    assert!(offset_of!(CWriterOptions, sorted_by) == 48 && offset_of!(CWriterOptions, index) == 56);
+    assert!(offset_of!(CWriterOptions, late) == 72);
     assert!(size_of::<CPosition>() == 16 && offset_of!(CPosition, value) == 8);
     assert!(size_of::<CCommitOptions>() == 32 && offset_of!(CCommitOptions, durable) == 24);
     assert!(size_of::<CWriterState>() == 40 && offset_of!(CWriterState, durable_rows) == 24);
@@ -95,12 +99,23 @@ impl CWriterOptions {
             (other, _) => return Err(argument(format!("options.sync: there is no {other}"))),
         }
         options.segment_rows = Some(self.segment_rows).filter(|&rows| rows > 0);
-        let names = self.dictionary.given("options.dictionary")?;
-        options.dictionary = texts(names, "options.dictionary")?.into_iter().map(String::from).collect();
+        options.dictionary = names(&self.dictionary, "options.dictionary")?;
         options.sorted_by = self.sorted_by.given("options.sorted_by")?.map(String::from);
+        options.index = Some(names(&self.index, "options.index")?).filter(|index| !index.is_empty());
+        options.late = match self.late {
+            0 => None,
+            1 => Some(Late::Refuse),
+            2 => Some(Late::Accept),
+            other => return Err(argument(format!("options.late: there is no {other}"))),
+        };
         options.force = self.force != 0;
         Ok(options)
     }
+}
+
+/// The names of columns.
+fn names(list: &List<Text>, what: &str) -> Result<Vec<String>> {
+    Ok(texts(list.given(what)?, what)?.into_iter().map(String::from).collect())
 }
 
 /// Does `work` with a row of values; one of few columns is not allocated for.

@@ -63,7 +63,7 @@ SIZE(arrowwood_aggregate, 24);
 AT(arrowwood_aggregate, column, 8);
 AT(arrowwood_aggregate, function, 16);
 
-SIZE(arrowwood_writer_options, 56);
+SIZE(arrowwood_writer_options, 80);
 AT(arrowwood_writer_options, sync, 8);
 AT(arrowwood_writer_options, force, 12);
 AT(arrowwood_writer_options, sync_interval_ms, 16);
@@ -71,6 +71,9 @@ AT(arrowwood_writer_options, segment_rows, 24);
 AT(arrowwood_writer_options, dictionary, 32);
 AT(arrowwood_writer_options, dictionary_count, 40);
 AT(arrowwood_writer_options, sorted_by, 48);
+AT(arrowwood_writer_options, index, 56);
+AT(arrowwood_writer_options, index_count, 64);
+AT(arrowwood_writer_options, late, 72);
 
 SIZE(arrowwood_position, 16);
 AT(arrowwood_position, value, 8);

@@ -114,6 +114,77 @@ static void positions_are_part_of_a_commit(const char *path) {
   arrowwood_dataset_free(table);
 }
 
+/* What the header of a table's first segment says at an offset: docs/format.md. */
+static unsigned in_header(const char *path, size_t offset) {
+  static unsigned char bytes[1 << 16];
+  char name[4200];
+  size_t at, size;
+  FILE *file;
+  snprintf(name, sizeof name, "%s/%020d.arrow", path, 0);
+  file = fopen(name, "rb");
+  CHECK(file != NULL);
+  size = fread(bytes, 1, sizeof bytes, file);
+  fclose(file);
+  for (at = 0; at < size && memcmp(bytes + at, "ArrwWood", 8) != 0; at += 4096) continue;
+  CHECK(at + offset + 2 <= size);
+  return bytes[at + offset] + 256u * bytes[at + offset + 1];
+}
+
+/* Late rows stay where they arrive, and are found; others' writers go on as the table was created. */
+static void late_rows_are_found(const char *path) {
+  static const char *const index[] = {"symbol"}, *const unknown[] = {"symbol", "nothing"};
+  arrowwood_writer_options options = ARROWWOOD_WRITER_OPTIONS_INIT;
+  arrowwood_value low = arrowwood_int64(6), high = arrowwood_int64(7), symbol = arrowwood_text("b");
+  arrowwood_predicate *predicate;
+  arrowwood_dataset *table, *found;
+  arrowwood_writer *writer;
+  struct ArrowSchema schema;
+  int64_t sorted;
+  OK(arrowwood_schema_parse("ts: int64 not null, symbol: utf8", &schema, &error));
+  options.late = 3;
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "options.late",
+        arrowwood_writer_open(path, &schema, &options, &writer, &error));
+  options.late = ARROWWOOD_LATE_ACCEPT;
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "sorted_by",
+        arrowwood_writer_open(path, &schema, &options, &writer, &error));
+  options.sorted_by = "ts";
+  options.index = unknown;
+  options.index_count = 2;
+  FAILS(ARROWWOOD_ERROR_COLUMN_NOT_FOUND, "nothing",
+        arrowwood_writer_open(path, &schema, &options, &writer, &error));
+  options.index = index;
+  options.index_count = 1;
+  OK(arrowwood_writer_open(path, &schema, &options, &writer, &error));
+  schema.release(&schema);
+  for (int64_t i = 0; i < 4; i++) {
+    static const int64_t times[] = {5, 8, 6, 7};
+    arrowwood_value row[2];
+    row[0] = arrowwood_int64(times[i]);
+    row[1] = arrowwood_text(i % 2 ? "b" : "a");
+    if (i == 3) { /* opened again, as it was created */
+      OK(arrowwood_writer_close(writer, &error));
+      OK(arrowwood_writer_open(path, NULL, NULL, &writer, &error));
+    }
+    OK(arrowwood_writer_append_row(writer, row, 2, &error));
+  }
+  OK(arrowwood_writer_close(writer, &error));
+  CHECK(in_header(path, 108) == 2 && in_header(path, 110) == 1); /* zones of both columns, and late rows */
+  options.late = ARROWWOOD_LATE_REFUSE;
+  FAILS(ARROWWOOD_ERROR_INVALID_ARGUMENT, "accepts", arrowwood_writer_open(path, NULL, &options, &writer, &error));
+  table = opened(path);
+  OK(arrowwood_dataset_between(table, &low, &high, &found, &error));
+  CHECK(rows_of(found) == 2 && cell(found, 0, 0).as.int64 == 6 && cell(found, 1, 0).as.int64 == 7);
+  arrowwood_dataset_free(found);
+  OK(arrowwood_predicate_compare("symbol", ARROWWOOD_EQ, &symbol, &predicate, &error));
+  OK(arrowwood_dataset_filter(table, predicate, &found, &error));
+  CHECK(rows_of(found) == 2 && cell(found, 0, 0).as.int64 == 8);
+  arrowwood_dataset_free(found);
+  arrowwood_predicate_free(predicate);
+  OK(arrowwood_dataset_sorted_by(table, &sorted, &error));
+  CHECK(sorted == -1); /* nothing may rely on their order */
+  arrowwood_dataset_free(table);
+}
+
 /* A writer with a newer schema changes the table's; rows that were there are null in the new column, and widened. */
 static void a_schema_changes(const char *path) {
   static const char *const schemas[] = {"n: int32", "n: int64, vol: float64"};
@@ -461,6 +532,7 @@ int main(int count_, char **arguments) {
   CHECK(count_ == 2);
   a_table_is_written_and_read(in(folder, "ticks"));
   positions_are_part_of_a_commit(in(folder, "positions"));
+  late_rows_are_found(in(folder, "late"));
   a_schema_changes(in(folder, "changed"));
   tables_take_arrow_data(in(folder, "ticks"));
   a_writer_is_given_up(in(folder, "ticks"));
