@@ -36,6 +36,16 @@ impl Map {
         // SAFETY: the range stays mapped until drop, and the benchmark's file is not written meanwhile.
         unsafe { std::slice::from_raw_parts(self.base.cast(), self.len) }
     }
+
+    /// How many of its bytes are in the page cache, in whole pages.
+    pub fn resident(&self) -> u64 {
+        const PAGE: usize = 4096;
+        let mut pages = vec![0u8; self.len.div_ceil(PAGE)];
+        // SAFETY: the mapping, and a byte for each of its pages.
+        let refused = unsafe { libc::mincore(self.base, self.len, pages.as_mut_ptr()) };
+        assert_eq!(refused, 0, "asking which pages are in memory");
+        (PAGE * pages.iter().filter(|&&page| page & 1 == 1).count()) as u64
+    }
 }
 
 impl Drop for Map {
