@@ -21,7 +21,7 @@
            [dev.arrowwood Aggregate Aggregate$Function Arrowwood Arrowwood$CsvOptions Chunk ChunkOption Condition
             DoubleColumn Field Follow LongColumn ReadOption Report Report$Finding Row Schema
             TableStat TableWriter TableWriter$State Type Type$Bool Type$Floating Type$Int
-            WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Sync]
+            WriteOptions WriteOptions$Compression WriteOptions$Format WriterOptions WriterOptions$Late WriterOptions$Sync]
            [java.io File Writer]
            [java.lang AutoCloseable Iterable]
            [java.lang.foreign Arena MemorySegment]
@@ -618,13 +618,15 @@
 
 ;; ---- tables that grow ----
 
-(defn- writer-options ^WriterOptions [{:keys [sync sync-interval-ms segment-rows dictionary sorted-by force]}]
+(defn- writer-options ^WriterOptions [{:keys [sync sync-interval-ms segment-rows dictionary sorted-by late index force]}]
   (cond-> WriterOptions/DEFAULT
     sync (as-> options (.sync ^WriterOptions options (values/enum WriterOptions$Sync sync)))
     sync-interval-ms (as-> options (.syncEvery ^WriterOptions options (Duration/ofMillis sync-interval-ms)))
     segment-rows (as-> options (.segmentRows ^WriterOptions options (long segment-rows)))
     (seq dictionary) (as-> options (.dictionary ^WriterOptions options (values/texts dictionary)))
     sorted-by (as-> options (.sortedBy ^WriterOptions options (values/text sorted-by)))
+    late (as-> options (.late ^WriterOptions options (values/enum WriterOptions$Late late)))
+    (seq index) (as-> options (.index ^WriterOptions options (values/texts index)))
     force (as-> options (.force ^WriterOptions options))))
 
 (defn writer
@@ -636,6 +638,9 @@
 
   Options:
     :sorted-by         a column whose values never decrease
+    :late              what becomes of rows that are less than those before in that column: :refuse (default of a new table),
+                       or :accept, which keeps them where they arrive
+    :index             names of columns to find rows by: conditions on them read only blocks of rows that may have some
     :dictionary        names of text columns to store as dictionaries
     :sync              when commits are synced to disk: :interval (default), :never, :commit
     :sync-interval-ms  default: 1000

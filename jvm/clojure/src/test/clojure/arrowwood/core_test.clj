@@ -194,6 +194,22 @@
       (with-open [writer (aw/writer (io/file (programs/folder) "again") (aw/schema ds))]
         (is (= 10 (:rows (aw/progress (aw/append! writer ds)))))))))
 
+(deftest late-rows-are-found
+  (let [table (io/file (programs/folder) "late")
+        schema [[:ts "int64 not null"] [:symbol :utf8]]
+        options {:sorted-by :ts :late :accept :index [:symbol]}]
+    (with-open [writer (aw/writer table schema options)]
+      (aw/append! writer [[5 "a"] [8 "b"] [6 "a"]]))
+    (with-open [writer (aw/writer table)]                   ; as it was created
+      (aw/append! writer [7 "b"]))
+    (let [ds (aw/open table)]
+      (is (= [6 7] (vec (:ts (aw/between ds 6 7)))))
+      (is (= [8 7] (vec (:ts (aw/filter ds [:= :symbol "b"])))))
+      (is (nil? (aw/sorted-by ds))))
+    (is (thrown-with-msg? IllegalArgumentException #"accepts late rows" (aw/writer table schema (assoc options :late :refuse))))
+    (is (thrown-with-msg? IllegalArgumentException #"nothing"
+                          (aw/writer (io/file (programs/folder) "other") schema (assoc options :index [:nothing]))))))
+
 (deftest positions-are-part-of-a-commit
   (let [table (io/file (programs/folder) "ticks")]
     (with-open [writer (aw/writer table "n: int64")]

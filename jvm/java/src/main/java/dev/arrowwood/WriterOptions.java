@@ -21,26 +21,28 @@ public final class WriterOptions {
         COMMIT
     }
 
+    /** What becomes of late rows: those that are less than a row before in the column of {@link WriterOptions#sortedBy}. */
+    public enum Late {
+        /** They are an error, and the rows are in order. */
+        REFUSE,
+        /** They stay where they arrive. The rows are in no order, and found by an index. */
+        ACCEPT
+    }
+
     /** Synced every second; segments of 4,194,304 rows, or as the table was created. */
     public static final WriterOptions DEFAULT =
-            new WriterOptions(Sync.INTERVAL, 0, 0, List.of(), Optional.empty(), false);
+            new WriterOptions(new Values(
+                    Sync.INTERVAL, 0, 0, List.of(), Optional.empty(), Optional.empty(), List.of(), false));
 
-    private final Sync sync;
-    private final long syncMillis;
-    private final long segmentRows;
-    private final List<String> dictionary;
-    private final Optional<String> sortedBy;
-    private final boolean force;
-
-    private WriterOptions(
+    /** The options themselves. */
+    private record Values(
             Sync sync, long syncMillis, long segmentRows, List<String> dictionary, Optional<String> sortedBy,
-            boolean force) {
-        this.sync = sync;
-        this.syncMillis = syncMillis;
-        this.segmentRows = segmentRows;
-        this.dictionary = dictionary;
-        this.sortedBy = sortedBy;
-        this.force = force;
+            Optional<Late> late, List<String> index, boolean force) {}
+
+    private final Values values;
+
+    private WriterOptions(Values values) {
+        this.values = values;
     }
 
     /**
@@ -50,7 +52,8 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions sync(Sync when) {
-        return new WriterOptions(when, 0, segmentRows, dictionary, sortedBy, force);
+        return new WriterOptions(new Values(
+                when, 0, values.segmentRows, values.dictionary, values.sortedBy, values.late, values.index, values.force));
     }
 
     /**
@@ -64,7 +67,8 @@ public final class WriterOptions {
         if (interval.toMillis() < 1) {
             throw new Failure.InvalidArgument("syncs every " + interval + ", expected at least a millisecond");
         }
-        return new WriterOptions(Sync.INTERVAL, interval.toMillis(), segmentRows, dictionary, sortedBy, force);
+        return new WriterOptions(new Values(
+                Sync.INTERVAL, interval.toMillis(), values.segmentRows, values.dictionary, values.sortedBy, values.late, values.index, values.force));
     }
 
     /**
@@ -74,7 +78,8 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions segmentRows(long rows) {
-        return new WriterOptions(sync, syncMillis, rows, dictionary, sortedBy, force);
+        return new WriterOptions(new Values(
+                values.sync, values.syncMillis, rows, values.dictionary, values.sortedBy, values.late, values.index, values.force));
     }
 
     /**
@@ -84,7 +89,8 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions dictionary(String... columns) {
-        return new WriterOptions(sync, syncMillis, segmentRows, List.of(columns), sortedBy, force);
+        return new WriterOptions(new Values(
+                values.sync, values.syncMillis, values.segmentRows, List.of(columns), values.sortedBy, values.late, values.index, values.force));
     }
 
     /**
@@ -94,7 +100,32 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions sortedBy(String column) {
-        return new WriterOptions(sync, syncMillis, segmentRows, dictionary, Optional.of(column), force);
+        return new WriterOptions(new Values(
+                values.sync, values.syncMillis, values.segmentRows, values.dictionary, Optional.of(column), values.late, values.index, values.force));
+    }
+
+    /**
+     * Sets what becomes of late rows in the column of {@link #sortedBy}; as the table was created by default, and refused
+     * by a new one.
+     *
+     * @param rows what becomes of them
+     * @return options
+     */
+    public WriterOptions late(Late rows) {
+        return new WriterOptions(new Values(
+                values.sync, values.syncMillis, values.segmentRows, values.dictionary, values.sortedBy, Optional.of(rows), values.index, values.force));
+    }
+
+    /**
+     * Names columns to find rows by: conditions on them, as of {@link Dataset#filter}, read only blocks of rows that may
+     * have some. As the table was created by default; another choice holds from the next segment on.
+     *
+     * @param columns their names
+     * @return options
+     */
+    public WriterOptions index(String... columns) {
+        return new WriterOptions(new Values(
+                values.sync, values.syncMillis, values.segmentRows, values.dictionary, values.sortedBy, values.late, List.of(columns), values.force));
     }
 
     /**
@@ -103,20 +134,24 @@ public final class WriterOptions {
      * @return options
      */
     public WriterOptions force() {
-        return new WriterOptions(sync, syncMillis, segmentRows, dictionary, sortedBy, true);
+        return new WriterOptions(new Values(
+                values.sync, values.syncMillis, values.segmentRows, values.dictionary, values.sortedBy, values.late, values.index, true));
     }
 
     /** {@code arrowwood_writer_options}. */
     MemorySegment struct(Native.Call call) {
-        MemorySegment struct = call.arena.allocate(56, 8);
-        struct.set(JAVA_LONG, 0, 56);
-        struct.set(JAVA_INT, 8, sync.ordinal());
-        struct.set(JAVA_INT, 12, force ? 1 : 0);
-        struct.set(JAVA_LONG, 16, syncMillis);
-        struct.set(JAVA_LONG, 24, segmentRows);
-        struct.set(ADDRESS, 32, call.texts(dictionary));
-        struct.set(JAVA_LONG, 40, dictionary.size());
-        struct.set(ADDRESS, 48, sortedBy.map(call::text).orElse(MemorySegment.NULL));
+        MemorySegment struct = call.arena.allocate(80, 8);
+        struct.set(JAVA_LONG, 0, 80);
+        struct.set(JAVA_INT, 8, values.sync.ordinal());
+        struct.set(JAVA_INT, 12, values.force ? 1 : 0);
+        struct.set(JAVA_LONG, 16, values.syncMillis);
+        struct.set(JAVA_LONG, 24, values.segmentRows);
+        struct.set(ADDRESS, 32, call.texts(values.dictionary));
+        struct.set(JAVA_LONG, 40, values.dictionary.size());
+        struct.set(ADDRESS, 48, values.sortedBy.map(call::text).orElse(MemorySegment.NULL));
+        struct.set(ADDRESS, 56, call.texts(values.index));
+        struct.set(JAVA_LONG, 64, values.index.size());
+        struct.set(JAVA_INT, 72, values.late.map(late -> late.ordinal() + 1).orElse(0));
         return struct;
     }
 }

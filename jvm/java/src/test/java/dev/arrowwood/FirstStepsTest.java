@@ -1,12 +1,14 @@
 package dev.arrowwood;
 
 import static dev.arrowwood.Condition.col;
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.ValueLayout;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -16,6 +18,7 @@ import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.LocalTime;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -108,6 +111,38 @@ class FirstStepsTest {
         assertEquals(2, Arrowwood.open(table).between(start.plusSeconds(1), start.plusSeconds(5)).rows());
         assertTrue(Arrowwood.check(table).isIntact());
         assertEquals(3, Arrowwood.stat(table).end());
+    }
+
+    @Test
+    void lateRowsAreFound() throws Exception {
+        Path table = folder.resolve("late");
+        WriterOptions options = WriterOptions.DEFAULT.sortedBy("ts").late(WriterOptions.Late.ACCEPT).index("symbol");
+        Schema schema = Schema.parse("ts: int64 not null, symbol: utf8");
+        try (TableWriter writer = TableWriter.open(table, schema, options)) {
+            writer.appendRow(5, "a");
+            writer.appendRow(8, "b");
+            writer.appendRow(6, "a");
+        }
+        try (TableWriter writer = TableWriter.open(table)) {   // as it was created
+            writer.appendRow(7, "b");
+        }
+        Dataset late = Arrowwood.open(table);
+        assertEquals(List.of(6L, 7L), late.between(6, 7).stream().map(row -> row.get("ts")).toList());
+        assertEquals(List.of(8L, 7L),
+                late.filter(col("symbol").eq("b")).stream().map(row -> row.get("ts")).toList());
+        assertTrue(late.sortedBy().isEmpty());         // nothing may rely on their order
+        // The header has zones of both columns, and says that late rows are accepted: docs/format.md.
+        byte[] bytes = Files.readAllBytes(table.resolve("00000000000000000000.arrow"));
+        int header = 0;
+        while (!new String(bytes, header, 8, StandardCharsets.ISO_8859_1).equals("ArrwWood")) {
+            header += 4096;
+        }
+        assertArrayEquals(new byte[] {2, 0, 1, 0}, Arrays.copyOfRange(bytes, header + 108, header + 112));
+        assertThrows(Failure.NoSuchColumn.class,
+                () -> TableWriter.open(folder.resolve("other"), schema, options.index("nothing")));
+        var refused = assertThrows(IllegalArgumentException.class,
+                () -> TableWriter.open(table, schema, options.late(WriterOptions.Late.REFUSE)));
+        assertTrue(refused.getMessage().contains("accepts late rows"), refused.getMessage());
     }
 
     enum Side {
