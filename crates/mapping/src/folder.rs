@@ -57,14 +57,16 @@ impl Lock {
         self.medium.sync_folder(&self.path)
     }
 
-    /// Gives the directory's place, and its lock, to `newer`, and returns that with the files of the older one. Its names are
-    /// on the disk before; that the two have changed places is when the directory that both are in was synced.
+    /// Gives the directory's place, and its lock, to `newer`, and returns that with the files of the older one. The names in both
+    /// are on the disk before; that the two have changed places is when the directory that both are in was synced.
     ///
     /// # Errors
     /// Those of the system, `Unsupported` and `InvalidInput` where the file system can't exchange names, or of the witness.
     /// Then each directory is where it was.
     pub fn give_place(&self, mut newer: PartFolder) -> io::Result<PartFolder> {
         self.medium.sync_folder(&newer.path)?;
+        // So that no change of names in the older directory is left to reach the disk after the exchange.
+        self.sync()?;
         self.medium.tell(Act::Exchange { one: &newer.path, other: &self.path })?;
         os::exchange(&newer.path, &self.path)?;
         let mut own = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
