@@ -3,7 +3,7 @@
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use super::{Unchecked, is_trivial};
+use super::{Unchecked, is_trivial, key};
 use crate::error::{Error, Result};
 use crate::types::{fixed_size_or_none, layout};
 
@@ -164,6 +164,21 @@ impl<'a> Keys<'a> {
             Keys::Words(keys) => u32::from_le_bytes(*keys.get(row)?) as usize,
             Keys::Longs(keys) => u64::from_le_bytes(*keys.get(row)?) as usize,
         })
+    }
+}
+
+/// The number of the entry that a row of a dictionary's array is, by row; nulls have any. As [`key`], for many rows: what the
+/// keys are is found once.
+///
+/// # Errors
+/// As [`key`].
+pub(crate) fn entry_of(array: &ArrayData) -> impl Fn(usize) -> Result<usize> {
+    let keys = Keys::of(array);
+    let len = array.child_data().first().map_or(0, ArrayData::len);
+    move |row| match keys.get(row).filter(|&key| key < len) {
+        Some(key) => Ok(key),
+        // Says what is wrong with it.
+        None => key(array, array.offset() + row),
     }
 }
 

@@ -14,8 +14,9 @@ use super::entries::Entries;
 use super::plan::{Plan, PlanNode, Storage};
 use super::sink::RowSink;
 use super::straight::straight;
+use crate::array::access::entry_of;
 use crate::array::cells::view;
-use crate::array::{Value, key, value};
+use crate::array::{Value, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::types::{field_type_name, fixed_size, layout, type_name};
 
@@ -495,11 +496,12 @@ fn keys_of(array: &ArrayData, rows: Range<usize>, entries: &mut Entries) -> Resu
     };
     let values = array.child_data().first().ok_or_else(|| Error::invalid("a dictionary without values"))?;
     let mut known: Vec<Option<u32>> = vec![None; values.len()];
+    let entry_of = entry_of(array);
     rows.map(|row| {
         if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
             return Ok(0);
         }
-        let number = key(array, array.offset() + row)?;
+        let number = entry_of(row)?;
         if let Some(Some(key)) = known.get(number) {
             return Ok(*key);
         }

@@ -13,8 +13,8 @@ use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
-use crate::array::access::{Texts, fixed_values};
-use crate::array::{Value, key, slice, value};
+use crate::array::access::{Texts, entry_of, fixed_values};
+use crate::array::{Value, slice, value};
 use crate::dataset::{Bound, Key, Zone};
 use crate::error::{Error, Result};
 use crate::rows::ZONE;
@@ -140,8 +140,7 @@ fn begin_of(text: &[u8]) -> Bound {
 
 /// Of a dictionary: the entries that occur, each once.
 fn of_keys(array: &ArrayData) -> Result<Zone> {
-    let rows = valid_rows(array).map(|row| key(array, array.offset() + row));
-    let mut used = rows.collect::<Result<Vec<_>>>()?;
+    let mut used = valid_rows(array).map(entry_of(array)).collect::<Result<Vec<_>>>()?;
     let count = used.len() as u64;
     used.sort_unstable();
     used.dedup();

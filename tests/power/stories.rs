@@ -25,12 +25,22 @@ impl Story {
     }
 
     fn of(width: Width) -> Story {
+        Story::with(width, WriterOptions::default())
+    }
+
+    /// Of a table that accepts late rows.
+    fn of_late_rows() -> Story {
+        let (sorted_by, late) = (Some("id".into()), Some(Late::Accept));
+        Story::with(Width::Number, WriterOptions { sorted_by, late, ..WriterOptions::default() })
+    }
+
+    fn with(width: Width, wanted: WriterOptions) -> Story {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         another_boot();
         let mut run = Run::new(1);
         run.width = width;
-        let options = WriterOptions { index: None, sorted_by: None, late: None, dictionary: Vec::new(), ..run.options };
-        run.options = WriterOptions { sync: Sync::Never, segment_rows: Some(4), ..options };
+        let WriterOptions { zone_rows, medium, .. } = run.options;
+        run.options = WriterOptions { zone_rows, medium, sync: Sync::Never, segment_rows: Some(4), ..wanted };
         let mut story = Story { run, writer: None, disk: Disk::default(), depth: 0, _alone: alone };
         story.open();
         story
@@ -52,6 +62,13 @@ impl Story {
 
     fn kill(&mut self) {
         drop(self.writer.take());
+    }
+
+    /// Ends the writer; the acts so far are done, and of those that come, the one behind the next `after` and all behind it fail.
+    fn kill_at_act(&mut self, after: u64) {
+        self.kill();
+        self.run.recorder.take().iter().for_each(|event| self.disk.apply(event));
+        self.run.recorder.fail(after, libc::EIO, true);
     }
 
     fn commit(&mut self, rows: u64) {
@@ -479,14 +496,7 @@ fn a_change_of_an_empty_segments_schema_costs_no_row() {
 #[test]
 fn rows_are_in_their_order_or_in_the_one_before() {
     for is_beside_a_writer in [true, false] {
-        let mut story = Story::of(Width::Number);
-        story.kill();
-        let (sorted_by, late) = (Some("id".into()), Some(Late::Accept));
-        story.run.options = WriterOptions { sorted_by, late, ..story.run.options.clone() };
-        std::fs::remove_dir_all(story.run.table()).unwrap();
-        story.run.recorder.take();
-        story.run.twin = Twin::default();
-        story.open();
+        let mut story = Story::of_late_rows();
         story.commit_ids(&[3, 1, 2, 4, 6, 5]);
         story.commit_ids(&[8, 7, 9]);
         story.sort(is_beside_a_writer);
@@ -509,9 +519,7 @@ fn a_seal_of_who_was_killed_is_durable_before_rows_behind_it() {
         let mut story = Story::new();
         story.commit(6);
         story.sync();
-        story.kill();
-        story.run.recorder.take().iter().for_each(|event| story.disk.apply(event));
-        story.run.recorder.fail(after, libc::EIO, true);
+        story.kill_at_act(after);
         let is_done =
             compact_on(&story.run.options.medium, story.run.table(), Compaction::default(), |_, _| ()).is_ok();
         story.run.recorder.heal();
@@ -530,19 +538,10 @@ fn a_seal_of_who_was_killed_is_durable_before_rows_behind_it() {
 #[test]
 fn durable_rows_stay_behind_a_sort_that_was_killed() {
     for after in 0.. {
-        let mut story = Story::of(Width::Number);
-        story.kill();
-        let (sorted_by, late) = (Some("id".into()), Some(Late::Accept));
-        story.run.options = WriterOptions { sorted_by, late, ..story.run.options.clone() };
-        std::fs::remove_dir_all(story.run.table()).unwrap();
-        story.run.recorder.take();
-        story.run.twin = Twin::default();
-        story.open();
+        let mut story = Story::of_late_rows();
         story.commit_ids(&[3, 1, 2, 4, 6, 5]);
         story.sync();
-        story.kill();
-        story.run.recorder.take().iter().for_each(|event| story.disk.apply(event));
-        story.run.recorder.fail(after, libc::EIO, true);
+        story.kill_at_act(after);
         let is_done = story.run.sort(None).is_ok();
         story.run.recorder.heal();
         // What stands beside the table may be either.

@@ -103,7 +103,7 @@ impl PartFolder {
         let path = part_name(folder);
         // On the disk before the two change places: then each of the names is that of a directory, whatever is lost.
         medium.make_folder(&path)?;
-        let folder_of = |path: &Path| {
+        let locked = |path: &Path| {
             // Who may use the table may use the one that takes its place. Only root can give a directory to somebody else.
             let known = std::fs::metadata(folder)?;
             let _ = std::os::unix::fs::chown(path, Some(known.uid()), Some(known.gid()));
@@ -111,7 +111,7 @@ impl PartFolder {
             let own = File::open(path)?;
             if os::try_lock(&own)? { Ok(own) } else { Err(io::ErrorKind::WouldBlock.into()) }
         };
-        match folder_of(&path) {
+        match locked(&path) {
             Ok(folder) => Ok(PartFolder { path, folder, medium: medium.clone() }),
             Err(e) => {
                 // A failed removal only costs space, until the table is opened for writing again.

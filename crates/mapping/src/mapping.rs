@@ -271,7 +271,7 @@ impl Mapping {
         metadata.is_some_and(|metadata| metadata.nlink() == 0)
     }
 
-    /// Whether the file at `path` is the one that was mapped.
+    /// Whether the file at `path` is the one that was mapped. No other file gets its number while it is.
     pub fn is_at(&self, path: &Path) -> bool {
         let identity = self.0.origin.as_ref().map(|origin| origin.identity);
         let found = std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));

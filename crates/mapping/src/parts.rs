@@ -1,4 +1,4 @@
-//! Files and directories that are not complete yet, and their names.
+//! Files that are not complete yet, and their names.
 
 use std::fs::File;
 use std::io::{self, Write};

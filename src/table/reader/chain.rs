@@ -150,8 +150,8 @@ impl Chain {
         for _ in 1..LOOKS {
             let is_over = match &chain {
                 Ok(Some(chain)) => !chain.is_passed(folder) && !chain.is_replaced(folder),
-                // What was listed may be gone with the directory, or be of another one by now.
-                Err(e) => e.kind() != ErrorKind::NotFound,
+                // What was listed may be gone with the directory that another one has replaced.
+                Err(e) => e.kind() != ErrorKind::NotFound || !folder.exists(),
                 Ok(None) => true,
             };
             if is_over {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 
 use super::background::make_durable;
-use super::dense::{MERGED_BYTES, finish_merges, put_dense, remove_merged, sealed_before, settings_at, with_settings};
+use super::dense::{MERGED_BYTES, SealedSegments, put_dense, remove_merged, with_settings};
 use super::growing::{Durably, Growing, SEALED};
 use super::opening::{not_durable, take_lock};
 use super::prepared;
@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::map::{Medium, boot_id, guard, remove_parts};
 use crate::rows::Plan;
 use crate::table::format::Settings;
-use crate::table::reader::{chain, one_fitted_segment, one_segment, open_segment, open_table};
+use crate::table::reader::{chain, one_fitted_segment, one_segment, open_segment};
 
 /// What [`compact_with`] does beside making segments dense and merging small ones.
 #[derive(Clone, Copy, Debug, Default)]
@@ -191,14 +191,8 @@ fn compact_before(
     (end, rewrites): (u64, bool),
     mut progress: impl FnMut(u64, u64),
 ) -> Result<u64> {
-    let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
-    finish_merges(medium, path)?;
-    let table = open_table(path, Default::default())?.ok_or_else(missing)?;
-    let all = chain::list(path)?.unwrap_or_default();
-    let Some(&last) = all.last() else { return Ok(0) };
-    // A writer may have been opened with another number of rows than those before.
-    let known = settings_at(path, last)?;
-    let sealed = sealed_before(&table, &all, end)?;
+    let Some(segments) = SealedSegments::before(medium, path, end)? else { return Ok(0) };
+    let SealedSegments { table, known, rows: sealed, .. } = segments;
     let mut done = 0;
     let mut group = Group { rewrites, ..Group::default() };
     for (number, segment_rows) in sealed.iter().enumerate() {

@@ -8,19 +8,44 @@ use std::sync::Arc;
 use arrow_schema::Schema;
 
 use crate::dataset::{Dataset, Source};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ipc::{WriteOptions, ZONES, write_noted};
 use crate::map::{Medium, PartFile};
 use crate::rows::has_zones;
 use crate::table::format::{ACCEPTS_LATE, INDEX, POSITIONS, SEGMENT_ROWS, SORTED_BY, Settings};
-use crate::table::reader::{chain, open_newest, open_segment, settings_of, without_settings};
+use crate::table::reader::{chain, open_newest, open_segment, open_table, settings_of, without_settings};
 use crate::table::zones;
 
 /// The most bytes of rows that are merged into one segment, which are in memory meanwhile.
 pub(super) const MERGED_BYTES: u64 = 128 << 20;
 
+/// The segments of a table that are sealed.
+pub(super) struct SealedSegments {
+    pub table: Dataset,
+    /// The first rows of all segments.
+    pub starts: Vec<u64>,
+    /// What the last segment says: a writer may have been opened with another number of rows than those before.
+    pub known: Settings,
+    /// The rows of each that is sealed.
+    pub rows: Vec<Range<u64>>,
+}
+
+impl SealedSegments {
+    /// Those before row `end`, once merges that were cut off are finished; `None` for a table without a segment.
+    pub fn before(medium: &Medium, path: &Path, end: u64) -> Result<Option<SealedSegments>> {
+        let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
+        finish_merges(medium, path)?;
+        let table = open_table(path, Default::default())?.ok_or_else(missing)?;
+        let starts = chain::list(path)?.unwrap_or_default();
+        let Some(&last) = starts.last() else { return Ok(None) };
+        let known = settings_at(path, last)?;
+        let rows = sealed_before(&table, &starts, end)?;
+        Ok(Some(SealedSegments { table, starts, known, rows }))
+    }
+}
+
 /// The rows of each of the segments `starts` before row `end`, which are sealed.
-pub(super) fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result<Vec<Range<u64>>> {
+fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result<Vec<Range<u64>>> {
     let end = end.min(table.first_row() + table.len()?);
     let next = |number: usize| starts.get(number + 1).copied().unwrap_or(end);
     let sealed = starts.iter().enumerate().filter(|&(_, &start)| start < end);
@@ -28,7 +53,7 @@ pub(super) fn sealed_before(table: &Dataset, starts: &[u64], end: u64) -> Result
 }
 
 /// Removes the names of segments whose rows are in a dense one before them: who merged them was killed before.
-pub(super) fn finish_merges(medium: &Medium, path: &Path) -> Result<()> {
+fn finish_merges(medium: &Medium, path: &Path) -> Result<()> {
     let starts = chain::list(path)?.unwrap_or_default();
     let mut covered = 0;
     for (number, &start) in starts.iter().enumerate() {
@@ -74,7 +99,7 @@ pub(super) fn remove_merged(medium: &Medium, path: &Path, starts: &[u64]) -> Res
 }
 
 /// The settings as the segment that begins with row `start` has them.
-pub(super) fn settings_at(path: &Path, start: u64) -> Result<Settings> {
+fn settings_at(path: &Path, start: u64) -> Result<Settings> {
     let file = chain::path(path, start);
     match open_segment(&file)? {
         Some(segment) => Ok(segment.header.settings()),

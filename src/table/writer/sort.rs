@@ -15,7 +15,7 @@ use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, FieldRef};
 
-use super::dense::{MERGED_BYTES, finish_merges, put_dense, sealed_before, settings_at, with_settings};
+use super::dense::{MERGED_BYTES, SealedSegments, put_dense, with_settings};
 use crate::array::access::fixed_values;
 use crate::array::gather::{Pick, gather};
 use crate::array::merge::add_dictionaries;
@@ -24,7 +24,7 @@ use crate::dataset::{Dataset, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::{ChangeCheck, Lock, Medium, PartFolder};
 use crate::table::format::Settings;
-use crate::table::reader::{chain, one_fitted_segment, open_table};
+use crate::table::reader::{chain, one_fitted_segment};
 
 /// Puts the rows of the segments before row `end` in order; how many segments were rewritten. The lock goes to the directory
 /// that takes the table's place.
@@ -35,12 +35,8 @@ pub(super) fn sort_before(
     lock: &Lock,
     progress: impl FnMut(u64, u64),
 ) -> Result<u64> {
-    let missing = || Error::new(ErrorKind::NotFound, "there is no table").at(path);
-    finish_merges(medium, path)?;
-    let table = open_table(path, Default::default())?.ok_or_else(missing)?;
-    let starts = chain::list(path)?.unwrap_or_default();
-    let Some(&last) = starts.last() else { return Ok(0) };
-    let known = settings_at(path, last)?;
+    let Some(sealed) = SealedSegments::before(medium, path, end)? else { return Ok(0) };
+    let SealedSegments { table, starts, known, rows } = sealed;
     let unsorted = || {
         Error::argument(
             "sort: rows are put in the order of the column that a table is sorted by, and this one was created without \
@@ -48,7 +44,6 @@ pub(super) fn sort_before(
         )
     };
     let column = known.sorted_by.ok_or_else(unsorted)? as usize;
-    let rows = sealed_before(&table, &starts, end)?;
     let segment = |rows: &Range<u64>| one_fitted_segment(&table, rows.start);
     let segments = rows.iter().map(segment).collect::<Result<Vec<_>>>()?;
     let ranges = segments.iter().zip(&rows).map(|(segment, rows)| RankRange::of(segment, column, rows.clone()));
@@ -57,8 +52,8 @@ pub(super) fn sort_before(
     if groups.is_empty() {
         return Ok(0);
     }
-    let failed = |e: &std::io::Error| Error::io("making the directory that is to take the table's place", e).at(path);
-    let newer = PartFolder::beside(medium, path).map_err(|e| failed(&e))?;
+    let newer = PartFolder::beside(medium, path)
+        .map_err(|e| Error::io("making the directory that is to take the table's place", &e).at(path))?;
     let is_merged = |start: u64| groups.iter().any(|group| rows_of(&ranges[group.clone()]).contains(&start));
     for &start in starts.iter().filter(|&&start| !is_merged(start)) {
         let segment = chain::path(path, start);
@@ -68,7 +63,8 @@ pub(super) fn sort_before(
     let positions = if end == u64::MAX { table.positions()? } else { BTreeMap::new() };
     let last_row = rows.last().map_or(0, |rows| rows.end);
     let all = groups.iter().map(|group| rows_of(&ranges[group.clone()])).map(|rows| rows.end - rows.start).sum();
-    let mut output = Output { medium, path, newer: &newer, known: &known, positions, last_row, done: 0, all, progress };
+    let mut output =
+        SortedSegments { medium, path, newer: &newer, known: &known, positions, last_row, done: 0, all, progress };
     // Values that changed under us must not be all that is left of them.
     table.watched(ChangeCheck::Now, || {
         groups.iter().try_for_each(|group| output.merge(&segments[group.clone()], &ranges[group.clone()]))
@@ -310,7 +306,7 @@ impl<'a, 'b> Merge<'a, 'b> {
 }
 
 /// The new segments.
-struct Output<'a, P> {
+struct SortedSegments<'a, P> {
     medium: &'a Medium,
     /// The table's directory, beside which files are written before they are complete.
     path: &'a Path,
@@ -324,7 +320,7 @@ struct Output<'a, P> {
     progress: P,
 }
 
-impl<P: FnMut(u64, u64)> Output<'_, P> {
+impl<P: FnMut(u64, u64)> SortedSegments<'_, P> {
     /// Writes the rows of segments that overlap in their order.
     fn merge(&mut self, segments: &[Dataset], ranges: &[RankRange<'_>]) -> Result<()> {
         let rows = rows_of(ranges);
