@@ -1,5 +1,6 @@
 //! A dataset's rows by number: the batch of each row, and blocks of rows for threads.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use arrow_data::ArrayData;
@@ -7,6 +8,7 @@ use arrow_data::ArrayData;
 use crate::array::Unchecked;
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
 use crate::error::Result;
+use crate::types::is_text_or_binary;
 
 /// The rows of a block.
 pub(super) const BLOCK: usize = 1 << 16;
@@ -15,6 +17,9 @@ pub(super) const AT_ONCE: usize = 1 << 10;
 
 /// The cost of a random access, in bytes read sequentially in the same time.
 pub(super) const ANYWHERE: usize = 64;
+
+/// Rows that are at most one in so many of their batch are checked by themselves, each time.
+const FEW: usize = 16;
 
 /// A dataset's batches, with their row counts, in blocks.
 #[derive(Debug)]
@@ -102,6 +107,22 @@ impl<'a> Frame<'a> {
     pub(super) fn checked(&self, number: usize, column: usize) -> Result<&'a ArrayData> {
         let part = self.part(number);
         part.checked(part.piece.columns[column])
+    }
+
+    /// Rows `rows` of column number `column` in batch `number` with checked values: an array and the rows' place in it.
+    /// Where zones leave few rows of a batch of text, only `rows` are checked, as a check reads all that it checks.
+    pub(super) fn checked_rows(
+        &self,
+        number: usize,
+        column: usize,
+        rows: &Range<usize>,
+    ) -> Result<(Cow<'a, ArrayData>, Range<usize>)> {
+        let whole = self.unchecked(number, column)?;
+        if is_text_or_binary(whole.data_type()) && FEW * self.rows_of(number).len() <= whole.len() {
+            let part = whole.slice(rows.start, rows.len()).checked(&[])?;
+            return Ok((Cow::Owned(part), 0..rows.len()));
+        }
+        Ok((Cow::Borrowed(self.checked(number, column)?), rows.clone()))
     }
 
     /// Fixed-width columns, given with their widths, as bytes from the first row of batch `number` on; keys are not

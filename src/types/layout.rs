@@ -235,6 +235,13 @@ pub fn field_type_name(field: &Field) -> String {
     }
 }
 
+/// Whether values are bytes: text or binary, of any layout.
+#[cfg(feature = "compute")]
+pub(crate) fn is_text_or_binary(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+}
+
 /// Whether a time zone is UTC by its name.
 pub(crate) fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "Etc/UTC" | "Z" | "+00:00")

@@ -3,6 +3,8 @@
 pub mod layout;
 mod parse;
 
+#[cfg(feature = "compute")]
+pub(crate) use layout::is_text_or_binary;
 #[cfg(feature = "write")]
 pub(crate) use layout::number_width;
 pub(crate) use layout::{Layout, Role, fixed_size, fixed_size_or_none, layout, per_second, unit_name};

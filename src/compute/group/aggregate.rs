@@ -28,7 +28,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
-use crate::types::type_name;
+use crate::types::{is_text_or_binary, type_name};
 
 /// The rows of a block: each thread reuses its memory for per-row data.
 const BLOCK: usize = 1 << 14;
@@ -448,8 +448,8 @@ fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<St
     let is_wide = matches!(data_type, Decimal128(..) | Decimal256(..));
     let is_number = is_number(data_type) && !matches!(data_type, Dictionary(..));
     let is_text = match data_type {
-        Dictionary(_, values) => is_text(values),
-        other => is_text(other),
+        Dictionary(_, values) => is_text_or_binary(values),
+        other => is_text_or_binary(other),
     };
     let extreme = |end| {
         let values = if is_float {
@@ -479,11 +479,6 @@ fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<St
         Function::Max => return extreme(End::Most),
         _ => return None,
     })
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    use DataType::*;
-    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
 }
 
 /// All groups so far.

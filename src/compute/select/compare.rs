@@ -11,7 +11,7 @@ use super::predicate::{Literal, Operator, Owned};
 use crate::array::Value;
 use crate::error::{Error, Result};
 use crate::types::layout::zones_agree;
-use crate::types::{per_second, type_name};
+use crate::types::{is_text_or_binary, per_second, type_name};
 
 /// The condition on a value.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Test {
         }
         let found = match data_type {
             DataType::Float16 | DataType::Float32 | DataType::Float64 => floats(data_type, operator, &literal.0),
-            other if is_text(other) => text(other, operator, &literal.0),
+            other if is_text_or_binary(other) => text(other, operator, &literal.0),
             other => number(other, &literal.0).map(|scaled| range(other, operator, scaled)),
         };
         found.ok_or_else(|| {
@@ -98,11 +98,6 @@ fn digits_of(value: &Value<'_>) -> Option<i256> {
         _ => return None,
     };
     Some(i256::from_i128(number))
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    use DataType::*;
-    matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
 }
 
 fn text(data_type: &DataType, operator: Operator, literal: &Owned) -> Option<Test> {

@@ -154,8 +154,14 @@ impl Condition {
             Ok(mask)
         };
         match self {
-            Condition::Test(column, test) => holds(frame.checked(part, *column)?, rows, test, wanted),
-            Condition::IsNull(column) => nulls(frame.checked(part, *column)?, rows, wanted),
+            Condition::Test(column, test) => {
+                let (array, rows) = frame.checked_rows(part, *column, rows)?;
+                holds(&array, &rows, test, wanted)
+            }
+            Condition::IsNull(column) => {
+                let (array, rows) = frame.checked_rows(part, *column, rows)?;
+                nulls(&array, &rows, wanted)
+            }
             Condition::And(a, b) => both(a, b, wanted),
             Condition::Or(a, b) => both(a, b, !wanted),
             Condition::Not(a) => a.mask(frame, part, rows, !wanted),
