@@ -4,18 +4,21 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// 2³² − 1 items are more than any address space has room for batches.
-const CHUNKS: usize = 32;
+const CHUNKS: usize = 31;
 
-/// Items in chunks of 1, 2, 4, 8 … places.
+/// The first item, which most vectors hold alone, and further ones in chunks of 2, 4, 8 … places.
 #[derive(Debug)]
 pub(crate) struct AppendVec<T> {
-    chunks: [OnceLock<Box<[OnceLock<T>]>>; CHUNKS],
+    first: OnceLock<T>,
+    chunks: OnceLock<Box<[OnceLock<Chunk<T>>]>>,
     len: AtomicUsize,
 }
 
+type Chunk<T> = Box<[OnceLock<T>]>;
+
 impl<T> AppendVec<T> {
     pub(crate) fn new() -> AppendVec<T> {
-        AppendVec { chunks: [const { OnceLock::new() }; CHUNKS], len: AtomicUsize::new(0) }
+        AppendVec { first: OnceLock::new(), chunks: OnceLock::new(), len: AtomicUsize::new(0) }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -23,21 +26,29 @@ impl<T> AppendVec<T> {
         self.len.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(crate) fn get(&self, i: usize) -> Option<&T> {
+        if i == 0 {
+            return self.first.get();
+        }
         if i >= self.len() {
             return None;
         }
         let (chunk, place) = Self::locate(i);
-        self.chunks.get(chunk)?.get()?.get(place)?.get()
+        self.chunks.get()?.get(chunk)?.get()?.get(place)?.get()
     }
 
     /// Appends an item; false if the vector is full. Only one thread may push at a time; the walker holds a mutex.
     pub(crate) fn push(&self, item: T) -> bool {
         let len = self.len.load(Ordering::Relaxed);
-        let (chunk, place) = Self::locate(len);
-        let Some(places) = self.chunks.get(chunk) else { return false };
-        let places = places.get_or_init(|| (0..1usize << chunk).map(|_| OnceLock::new()).collect());
-        let stored = places.get(place).is_some_and(|empty| empty.set(item).is_ok());
+        let empty = if len == 0 {
+            Some(&self.first)
+        } else {
+            let (chunk, place) = Self::locate(len);
+            let chunks = self.chunks.get_or_init(|| empty(CHUNKS));
+            chunks.get(chunk).and_then(|places| places.get_or_init(|| empty(2 << chunk)).get(place))
+        };
+        let stored = empty.is_some_and(|empty| empty.set(item).is_ok());
         if stored {
             self.len.store(len + 1, Ordering::Release);
         }
@@ -58,10 +69,15 @@ impl<T> AppendVec<T> {
         low
     }
 
+    /// The chunk of item `i`, which is not the first, and its place there.
     fn locate(i: usize) -> (usize, usize) {
-        let chunk = (i + 1).ilog2() as usize;
-        (chunk, i + 1 - (1 << chunk))
+        let chunk = (i + 1).ilog2() as usize - 1;
+        (chunk, i + 1 - (2 << chunk))
     }
+}
+
+fn empty<T>(places: usize) -> Box<[OnceLock<T>]> {
+    (0..places).map(|_| OnceLock::new()).collect()
 }
 
 #[cfg(test)]

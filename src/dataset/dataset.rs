@@ -560,6 +560,7 @@ impl Dataset {
     }
 
     /// The piece of row `row`, and the row's number in it.
+    #[inline]
     fn piece_of(&self, row: u64) -> Result<(&Piece, u64)> {
         if let [piece] = &self.pieces[..] {
             return Ok((piece, row));

@@ -26,6 +26,15 @@ pub(crate) struct BatchMetadata {
     pub body_length: i64,
 }
 
+impl BatchMetadata {
+    /// Of `rows` rows, with room for `most` nodes and buffers, which are yet to be added.
+    #[cfg(feature = "table")]
+    pub fn with_room(rows: u64, most: usize) -> BatchMetadata {
+        let (nodes, buffers) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        BatchMetadata { rows: rows as i64, nodes, buffers, ..BatchMetadata::default() }
+    }
+}
+
 /// A builder with room for the metadata of most batches: one without room grows by doubling from a single byte.
 fn new_builder<'a>() -> FlatBufferBuilder<'a> {
     FlatBufferBuilder::with_capacity(1024)

@@ -216,9 +216,11 @@ impl Ipc {
     }
 
     pub(super) fn entry(&self, batch: usize) -> Result<Option<&BatchEntry>> {
-        if batch >= self.entries.len() && !self.done.load(Ordering::Acquire) {
-            self.walk_while(|_| batch >= self.entries.len())?;
+        let known = self.entries.get(batch);
+        if known.is_some() || self.done.load(Ordering::Acquire) {
+            return Ok(known);
         }
+        self.walk_while(|_| batch >= self.entries.len())?;
         Ok(self.entries.get(batch))
     }
 

@@ -73,7 +73,7 @@ pub(in crate::table) fn said(
     counters: &[u64],
 ) -> Option<BatchMetadata> {
     let Some(number) = number.checked_sub(1) else {
-        let mut said = BatchMetadata { rows: counters[0] as i64, ..BatchMetadata::default() };
+        let mut said = BatchMetadata::with_room(counters[0], plan.regions);
         for column in &plan.columns {
             describe(column, counters[0], regions, base, counters, &mut said)?;
         }
@@ -81,7 +81,7 @@ pub(in crate::table) fn said(
     };
     let dictionary = &plan.dictionaries[number];
     let entries = counters[dictionary.entries];
-    let mut said = BatchMetadata { rows: entries as i64, ..BatchMetadata::default() };
+    let mut said = BatchMetadata::with_room(entries, 4);
     describe(&dictionary.values, entries, regions, base, counters, &mut said)?;
     Some(said)
 }
