@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrowwood::{Value, Writer, WriterOptions, open, parse_schema};
+use arrowwood::{Compaction, Late, Value, Writer, WriterOptions, compact_with, open, parse_schema};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_arrowwood");
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -286,6 +286,65 @@ fn a_table_that_is_pulled_is_a_prefix() {
         assert!(!refused.status.success() && text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
         assert!(!folder.path().join("none").exists());
     }
+}
+
+/// Copies the directory of a table, so that it is another one with the same rows.
+fn restore(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn a_pull_sees_that_the_servers_rows_were_put_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let path = data.join("t");
+    let schema = parse_schema("n: int not null").unwrap();
+    let options = WriterOptions {
+        segment_rows: Some(64),
+        sorted_by: Some("n".into()),
+        late: Some(Late::Accept),
+        ..WriterOptions::default()
+    };
+    let mut writer = Writer::open(&path, Some(schema.into()), &options).unwrap();
+    // Two early rows are late; the last hundred rows, which are compared each time, are in order.
+    let given: Vec<i64> = (2..130).chain([0, 1]).chain(130..400).collect();
+    for &n in &given {
+        writer.append_row(&[Value::Int(n)]).unwrap();
+    }
+    writer.close().unwrap();
+    let server = Server::start(&data, &[]);
+    let url = format!("{}/t", server.url);
+    let copy = folder.path().join("copy");
+    let pull = || run(&["pull", &url, &copy.display().to_string()]);
+    assert!(pull().status.success());
+    // A table that came back from a backup has the same rows in another directory.
+    let saved = folder.path().join("saved");
+    restore(&path, &saved);
+    fs::remove_dir_all(&path).unwrap();
+    fs::rename(&saved, &path).unwrap();
+    let done = pull();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(numbers(&copy), given);
+    compact_with(&path, Compaction { sort: true, ..Compaction::default() }, |_, _| ()).unwrap();
+    assert_eq!(numbers(&path), (0..400).collect::<Vec<_>>());
+    let refused = pull();
+    assert!(
+        !refused.status.success() && text(&refused.stderr).contains("rows from number 0 on"),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert_eq!(numbers(&copy), given);
+    // Of a new replica the last rows are enough.
+    let again = folder.path().join("again");
+    for _ in 0..2 {
+        assert!(run(&["pull", &url, &again.display().to_string()]).status.success());
+    }
+    assert_eq!(numbers(&again), (0..400).collect::<Vec<_>>());
 }
 
 /// A replica follows while its process and the server are killed again and again: it is a prefix at each moment, and comes

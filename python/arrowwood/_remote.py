@@ -23,6 +23,7 @@ from arrowwood._errors import (
     Busy,
     Closed,
     Error,
+    FileChanged,
     InvalidArgument,
     IoError,
     NotFound,
@@ -57,7 +58,12 @@ _ERRORS: dict[int, type[Error]] = {
     421: PermissionDenied,
     501: Unsupported,
 }
-_CODES: dict[str, type[Error]] = {"schema_mismatch": SchemaMismatch, "busy": Busy, "old_epoch": Closed}
+_CODES: dict[str, type[Error]] = {
+    "schema_mismatch": SchemaMismatch,
+    "busy": Busy,
+    "old_epoch": Closed,
+    "file_changed": FileChanged,
+}
 
 
 def connect(
@@ -338,6 +344,7 @@ class RemoteTable:
 
         Raises:
             RowOutOfRange: rows from `start` on were dropped, also while iterating.
+            FileChanged: while iterating, the table was replaced, or its rows put in order, so that rows have other numbers.
             NotFound, PermissionDenied: also while iterating, when the table is removed or the token is revoked.
         """
         return RemoteFollow(self, start, columns=columns, durable=durable, timeout=timeout)
@@ -413,6 +420,8 @@ class RemoteFollow:
         # What a task waits for, or has waited for when it was cancelled.
         self._coming: concurrent.futures.Future[_arrowwood.Dataset | None] | None = None
         self._next = start
+        # By which numbers the rows are followed; known when it has begun.
+        self._numbering: str | None = None
         self._begin()
 
     @property
@@ -423,9 +432,11 @@ class RemoteFollow:
 
     def _begin(self) -> None:
         options = self._options + ([] if self._next is None else [("from", self._next)])
+        options += [] if self._numbering is None else [("numbering", self._numbering)]
         connection = self._table._connection
         self._answer = _Answer(connection, f"{_path(self._table.name)}/follow{_query(options)}", self._timeout)
         self._next = self._answer.number("Arrowwood-First-Row")
+        self._numbering = self._answer.text("Arrowwood-Numbering")
         self._stream = self._answer.stream()
 
     def _end(self) -> None:
@@ -858,6 +869,9 @@ class _Answer:
         except (OSError, http.client.HTTPException) as problem:
             self._http.close()
             raise connection._unreachable(problem) from None
+
+    def text(self, header: str) -> str | None:
+        return cast("str | None", self._answer.headers.get(header))
 
     def number(self, header: str) -> int:
         value = self._answer.headers.get(header, "")

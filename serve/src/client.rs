@@ -185,6 +185,9 @@ impl Client {
             401 | 403 | 421 => ErrorKind::PermissionDenied,
             404 => ErrorKind::NotFound,
             410 | 416 => ErrorKind::RowOutOfRange,
+            409 if told["code"] == "file_changed" => {
+                return Failed::ForNow(Error::new(ErrorKind::FileChanged, message));
+            }
             500.. | 408 => return Failed::ForNow(Error::new(ErrorKind::Io, message)),
             _ => ErrorKind::InvalidArgument,
         };

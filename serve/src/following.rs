@@ -28,7 +28,7 @@ const ALIVE: Duration = Duration::from_secs(15);
 /// Milliseconds between two events: least, most, unless the client says otherwise.
 const INTERVAL: (u64, u64, u64) = (10, 60_000, 50);
 
-pub(crate) const PARAMETERS: &[&str] = &["from", "columns", "column", "durable"];
+pub(crate) const PARAMETERS: &[&str] = &["from", "columns", "column", "durable", "numbering"];
 pub(crate) const EVENT_PARAMETERS: &[&str] = &["interval"];
 
 /// A stream of a table's rows, as far as it is.
@@ -56,6 +56,7 @@ impl Follower {
         let progress = table.watch().map_err(|e| Refusal::of_table(&e))?;
         let rows = table.rows().map_err(|e| Refusal::of_table(&e))?;
         let now = table.progress().map_err(|e| Refusal::of_table(&e))?;
+        table.check_numbering(query.get("numbering")?)?;
         let is_durable = query.flag("durable")?;
         let end = if is_durable { now.durable_end } else { now.end };
         let next = query.number::<u64>("from")?.unwrap_or(end);
@@ -75,6 +76,11 @@ impl Follower {
             is_begun: false,
             next,
         })
+    }
+
+    /// What tells whether the rows still have these numbers: see [`Identity::numbering`](crate::table::Identity::numbering).
+    pub fn numbering(&self) -> String {
+        self.table.identity.numbering()
     }
 
     /// The number of the next row that is sent.

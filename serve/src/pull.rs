@@ -1,5 +1,6 @@
 //! A local table that is a true prefix of one of a server, and durable before that is said.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use arrow_array::RecordBatch;
 use arrowwood::{Dataset, Error, ErrorKind, Late, Result, Value, Writer, WriterOptions, open, read_stream};
 use serde_json::Value as Json;
 
-use crate::client::{Answer, Client, ClientOptions, Failed};
+use crate::client::{Client, ClientOptions, Failed};
 
 /// Pauses between attempts to reach a server: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -16,6 +17,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 const CALM: Duration = Duration::from_secs(10);
 /// So many rows at the end of the local table are compared with those of the server.
 const COMPARED: u64 = 100;
+/// The position of the local table that says by which numbers of rows it was pulled.
+const NUMBERING: &str = "arrowwood/numbering";
 /// Rows become durable at the latest after so many bytes.
 const BURST: usize = 64 << 20;
 
@@ -75,13 +78,17 @@ fn once(
     let here = local_rows(path).map_err(Failed::ForGood)?;
     let known = here.as_ref().map_or(Ok(0), Dataset::len).map_err(Failed::ForGood)?;
     check_range(known, &facts).map_err(|e| Failed::ForGood(e.at(path)))?;
+    let noted = here.as_ref().map_or(Ok(None), noted).map_err(Failed::ForGood)?;
     if let Some(here) = here.filter(|_| known > 0) {
-        compare(client, path, &here, known)?;
+        // Where rows may have other numbers since, all of them are compared.
+        let from = if noted == Some(facts.numbering) { known.saturating_sub(COMPARED) } else { 0 };
+        compare(client, path, &here, from.max(facts.first_row)..known, &facts)?;
     }
     let request = if follow {
-        format!("/follow?from={known}&durable=true")
+        format!("/follow?from={known}&durable=true&numbering={:016x}", facts.numbering)
     } else {
-        format!("/rows?from={known}&to={}", facts.durable_end.max(known))
+        let to = facts.durable_end.max(known);
+        format!("/rows?from={known}&to={to}&numbering={:016x}", facts.numbering)
     };
     let answer = client.stream(&request)?;
     let waiting = answer.waiting();
@@ -93,6 +100,9 @@ fn once(
     if local.writer.rows() != known {
         // Another process has written in between.
         return Ok(None);
+    }
+    if noted != Some(facts.numbering) {
+        local.note(facts.numbering).map_err(Failed::ForGood)?;
     }
     let ended = loop {
         match stream.next() {
@@ -134,6 +144,12 @@ impl Local {
         Ok(())
     }
 
+    /// Notes by which numbers rows are pulled; those that are here have them.
+    fn note(&mut self, numbering: u64) -> Result<()> {
+        self.writer.commit_with(&[(NUMBERING, numbering.cast_signed())])?;
+        self.writer.sync()
+    }
+
     fn sync(&mut self) -> Result<Pulled> {
         if self.unsynced > 0 {
             self.writer.sync()?;
@@ -149,24 +165,25 @@ struct Facts {
     first_row: u64,
     end: u64,
     durable_end: u64,
+    /// Another one where rows may have other numbers.
+    numbering: u64,
     sorted_by: Option<String>,
     is_late: bool,
 }
 
 impl Facts {
     fn of(told: &Json) -> Result<Facts> {
-        let number = |name: &str| {
-            let wrong = || {
-                let message =
-                    format!("the server has not said what '{name}' is; is it a table, and `arrowwood serve`?");
-                Error::new(ErrorKind::InvalidArgument, message)
-            };
-            told[name].as_u64().ok_or_else(wrong)
+        let wrong = |name: &str| {
+            let message = format!("the server has not said what '{name}' is; is it a table, and `arrowwood serve`?");
+            Error::new(ErrorKind::InvalidArgument, message)
         };
+        let number = |name: &str| told[name].as_u64().ok_or_else(|| wrong(name));
+        let numbering = told["numbering"].as_str().and_then(|text| u64::from_str_radix(text, 16).ok());
+        let numbering = numbering.ok_or_else(|| wrong("numbering"))?;
         let sorted_by = told["sorted_by"].as_str().map(str::to_owned);
         let [first_row, end, durable_end] = [number("first_row")?, number("end")?, number("durable_end")?];
         let is_late = told["late"] == true;
-        Ok(Facts { first_row, end, durable_end, sorted_by, is_late })
+        Ok(Facts { first_row, end, durable_end, numbering, sorted_by, is_late })
     }
 }
 
@@ -198,17 +215,34 @@ fn check_range(known: u64, facts: &Facts) -> Result<()> {
     Ok(())
 }
 
-/// Compares the last rows of the local table with those of the same numbers there.
-fn compare(client: &Client, path: &Path, rows: &Dataset, known: u64) -> std::result::Result<(), Failed> {
-    let here = rows.tail(COMPARED).map_err(Failed::ForGood)?;
-    let count = here.len().map_err(Failed::ForGood)?;
-    let answer: Answer = client.stream(&format!("/rows?from={}&to={known}", known - count))?;
-    let batches: Result<Vec<RecordBatch>> = read_stream(answer).and_then(Iterator::collect);
-    let there = Dataset::try_from(batches.map_err(of_stream)?).map_err(Failed::ForGood)?;
-    if is_same(&here, &there).map_err(Failed::ForGood)? {
+/// By which numbers the rows of the local table were pulled, if that was noted.
+fn noted(here: &Dataset) -> Result<Option<u64>> {
+    Ok(here.positions()?.get(NUMBERING).map(|numbering| numbering.cast_unsigned()))
+}
+
+/// Compares rows of the local table with those of the same numbers there.
+fn compare(
+    client: &Client,
+    path: &Path,
+    here: &Dataset,
+    range: Range<u64>,
+    facts: &Facts,
+) -> std::result::Result<(), Failed> {
+    let Range { start: mut at, end } = range;
+    let request = format!("/rows?from={at}&to={end}&numbering={:016x}", facts.numbering);
+    for batch in read_stream(client.stream(&request)?).map_err(of_stream)? {
+        let there = Dataset::try_from(vec![batch.map_err(of_stream)?]).map_err(Failed::ForGood)?;
+        let len = there.len().map_err(Failed::ForGood)?;
+        let same = here.slice(at, len).and_then(|here| is_same(&here, &there));
+        if !same.map_err(Failed::ForGood)? {
+            break;
+        }
+        at += len;
+    }
+    if at == end {
         return Ok(());
     }
-    let message = format!("the rows before number {known} are others than the server's: it is no prefix of that table");
+    let message = format!("rows from number {at} on are others than the server's: it is no prefix of that table");
     Err(Failed::ForGood(Error::new(ErrorKind::InvalidData, message).at(path)))
 }
 
@@ -217,6 +251,12 @@ fn compare(client: &Client, path: &Path, rows: &Dataset, known: u64) -> std::res
 fn is_same(here: &Dataset, there: &Dataset) -> Result<bool> {
     if here.len()? != there.len()? || here.schema().fields().iter().any(|own| there.column(own.name()).is_err()) {
         return Ok(false);
+    }
+    let columns = |rows: &Dataset| -> Result<Vec<_>> {
+        rows.to_record_batches().map(|batch| Ok(batch?.columns().to_vec())).collect()
+    };
+    if columns(here)? == columns(there)? {
+        return Ok(true);
     }
     let own = there.schema().fields().iter().map(|field| here.schema().index_of(field.name()).ok());
     let own: Vec<Option<usize>> = own.collect();

@@ -27,7 +27,7 @@ const BLOCK: u64 = 1 << 20;
 const UNPACKED: u64 = 64 << 20;
 
 /// The parameters of a request for rows.
-pub(crate) const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "format"];
+pub(crate) const PARAMETERS: &[&str] = &["from", "to", "columns", "column", "where", "limit", "format", "numbering"];
 
 /// How rows are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +107,9 @@ impl Selection {
     /// What `query` asks for. Blocks.
     pub fn of(table: Arc<Table>, query: &Query) -> Result<Selection> {
         let rows = table.rows().map_err(|e| Refusal::of_table(&e))?;
+        if let Some(known) = query.get("numbering")? {
+            table.check_numbering(Some(known))?;
+        }
         let len = rows.len().map_err(|e| Refusal::of_table(&e))?;
         let first = rows.first_row();
         let table_end = rows.first_row() + len;

@@ -221,9 +221,11 @@ async fn follow(session: Session, parts: &Parts, name: &str) -> Result<Response<
     let table = session.table(name).await?;
     let follower = session.work(move |session| Follower::of(table, &query, session.clone(), Framing::Stream)).await?;
     let first_row = follower.next_row();
+    let numbering = HeaderValue::try_from(follower.numbering()).map_err(|e| Refusal::internal(e.to_string()))?;
     session.peer.is_follower.store(true, Ordering::Release);
     let mut response = with_type(StatusCode::OK, Form::Arrow.media_type(), following::body(follower, &session));
     response.headers_mut().insert(own("arrowwood-first-row"), HeaderValue::from(first_row));
+    response.headers_mut().insert(own("arrowwood-numbering"), numbering);
     Ok(response)
 }
 

@@ -9,10 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use arrowwood::{Dataset, Error, ErrorKind, Follow, Result, follow, open, table_stat};
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use crate::producers::Producers;
 use crate::queue::Queue;
+use crate::refusal::Refusal;
 
 /// How long a table is watched that nobody waits for.
 const LINGER: Duration = Duration::from_secs(2);
@@ -87,6 +89,16 @@ pub(crate) struct Identity {
 impl Identity {
     pub fn of(data: &Metadata) -> Identity {
         Identity { device: data.dev(), inode: data.ino(), made: data.created().ok() }
+    }
+
+    /// A text that tells clients whether rows still have the numbers that they had: `compact` with `sort` changes it.
+    pub fn numbering(&self) -> String {
+        let made = self.made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
+        let mut hash = Sha256::new();
+        hash.update(self.device.to_le_bytes());
+        hash.update(self.inode.to_le_bytes());
+        hash.update(made.as_nanos().to_le_bytes());
+        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
@@ -176,6 +188,15 @@ impl Table {
             return true;
         }
         fs::symlink_metadata(&self.path).is_ok_and(|data| Identity::of(&data) == self.identity)
+    }
+
+    /// Refuses a request whose client knows the rows by other numbers. Blocks.
+    pub fn check_numbering(&self, known: Option<&str>) -> Result<(), Refusal> {
+        if known.is_none_or(|known| known == self.identity.numbering()) && self.is_same() {
+            return Ok(());
+        }
+        let detail = "the table was replaced, or its rows put in order, since: rows may have other numbers now";
+        Err(Refusal::conflict("file_changed", detail))
     }
 
     /// How far the table is. Blocks.

@@ -18,9 +18,6 @@ pub(super) const AT_ONCE: usize = 1 << 10;
 /// The cost of a random access, in bytes read sequentially in the same time.
 pub(super) const ANYWHERE: usize = 64;
 
-/// Rows that are at most one in so many of their batch are checked by themselves, each time.
-const FEW: usize = 16;
-
 /// A dataset's batches, with their row counts, in blocks.
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
@@ -110,7 +107,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Rows `rows` of column number `column` in batch `number` with checked values: an array and the rows' place in it.
-    /// Where zones leave few rows of a batch of text, only `rows` are checked, as a check reads all that it checks.
+    /// Where zones leave at most half of a batch of text, only `rows` are checked, each time: a check reads what it checks.
     pub(super) fn checked_rows(
         &self,
         number: usize,
@@ -118,7 +115,7 @@ impl<'a> Frame<'a> {
         rows: &Range<usize>,
     ) -> Result<(Cow<'a, ArrayData>, Range<usize>)> {
         let whole = self.unchecked(number, column)?;
-        if is_text_or_binary(whole.data_type()) && FEW * self.rows_of(number).len() <= whole.len() {
+        if is_text_or_binary(whole.data_type()) && 2 * self.rows_of(number).len() <= whole.len() {
             let part = whole.slice(rows.start, rows.len()).checked(&[])?;
             return Ok((Cow::Owned(part), 0..rows.len()));
         }

@@ -391,6 +391,23 @@ def test_following_goes_on_over_broken_connections(server, tmp_path):
     assert seen == list(range(100))
 
 
+def test_a_follower_is_told_of_rows_that_were_put_in_order_while_it_was_away(server, tmp_path):
+    path = tmp_path / "data" / "late"
+    with aw.writer(path, "n: int", sorted_by="n", late="accept", segment_rows=64) as writer:
+        writer.append({"n": [*range(10, 100), *range(10), *range(100, 200)]})
+    proxy = Proxy(server.url)
+    late = aw.connect(proxy.url)["late"]
+    with late.follow(0, timeout=10) as coming:
+        # As much as one record batch of the answer, before the connection breaks.
+        assert len(next(coming)) > 0
+        proxy.break_all()
+        assert aw.compact(path, sort=True) > 0
+        with pytest.raises(aw.FileChanged, match="put in order"):
+            while True:
+                next(coming)
+    assert numbers(late.rows()) == list(range(200))
+
+
 def test_a_follower_misses_a_server_that_has_vanished(db):
     """Without a goodbye: the system asks after 45 seconds, and not after hours."""
     db.create("ticks", SCHEMA)
