@@ -1,5 +1,6 @@
 //! What is read to find rows: of a day of rows, a hundredth of which are late by up to a minute, a thousandth by its time, and
-//! as many by a text and by a number that come in runs; with zones of several sizes, and without any.
+//! as many by a number and by texts that come in runs, in the order of the text and in another; with zones of several sizes,
+//! and without any.
 //!
 //! ```console
 //! $ cargo run --release -p arrowwood-bench --bin zones -- FOLDER [MILLIONS]
@@ -69,6 +70,7 @@ fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         field("ts", DataType::Timestamp(TimeUnit::Microsecond, None)),
         field("host", DataType::Utf8),
+        field("shift", DataType::Utf8),
         field("job", DataType::Int64),
         field("load", DataType::Float64),
         field("bytes", DataType::Int64),
@@ -91,11 +93,17 @@ fn host(run: i64) -> String {
     format!("host-{:03}", run * 379 % RUNS)
 }
 
+/// Names that sort in the order in which they come.
+fn shift(run: i64) -> String {
+    format!("day-{run:03}")
+}
+
 fn batch(from: i64, to: i64, rows: i64) -> RecordBatch {
     let each = || from..to;
-    let columns: [ArrayRef; 5] = [
+    let columns: [ArrayRef; 6] = [
         Arc::new(TimestampMicrosecondArray::from_iter_values(each().map(|row| time(row, rows)))),
         Arc::new(StringArray::from_iter_values(each().map(|row| host(run_of(row, rows))))),
+        Arc::new(StringArray::from_iter_values(each().map(|row| shift(run_of(row, rows))))),
         Arc::new(Int64Array::from_iter_values(each().map(|row| run_of(row, rows)))),
         Arc::new(Float64Array::from_iter_values(each().map(|row| (row % 1000) as f64 * 0.25))),
         Arc::new(Int64Array::from_iter_values(each().map(|row| row % 10_000))),
@@ -112,7 +120,7 @@ struct Question {
     rows: u64,
 }
 
-fn questions(rows: i64) -> [Question; 3] {
+fn questions(rows: i64) -> [Question; 4] {
     let from = DAY / 2;
     let to = from + DAY / 1000;
     let at = |time: i64| Value::Timestamp(time, TimeUnit::Microsecond, None);
@@ -125,7 +133,8 @@ fn questions(rows: i64) -> [Question; 3] {
             condition: col("ts").ge(at(from)) & col("ts").lt(at(to)),
             rows: count(&|row| (from..to).contains(&time(row, rows))),
         },
-        Question { name: "0.1 % by text", condition: col("host").eq(host(wanted).as_str()), rows: of_run },
+        Question { name: "0.1 % by text", condition: col("shift").eq(shift(wanted).as_str()), rows: of_run },
+        Question { name: "by unordered text", condition: col("host").eq(host(wanted).as_str()), rows: of_run },
         Question { name: "0.1 % by integer", condition: col("job").eq(wanted), rows: of_run },
     ]
 }
@@ -145,7 +154,7 @@ impl Table {
         if zone_rows.is_some() {
             options.sorted_by = Some("ts".into());
             options.late = Some(Late::Accept);
-            options.index = Some(vec!["host".into(), "job".into()]);
+            options.index = Some(["host", "shift", "job"].map(String::from).to_vec());
             options.zone_rows = zone_rows;
         }
         let mut writer = Writer::open(path, Some(schema()), &options).expect("a writer");
