@@ -32,8 +32,8 @@ pub(crate) fn facts(session: &Session, table: &Table) -> Result<Json> {
         facts["segments"] = stat.segments.into();
         facts["disk_bytes"] = stat.disk.into();
         facts["writer"] = stat.writer.into();
+        facts["numbering"] = table.identity.numbering().into();
     }
-    facts["numbering"] = table.identity.numbering().into();
     facts["columns"] = columns.collect();
     let may_write = session.shared.access.may_write(&session.caller, &table.name);
     facts["writable"] = (table.kind == Kind::Table && may_write).into();

@@ -39,7 +39,8 @@ pub struct Pulled {
 ///
 /// # Errors
 /// `InvalidArgument` for a URL that names no table; `SchemaMismatch` and `InvalidData` if the local table is no prefix;
-/// `RowOutOfRange` if rows were dropped before they were fetched; `Busy` while another process writes the local table;
+/// `RowOutOfRange` if rows were dropped before they were fetched; `FileChanged` without `follow` if the server's rows are put in
+/// order just then; `Busy` while another process writes the local table;
 /// `NotFound`, `PermissionDenied`, and without `follow` `Io`, as the server answers.
 pub fn pull(
     url: &str,
@@ -80,9 +81,8 @@ fn once(
     check_range(known, &facts).map_err(|e| Failed::ForGood(e.at(path)))?;
     let noted = here.as_ref().map_or(Ok(None), noted).map_err(Failed::ForGood)?;
     if let Some(here) = here.filter(|_| known > 0) {
-        // Where rows may have other numbers since, all of them are compared.
-        let from = if noted == Some(facts.numbering) { known.saturating_sub(COMPARED) } else { 0 };
-        compare(client, path, &here, from.max(facts.first_row)..known, &facts)?;
+        let from = first_compared(known, &facts, noted).map_err(|e| Failed::ForGood(e.at(path)))?;
+        compare(client, path, &here, from..known, &facts)?;
     }
     let request = if follow {
         format!("/follow?from={known}&durable=true&numbering={:016x}", facts.numbering)
@@ -220,6 +220,24 @@ fn noted(here: &Dataset) -> Result<Option<u64>> {
     Ok(here.positions()?.get(NUMBERING).map(|numbering| numbering.cast_unsigned()))
 }
 
+/// The first of `known` rows to compare with the server's: where rows may have other numbers than those by which they were
+/// pulled, all that the server still has.
+fn first_compared(known: u64, facts: &Facts, noted: Option<u64>) -> Result<u64> {
+    let last = known.saturating_sub(COMPARED);
+    if noted == Some(facts.numbering) {
+        return Ok(last.max(facts.first_row));
+    }
+    if facts.first_row > last {
+        let message = format!(
+            "the server's table was replaced, or its rows put in order, and the rows before {} that would tell whether this is \
+             still a prefix of it were dropped there; pull into another table",
+            facts.first_row
+        );
+        return Err(Error::new(ErrorKind::InvalidData, message));
+    }
+    Ok(facts.first_row)
+}
+
 /// Compares rows of the local table with those of the same numbers there.
 fn compare(
     client: &Client,
@@ -230,7 +248,12 @@ fn compare(
 ) -> std::result::Result<(), Failed> {
     let Range { start: mut at, end } = range;
     let request = format!("/rows?from={at}&to={end}&numbering={:016x}", facts.numbering);
-    for batch in read_stream(client.stream(&request)?).map_err(of_stream)? {
+    let answer = client.stream(&request).map_err(|failed| match failed {
+        // Rows were dropped since the server was asked for its facts.
+        Failed::ForGood(e) if e.kind() == ErrorKind::RowOutOfRange => Failed::ForNow(e),
+        other => other,
+    })?;
+    for batch in read_stream(answer).map_err(of_stream)? {
         let there = Dataset::try_from(vec![batch.map_err(of_stream)?]).map_err(Failed::ForGood)?;
         let len = there.len().map_err(Failed::ForGood)?;
         let same = here.slice(at, len).and_then(|here| is_same(&here, &there));
@@ -242,7 +265,8 @@ fn compare(
     if at == end {
         return Ok(());
     }
-    let message = format!("rows from number {at} on are others than the server's: it is no prefix of that table");
+    let message =
+        format!("among the rows from number {at} on some are others than the server's: it is no prefix of that table");
     Err(Failed::ForGood(Error::new(ErrorKind::InvalidData, message).at(path)))
 }
 
@@ -255,7 +279,8 @@ fn is_same(here: &Dataset, there: &Dataset) -> Result<bool> {
     let columns = |rows: &Dataset| -> Result<Vec<_>> {
         rows.to_record_batches().map(|batch| Ok(batch?.columns().to_vec())).collect()
     };
-    if columns(here)? == columns(there)? {
+    let names = |rows: &Dataset| rows.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    if names(here) == names(there) && columns(here)? == columns(there)? {
         return Ok(true);
     }
     let own = there.schema().fields().iter().map(|field| here.schema().index_of(field.name()).ok());

@@ -107,9 +107,7 @@ impl Selection {
     /// What `query` asks for. Blocks.
     pub fn of(table: Arc<Table>, query: &Query) -> Result<Selection> {
         let rows = table.rows().map_err(|e| Refusal::of_table(&e))?;
-        if let Some(known) = query.get("numbering")? {
-            table.check_numbering(Some(known))?;
-        }
+        table.check_numbering(query.get("numbering")?)?;
         let len = rows.len().map_err(|e| Refusal::of_table(&e))?;
         let first = rows.first_row();
         let table_end = rows.first_row() + len;

@@ -91,13 +91,15 @@ impl Identity {
         Identity { device: data.dev(), inode: data.ino(), made: data.created().ok() }
     }
 
-    /// A text that tells clients whether rows still have the numbers that they had: `compact` with `sort` changes it.
+    /// A text that tells clients whether rows of a table still have the numbers that they had: `compact` with `sort` changes it.
     pub fn numbering(&self) -> String {
-        let made = self.made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok()).unwrap_or_default();
         let mut hash = Sha256::new();
-        hash.update(self.device.to_le_bytes());
         hash.update(self.inode.to_le_bytes());
-        hash.update(made.as_nanos().to_le_bytes());
+        match self.made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok()) {
+            Some(made) => hash.update(made.as_nanos().to_le_bytes()),
+            // May be another one when the machine has started again: then replicas compare their rows anew.
+            None => hash.update(self.device.to_le_bytes()),
+        }
         hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
 }
@@ -190,9 +192,15 @@ impl Table {
         fs::symlink_metadata(&self.path).is_ok_and(|data| Identity::of(&data) == self.identity)
     }
 
-    /// Refuses a request whose client knows the rows by other numbers. Blocks.
+    /// Refuses a request whose client knows the rows by other numbers, if it says so. Blocks.
     pub fn check_numbering(&self, known: Option<&str>) -> Result<(), Refusal> {
-        if known.is_none_or(|known| known == self.identity.numbering()) && self.is_same() {
+        let Some(known) = known else { return Ok(()) };
+        if self.kind != Kind::Table {
+            return Err(Refusal::bad_request(
+                "numbering: a file has none; its rows have numbers as long as it is the same",
+            ));
+        }
+        if known == self.identity.numbering() && self.is_same() {
             return Ok(());
         }
         let detail = "the table was replaced, or its rows put in order, since: rows may have other numbers now";

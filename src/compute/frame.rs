@@ -7,7 +7,7 @@ use arrow_data::ArrayData;
 
 use crate::array::Unchecked;
 use crate::dataset::{Dataset, Index, Part, Piece, Plain};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::types::is_text_or_binary;
 
 /// The rows of a block.
@@ -107,7 +107,8 @@ impl<'a> Frame<'a> {
     }
 
     /// Rows `rows` of column number `column` in batch `number` with checked values: an array and the rows' place in it.
-    /// Where zones leave at most half of a batch of text, only `rows` are checked, each time: a check reads what it checks.
+    /// Of text of which the dataset has at most half a batch here, as zones leave it over, only `rows` are checked, each time: a
+    /// check reads what it checks.
     pub(super) fn checked_rows(
         &self,
         number: usize,
@@ -116,7 +117,10 @@ impl<'a> Frame<'a> {
     ) -> Result<(Cow<'a, ArrayData>, Range<usize>)> {
         let whole = self.unchecked(number, column)?;
         if is_text_or_binary(whole.data_type()) && 2 * self.rows_of(number).len() <= whole.len() {
-            let part = whole.slice(rows.start, rows.len()).checked(&[])?;
+            let here = |e: Error| {
+                e.context(format_args!("column {column}, in the rows from {} of batch {number}", rows.start))
+            };
+            let part = whole.slice(rows.start, rows.len()).checked(&[]).map_err(here)?;
             return Ok((Cow::Owned(part), 0..rows.len()));
         }
         Ok((Cow::Borrowed(self.checked(number, column)?), rows.clone()))

@@ -216,8 +216,10 @@ impl Ipc {
     }
 
     pub(super) fn entry(&self, batch: usize) -> Result<Option<&BatchEntry>> {
+        // Before the look: what another thread finds last is there when it says that it is done.
+        let is_done = self.done.load(Ordering::Acquire);
         let known = self.entries.get(batch);
-        if known.is_some() || self.done.load(Ordering::Acquire) {
+        if known.is_some() || is_done {
             return Ok(known);
         }
         self.walk_while(|_| batch >= self.entries.len())?;
