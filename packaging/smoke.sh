@@ -18,5 +18,19 @@ with aw.writer("table", "n: int64") as writer:
     writer.append({"n": [1, 2, 3]})
     writer.commit()
 assert len(aw.open("table")) == 3
+PYTHON
+# From the wheel to the window in one command.
+/tmp/arrowwood-smoke/bin/arrowwood view --no-browser x.arrow > url & view=$!
+trap 'kill $view' EXIT
+/tmp/arrowwood-smoke/bin/python - <<'PYTHON'
+import time
+import urllib.request
+
+deadline = time.monotonic() + 30
+while not (url := open("url").readline()).endswith("\n"):
+    assert time.monotonic() < deadline, "no URL"
+    time.sleep(0.05)
+page = urllib.request.urlopen(url.strip(), timeout=30).read().decode()
+assert "<script" in page and "arrowwood" in page.lower(), page[:200]
 print("works")
 PYTHON

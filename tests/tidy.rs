@@ -1,6 +1,7 @@
 //! The house rules that a program can check: data flows one way through the modules, `unsafe` stays behind its fences
 //! with a proof each, files can be read at one sitting.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -242,6 +243,43 @@ fn unsafe_stays_behind_its_fences() {
             assert!(above, "{place}: unsafe without a SAFETY proof");
         }
     }
+}
+
+/// Types of the library whose names stand in two files, and why. `arrowwood-mapping` is useful alone, so it has errors of its own.
+const SHARED_NAMES: [&str; 4] = ["Details", "Error", "ErrorKind", "Result"];
+
+#[test]
+fn one_name_is_one_type() {
+    let mut places: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for (path, text) in sources("src").into_iter().chain(sources("crates/mapping/src")) {
+        for line in code_of(&text).lines() {
+            if let Some(name) = type_of(line) {
+                places.entry(name.to_owned()).or_default().insert(path.clone());
+            }
+        }
+    }
+    assert!(places.len() > 300, "types are found: {}", places.len());
+    let is_shared = |name: &str| SHARED_NAMES.contains(&name);
+    let twice: Vec<_> = places.iter().filter(|(name, files)| files.len() > 1 && !is_shared(name)).collect();
+    assert!(twice.is_empty(), "one concept, one name, one place: {twice:#?}");
+}
+
+/// The name of the type that a line defines, but for those of traits.
+fn type_of(line: &str) -> Option<&str> {
+    let visible = line.strip_prefix("pub").unwrap_or(line);
+    let hidden = visible.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(visible, |(_, rest)| rest);
+    let hidden = if visible == line { line } else { hidden.strip_prefix(' ')? };
+    let hidden = hidden.strip_prefix("unsafe ").unwrap_or(hidden);
+    let name = ["struct ", "enum ", "trait ", "union ", "type "].iter().find_map(|kind| hidden.strip_prefix(kind))?;
+    name.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+#[test]
+fn types_are_found_by_their_lines() {
+    assert_eq!(type_of("pub(in crate::table) struct Chain<'a> {"), Some("Chain"));
+    assert_eq!(type_of("pub unsafe trait Element: Copy {"), Some("Element"));
+    assert_eq!(type_of("type Places<T> = Box<[T]>;"), Some("Places"));
+    assert_eq!(type_of("    type Item = u8;"), None);
 }
 
 fn begins_function(line: &str) -> bool {

@@ -53,6 +53,16 @@ def test_a_file(stocks_file):
     assert len(aw.dask(ds[100:200], npartitions=3)) == 100
 
 
+def test_partitions_are_columns(tmp_path):
+    for host in ("a1", "b2"):
+        with aw.writer(tmp_path / "t", pa.schema({"n": pa.int64()}), partition={"host": host}) as writer:
+            writer.append({"n": list(range(100))})
+            writer.commit()
+    frame = aw.dask(tmp_path / "t", npartitions=3)
+    assert frame[frame["host"] == "b2"]["n"].sum().compute() == 4950
+    assert len(frame) == 200 and sorted(frame["host"].unique().compute().astype(str)) == ["a1", "b2"]
+
+
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.int64()], ids=str)
 def test_a_sorted_table_has_divisions(tmp_path, kind):
     grown(tmp_path / "t", kind).close()

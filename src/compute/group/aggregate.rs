@@ -336,16 +336,16 @@ impl GroupPlan {
     }
 
     /// The groups of a block, and their states.
-    fn block<'a>(&self, frame: &Frame<'a>, block: usize, fused: Option<&Fused<'a>>) -> Result<Block<'a>> {
+    fn block<'a>(&self, frame: &Frame<'a>, block: usize, fused: Option<&Fused<'a>>) -> Result<BlockGroups<'a>> {
         if let Some((groups, states)) = fused.map_or(Ok(None), |fused| fused.block(frame, block))? {
-            return Ok(Block { groups, states, in_order: false });
+            return Ok(BlockGroups { groups, states, in_order: false });
         }
         let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?)?;
         let states = self.kinds.iter().map(|&kind| GroupState::of_block(kind, frame, block, &groups));
         let states = states.collect::<Result<_>>()?;
         // The thread reuses the memory for its next block.
         groups.ids = Vec::new();
-        Ok(Block { groups, states, in_order: true })
+        Ok(BlockGroups { groups, states, in_order: true })
     }
 
     fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, table: GroupTable<'_>) -> Result<Dataset> {
@@ -379,7 +379,7 @@ impl GroupPlan {
 }
 
 /// The result of one block.
-struct Block<'a> {
+struct BlockGroups<'a> {
     groups: Groups<'a>,
     states: Vec<GroupState<'a>>,
     /// Whether the groups are numbered in order of appearance, with known first rows.
