@@ -3,6 +3,7 @@
 import asyncio
 import http.server
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -406,6 +407,47 @@ def test_a_follower_is_told_of_rows_that_were_put_in_order_while_it_was_away(ser
             while True:
                 next(coming)
     assert numbers(late.rows()) == list(range(200))
+
+
+def test_a_follower_goes_on_while_its_table_is_compacted(server, tmp_path):
+    path = tmp_path / "data" / "ticks"
+    with aw.writer(path, SCHEMA, segment_rows=64) as writer:
+        writer.append(rows(0, 200))
+    seen = []
+    with server.connect()["ticks"].follow(0, timeout=10) as coming:
+        for n in range(200, 1000, 100):
+            aw.compact(path)
+            with aw.writer(path, segment_rows=64) as writer:
+                writer.append(rows(n, n + 100))
+            while len(seen) < n + 100:
+                seen += numbers(next(coming))
+    assert seen == list(range(1000))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_disk_is_said_and_costs_nothing(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "arrowwood", disk], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("a small disk can't be mounted here")
+    try:
+        ballast = disk / "ballast"
+        ballast.write_bytes(bytes(1 << 20))
+        with aw.serve(disk) as server, server.connect() as db:
+            ticks = db.create("ticks", "n: int not null")
+            writer, sent = ticks.writer(producer="s1", retry=0.2), 0
+            with pytest.raises(aw.IoError, match="disk is full"):
+                while True:
+                    writer.append({"n": list(range(sent, sent + 50_000))})
+                    sent += 50_000
+                    writer.commit()
+            assert 0 < len(ticks.rows()) < sent
+            ballast.unlink()
+            # The rows that were refused are kept by their writer, and there once.
+            writer.commit()
+            assert numbers(ticks.rows()) == list(range(sent))
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def test_a_follower_misses_a_server_that_has_vanished(db):
