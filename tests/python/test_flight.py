@@ -1,9 +1,11 @@
 """Arrow Flight of ``arrowwood serve``, as pyarrow's stock client sees it."""
 
+import contextlib
 import json
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -257,6 +259,52 @@ def test_rows_that_do_not_fit_are_refused_and_the_table_stays(served):
     with pytest.raises(NotImplementedError, match="ListFlights"):
         list(client.do_action("drop"))
     assert list(client.list_actions()) == []
+
+
+def test_no_call_is_answered_without_a_valid_token(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with aw.writer(folder / "open", SCHEMA) as writer:
+        writer.append(ticks(0, 3))
+    command = [sys.executable, "-m", "arrowwood._cli", "token"]
+    file = ["--token-file", tmp_path / "tokens.json"]
+    add = [*command, "add", "all", "--read", "*", "--write", "*", *file]
+    secret = subprocess.run(add, check=True, capture_output=True, text=True).stdout.strip()
+    path = flight.FlightDescriptor.for_path("open")
+    calls = {
+        "ListFlights": lambda client, options: list(client.list_flights(options=options)),
+        "GetFlightInfo": lambda client, options: client.get_flight_info(path, options=options),
+        "GetSchema": lambda client, options: client.get_schema(path, options=options),
+        "DoGet": lambda client, options: get(client, "open", options=options).read_all(),
+        "DoPut": lambda client, options: put(client, path, ticks(3, 1), options=options),
+        "DoExchange": lambda client, options: exchange(client, "open?from=0", options=options)[1](1),
+    }
+
+    def refusals(client, headers):
+        options = flight.FlightCallOptions(headers=headers)
+        refused = set()
+        for name, call in calls.items():
+            # Of some calls pyarrow makes an error of its own.
+            with contextlib.suppress(Exception):
+                call(client, options)
+                continue
+            refused.add(name)
+        return refused
+
+    with aw.serve(folder, token_file=tmp_path / "tokens.json") as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
+        bearer = [(b"authorization", f"Bearer {secret}".encode())]
+        assert refusals(client, []) == set(calls)
+        assert refusals(client, [(b"authorization", b"Bearer aw_0_0")]) == set(calls)
+        assert len(aw.open(folder / "open")) == 3
+        assert refusals(client, bearer) == set()
+        assert len(aw.open(folder / "open")) == 4
+        subprocess.run([*command, "revoke", "all", *file], check=True)
+        deadline = time.monotonic() + 30
+        while refusals(client, bearer) != set(calls):
+            assert time.monotonic() < deadline, "a token that was revoked is valid"
+            time.sleep(0.1)
+        server.close()
+        assert {line["status"] for line in map(json.loads, server.log) if line["status"] >= 400} == {401}
 
 
 def test_tokens_and_their_rights(tmp_path):
