@@ -37,13 +37,18 @@ def path(tmp_path, table):
     return write_ipc(tmp_path / "x.arrow", table, max_rows=400)
 
 
+def mapped_ranges(path):
+    """The addresses at which this process has `path` mapped, once for each mapping."""
+    lines = [line for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if line.endswith(str(path))]
+    bounds = [line.split()[0].split("-") for line in lines]
+    return [range(int(start, 16), int(end, 16)) for start, end in bounds]
+
+
 def mapped_range(path):
-    """The addresses at which this process has `path` mapped."""
-    for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
-        if line.endswith(str(path)):
-            start, end = line.split()[0].split("-")
-            return range(int(start, 16), int(end, 16))
-    raise AssertionError(f"{path} is not mapped")
+    """The addresses at which this process has `path` mapped, of one that is mapped once."""
+    ranges = mapped_ranges(path)
+    assert ranges, f"{path} is not mapped"
+    return ranges[0]
 
 
 def buffers(array):
