@@ -87,7 +87,8 @@ view:
 	cd view && npm ci --silent --no-audit --no-fund && npx tsc --noEmit && node build.mjs
 
 # The page in Chromium, and whether it is what its source gives; left out where there is no node or no browser.
-# ARROWWOOD_INSTALL=1 installs Debian's.
+# ARROWWOOD_INSTALL=1 installs Debian's. SQL is asked where `make test-python` has made .venv, and JupyterLab shows the page
+# where that has been installed there.
 test-view:
 	$(RUST_PROGRAMS)
 	CARGO_TARGET_DIR=$(abspath $(TARGET)) view/test/run.sh test

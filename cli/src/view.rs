@@ -1,10 +1,14 @@
 //! `arrowwood view`.
 
+use std::fs::{DirBuilder, File};
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrowwood_serve::{Options, Server, SqlEngine};
+use arrowwood::Dataset;
+use arrowwood_serve::{Options, Server, SqlEngine, SqlQuery};
 use clap::Args;
 
 use crate::shell::{Outcome, Stdout};
@@ -35,8 +39,10 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn run(&self, out: &mut Stdout, engine: Option<&'static dyn Engine>) -> Outcome {
-        let sql = engine
-            .map(|engine| SqlEngine::new(move |asked| engine.look(asked.text, asked.path, asked.most, asked.given_up)));
+        let sql = engine.map(|engine| {
+            let answer = move |asked: &SqlQuery<'_>| engine.look(asked.text, asked.path, asked.most, asked.given_up);
+            SqlEngine::new(answer).with_parquet(move |rows| parquet(engine, rows))
+        });
         let options = Options { listen: self.listen.clone(), sql, ..Options::default() };
         let server = Server::view(&self.path, &options)?;
         writeln!(out, "{}", server.url())?;
@@ -46,6 +52,19 @@ impl View {
         }
         Ok(server.run_until_signal()?)
     }
+}
+
+/// Rows as a file of Parquet, which has no name, so that it is gone when it was sent.
+fn parquet(engine: &dyn Engine, rows: &Dataset) -> Result<File, String> {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("arrowwood-{}-{number}", std::process::id()));
+    let failed = |e: std::io::Error| format!("writing Parquet in {}: {e}", folder.display());
+    // Nobody else can have made it, or put something into it.
+    DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
+    let path = folder.join("rows.parquet");
+    let written = engine.write_parquet(rows, &path).and_then(|()| File::open(&path).map_err(failed));
+    std::fs::remove_dir_all(&folder).map_err(failed).and(written)
 }
 
 /// Opens the URL where there is a browser; it was printed for everybody else.

@@ -1,7 +1,7 @@
 //! Data to look at, for the tests of the page and its figures.
 //!
 //! ```text
-//! view_samples make DIRECTORY            hostile.arrow, wide.arrow, walk.arrow, sparse.arrows (100 GB, nearly all holes)
+//! view_samples make DIRECTORY            hostile.arrow, wide.arrow, walk.arrow, the table sorted, sparse.arrows (100 GB, nearly all holes)
 //! view_samples walk FILE ROWS            the same as walk.arrow, longer
 //! view_samples sum FILE COLUMN ROWS      milliseconds for the sum of the first rows, the best of five
 //! view_samples grow TABLE ROWS SECONDS   a table that grows by ROWS a second; prints the rows appended in all
@@ -44,7 +44,9 @@ fn make(directory: &Path) -> Outcome {
     };
     save("hostile.arrow", hostile()?)?;
     save("wide.arrow", wide()?)?;
-    save("walk.arrow", walk(200_000)?)?;
+    let walk = walk(200_000)?;
+    sorted(&directory.join("sorted"), &walk)?;
+    save("walk.arrow", walk)?;
     sparse(&directory.join("sparse.arrows"), 3_000_000_000)
 }
 
@@ -146,6 +148,14 @@ fn walk(rows: i64) -> Result<RecordBatch, Box<dyn Error>> {
         ("volume", Arc::new(Int32Array::from_iter_values((0..rows).map(|row| (row * 7_919 % 1_000) as i32)))),
     ];
     Ok(RecordBatch::try_from_iter(columns)?)
+}
+
+/// A table whose rows are sorted by time.
+fn sorted(table: &Path, walk: &RecordBatch) -> Outcome {
+    let options = WriterOptions { sorted_by: Some("time".into()), ..WriterOptions::default() };
+    let mut writer = Writer::open(table, Some(walk.schema()), &options)?;
+    writer.append(walk)?;
+    Ok(writer.close()?)
 }
 
 /// A stream of holes: zeros that take no space. The last row of all has 7 and 0.5.

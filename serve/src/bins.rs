@@ -2,12 +2,12 @@
 //! the greatest value (M4), so that the picture is that of all points.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrowwood::{Column, Error, ErrorKind};
+use arrowwood::{Column, Dataset, Error, ErrorKind};
 use serde_json::{Value as Json, json};
 
-use crate::budget::Share;
+use crate::budget::{Budget, Share};
 use crate::cells::one_column;
 use crate::numbers::{Ends, both, ends, is_number, text_of};
 use crate::query::Query;
@@ -16,93 +16,141 @@ use crate::refusal::{Refusal, Result};
 use crate::session::Session;
 use crate::table::Table;
 
-pub(crate) const PARAMETERS: &[&str] = &["at", "from", "to", "count", "sample"];
+pub(crate) const PARAMETERS: &[&str] = &["at", "from", "to", "count", "sample", "over", "start", "stop"];
 
 /// Bins of an answer: unless the client says otherwise, and at most.
 const COUNT: (u64, u64) = (500, 4_000);
 /// Rows of a bin that a sample reads.
-const SAMPLE: u64 = 512;
+pub(crate) const SAMPLE: u64 = 512;
 /// Rows between two looks whether the client is still there.
 const BLOCK: u64 = 1 << 24;
 
-/// The rows of bin `bin`, counted from `from`.
-fn span(from: u64, to: u64, count: u64, bin: u64) -> (u64, u64) {
-    let at = |bin: u64| from + (u128::from(to - from) * u128::from(bin) / u128::from(count.max(1))) as u64;
-    (at(bin), at(bin + 1))
+/// What is asked for, and where.
+pub(crate) struct Asked {
+    pub rows: Dataset,
+    /// The column, and its number.
+    pub column: Column,
+    pub number: usize,
+    /// The number of the first row of all, and the range of rows by their numbers.
+    pub first_row: u64,
+    pub from: u64,
+    pub to: u64,
+    pub count: u64,
+    pub is_sample: bool,
 }
 
-/// The bins `bins` of `count` over the column's rows `from .. to`, by several threads.
-fn some(
-    column: &Column,
-    (from, to): (u64, u64),
-    count: u64,
-    bins: std::ops::Range<u64>,
-    is_sample: bool,
-) -> arrowwood::Result<Vec<Option<Ends>>> {
-    let one = |bin: u64| -> arrowwood::Result<Option<Ends>> {
-        let (start, end) = span(from, to, count, bin);
-        let rows = end - start;
-        let some = if is_sample { rows.min(SAMPLE) } else { rows };
-        Ok(column.slice(start + (rows - some) / 2, some)?.map_reduce(ends, both)?.flatten())
-    };
-    let next = AtomicU64::new(bins.start);
+impl Asked {
+    /// What `query` asks for.
+    pub async fn of(session: &Session, table: Arc<Table>, query: &Query) -> Result<Asked> {
+        let of_table = |e: Error| Refusal::of_table(&e);
+        let rows = session.work(move |_| table.rows().map_err(of_table)).await?;
+        let first_row = rows.first_row();
+        let end = first_row + rows.len().map_err(of_table)?;
+        let from = query.number::<u64>("from")?.unwrap_or(first_row);
+        check_start(from, first_row, end)?;
+        let to = query.number::<u64>("to")?.unwrap_or(end).clamp(from, end);
+        let count = query.number::<u64>("count")?.unwrap_or(COUNT.0).clamp(1, COUNT.1);
+        let is_sample = query.flag("sample")?;
+        let number = one_column(&rows, query)?;
+        let column = rows.column_at(number).map_err(of_table)?;
+        if !is_number(column.data_type()) {
+            return Err(Refusal::bad_request("bins: a column of numbers or times is expected"));
+        }
+        Ok(Asked { rows, column, number, first_row, from, to, count, is_sample })
+    }
+
+    /// The least and the greatest of all bins as text.
+    pub fn range(&self, found: &[Option<Ends>]) -> Option<[String; 2]> {
+        let all = found.iter().copied().fold(None, both)?;
+        Some([text_of(self.column.data_type(), all.min), text_of(self.column.data_type(), all.max)])
+    }
+}
+
+/// Places of rows in their dataset.
+pub(crate) type Span = std::ops::Range<u64>;
+
+/// The places of `count` bins of `rows`.
+fn spans(rows: &Span, count: u64) -> Vec<Span> {
+    let len = u128::from(rows.end - rows.start);
+    let at = |bin: u64| rows.start + (len * u128::from(bin) / u128::from(count.max(1))) as u64;
+    (0..count).map(|bin| at(bin)..at(bin + 1)).collect()
+}
+
+/// What `one` makes of parts, of which several threads take each the next that is left; in the order of the parts.
+pub(crate) fn by_threads<P: Sync, T: Send>(
+    parts: &[P],
+    one: impl Fn(&P) -> arrowwood::Result<T> + Sync,
+) -> arrowwood::Result<Vec<T>> {
+    let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         loop {
-            let bin = next.fetch_add(1, Ordering::Relaxed);
-            if bin >= bins.end {
-                return done;
-            }
-            done.push((bin, one(bin)));
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = parts.get(number) else { return done };
+            done.push((number, one(part)));
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     let mut done = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut done = work();
-        let gone = || (u64::MAX, Err(Error::new(ErrorKind::Internal, "a thread that looked at rows panicked")));
+        let gone = || (usize::MAX, Err(Error::new(ErrorKind::Internal, "a thread that looked at rows panicked")));
         others.into_iter().for_each(|other| done.extend(other.join().unwrap_or_else(|_| vec![gone()])));
         done
     });
-    done.sort_by_key(|(bin, _)| *bin);
-    done.into_iter().map(|(_, bin)| bin).collect()
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, made)| made).collect()
 }
 
-/// The bins that `query` asks for. Ends when the client goes.
-pub(crate) async fn bins(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
-    let of_table = |e: Error| Refusal::of_table(&e);
-    let rows = session.work(move |_| table.rows().map_err(of_table)).await?;
-    let first_row = rows.first_row();
-    let end = first_row + rows.len().map_err(of_table)?;
-    let from = query.number::<u64>("from")?.unwrap_or(first_row);
-    check_start(from, first_row, end)?;
-    let to = query.number::<u64>("to")?.unwrap_or(end).clamp(from, end);
-    let count = query.number::<u64>("count")?.unwrap_or(COUNT.0).clamp(1, COUNT.1).min(to - from);
-    let is_sample = query.flag("sample")?;
-    let column = rows.column_at(one_column(&rows, query)?).map_err(of_table)?;
-    let data_type = column.data_type().clone();
-    if !is_number(&data_type) {
-        return Err(Refusal::bad_request("bins: a column of numbers or times is expected"));
-    }
-    let range = (from - first_row, to - first_row);
-    let per_bin = (to - from).div_ceil(count.max(1)).max(1);
-    let at_once = if is_sample { count } else { (BLOCK / per_bin).max(1) };
-    let mut found = Vec::new();
-    let mut budget = session.budget();
-    let mut next = 0;
-    while next < count {
-        let some_of = next..(next + at_once).min(count);
-        next = some_of.end;
+/// What a column has in `spans`; of a sample, in the middle of each. Ends when the client goes.
+pub(crate) async fn looked_at(
+    budget: &mut Budget,
+    column: &Column,
+    spans: Vec<Span>,
+    is_sample: bool,
+) -> Result<Vec<Option<Ends>>> {
+    let mut found = Vec::with_capacity(spans.len());
+    let mut left = spans.into_iter().peekable();
+    while left.peek().is_some() {
+        let mut some: Vec<Span> = Vec::new();
+        let mut rows = 0;
+        while let Some(span) =
+            left.next_if(|span| some.is_empty() || is_sample || rows + (span.end - span.start) <= BLOCK)
+        {
+            rows += span.end - span.start;
+            some.push(span);
+        }
         let column = column.clone();
-        let work = move |_: &mut Share| some(&column, range, count, some_of, is_sample).map_err(of_table);
-        found.extend(budget.work(budget.step(), work).await?);
+        let look = move |_: &mut Share| {
+            let one = |span: &Span| -> arrowwood::Result<Option<Ends>> {
+                let rows = span.end - span.start;
+                let size = if is_sample { rows.min(SAMPLE) } else { rows };
+                Ok(column.slice(span.start + (rows - size) / 2, size)?.map_reduce(ends, both)?.flatten())
+            };
+            by_threads(&some, one).map_err(|e| Refusal::of_table(&e))
+        };
+        found.extend(budget.work(budget.step(), look).await?);
     }
-    let all = found.iter().copied().fold(None, both);
-    let texts = all.map(|all| [text_of(&data_type, all.min), text_of(&data_type, all.max)]);
-    let is_whole = !is_sample || per_bin <= SAMPLE;
-    let found: Vec<Json> = found
-        .into_iter()
-        .map(|bin| bin.map_or(Json::Null, |bin| json!([bin.first, bin.min, bin.max, bin.last])))
-        .collect();
-    Ok(json!({"from": from, "to": to, "bins": found, "range": texts, "exact": is_whole}))
+    Ok(found)
+}
+
+/// Bins as an answer has them.
+pub(crate) fn to_json(found: Vec<Option<Ends>>) -> Json {
+    found.into_iter().map(|bin| bin.map_or(Json::Null, |bin| json!([bin.first, bin.min, bin.max, bin.last]))).collect()
+}
+
+/// The bins over rows that `query` asks for. Ends when the client goes.
+pub(crate) async fn bins(session: &Session, table: Arc<Table>, query: &Query) -> Result<Json> {
+    if let Some(wrong) = ["start", "stop"].iter().find(|name| query.all(name).next().is_some()) {
+        return Err(Refusal::bad_request(format!(
+            "{wrong}: over, the number of a column of times, is expected with it"
+        )));
+    }
+    let asked = Asked::of(session, table, query).await?;
+    let Asked { from, to, first_row, is_sample, .. } = asked;
+    let spans = spans(&(from - first_row..to - first_row), asked.count.min(to - from));
+    let is_exact = !is_sample || spans.iter().all(|span| span.end - span.start <= SAMPLE);
+    let found = looked_at(&mut session.budget(), &asked.column, spans, is_sample).await?;
+    let range = asked.range(&found);
+    Ok(json!({"from": from, "to": to, "bins": to_json(found), "range": range, "exact": is_exact}))
 }

@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use arrowwood::{AggregationProgress, Dataset, Error, ErrorKind, Function, Predicate};
 use bytes::Bytes;
+use hyper::Response;
 use serde_json::{Value as Json, json};
 use tokio::task::JoinHandle;
 
 use crate::budget::Share;
 use crate::cells::{columns, table};
 use crate::condition::parse_condition;
-use crate::outgoing::{Step, Steps};
+use crate::outgoing::{Outgoing, Step, Steps};
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
+use crate::save::{SavedForm, saved};
 use crate::session::Session;
 use crate::table::Table;
 
-pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending"];
+pub(crate) const PARAMETERS: &[&str] = &["at", "of", "where", "sort", "descending", "format"];
 
 /// The most keys and functions of a request, groups that are kept while rows are read, and groups of an answer.
 const KEYS: usize = 8;
@@ -43,6 +45,13 @@ struct Asked {
     condition: Option<Predicate>,
     /// A column of the answer, by its number.
     sort: Option<(usize, bool)>,
+    is_saved: bool,
+}
+
+/// What is said of the groups, and all of them, if they are saved.
+struct Answer {
+    told: Json,
+    groups: Option<Dataset>,
 }
 
 /// How far it is.
@@ -60,7 +69,7 @@ pub(crate) struct Grouping {
     going: Arc<Going>,
     /// Until the first step.
     asked: Option<Asked>,
-    work: Option<JoinHandle<Result<Json>>>,
+    work: Option<JoinHandle<Result<Answer>>>,
 }
 
 impl Drop for Grouping {
@@ -101,6 +110,7 @@ impl Asked {
             of: functions.into_iter().map(|(function, column)| (function, name(column))).collect(),
             condition,
             sort: sort.map(|column| (column, descending)),
+            is_saved: query.get("format")?.is_some(),
             rows,
         };
         // What can't be grouped, or has no sum, is an error of the request.
@@ -137,6 +147,7 @@ impl Asked {
     fn order(&self, groups: &Dataset) -> arrowwood::Result<Vec<u64>> {
         match self.sort {
             Some((column, descending)) => groups.row_order(&[(column.to_string(), descending)]),
+            None if self.is_saved => Ok((0..groups.len()?).collect()),
             None => Ok((0..groups.len()?.min(SHOWN)).collect()),
         }
     }
@@ -149,7 +160,7 @@ impl Asked {
         Ok(groups.saturating_mul(each).saturating_add(values))
     }
 
-    fn answer(&self, going: &Going, share: &mut Share) -> Result<Json> {
+    fn answer(&self, going: &Going, share: &mut Share) -> Result<Answer> {
         let of_table = |e: Error| Refusal::of_table(&e);
         share.grow(self.memory(0).map_err(of_table)?)?;
         let share = Mutex::new((share, None));
@@ -172,7 +183,7 @@ impl Asked {
         &self,
         going: &Going,
         check: &(dyn Fn(AggregationProgress) -> arrowwood::Result<()> + Sync),
-    ) -> arrowwood::Result<Json> {
+    ) -> arrowwood::Result<Answer> {
         let watch = |progress: AggregationProgress| {
             going.searched.store(progress.rows, Ordering::Relaxed);
             going.of.store(progress.of, Ordering::Relaxed);
@@ -188,18 +199,59 @@ impl Asked {
             check(progress)
         };
         let groups = self.groups(&self.rows, &watch)?;
-        let order: Vec<u64> = self.order(&groups)?.into_iter().take(SHOWN as usize).collect();
-        let titles = self.by.iter().cloned().chain(["rows".to_owned()]);
-        let titles = titles.chain(self.of.iter().map(|(function, column)| format!("{function} of {column}")));
+        let order = self.order(&groups)?;
+        if self.is_saved {
+            let groups = groups.rows_at(&order)?.with_names(&distinct(self.titles()))?;
+            return Ok(Answer { told: Json::Null, groups: Some(groups) });
+        }
+        let order: Vec<u64> = order.into_iter().take(SHOWN as usize).collect();
         let mut told = table(&groups.rows_at(&order)?)?;
         if let Some(columns) = told["columns"].as_array_mut() {
-            columns.iter_mut().zip(titles).for_each(|(column, title)| column["name"] = title.into());
+            columns.iter_mut().zip(self.titles()).for_each(|(column, title)| column["name"] = title.into());
         }
         told["groups"] = groups.len()?.into();
         told["of"] = self.rows.len()?.into();
         told["keys"] = self.by.len().into();
-        Ok(told)
+        Ok(Answer { told, groups: None })
     }
+
+    /// What the columns of the groups are called.
+    fn titles(&self) -> Vec<String> {
+        let keys = self.by.iter().cloned().chain(["rows".to_owned()]);
+        keys.chain(self.of.iter().map(|(function, column)| format!("{function} of {column}"))).collect()
+    }
+}
+
+/// Names of which the second of two that are the same has a number.
+fn distinct(names: Vec<String>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::with_capacity(names.len());
+    for name in names {
+        let others = (2..).map(|number| format!("{name} {number}"));
+        let free = std::iter::once(name.clone()).chain(others).find(|name| !found.contains(name));
+        found.push(free.unwrap_or(name));
+    }
+    found
+}
+
+/// All groups that `query` asks for, as a file. Ends when the client goes.
+pub(crate) async fn save(
+    session: &Session,
+    of: Arc<Table>,
+    query: Query,
+    form: SavedForm,
+) -> Result<Response<Outgoing>> {
+    let mut grouping = session.work(move |session| Grouping::of(&of, &query, session.clone())).await?;
+    let groups = loop {
+        let waited = grouping.wait().await.map_err(|e| Refusal::internal(e.to_string()))?;
+        if let Some(answer) = waited.transpose()?.and_then(|answer| answer.groups) {
+            break answer;
+        }
+    };
+    // They stay in memory until they are sent.
+    let bytes = groups.nbytes().map_err(|e| Refusal::of_table(&e))?;
+    let share = session.shared.queries.try_share(usize::try_from(bytes).unwrap_or(usize::MAX));
+    let share = share.ok_or_else(|| Refusal::unavailable("the memory for queries is taken; try again"))?;
+    Ok(saved(session, groups, form).await?.map(|body| body.holding(share)))
 }
 
 /// A function and the number of its column: `mean:3`.
@@ -219,7 +271,7 @@ impl Grouping {
     }
 
     /// Waits for the answer, but not longer than until the next report.
-    async fn wait(&mut self) -> io::Result<Option<Result<Json>>> {
+    async fn wait(&mut self) -> io::Result<Option<Result<Answer>>> {
         if let Some(asked) = self.asked.take() {
             let going = self.going.clone();
             let mut budget = self.session.budget();
@@ -243,7 +295,7 @@ impl Steps for Grouping {
         }
         let line = |json: Json| vec![Bytes::from(json.to_string() + "\n")];
         match self.wait().await {
-            Ok(Some(Ok(answer))) => Step::End(line(answer)),
+            Ok(Some(Ok(answer))) => Step::End(line(answer.told)),
             // The answer has begun: the last line says why there are no groups.
             Ok(Some(Err(refusal))) => Step::End(line(self.session.last_line(refusal))),
             Ok(None) => {

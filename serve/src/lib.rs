@@ -4,7 +4,7 @@
 //! server ─▶ connection ─▶ routes ─┬▶ reading, following ─▶ frames ─▶ outgoing      rows as they lie in their files
 //!                                 ├▶ flight: the same, as calls of Arrow Flight
 //!                                 └▶ ingest ─▶ receive, decode, line ─▶ writer     one thread, one commit for many
-//! anatomy, bins, cells, groups, image, search, seek, sql, statistics, page: what people look at, by `arrowwood view`
+//! anatomy, bins, timeline, cells, groups, image, save, search, seek, sql, statistics, page: what people look at, by `arrowwood view`
 //! session, access, token: who asks, who may · budget: how much of the server a question may take · catalog, table, facts: what is served and how far it is ·
 //! producers: what was sent before · pull ─▶ client: a local table that is a prefix of a server's
 //! ```
@@ -45,6 +45,7 @@ mod receive;
 mod refusal;
 mod response;
 mod routes;
+mod save;
 mod search;
 mod seek;
 mod server;
@@ -52,6 +53,7 @@ mod session;
 mod sql;
 mod statistics;
 mod table;
+mod timeline;
 mod token;
 mod views;
 mod writer;

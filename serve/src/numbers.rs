@@ -3,6 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray, make_array};
+use arrow_buffer::ArrowNativeType;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
 use arrowwood::{Value, cut};
@@ -21,16 +22,28 @@ pub(crate) fn is_number(data_type: &DataType) -> bool {
         || matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_))
 }
 
+/// Whether a column of the type can be what another one is drawn over: points in time.
+pub(crate) fn is_time(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64)
+}
+
+/// A point in time as the value of a column of the type.
+pub(crate) fn time_of(data_type: &DataType, n: i64) -> Value<'_> {
+    match data_type {
+        DataType::Timestamp(unit, zone) => Value::Timestamp(n, *unit, zone.as_deref()),
+        DataType::Date64 => Value::Timestamp(n, TimeUnit::Millisecond, None),
+        _ => Value::Date(n),
+    }
+}
+
 /// A float as the value of a column of the type, in words.
 pub(crate) fn text_of(data_type: &DataType, x: f64) -> String {
     use DataType::*;
     // Floats beyond the numbers of a column can't be its values; the nearest is shown.
     let n = x as i64;
     let value = match data_type {
-        Timestamp(unit, zone) => Value::Timestamp(n, *unit, zone.as_deref()),
+        Timestamp(..) | Date32 | Date64 => time_of(data_type, n),
         Duration(unit) => Value::Duration(n, *unit),
-        Date32 => Value::Date(n),
-        Date64 => Value::Timestamp(n, TimeUnit::Millisecond, None),
         Time32(unit) | Time64(unit) => Value::Time(n, *unit),
         own if own.is_integer() => Value::Int(n),
         Float16 | Float32 => Value::Float32(x as f32),
@@ -105,6 +118,19 @@ impl<F: FnMut(Option<f64>)> Look for EachNumber<F> {
 /// Calls `seen` with the values, as floats, in order; null is `None`.
 pub(crate) fn each_number(array: &ArrayData, seen: impl FnMut(Option<f64>)) {
     look(array, &mut EachNumber(seen));
+}
+
+struct EachTime<F>(F);
+
+impl<F: FnMut(Option<i64>)> Look for EachTime<F> {
+    fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, _convert: impl Fn(T::Native) -> f64 + Copy) {
+        array.iter().for_each(|value| self.0(value.and_then(ArrowNativeType::to_i64)));
+    }
+}
+
+/// Calls `seen` with the points in time of a column, in its unit, in order; null is `None`.
+pub(crate) fn each_time(array: &ArrayData, seen: impl FnMut(Option<i64>)) {
+    look(array, &mut EachTime(seen));
 }
 
 /// Of values that are finite the first, the last, the least and the greatest.

@@ -40,12 +40,8 @@ pub(crate) enum Form {
 impl Form {
     /// The form that a request asks for.
     pub fn of(query: &Query, headers: &HeaderMap) -> Result<Form> {
-        match query.get("format")? {
-            Some("arrow") => return Ok(Form::Arrow),
-            Some("jsonl") => return Ok(Form::JsonLines),
-            Some("csv") => return Ok(Form::Csv),
-            Some(_) => return Err(Refusal::bad_request("format: arrow, jsonl or csv is expected")),
-            None => (),
+        if query.get("format")?.is_some() {
+            return Form::named(query);
         }
         let accept = header(headers, header::ACCEPT.as_str())?.unwrap_or("*/*");
         let mut best: Option<(f32, Form)> = None;
@@ -62,6 +58,16 @@ impl Form {
             let detail = "rows can be had as application/vnd.apache.arrow.stream, application/x-ndjson and text/csv";
             Refusal::new(hyper::StatusCode::NOT_ACCEPTABLE, "not_acceptable", detail)
         })
+    }
+
+    /// The form that a request names.
+    pub fn named(query: &Query) -> Result<Form> {
+        match query.get("format")? {
+            Some("arrow") => Ok(Form::Arrow),
+            Some("jsonl") => Ok(Form::JsonLines),
+            Some("csv") => Ok(Form::Csv),
+            _ => Err(Refusal::bad_request("format: arrow, jsonl or csv is expected")),
+        }
     }
 
     fn of_range(range: &str) -> Option<Form> {
@@ -292,6 +298,25 @@ impl Maker {
     }
 }
 
+impl Maker {
+    /// What stands before rows.
+    fn heading(&self, schema: &SchemaRef) -> arrowwood::Result<Option<Bytes>> {
+        Ok(match self {
+            Maker::Arrow(encoder, framing) => Some(framing.head(&encoder.schema_message())?.into()),
+            Maker::JsonLines(_) => None,
+            Maker::Csv => Some((csv_names(schema) + "\n").into()),
+        })
+    }
+
+    /// What stands behind them.
+    fn end(&self) -> Option<Bytes> {
+        match self {
+            Maker::Arrow(_, framing) => Some(Bytes::from_static(framing.end())),
+            _ => None,
+        }
+    }
+}
+
 /// An answer with rows, as far as it is.
 struct RowStream {
     selection: Selection,
@@ -362,6 +387,59 @@ impl Steps for RowStream {
     }
 }
 
+/// The body of an answer with rows that are there already.
+pub(crate) fn whole_body(rows: Dataset, form: Form, session: Session) -> Result<Outgoing> {
+    let schema = rows.schema();
+    let maker = match form {
+        Form::Arrow => {
+            let encoder = StreamEncoder::new(schema.clone()).map_err(|e| Refusal::of_table(&e))?;
+            Maker::Arrow(Box::new(encoder), Framing::Stream)
+        }
+        Form::JsonLines => Maker::JsonLines(JsonLines::new(schema)),
+        Form::Csv => Maker::Csv,
+    };
+    Ok(Outgoing::steps(WholeRows { rows, maker, session, is_begun: false }))
+}
+
+/// An answer with rows that are there already, as far as it is.
+struct WholeRows {
+    rows: Dataset,
+    maker: Maker,
+    session: Session,
+    is_begun: bool,
+}
+
+impl WholeRows {
+    fn make(mut self) -> arrowwood::Result<Made<WholeRows>> {
+        let mut bytes = Vec::new();
+        if !std::mem::replace(&mut self.is_begun, true) {
+            bytes.extend(self.maker.heading(self.rows.schema())?);
+        }
+        if self.rows.is_empty()? {
+            bytes.extend(self.maker.end());
+            return Ok((None, bytes));
+        }
+        let (made, rows) = self.maker.piece(&self.rows)?;
+        bytes.extend(made);
+        self.rows = self.rows.slice(rows, u64::MAX)?;
+        Ok((Some(self), bytes))
+    }
+}
+
+impl Steps for WholeRows {
+    async fn step(self) -> Step<WholeRows> {
+        let session = self.session.clone();
+        match session.work(move |_| self.make().map_err(|e| Refusal::of_table(&e))).await {
+            Ok((Some(rows), bytes)) => Step::Data(rows, bytes),
+            Ok((None, bytes)) => Step::End(bytes),
+            Err(refusal) => {
+                session.failed(&refusal);
+                Step::Failed(io::Error::other(refusal))
+            }
+        }
+    }
+}
+
 /// What goes on, unless that was the end, and bytes.
 type Made<S> = (Option<S>, Vec<Bytes>);
 
@@ -371,16 +449,14 @@ impl RowStream {
         let of_table = |e: Error| Refusal::of_table(&e);
         let mut bytes = Vec::new();
         if !std::mem::replace(&mut self.is_begun, true) {
-            bytes.extend(self.heading().map_err(of_table)?);
+            bytes.extend(self.maker.heading(&self.selection.schema).map_err(of_table)?);
         }
         let current = match self.current.take() {
             Some(current) => Some(current),
             None => self.selection.take(share)?,
         };
         let Some(current) = current else {
-            if let Maker::Arrow(_, framing) = self.maker {
-                bytes.push(Bytes::from_static(framing.end()));
-            }
+            bytes.extend(self.maker.end());
             return Ok((None, bytes));
         };
         let (made, rows) = self.maker.piece(&current).map_err(of_table)?;
@@ -390,13 +466,5 @@ impl RowStream {
             self.current = Some(current.slice(rows, all).map_err(of_table)?);
         }
         Ok((Some(self), bytes))
-    }
-
-    fn heading(&self) -> arrowwood::Result<Option<Bytes>> {
-        Ok(match &self.maker {
-            Maker::Arrow(encoder, framing) => Some(framing.head(&encoder.schema_message())?.into()),
-            Maker::JsonLines(_) => None,
-            Maker::Csv => Some((csv_names(&self.selection.schema) + "\n").into()),
-        })
     }
 }

@@ -30,14 +30,17 @@ use crate::reading::{self, Form, Selection};
 use crate::receive::receive;
 use crate::refusal::{Refusal, Result};
 use crate::response::{allow, empty, json_response, text, with_type};
+use crate::save::{self, SavedForm};
 use crate::search::{self, Search};
 use crate::seek;
 use crate::session::{Peer, Session, Shared, Trace};
 use crate::sql;
 use crate::statistics;
+use crate::timeline;
 
 /// Routes below a table for people who look at it.
-const LOOKS: &[&str] = &["cells", "cell", "image", "views", "groups", "seek", "sql", "statistics", "bins", "anatomy"];
+const LOOKS: &[&str] =
+    &["cells", "cell", "image", "views", "groups", "save", "seek", "sql", "statistics", "bins", "anatomy"];
 /// Bytes of the text of a schema.
 const SCHEMA: usize = 128 << 10;
 
@@ -258,17 +261,28 @@ async fn look(session: Session, parts: &Parts, name: &str, look: &str) -> Result
             let query = query(anatomy::PARAMETERS)?;
             session.work(move |_| anatomy::anatomy(&table, &query)).await?
         }
-        "bins" => bins::bins(&session, table, &query(bins::PARAMETERS)?).await?,
+        "bins" => {
+            let query = query(bins::PARAMETERS)?;
+            if query.get("over")?.is_some() {
+                timeline::bins(&session, table, &query).await?
+            } else {
+                bins::bins(&session, table, &query).await?
+            }
+        }
         "image" => {
             let query = query(image::PARAMETERS)?;
             return session.work(move |_| image::image(&table, &query)).await;
         }
         "groups" => {
             let query = query(groups::PARAMETERS)?;
+            if let Some(form) = SavedForm::of(&query)? {
+                return groups::save(&session, table, query, form).await;
+            }
             let grouping = session.work(move |session| Grouping::of(&table, &query, session.clone())).await?;
             return Ok(with_type(StatusCode::OK, Form::JsonLines.media_type(), Outgoing::steps(grouping)));
         }
-        "sql" => sql::sql(&session, table, &query(sql::PARAMETERS)?).await?,
+        "sql" => return sql::sql(&session, table, &query(sql::PARAMETERS)?).await,
+        "save" => return save::save(&session, table, &query(save::PARAMETERS)?).await,
         "seek" => seek::seek(&session, table, &query(seek::PARAMETERS)?).await?,
         "statistics" => statistics::statistics(&session, table, &query(statistics::PARAMETERS)?).await?,
         _ => {

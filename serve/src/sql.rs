@@ -4,20 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrowwood::Error;
-use hyper::StatusCode;
+use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 use crate::cells::table;
 use crate::engine::SqlQuery;
+use crate::outgoing::Outgoing;
 use crate::query::Query;
 use crate::refusal::{Refusal, Result};
+use crate::response::json_response;
+use crate::save::{SavedForm, saved};
 use crate::session::Session;
 use crate::table::Table;
 
-pub(crate) const PARAMETERS: &[&str] = &["query"];
+pub(crate) const PARAMETERS: &[&str] = &["query", "format"];
 
-/// Rows of an answer.
+/// Rows of an answer that is looked at, and of one that is saved.
 const MOST: u64 = 1_000;
+const SAVED: u64 = 2_000_000;
 
 /// Gives a query up when the client goes.
 struct WhileWanted(Arc<AtomicBool>);
@@ -28,9 +32,10 @@ impl Drop for WhileWanted {
     }
 }
 
-/// The first rows that a query asks for. Ends when the client goes.
-pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Result<Json> {
+/// The first rows that a query asks for, or all of them as a file. Ends when the client goes.
+pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Result<Response<Outgoing>> {
     let text = query.get("query")?.ok_or_else(|| Refusal::bad_request("query: a statement is expected"))?.to_owned();
+    let form = SavedForm::of(query)?;
     let Some(engine) = session.shared.sql.clone() else {
         let detail =
             "SQL needs the Python package and DuckDB: pip install 'arrowwood[sql]', and its command `arrowwood view`";
@@ -38,14 +43,28 @@ pub(crate) async fn sql(session: &Session, of: Arc<Table>, query: &Query) -> Res
     };
     let wanted = WhileWanted(Arc::default());
     let given_up = wanted.0.clone();
+    let most = if form.is_some() { SAVED } else { MOST };
     let ask = move |_: &Session| {
-        let asked = SqlQuery { text: &text, path: &of.path, most: MOST + 1, given_up: &given_up };
-        let found = engine.answer(&asked).map_err(Refusal::bad_request)?;
-        let of_table = |e: Error| Refusal::of_table(&e);
-        let len = found.len().map_err(of_table)?;
+        let asked = SqlQuery { text: &text, path: &of.path, most: most + 1, given_up: &given_up };
+        engine.answer(&asked).map_err(Refusal::bad_request)
+    };
+    let found = session.work(ask).await?;
+    let of_table = |e: Error| Refusal::of_table(&e);
+    let len = found.len().map_err(of_table)?;
+    if let Some(form) = form {
+        if len > SAVED {
+            let detail = format!(
+                "the answer has more than {SAVED} rows, the most that the page saves; `arrowwood sql` prints any number"
+            );
+            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_rows", detail));
+        }
+        return saved(session, found, form).await;
+    }
+    let tell = move |_: &Session| {
         let mut told = table(&found.head(MOST).map_err(of_table)?).map_err(of_table)?;
         told["whole"] = json!(len <= MOST);
         Ok(told)
     };
-    session.work(ask).await
+    let told: Json = session.work(tell).await?;
+    Ok(json_response(StatusCode::OK, &told))
 }

@@ -173,7 +173,14 @@ fn picture(column: &Column, ends: Option<(f64, f64)>) -> arrowwood::Result<Vec<(
     let Some((low, high)) = ends else { return Ok(Vec::new()) };
     let counts = bars(column, low, if high > low { high } else { low + 1.0 })?;
     let texts = [text_of(column.data_type(), low), text_of(column.data_type(), high)];
-    Ok(vec![("histogram", json!({"counts": counts, "ends": texts}))])
+    let histogram = ("histogram", json!({"counts": counts, "ends": texts}));
+    Ok(std::iter::once(histogram).chain(unique(column)?.map(|unique| ("unique", unique))).collect())
+}
+
+/// How many numbers there are in a column.
+fn unique(column: &Column) -> arrowwood::Result<Option<Json>> {
+    let of = column.len()?;
+    Ok(if_supported(column.n_unique())?.map(|distinct| json!({"distinct": distinct, "of": of})))
 }
 
 fn of_sample(rows: &Dataset) -> arrowwood::Result<Json> {
@@ -237,12 +244,16 @@ async fn exact(budget: &mut Budget, rows: &Dataset, len: u64, told: &mut Json) -
             histogram.iter_mut().zip(counts).for_each(|(all, own)| *all += own);
         }
         told["histogram"] = json!({"counts": histogram, "ends": [text_of(&data_type, low), text_of(&data_type, high)]});
-    } else if !is_number(&data_type) && len <= COUNTED && repeats(told) {
+    }
+    let is_number = is_number(&data_type);
+    let name = if is_number { "unique" } else { "top" };
+    if len <= COUNTED && repeats(told, name) {
         let rows = rows.clone();
-        let look = move |_: &mut Share| rows.column_at(0).and_then(|column| top(&column)).map_err(of_table);
+        let count = move |column: Column| if is_number { unique(&column) } else { top(&column) };
+        let look = move |_: &mut Share| rows.column_at(0).and_then(count).map_err(of_table);
         // At most so many rows are counted, and less than half of their values differ.
-        if let Some(top) = budget.work(len as usize * VALUE, look).await? {
-            told["top"] = top;
+        if let Some(counted) = budget.work(len as usize * VALUE, look).await? {
+            told[name] = counted;
         }
     }
     if let (Some(told), Json::Object(all)) = (told.as_object_mut(), all.to_json()) {
@@ -252,7 +263,7 @@ async fn exact(budget: &mut Budget, rows: &Dataset, len: u64, told: &mut Json) -
 }
 
 /// Whether the sample's values repeat: if each is another, all of them would be kept in memory to be counted.
-fn repeats(told: &Json) -> bool {
-    let number = |name: &str| told.get("top").and_then(|top| top.get(name)).and_then(Json::as_u64).unwrap_or(u64::MAX);
-    number("distinct") < number("of") / 2
+fn repeats(told: &Json, counted: &str) -> bool {
+    let number = |name: &str| told.get(counted).and_then(|found| found.get(name)).and_then(Json::as_u64);
+    number("distinct").zip(number("of")).is_some_and(|(distinct, of)| distinct < of / 2)
 }

@@ -1,14 +1,14 @@
 //! `arrowwood view`: nothing without the token, nothing but what was asked for, and what people see is what the file has.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, Value, WriteOptions, Writer, WriterOptions, parse_schema, write};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+use arrowwood::{Dataset, Late, Value, WriteOptions, Writer, WriterOptions, parse_schema, write};
 use arrowwood_serve::{AuditLog, Options, Server, SqlEngine, Stopper};
 use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
@@ -303,6 +303,149 @@ fn bins_are_those_of_all_rows() {
     assert_eq!(viewed.get("/v1/tables/a.arrow/bins?at=2").status, 400);
 }
 
+/// Times and values of rows; the bins from `start` to before `stop`, by looking at each row.
+fn naive_timeline(rows: &[(Option<i64>, Option<f64>)], (start, stop): (i64, i64), count: u64) -> Json {
+    let count = i128::from(count).min(i128::from(stop) - i128::from(start));
+    let end = |bin: i128| (i128::from(start) + (i128::from(stop) - i128::from(start)) * bin / count) as i64;
+    let bin = |bin: i128| {
+        let inside = |(time, x): &(Option<i64>, Option<f64>)| {
+            let time = time.filter(|time| (end(bin)..end(bin + 1)).contains(time))?;
+            Some((time, x.filter(|x| x.is_finite())?))
+        };
+        let mut found: Vec<(i64, f64)> = rows.iter().filter_map(inside).collect();
+        found.sort_by_key(|(time, _)| *time);
+        let least = found.iter().map(|(_, x)| *x).reduce(f64::min);
+        let greatest = found.iter().map(|(_, x)| *x).reduce(f64::max);
+        found.first().zip(found.last()).map(|(first, last)| json!([first.1, least, greatest, last.1]))
+    };
+    (0..count).map(|number| bin(number).unwrap_or(Json::Null)).collect()
+}
+
+/// Rows whose times go on by steps of very different lengths, of a type with nanoseconds that a float can't tell apart.
+fn timed(len: i64) -> Vec<(Option<i64>, Option<f64>)> {
+    let mut time = 1_700_000_000_000_000_000;
+    let mut row = |n: i64| {
+        time += if n % 97 == 0 { 40_000_000_000 } else { n * 7_919 % 5 };
+        let x = if n % 11 == 3 { None } else { Some(if n % 13 == 5 { f64::NAN } else { (n * 7_907 % 1_009) as f64 }) };
+        (Some(time), x)
+    };
+    (0..len).map(&mut row).collect()
+}
+
+fn batch_of(rows: &[(Option<i64>, Option<f64>)], is_nullable: bool) -> RecordBatch {
+    let times = rows.iter().map(|(time, _)| *time).collect::<TimestampNanosecondArray>().with_timezone("UTC");
+    let columns: [(&str, ArrayRef, bool); 2] = [
+        ("ts", Arc::new(times), is_nullable),
+        ("x", Arc::new(rows.iter().map(|(_, x)| *x).collect::<Float64Array>()), true),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+#[test]
+fn bins_over_time_are_those_of_all_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = timed(5_000);
+    let [first, last] = [rows[0].0.unwrap(), rows[4_999].0.unwrap()];
+    let ask = |viewed: &Viewed, name: &str, (start, stop): (i64, i64), count: u64| {
+        viewed.json(&format!("/v1/tables/{name}/bins?at=1&over=0&start={start}&stop={stop}&count={count}"))
+    };
+    let ranges = [
+        (first, last + 1),
+        (first + 1, first + 9),
+        (rows[1_000].0.unwrap(), rows[1_010].0.unwrap() + 1),
+        (0, 10),
+        (i64::MIN, i64::MAX),
+    ];
+
+    // Sorted, in several segments, some of which were dropped.
+    let path = folder.path().join("sorted");
+    let batch = batch_of(&rows, false);
+    let options = WriterOptions { sorted_by: Some("ts".into()), segment_rows: Some(700), ..WriterOptions::default() };
+    let mut writer = Writer::open(&path, Some(batch.schema()), &options).unwrap();
+    writer.append(&batch).unwrap();
+    writer.commit().unwrap();
+    let viewed = Viewed::open(&path);
+    for range in ranges {
+        for count in [1, 7, 333] {
+            let told = ask(&viewed, "sorted", range, count);
+            assert_eq!(told["bins"], naive_timeline(&rows, range, count), "{range:?} {count}");
+            let inside = |time: i64| (range.0..range.1).contains(&time);
+            let expected = rows.iter().filter(|(time, _)| inside(time.unwrap())).count();
+            assert_eq!(
+                (&told["rows"], &told["sorted"], &told["exact"]),
+                (&json!(expected), &json!(true), &json!(true))
+            );
+            let before = rows.iter().position(|(time, _)| time.unwrap() >= range.0).unwrap_or(5_000);
+            assert_eq!(told["first_row"], before);
+        }
+    }
+    // All times, where none are given; as text, so that no digit is lost on the way.
+    let told = viewed.json("/v1/tables/sorted/bins?at=1&over=0&count=10");
+    assert_eq!((&told["start"], &told["stop"]), (&json!(first.to_string()), &json!((last + 1).to_string())));
+    assert_eq!(told["bins"], naive_timeline(&rows, (first, last + 1), 10));
+    assert_eq!(viewed.json("/v1/tables/sorted/bins?at=1&over=0&from=20&to=21")["rows"], 1);
+
+    // In no order, with nulls: a file says nothing of its order, and a table may accept late rows.
+    let mut mixed: Vec<_> = (0..5_000).map(|n| rows[n * 1_237 % 5_000]).collect();
+    mixed.iter_mut().step_by(50).for_each(|row| row.0 = None);
+    write(
+        &Dataset::try_from(vec![batch_of(&mixed, true)]).unwrap(),
+        folder.path().join("mixed.arrow"),
+        &WriteOptions::default(),
+    )
+    .unwrap();
+    let late = folder.path().join("late");
+    let timely: Vec<_> = mixed.iter().copied().filter(|(time, _)| time.is_some()).collect();
+    let batch = batch_of(&timely, false);
+    let options = WriterOptions { late: Some(Late::Accept), ..options };
+    let mut writer = Writer::open(&late, Some(batch.schema()), &options).unwrap();
+    writer.append(&batch).unwrap();
+    writer.close().unwrap();
+    for (name, rows) in [("mixed.arrow", &mixed), ("late", &timely)] {
+        let viewed = Viewed::open(folder.path().join(name));
+        for range in ranges {
+            let told = ask(&viewed, name, range, 40);
+            assert_eq!(told["bins"], naive_timeline(rows, range, 40), "{name} {range:?}");
+            assert_eq!((&told["sorted"], &told["first_row"]), (&json!(false), &Json::Null));
+            let inside = rows.iter().filter(|(time, _)| time.is_some_and(|time| (range.0..range.1).contains(&time)));
+            assert_eq!(told["rows"], inside.count());
+        }
+        for (query, says) in [
+            ("at=1&over=1", "number of a column of times"),
+            ("at=1&over=9", "number of a column of times"),
+            ("at=1&over=0&start=x", "whole number"),
+            ("at=1&start=3", "over"),
+        ] {
+            let reply = viewed.get(&format!("/v1/tables/{name}/bins?{query}"));
+            assert_eq!((reply.status, reply.text().contains(says)), (400, true), "{query}: {}", reply.text());
+        }
+    }
+    // No row has a time.
+    write(
+        &Dataset::try_from(vec![batch_of(&[(None, Some(1.0))], true)]).unwrap(),
+        folder.path().join("none.arrow"),
+        &WriteOptions::default(),
+    )
+    .unwrap();
+    let told = Viewed::open(folder.path().join("none.arrow")).json("/v1/tables/none.arrow/bins?at=1&over=0");
+    assert_eq!((&told["bins"], &told["start"], &told["ends"]), (&json!([]), &Json::Null, &Json::Null));
+}
+
+#[test]
+fn bins_over_time_of_a_sample_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: Vec<_> = (0..600_000).map(|n| (Some(n * 1_000), Some((n % 1_000) as f64))).collect();
+    let dataset = Dataset::try_from(vec![batch_of(&rows, false)]).unwrap();
+    write(&dataset, folder.path().join("a.arrow"), &WriteOptions::default()).unwrap();
+    let viewed = Viewed::open(folder.path().join("a.arrow"));
+    let told = viewed.json("/v1/tables/a.arrow/bins?at=1&over=0&count=20&sample=true");
+    assert_eq!((&told["exact"], &told["rows"]), (&json!(false), &Json::Null));
+    assert!(told["bins"].as_array().unwrap().iter().all(Json::is_array), "{told}");
+    let told = viewed.json("/v1/tables/a.arrow/bins?at=1&over=0&count=20");
+    assert_eq!((&told["exact"], &told["rows"]), (&json!(true), &json!(600_000)));
+    assert_eq!(told["bins"], naive_timeline(&rows, (0, 599_999_001), 20));
+}
+
 #[test]
 fn a_row_is_found_by_its_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -491,6 +634,79 @@ fn sql_is_asked_of_the_engine_and_given_up_with_its_client() {
     // Without an engine there is a line that says what to install.
     let reply = Viewed::open(&path).get("/v1/tables/a.arrow/sql?query=from+self");
     assert_eq!((reply.status, reply.text().contains("pip install 'arrowwood[sql]'")), (501, true));
+}
+
+#[test]
+fn what_is_shown_is_saved_whole_and_in_its_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), 10_000);
+    let engine = SqlEngine::new(|asked| match asked.text {
+        "from self" => Ok(arrowwood::open(asked.path).unwrap().head(asked.most).unwrap()),
+        _ => {
+            let endless = (0..300).map(|_| arrowwood::open(asked.path).unwrap()).collect::<Vec<_>>();
+            Ok(Dataset::concat(&endless).unwrap().head(asked.most).unwrap())
+        }
+    });
+    // What stands for Parquet here is a stream of rows.
+    let engine = engine.with_parquet(|rows| {
+        let mut file = tempfile::tempfile().unwrap();
+        let options = WriteOptions { format: arrowwood::Format::Stream, ..WriteOptions::default() };
+        arrowwood::write_to(rows, &mut file, &options).map_err(|e| e.message().to_owned())?;
+        file.rewind().unwrap();
+        Ok(file)
+    });
+    let viewed = Viewed::with_sql(&path, Some(engine));
+    let lines = |path: &str| -> Vec<Json> {
+        let reply = viewed.get(&format!("/v1/tables/a.arrow/{path}"));
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+        reply.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let numbers = |lines: &[Json]| lines.iter().map(|line| line["n"].as_i64().unwrap()).collect::<Vec<_>>();
+    let all = rows(10_000);
+
+    // A view: where, sorted, of which a naive twin knows the order.
+    let found = viewed.view("/v1/tables/a.arrow/views?where=n%20%3E=%207000&sort=n&descending=true");
+    let view = found["view"].as_str().unwrap();
+    let saved = lines(&format!("save?view={view}&format=jsonl"));
+    assert_eq!(numbers(&saved), (7_000..10_000).rev().collect::<Vec<_>>());
+    let reply = viewed.get(&format!("/v1/tables/a.arrow/save?view={view}&format=arrow"));
+    assert_eq!(reply.header("content-type"), Some("application/vnd.apache.arrow.stream"));
+    let read = arrowwood::Open::new().bytes(reply.body.clone().into()).unwrap();
+    assert_eq!((read.len().unwrap(), read.schema()), (3_000, all.schema()));
+    assert!(matches!(read.row(0).unwrap().get(0).unwrap(), Value::Int(9_999)));
+    let parquet = viewed.get(&format!("/v1/tables/a.arrow/save?view={view}&format=parquet"));
+    assert_eq!(parquet.header("content-type"), Some("application/vnd.apache.parquet"));
+    assert_eq!(arrowwood::Open::new().bytes(parquet.body.into()).unwrap().len().unwrap(), 3_000);
+    let parquet = viewed.get("/v1/tables/a.arrow/save?format=parquet");
+    assert_eq!(arrowwood::Open::new().bytes(parquet.body.into()).unwrap().len().unwrap(), 10_000);
+
+    // All groups, of which a page has a thousand, and no two columns of one name.
+    let groups = lines("groups?at=0&of=sum:0&of=sum:0&sort=0&descending=true&format=jsonl");
+    assert_eq!(numbers(&groups), (0..10_000).rev().collect::<Vec<_>>());
+    assert_eq!(groups[3], json!({"n": 9_996, "rows": 1, "sum of n": 9_996, "sum of n 2": 9_996}));
+    let text = viewed.get("/v1/tables/a.arrow/groups?at=2&where=n%20%3C%205&format=csv").text();
+    assert_eq!(text.lines().next(), Some("\"a \"\"word\"\"\",rows"));
+    assert_eq!(text.lines().count(), 6);
+
+    // All rows of an answer, or none.
+    assert_eq!(numbers(&lines("sql?query=from+self&format=jsonl")), (0..10_000).collect::<Vec<_>>());
+    for (path, status, says) in [
+        ("sql?query=endless&format=csv", 422, "more than 2000000 rows"),
+        ("sql?query=from+self&format=xml", 400, "arrow, jsonl or csv"),
+        ("groups?at=0&format=xml", 400, "arrow, jsonl or csv"),
+        ("save?format=csv", 400, "view"),
+        ("save?view=none&format=csv", 404, "search again"),
+        ("save?view=none", 400, "format"),
+    ] {
+        let reply = viewed.get(&format!("/v1/tables/a.arrow/{path}"));
+        assert_eq!((reply.status, reply.text().contains(says)), (status, true), "{path}: {}", reply.text());
+    }
+    assert_eq!(viewed.json("/v1/tables/a.arrow")["parquet"], true);
+    // Without an engine there is no Parquet, and a line that says what to install.
+    let viewed = Viewed::open(&path);
+    assert_eq!(viewed.json("/v1/tables/a.arrow")["parquet"], false);
+    let reply = viewed.get("/v1/tables/a.arrow/save?format=parquet");
+    assert_eq!((reply.status, reply.text().contains("pip install 'arrowwood[parquet]'")), (501, true));
 }
 
 #[test]

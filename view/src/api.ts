@@ -15,6 +15,8 @@ export interface Facts {
   sorted_by?: string | null;
   columns: Column[];
   path?: string;
+  /** Whether the server writes Parquet. */
+  parquet?: boolean;
 }
 
 export interface Extent {
@@ -45,6 +47,8 @@ export interface Statistics {
   exact: boolean;
   histogram?: { counts: number[]; ends: [string, string] };
   top?: { values: [string | null, number][]; distinct: number; of: number };
+  /** How many numbers there are, in the rows that were looked at for that. */
+  unique?: { distinct: number; of: number };
 }
 
 /** Of the rows of a pixel: first, least, greatest, last. */
@@ -56,6 +60,15 @@ export interface Bins {
   bins: Bin[];
   range: [string, string] | null;
   exact: boolean;
+  /** Over time: the first one and the one behind the last, in the column's unit, which may be beyond a float's digits. */
+  start?: string | null;
+  stop?: string | null;
+  /** The first and the last as text. */
+  ends?: [string, string] | null;
+  rows?: number | null;
+  sorted?: boolean;
+  /** The first of the rows, where these are sorted by time. */
+  first_row?: number | null;
 }
 
 export interface Report {
@@ -279,6 +292,11 @@ export async function get<T>(route: string, parameters: Parameters = {}, signal?
   return (await ask(url(route, parameters), signal)).json();
 }
 
+/** What an address answers, to be kept. */
+export async function blob(address: string): Promise<Blob> {
+  return (await ask(address)).blob();
+}
+
 /** The one table that is shown. */
 export async function open(): Promise<Facts> {
   if (isEmbedded) await embed();
@@ -349,5 +367,5 @@ export async function events(came: (extent: Extent) => void, gone: () => void) {
 /** The address of the picture in a cell. */
 export async function picture(row: number, at: number): Promise<string> {
   const address = url("image", { row, at });
-  return isEmbedded ? URL.createObjectURL(await (await ask(address)).blob()) : address;
+  return isEmbedded ? URL.createObjectURL(await blob(address)) : address;
 }

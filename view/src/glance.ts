@@ -1,24 +1,46 @@
 // A column at a glance: of a sample at once, of all rows when one looks at it.
 
-import { Column, Statistics, get } from "./api.js";
+import { Bins, Column, Statistics, get } from "./api.js";
 import { colour, count, el, plural, sheet } from "./dom.js";
+import { line } from "./line.js";
 
-const samples = new Map<number, Promise<Statistics>>();
+/** What a column's head shows: statistics of a sample, and of columns that are drawn bins over the rows. */
+interface Sample {
+  statistics: Statistics;
+  bins?: Bins;
+}
+
+const samples = new Map<number, Sample>();
 let queue: Promise<unknown> = Promise.resolve();
+/** Points of a line in a head, and in the panel. */
+const POINTS = [100, 300] as const;
 
-/** One after the other, so that rows don't wait for pictures. */
-export function sampled(column: number): Promise<Statistics> {
-  let known = samples.get(column);
-  if (!known) {
-    known = queue.then(() => get<Statistics>("statistics", { at: column, sample: true }));
-    queue = known.catch(() => undefined);
+const isDrawn = (type: string) => /^(u?int|float|decimal|date|time|duration)/.test(type) && !type.startsWith("decimal256");
+
+/** One column after the other, so that rows don't wait for pictures; none whose head has left the sight by then. */
+export function sampled(column: number, isWanted: () => boolean): Promise<Sample | undefined> {
+  const look = async () => {
+    let known = samples.get(column);
+    if (known || !isWanted()) return known;
+    const statistics = await get<Statistics>("statistics", { at: column, sample: true });
+    known = { statistics };
+    if (isDrawn(statistics.type) && isWanted()) known.bins = await get<Bins>("bins", { at: column, count: POINTS[0], sample: true });
     samples.set(column, known);
-  }
-  return known;
+    return known;
+  };
+  const found = queue.then(look);
+  queue = found.catch(() => undefined);
+  return found;
 }
 
 export function forget() {
   samples.clear();
+}
+
+/** The line of a column over its rows. */
+export function spark(canvas: HTMLCanvasElement, { bins }: Bins) {
+  const { pen, width, height } = sheet(canvas);
+  line(pen, bins, { width, top: 1.5, bottom: height - 1.5 });
 }
 
 export function bars(canvas: HTMLCanvasElement, statistics: Statistics) {
@@ -44,11 +66,21 @@ export interface GlanceActions {
   close(): void;
 }
 
-const isDrawn = (type: string) => /^(u?int|float|decimal|date|time|duration)/.test(type) && !type.startsWith("decimal256");
+/** The pictures of the panel, by their canvases. */
+const pictures = new Map<HTMLCanvasElement, () => void>();
+
+/** Draws what the panel shows anew, in the colours of now. */
+export function repaint() {
+  for (const [canvas, draw] of pictures) {
+    if (canvas.isConnected) draw();
+    else pictures.delete(canvas);
+  }
+}
 
 /** What is known of a column, in the panel; `signal` ends the look at all rows. */
 export async function panel(into: HTMLElement, number: number, column: Column, actions: GlanceActions, signal: AbortSignal) {
   const told = el("div", { class: "told", "aria-live": "polite" }, "looking …");
+  const over = el("div", { hidden: true });
   into.replaceChildren(
     el("button", { class: "close", "aria-label": "Close", click: actions.close }, "×"),
     el("h2", {}, column.name),
@@ -65,17 +97,19 @@ export async function panel(into: HTMLElement, number: number, column: Column, a
       el("button", { "aria-label": "Move right", title: "Move right", click: () => actions.move(1) }, "→"),
     ),
     told,
+    over,
   );
   const show = (statistics: Statistics) => {
     const fact = (name: string, value: string) => [el("dt", {}, name), el("dd", {}, value)];
     const { top, histogram } = statistics;
+    const unique = top ?? statistics.unique;
     const facts = [
       ...fact("rows", count(statistics.of)),
       ...fact("nulls", count(statistics.nulls)),
       ...(statistics.min === null ? [] : fact("min", statistics.min)),
       ...(statistics.max === null ? [] : fact("max", statistics.max)),
       ...(statistics.mean === null ? [] : fact("mean", statistics.mean.toPrecision(8))),
-      ...(top ? fact("distinct", count(top.distinct) + (top.of < statistics.of ? ` in ${plural(top.of, "row")}` : "")) : []),
+      ...(unique ? fact("distinct", count(unique.distinct) + (unique.of < statistics.of ? ` in ${plural(unique.of, "row")}` : "")) : []),
     ];
     const picture = el("canvas", { class: "histogram", role: "img", "aria-label": `Histogram of ${column.name}` });
     told.replaceChildren(
@@ -101,17 +135,30 @@ export async function panel(into: HTMLElement, number: number, column: Column, a
           ]
         : []),
     );
-    if (histogram) bars(picture, statistics);
+    if (histogram) pictures.set(picture, () => bars(picture, statistics));
+    repaint();
+  };
+  const draw = (bins: Bins) => {
+    if (!bins.bins.length) return;
+    const picture = el("canvas", { class: "spark", role: "img", "aria-label": `${column.name} over ${plural(bins.to - bins.from, "row")}` });
+    over.replaceChildren(
+      el("h3", {}, "Over the rows"),
+      picture,
+      el("p", { class: "ends" }, el("span", {}, count(bins.from)), el("span", {}, bins.exact ? "" : "from a sample"), el("span", {}, count(bins.to))),
+    );
+    over.hidden = false;
+    pictures.set(picture, () => spark(picture, bins));
+    repaint();
   };
   try {
-    const first = await sampled(number);
+    const first = samples.get(number)?.statistics ?? (await get<Statistics>("statistics", { at: number, sample: true }, signal));
     if (signal.aborted) return;
     show(first);
-    if (!first.exact) {
-      const all = await get<Statistics>("statistics", { at: number }, signal);
-      samples.set(number, Promise.resolve(all));
-      show(all);
-    }
+    const line = (sample: boolean) => get<Bins>("bins", { at: number, count: POINTS[1], sample }, signal);
+    const bins = isDrawn(column.type) ? await line(true) : undefined;
+    if (bins) draw(bins);
+    if (!first.exact) show(await get<Statistics>("statistics", { at: number }, signal));
+    if (bins && !bins.exact) draw(await line(false));
   } catch (e) {
     if (!signal.aborted) told.replaceChildren(el("p", { class: "error" }, (e as Error).message));
   }

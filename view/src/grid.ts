@@ -434,13 +434,14 @@ export class Grid {
       let element = this.heads.get(column);
       if (!element) {
         const { name, type } = this.columns[column];
-        const picture = el("canvas", { class: "mini", "aria-hidden": true });
+        const picture = () => el("canvas", { class: "mini", "aria-hidden": true });
         element = el(
           "button",
           { class: "column", role: "columnheader", title: `${name}: ${type}`, click: () => this.events.header(column) },
           el("span", { class: "name" }, name),
           el("span", { class: "type" }, type),
-          picture,
+          picture(),
+          picture(),
         );
         this.drag(element, column);
         this.heads.set(column, element);

@@ -1,7 +1,8 @@
 // Groups of the rows that the filter leaves: counts, sums, means and so on, as a table that can be sorted.
 
-import { Cell, Column, Groups, Report, grouped } from "./api.js";
+import { Cell, Column, Groups, Report, grouped, url } from "./api.js";
 import { count, el, plural } from "./dom.js";
+import { saves } from "./save.js";
 import { table } from "./table.js";
 
 const functions = ["sum", "mean", "median", "min", "max", "count", "n_unique", "std", "var"] as const;
@@ -33,14 +34,17 @@ export class Group {
   private going: AbortController | undefined;
   private tools = el("div", { class: "tools" });
   private told = el("p", { class: "basis", role: "status", "aria-live": "polite" });
+  private keep = el("span", { class: "saves" });
   private table = el("div", { class: "groups" });
 
   constructor(
+    private name: string,
+    private formats: string[],
     private columns: Column[],
     private changed: () => void,
     private only: (tests: [Column, string | null][]) => void,
   ) {
-    this.element = el("section", { class: "grouping", "aria-label": "Groups" }, this.tools, this.told, this.table);
+    this.element = el("section", { class: "grouping", "aria-label": "Groups" }, this.tools, el("p", { class: "tools" }, this.told, this.keep), this.table);
   }
 
   /** Groups what `where` leaves; the first time by the first column of words. */
@@ -103,13 +107,21 @@ export class Group {
     const going = (this.going = new AbortController());
     const { by, of, order, descending } = this.grouping;
     this.told.textContent = "grouping …";
+    this.keep.replaceChildren();
     this.told.classList.remove("error");
     const report = ({ searched, of, found }: Report) => {
       if (searched !== undefined) this.told.textContent = `read ${count(searched)} of ${plural(of!, "row")}: ${plural(found!, "group")} … (Esc ends it)`;
     };
     try {
-      const parameters = { at: by.join(","), of: of.map(([name, at]) => `${name}:${at}`), where: this.where, sort: order, descending };
-      this.draw(await grouped(by.length ? parameters : { ...parameters, at: undefined }, report, going.signal));
+      const parameters = { at: by.length ? by.join(",") : undefined, of: of.map(([name, at]) => `${name}:${at}`), where: this.where, sort: order, descending };
+      this.draw(await grouped(parameters, report, going.signal));
+      const told = this.told.textContent;
+      const failed = (message: string) => {
+        this.told.textContent = message || told;
+        this.told.classList.toggle("error", !!message);
+      };
+      const address = (format: string) => url("groups", { ...parameters, format });
+      this.keep.replaceChildren(...saves({ name: `${this.name}.groups`, formats: this.formats, address, failed }));
     } catch (e) {
       if (this.going !== going) return;
       this.told.textContent = going.signal.aborted ? "ended" : (e as Error).message;

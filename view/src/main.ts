@@ -1,13 +1,15 @@
 // The page: rows, a plot, and the file taken apart.
 
 import { Apart, cellPanel } from "./apart.js";
-import { Column, Extent, Facts, Refused, Report, Statistics, events, get, isEmbedded, open, search, url } from "./api.js";
+import { Column, Extent, Facts, Refused, Report, events, get, isEmbedded, open, search, url } from "./api.js";
 import { clamp, count, el, plural } from "./dom.js";
-import { bars, forget, panel, sampled } from "./glance.js";
+import { bars, forget, panel, repaint, sampled, spark } from "./glance.js";
 import { Grid, orderOf, orderText } from "./grid.js";
 import { Group, Grouping, groupingOf } from "./group.js";
+import { isTime } from "./line.js";
 import { Plot } from "./plot.js";
 import { Rows } from "./rows.js";
+import { formats, saves } from "./save.js";
 import { Sql } from "./sql.js";
 
 const TABS = ["rows", "plot", "group", "file", "sql"] as const;
@@ -25,8 +27,10 @@ interface Place {
   sort: string;
   descending: boolean;
   plot?: number;
-  from?: number;
-  to?: number;
+  over?: number;
+  /** Rows, or times in their column's unit, which may be beyond a float's digits. */
+  from?: string;
+  to?: string;
   grouping: Grouping;
   query: string;
 }
@@ -37,6 +41,7 @@ function placeOf(hash: string, columns: number): Place {
     const value = parameters.get(name);
     return value !== null && /^\d+$/.test(value) ? Number(value) : undefined;
   };
+  const whole = (name: string) => /^-?\d{1,20}$/.exec(parameters.get(name) ?? "")?.[0];
   return {
     tab: TABS.find((tab) => tab === parameters.get("tab")) ?? "rows",
     row: number("row"),
@@ -47,8 +52,9 @@ function placeOf(hash: string, columns: number): Place {
     sort: parameters.get("sort") ?? "",
     descending: parameters.get("descending") === "true",
     plot: number("plot"),
-    from: number("from"),
-    to: number("to"),
+    over: number("over"),
+    from: whole("from"),
+    to: whole("to"),
     grouping: groupingOf(parameters, columns),
     query: parameters.get("query") ?? "",
   };
@@ -64,7 +70,7 @@ class Page {
   private plot: Plot;
   private group: Group;
   private apart = new Apart();
-  private sql = new Sql(() => this.save());
+  private sql: Sql;
   private place: Place;
   private extent: Extent;
   /** The end of the rows that are shown: a snapshot, until one follows. */
@@ -75,6 +81,7 @@ class Page {
   private searching: AbortController | undefined;
   private looking = new AbortController();
   private saving = 0;
+  private formats: string[];
 
   private filter = el("input", { type: "search", class: "filter", placeholder: 'Filter: price > 100 and symbol == "IBM"', "aria-label": "Filter", spellcheck: "false", autocomplete: "off", enterkeyhint: "search" });
   private goto = el("input", { type: "text", class: "goto", placeholder: "Row or time …", "aria-label": "Go to row or time", title: "A row's number, from the end if negative; or a time, such as 2024-05-17 09:30" });
@@ -100,12 +107,23 @@ class Page {
       header: (column) => void this.glance(column),
       glance: (column, into) => void this.mini(column, into),
     });
-    this.plot = new Plot(columns, () => [this.extent.first_row, this.end], () => this.save(), (row) => {
-      this.clear();
-      this.tab("rows");
-      this.grid.go(row);
+    this.plot = new Plot(columns, facts.sorted_by, {
+      extent: () => [this.extent.first_row, this.end],
+      moved: () => this.save(),
+      go: (row) => {
+        this.clear();
+        this.tab("rows");
+        this.grid.go(row);
+      },
+      between: (column, low, high) => {
+        this.place.tab = "rows";
+        const { name } = columns[column];
+        void this.search({ where: `${quoted(name)} >= '${low}' and ${quoted(name)} <= '${high}'` });
+      },
     });
-    this.group = new Group(columns, () => this.save(), (tests) => this.only(tests));
+    this.formats = formats(facts.parquet);
+    this.sql = new Sql(facts.name, this.formats, () => this.save());
+    this.group = new Group(facts.name, this.formats, columns, () => this.save(), (tests) => this.only(tests));
     const tab = (name: Tab, text: string) => el("button", { role: "tab", "aria-selected": "false", click: () => this.tab(name) }, text);
     this.tabs = { rows: tab("rows", "Rows"), plot: tab("plot", "Plot"), group: tab("group", "Group"), file: tab("file", "File"), sql: tab("sql", "SQL") };
     const isTable = facts.kind === "table";
@@ -137,8 +155,10 @@ class Page {
     this.filter.addEventListener("search", () => !this.filter.value && this.place.where && void this.search());
     this.goto.addEventListener("keydown", (event) => event.key === "Enter" && void this.leap());
     this.finder.addEventListener("change", () => this.find());
-    window.addEventListener("hashchange", () => {
-      const next = placeOf(location.hash, this.facts.columns.length);
+    window.addEventListener("hashchange", ({ newURL }) => {
+      // Not that of the page, which may have been changed meanwhile to the place before.
+      clearTimeout(this.saving);
+      const next = placeOf(new URL(newURL).hash, this.facts.columns.length);
       if (JSON.stringify(next) !== JSON.stringify(this.place)) void this.restore(next);
     });
     document.addEventListener("keydown", (event) => this.key(event));
@@ -160,7 +180,8 @@ class Page {
   }
 
   private async restore(place: Place) {
-    this.place = place;
+    // What is shown on the way there is another place.
+    this.place = { ...place };
     this.filter.value = place.where;
     this.group.grouping = place.grouping;
     this.sql.text = place.query;
@@ -168,9 +189,12 @@ class Page {
     await this.search(place);
     this.tab(place.tab);
     if (place.tab === "group") this.group.again(this.place.where);
+    if (place.tab === "sql" && place.query) void this.sql.run();
     if (place.row !== undefined) this.grid.go(place.row, clamp(place.column ?? 0, 0, Math.max(0, this.facts.columns.length - 1)));
     if (place.plot !== undefined && place.plot < this.facts.columns.length) {
-      [this.plot.from, this.plot.to] = [place.from ?? this.extent.first_row, place.to ?? this.end];
+      const isOverTime = isTime(this.facts.columns[place.over ?? -1]?.type ?? "");
+      this.plot.over = isOverTime ? place.over : undefined;
+      [this.plot.from, this.plot.to] = [BigInt(place.from ?? 0), BigInt(place.to ?? 0)];
       this.plot.show(place.plot);
     }
   }
@@ -217,9 +241,19 @@ class Page {
     const going = report?.of ? `searched ${count(report.searched!)} of ${count(report.of)}: ${count(report.found ?? 0)} found … (Esc ends it)` : "";
     const durable = this.facts.kind === "table" && !view ? ` · ${this.extent.durable_end >= this.end ? "all durable" : `durable up to ${count(this.extent.durable_end)}`}` : "";
     this.status.textContent = going || `${found} · ${plural(this.facts.columns.length, "column")}${durable}`;
-    const parameters = { where: this.place.where };
-    const save = (format: string) => el("a", { href: url("rows", { ...parameters, format }), download: `${this.facts.name}.${format === "arrow" ? "arrows" : format}` }, format);
-    this.saves.replaceChildren("Save: ", save("arrow"), " ", save("csv"), " ", save("jsonl"));
+    this.saves.replaceChildren(...this.kept());
+  }
+
+  /** Links to the rows that are shown, in their order. Rows of a view are fetched whole, as the server may have dropped it. */
+  private kept() {
+    const { name } = this.facts;
+    const { where, sort } = this.place;
+    const view = this.view?.whole ? this.view.id : undefined;
+    const isStream = (format: string) => format !== "parquet" && !(view && sort);
+    const address = (format: string) => (isStream(format) ? url("rows", { where, format }) : url("save", { view, format }));
+    // Of more rows than are kept of a view, only those that are sent as they are found.
+    const all = this.formats.filter((format) => format !== "parquet" || !this.view || view);
+    return saves({ name, formats: all, address, isStream, failed: (message) => this.say(message) });
   }
 
   private grew(extent: Extent) {
@@ -312,9 +346,13 @@ class Page {
 
   private async mini(column: number, into: HTMLElement) {
     try {
-      const statistics: Statistics = await sampled(column);
-      const canvas = into.querySelector("canvas");
-      if (canvas?.isConnected) bars(canvas, statistics);
+      const known = await sampled(column, () => into.isConnected);
+      if (!known || !into.isConnected) return;
+      const { statistics, bins } = known;
+      const [mini, line] = into.querySelectorAll("canvas");
+      line.hidden = !bins?.bins.length;
+      if (bins && !line.hidden) spark(line, bins);
+      bars(mini, statistics);
       into.title = `${statistics.name}: ${statistics.type}` + (statistics.nulls ? `, ${count(statistics.nulls)} nulls of ${count(statistics.rows)}` : "");
     } catch {
       // The panel says what is wrong with the column.
@@ -418,6 +456,7 @@ class Page {
 
   private tab(tab: Tab) {
     this.place.tab = tab;
+    this.saves.hidden = tab === "group" || tab === "sql";
     for (const [name, button] of Object.entries(this.tabs)) button.setAttribute("aria-selected", String(name === tab));
     const shown = { rows: this.grid.element, plot: this.plot.element, group: this.group.element, file: this.apart.element, sql: this.sql.element }[tab];
     if (shown.parentElement !== this.main) this.main.replaceChildren(shown);
@@ -470,6 +509,7 @@ class Page {
 
   private repaint() {
     this.plot.draw();
+    repaint();
     this.facts.columns.forEach((_, column) => {
       const head = this.grid.head_of(column);
       if (head) void this.mini(column, head);
@@ -504,11 +544,16 @@ class Page {
       set("where", where);
       set("sort", sort);
       set("descending", descending);
-    if (tab === "plot" && this.plot.column !== undefined) {
-        set("plot", (this.place.plot = this.plot.column));
-        set("from", (this.place.from = this.plot.from));
-        set("to", (this.place.to = this.plot.to));
-      } else [this.place.plot, this.place.from, this.place.to] = [undefined, undefined, undefined];
+      Object.assign(this.place, { plot: undefined, over: undefined, from: undefined, to: undefined });
+      if (tab === "plot" && this.plot.column !== undefined) {
+        const { column, over, from, to } = this.plot;
+        set("plot", (this.place.plot = column));
+        if (over !== undefined) set("over", (this.place.over = over));
+        if (to > from) {
+          set("from", (this.place.from = String(from)));
+          set("to", (this.place.to = String(to)));
+        }
+      }
       const { by, of, order, descending: isDown } = this.group.grouping;
       if (tab === "group") {
         set("by", by.join(","));

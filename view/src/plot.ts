@@ -1,107 +1,195 @@
-// A column over its rows: never more points than pixels, each of them the first, least, greatest and last of its rows.
+// A column over its rows or over time: never more points than pixels, each of them the first, least, greatest and last of its rows.
 
 import { Bins, Column, get } from "./api.js";
-import { clamp, colour, count, el, plural, sheet } from "./dom.js";
+import { colour, count, el, plural, sheet } from "./dom.js";
+import { axis, isTime, line, rowMarks, timeMarks } from "./line.js";
+
+/** Pixels of the axis, and of the texts above and below the line. */
+const AXIS = 20;
+const PAD = 16;
+
+export interface PlotEvents {
+  /** The first row and the one behind the last. */
+  extent(): [number, number];
+  moved(): void;
+  go(row: number): void;
+  /** Shows the rows whose times in a column lie between two, both included. */
+  between(column: number, low: string, high: string): void;
+}
+
+const least = (a: bigint, b: bigint) => (a < b ? a : b);
+const most = (a: bigint, b: bigint) => (a > b ? a : b);
+const within = (x: bigint, low: bigint, high: bigint) => most(low, least(high, x));
 
 export class Plot {
   readonly element: HTMLElement;
   column: number | undefined;
-  from = 0;
-  to = 0;
+  /** The column of times that it is drawn over; none for rows. */
+  over: number | undefined;
+  /** What is shown: rows, or times in their column's unit. */
+  from = 0n;
+  to = 0n;
   private bins: Bins | undefined;
-  private canvas: HTMLCanvasElement;
-  private title: HTMLElement;
+  /** The first time and the one behind the last of columns. */
+  private times = new Map<number, [bigint, bigint]>();
+  private canvas = el("canvas", { class: "plot", role: "img", tabindex: 0 });
+  private title = el("span", { class: "basis", "aria-live": "polite" });
+  private hint = el("p", { class: "hint" });
   private select: HTMLSelectElement;
+  private across: HTMLSelectElement;
   private looking: AbortController | undefined;
   private brush: [number, number] | undefined;
 
   constructor(
     private columns: Column[],
-    private extent: () => [number, number],
-    private moved: () => void,
-    private go: (row: number) => void,
+    sorted: string | null | undefined,
+    private events: PlotEvents,
   ) {
-    const drawn = columns.map((column, i) => ({ ...column, i })).filter(({ type }) => /^(u?int|float|decimal(32|64|128)|date|time|duration)/.test(type));
-    this.select = el("select", { "aria-label": "Column to plot", change: () => this.show(Number(this.select.value)) }, ...drawn.map(({ name, i }) => el("option", { value: i }, name)));
-    this.column = drawn[0]?.i;
-    this.title = el("span", { class: "basis", "aria-live": "polite" });
-    this.canvas = el("canvas", { class: "plot", role: "img", tabindex: 0 });
+    const all = columns.map((column, i) => ({ ...column, i }));
+    const drawn = all.filter(({ type }) => /^(u?int|float|decimal(32|64|128)|date|time|duration)/.test(type));
+    const times = all.filter(({ type }) => isTime(type));
+    const option = ({ name, i }: { name: string; i: number }) => el("option", { value: i }, name);
+    this.column = (drawn.find(({ type }) => !isTime(type)) ?? drawn[0])?.i;
+    this.over = times.find(({ name }) => name === sorted)?.i;
+    this.select = el("select", { "aria-label": "Column to plot", change: () => this.show(Number(this.select.value)) }, ...drawn.map(option));
+    const chosen = () => (this.across.value ? Number(this.across.value) : undefined);
+    this.across = el("select", { "aria-label": "Over", change: () => this.along(chosen()) }, el("option", { value: "" }, "rows"), ...times.map(option));
     this.element = el(
       "section",
       { class: "plotting", "aria-label": "Plot" },
-      el("p", { class: "tools" }, this.select, el("button", { click: () => this.zoom(...this.extent()) }, "All rows"), this.title),
+      el(
+        "p",
+        { class: "tools" },
+        this.select,
+        times.length > 0 && el("span", {}, "over"),
+        times.length > 0 && this.across,
+        el("button", { click: () => this.all() }, "All"),
+        el("button", { click: () => this.rows() }, "Show the rows"),
+        this.title,
+      ),
       this.canvas,
-      el("p", { class: "hint" }, "Drag to zoom in, scroll to zoom, double-click for all rows; Enter shows the rows."),
+      this.hint,
     );
     if (!drawn.length) this.element.replaceChildren(el("p", { class: "hint" }, "No column of numbers or times."));
+    this.listen();
+  }
+
+  private listen() {
     this.canvas.addEventListener("pointerdown", (event) => this.drag(event));
-    this.canvas.addEventListener("dblclick", () => this.zoom(...this.extent()));
+    this.canvas.addEventListener("dblclick", () => this.all());
     this.canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       this.scale(event.deltaY > 0 ? 1.5 : 1 / 1.5, event.offsetX / this.canvas.clientWidth);
     }, { passive: false });
     this.canvas.addEventListener("keydown", (event) => {
-      const step = (this.to - this.from) / 4;
+      const step = (this.to - this.from) / 4n || 1n;
       if (event.key === "+") this.scale(0.5, 0.5);
       else if (event.key === "-") this.scale(2, 0.5);
       else if (event.key === "ArrowLeft") this.zoom(this.from - step, this.to - step);
       else if (event.key === "ArrowRight") this.zoom(this.from + step, this.to + step);
-      else if (event.key === "Enter") this.go(this.from);
+      else if (event.key === "Enter") this.rows();
       else return;
       event.preventDefault();
     });
     new ResizeObserver(() => this.column !== undefined && this.element.isConnected && this.load()).observe(this.canvas);
   }
 
+  /** What there is to be shown; nothing of a column of times that nobody has looked at. */
+  private get whole(): [bigint, bigint] | undefined {
+    if (this.over !== undefined) return this.times.get(this.over);
+    const [first, end] = this.events.extent();
+    return [BigInt(first), BigInt(end)];
+  }
+
   show(column: number) {
     this.column = column;
     this.select.value = String(column);
-    if (this.to <= this.from) [this.from, this.to] = this.extent();
+    this.across.value = String(this.over ?? "");
+    if (this.to <= this.from && this.whole) [this.from, this.to] = this.whole;
     void this.load();
-    this.moved();
+    this.events.moved();
   }
 
-  zoom(from: number, to: number) {
-    const [first, end] = this.extent();
-    const size = clamp(Math.round(to - from), Math.min(2, end - first), end - first);
-    this.from = clamp(Math.round(from), first, end - size);
+  /** Drawn over rows, or over a column of times. */
+  private along(over: number | undefined) {
+    this.over = over;
+    this.all();
+  }
+
+  /** As much as there is now. */
+  all() {
+    if (this.over !== undefined) this.times.delete(this.over);
+    [this.from, this.to] = this.whole ?? [0n, 0n];
+    void this.load();
+    this.events.moved();
+  }
+
+  zoom(from: bigint, to: bigint) {
+    const { whole } = this;
+    if (!whole) return;
+    const [first, end] = whole;
+    const size = within(to - from, least(2n, end - first), end - first);
+    this.from = within(from, first, end - size);
     this.to = this.from + size;
     void this.load();
-    this.moved();
+    this.events.moved();
   }
 
-  private scale(factor: number, at: number) {
-    const middle = this.from + (this.to - this.from) * at;
-    this.zoom(middle - (middle - this.from) * factor, middle + (this.to - middle) * factor);
+  /** The place at a share of what is shown. */
+  private at(share: number) {
+    return this.from + BigInt(Math.round(Number(this.to - this.from) * share));
+  }
+
+  private scale(factor: number, share: number) {
+    this.zoom(this.at(share - share * factor), this.at(share + (1 - share) * factor));
   }
 
   private drag(event: PointerEvent) {
     const start = event.offsetX;
     this.canvas.setPointerCapture(event.pointerId);
     const move = (next: PointerEvent) => {
-      this.brush = [start, clamp(next.offsetX, 0, this.canvas.clientWidth)];
+      this.brush = [start, Math.max(0, Math.min(this.canvas.clientWidth, next.offsetX))];
       this.draw();
     };
-    const row = (x: number) => this.from + ((this.to - this.from) * x) / this.canvas.clientWidth;
+    const place = (x: number) => this.at(x / this.canvas.clientWidth);
     this.canvas.addEventListener("pointermove", move);
     this.canvas.addEventListener("lostpointercapture", () => {
       this.canvas.removeEventListener("pointermove", move);
       const [a, b] = this.brush ?? [start, start];
       this.brush = undefined;
-      if (Math.abs(b - a) > 4) this.zoom(row(Math.min(a, b)), row(Math.max(a, b)));
+      if (Math.abs(b - a) > 4) this.zoom(place(Math.min(a, b)), place(Math.max(a, b)));
       else this.draw();
     }, { once: true });
   }
 
+  /** Goes to the first row that is shown; rows in no order of time are filtered. */
+  private rows() {
+    const { bins, over } = this;
+    if (over === undefined) return this.events.go(Number(this.from));
+    if (typeof bins?.first_row === "number") this.events.go(bins.first_row);
+    else if (bins?.ends) this.events.between(over, ...bins.ends);
+  }
+
   async load() {
-    if (this.column === undefined || this.to <= this.from) return;
+    if (this.column === undefined) return;
     this.looking?.abort();
     const looking = (this.looking = new AbortController());
-    const { from, to, column } = this;
+    const [first, end] = this.events.extent();
+    const ask = (more: Record<string, string | number | boolean>) => get<Bins>("bins", { at: this.column, over: this.over, ...more }, looking.signal);
     const wide = Math.max(50, Math.floor(this.canvas.clientWidth));
     try {
+      if (this.over !== undefined && !this.times.has(this.over)) {
+        this.title.textContent = "looking for the first and the last time …";
+        const { start, stop } = await ask({ from: first, to: end, count: 1, sample: true });
+        this.times.set(this.over, [BigInt(start ?? 0), BigInt(stop ?? 0)]);
+        if (this.to <= this.from) {
+          [this.from, this.to] = this.whole!;
+          this.events.moved();
+        }
+      }
       for (const sample of [true, false]) {
-        const bins = await get<Bins>("bins", { at: column, from, to, count: wide, sample }, looking.signal);
+        const range: Record<string, string | number> = this.over === undefined ? { from: String(this.from), to: String(this.to) } : { from: first, to: end, start: String(this.from), stop: String(this.to) };
+        const bins = await ask({ ...range, count: wide, sample });
         this.bins = bins;
         this.draw();
         if (bins.exact) break;
@@ -115,49 +203,37 @@ export class Plot {
     const { bins } = this;
     if (!bins || this.column === undefined) return;
     const { pen, width, height } = sheet(this.canvas);
-    const known = bins.bins.filter((bin) => bin !== null);
-    const low = Math.min(...known.map((bin) => bin[1]));
-    const high = Math.max(...known.map((bin) => bin[2]));
-    const pad = 14;
-    const y = (value: number) => (high > low ? height - pad - ((value - low) / (high - low)) * (height - 2 * pad) : height / 2);
-    const step = width / Math.max(1, bins.bins.length);
-    pen.strokeStyle = colour("accent");
-    pen.lineWidth = 1;
-    pen.beginPath();
-    let isApart = true;
-    bins.bins.forEach((bin, i) => {
-      if (!bin) {
-        isApart = true;
-        return;
-      }
-      const x = (i + 0.5) * step;
-      if (isApart) pen.moveTo(x, y(bin[0]));
-      else pen.lineTo(x, y(bin[0]));
-      pen.lineTo(x, y(bin[1]));
-      pen.lineTo(x, y(bin[2]));
-      pen.lineTo(x, y(bin[3]));
-      isApart = false;
-    });
-    pen.stroke();
-    if (step > 6) {
-      pen.fillStyle = colour("accent");
-      bins.bins.forEach((bin, i) => bin && pen.fillRect((i + 0.5) * step - 2, y(bin[0]) - 2, 4, 4));
-    }
-    pen.fillStyle = colour("soft");
     pen.font = "11px system-ui, sans-serif";
+    const time = this.over === undefined ? undefined : this.columns[this.over];
+    const [from, to] = time ? [BigInt(bins.start ?? 0), BigInt(bins.stop ?? 0)] : [BigInt(bins.from), BigInt(bins.to)];
+    const marks = Math.max(2, Math.floor(width / 110));
+    if (to > from) axis(pen, time ? timeMarks(from, to, marks, time.type) : rowMarks(from, to, marks), from, to, width, height);
+    line(pen, bins.bins, { width, top: PAD, bottom: height - AXIS - PAD }, !!time);
+    pen.fillStyle = colour("soft");
     if (bins.range) {
-      pen.fillText(bins.range[1], 4, 11);
-      pen.fillText(bins.range[0], 4, height - 3);
+      pen.fillText(bins.range[1], 4, 12);
+      pen.fillText(bins.range[0], 4, height - AXIS - 3);
     }
     if (this.brush) {
       pen.globalAlpha = 0.2;
+      pen.fillStyle = colour("accent");
       pen.fillRect(Math.min(...this.brush), 0, Math.abs(this.brush[1] - this.brush[0]), height);
       pen.globalAlpha = 1;
     }
-    const { name } = this.columns[this.column];
-    const text = `rows ${count(bins.from)} to ${count(bins.to)}` + (bins.exact ? "" : ", from a sample; looking at all …");
-    this.title.textContent = text;
+    this.tell(bins, time);
+  }
+
+  /** Says what the picture shows, and what can be done with it. */
+  private tell(bins: Bins, time: Column | undefined) {
+    const { name } = this.columns[this.column!];
+    const [low, high] = bins.ends ?? ["", ""];
+    const rows = bins.rows === undefined || bins.rows === null ? "" : ` · ${plural(bins.rows, "row")}`;
+    const shown = !time ? `rows ${count(bins.from)} to ${count(bins.to)}` : bins.ends ? `${low} to ${high}${rows}` : `no row has a time in ${time.name}`;
+    this.title.textContent = shown + (bins.exact ? "" : ", from a sample; looking at all …");
     const range = bins.range ? `, from ${bins.range[0]} to ${bins.range[1]}` : "";
-    this.canvas.setAttribute("aria-label", `${name} over ${plural(bins.to - bins.from, "row")}${range}`);
+    const over = time ? `${time.name} from ${low} to ${high}` : plural(bins.to - bins.from, "row");
+    this.canvas.setAttribute("aria-label", `${name} over ${over}${range}`);
+    const order = time && bins.sorted === false ? ` The rows are not known to be sorted by ${time.name}: each look reads all of them, and a range of times is a filter, as it has no first row.` : "";
+    this.hint.textContent = `Drag to zoom in, scroll to zoom, double-click for all; Enter shows the rows.${order}`;
   }
 }

@@ -1,7 +1,8 @@
 // SQL over what is shown, where the server has an engine.
 
-import { Answer, get } from "./api.js";
+import { Answer, get, url } from "./api.js";
 import { el, plural } from "./dom.js";
+import { saves } from "./save.js";
 import { table } from "./table.js";
 
 export class Sql {
@@ -10,10 +11,15 @@ export class Sql {
   private query = el("textarea", { class: "query", rows: 4, "aria-label": "SQL", spellcheck: "false", placeholder: "select * from self limit 100", keydown: (event) => this.key(event as KeyboardEvent) });
   private told = el("p", { class: "basis", role: "status", "aria-live": "polite" }, "What is shown is called self. Ctrl-Enter runs it; one statement that only asks.");
   private found = el("div", { class: "groups" });
+  private keep = el("span", { class: "saves" });
 
-  constructor(private changed: () => void) {
+  constructor(
+    private name: string,
+    private formats: string[],
+    private changed: () => void,
+  ) {
     const run = el("button", { class: "run", click: () => void this.run() }, "Run");
-    this.element = el("section", { class: "grouping", "aria-label": "SQL" }, this.query, el("p", { class: "tools" }, run, this.told), this.found);
+    this.element = el("section", { class: "grouping", "aria-label": "SQL" }, this.query, el("p", { class: "tools" }, run, this.told, this.keep), this.found);
   }
 
   get text() {
@@ -38,15 +44,24 @@ export class Sql {
     void this.run();
   }
 
-  private async run() {
+  async run() {
     this.going?.abort();
+    this.keep.replaceChildren();
     const going = (this.going = new AbortController());
     this.told.textContent = "asking … (Esc ends it)";
     this.told.classList.remove("error");
     this.changed();
     try {
-      const { columns, cells, whole } = await get<Answer>("sql", { query: this.text }, going.signal);
+      const query = this.text;
+      const { columns, cells, whole } = await get<Answer>("sql", { query }, going.signal);
       this.told.textContent = `${whole ? "" : "the first "}${plural(cells.length, "row")} · ${plural(columns.length, "column")}`;
+      const told = this.told.textContent;
+      const failed = (message: string) => {
+        this.told.textContent = message || told;
+        this.told.classList.toggle("error", !!message);
+      };
+      const address = (format: string) => url("sql", { query, format });
+      this.keep.replaceChildren(...saves({ name: `${this.name}.sql`, formats: this.formats, address, failed }));
       this.found.replaceChildren(table(columns, cells, (i) => [columns[i].name, { title: columns[i].type }]));
     } catch (e) {
       if (this.going !== going) return;

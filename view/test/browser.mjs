@@ -8,6 +8,8 @@ import { fileURLToPath } from "node:url";
 const here = dirname(fileURLToPath(import.meta.url));
 const target = resolve(process.env.CARGO_TARGET_DIR ?? join(here, "../../target"), process.env.PROFILE ?? "debug");
 export const ARROWWOOD = process.env.ARROWWOOD ?? join(target, "arrowwood");
+/** The Python package's command, if it can ask DuckDB and write Parquet. */
+export const WITH_SQL = process.env.ARROWWOOD_SQL;
 export const SAMPLES = process.env.SAMPLES ?? join(target, "examples/view_samples");
 export const SHOTS = process.env.SHOTS ?? join(here, "../shots");
 export const CHROMIUM = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) => path && existsSync(path));
@@ -30,8 +32,8 @@ export function grow(table, rows, seconds) {
 }
 
 export class View {
-  static open(path) {
-    const server = spawn(ARROWWOOD, ["view", path, "--no-browser", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "inherit"] });
+  static open(path, command = ARROWWOOD) {
+    const server = spawn(command, ["view", path, "--no-browser", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "inherit"] });
     return new Promise((done, failed) => {
       server.stdout.once("data", (data) => done(new View(server, String(data).trim())));
       server.once("close", (code) => failed(new Error(`arrowwood view ${path} ended with ${code}`)));

@@ -4,7 +4,7 @@ import { after, before, test } from "node:test";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
-import { CHROMIUM, SHOTS, View, grow, samples } from "./browser.mjs";
+import { CHROMIUM, SHOTS, View, WITH_SQL, grow, samples } from "./browser.mjs";
 
 let folder;
 let browser;
@@ -18,8 +18,8 @@ after(async () => {
 });
 
 /** Opens a page over `path`, and makes sure that nothing in it fails or is asked of another server. */
-async function look(path, story, { hash = "", ...options } = {}) {
-  const view = await View.open(path.startsWith("/") ? path : join(folder, path));
+async function look(path, story, { hash = "", command, ...options } = {}) {
+  const view = await View.open(path.startsWith("/") ? path : join(folder, path), command);
   const context = await browser.newContext({ viewport: { width: 1200, height: 720 }, ...options });
   const page = await context.newPage();
   const wrong = [];
@@ -187,6 +187,196 @@ test("a column at a glance, and over its rows", () =>
     await until("zoomed", async () => /tab=plot.*from=(49|50)\d{3}&to=(99|100)\d{3}/.test(page.url()));
   }));
 
+/** Of each column of pixels of a canvas that is painted its share from the left, and the highest and lowest pixel from the top. */
+const painted = (canvas) =>
+  canvas.evaluate((it) => {
+    const { width, height } = it;
+    const { data } = it.getContext("2d").getImageData(0, 0, width, height);
+    const found = [];
+    for (let x = 0; x < width; x++) {
+      const rows = Array.from({ length: height }, (_, y) => y).filter((y) => data[4 * (y * width + x) + 3] > 100);
+      if (rows.length) found.push({ x: x / width, top: rows[0] / height, bottom: rows.at(-1) / height });
+    }
+    return found;
+  });
+
+/** Values of a column of the walk, as its rows are sent. */
+const walked = async (page, column) => {
+  const lines = await page.evaluate(async (column) => (await fetch(`/v1/tables/walk.arrow/rows?format=csv&columns=${column}`)).text(), column);
+  return lines.trim().split("\n").slice(1).map(Number);
+};
+
+test("a column's head and panel have a line over its rows", () =>
+  look("walk.arrow", async (page) => {
+    const line = (name) => page.locator(".column", { hasText: name }).locator("canvas").nth(1);
+    const drawn = async (canvas) => {
+      await until("a line", async () => (await canvas.isVisible()) && (await painted(canvas)).length > 50);
+      return painted(canvas);
+    };
+    // Numbers of rows rise from the left to the right.
+    const rising = await drawn(line("int64"));
+    assert.ok(rising[0].bottom > 0.8 && rising.at(-1).top < 0.2, JSON.stringify([rising[0], rising.at(-1)]));
+    for (let i = 1; i < rising.length; i++) assert.ok(rising[i].top <= rising[i - 1].top + 0.1);
+    // The price is highest and lowest where its rows are: in the head by a sample, in the panel by all rows.
+    const prices = await walked(page, "price");
+    const [high, low] = [Math.max, Math.min].map((most) => prices.indexOf(prices.reduce((a, b) => most(a, b))) / prices.length);
+    await page.locator(".column", { hasText: "price" }).click();
+    await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
+    await until("all rows", async () => !(await page.locator(".panel .ends").last().textContent()).includes("sample"));
+    assert.equal(await page.locator(".panel canvas.spark").getAttribute("aria-label"), "price over 200,000 rows");
+    for (const canvas of [line("price"), page.locator(".panel canvas.spark")]) {
+      const seen = await drawn(canvas);
+      const place = (best) => seen.reduce((a, b) => (best(a, b) ? a : b)).x;
+      assert.ok(Math.abs(place((a, b) => a.top <= b.top) - high) < 0.03, `the highest is at ${high}`);
+      assert.ok(Math.abs(place((a, b) => a.bottom >= b.bottom) - low) < 0.03, `the lowest is at ${low}`);
+    }
+    // Words have none; nor has a column more distinct values than it has.
+    assert.equal(await line("symbol").isVisible(), false);
+    await page.locator(".column", { hasText: "volume" }).click();
+    await page.locator(".panel .basis", { hasText: "of all rows" }).waitFor();
+    assert.match(await page.locator(".panel dl").textContent(), /distinct1,000$/);
+    await page.screenshot({ path: join(SHOTS, "line.png") });
+  }));
+
+test("a column is plotted over time, zoomed to single rows by mouse and by keys, and shared", () =>
+  look("sorted", async (page) => {
+    const title = () => page.locator(".plotting .basis").textContent();
+    await page.locator("#grid").focus();
+    await page.keyboard.press("2");
+    // Rows that are sorted by time are drawn over it at first.
+    assert.equal(await page.getByLabel("Over", { exact: true }).inputValue(), "1");
+    await until("all times", async () => (await title()) === "2023-11-14 22:13:20 to 2023-11-15 12:06:39.750000 · 200,000 rows");
+    await page.screenshot({ path: join(SHOTS, "time.png") });
+    const box = await page.locator("canvas.plot").boundingBox();
+    await page.mouse.move(box.x + box.width * 0.25, box.y + 50);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.5, box.y + 60, { steps: 4 });
+    await page.mouse.up();
+    const rows = async () => number(/· ([\d,]+) rows?/.exec(await title())?.[1] ?? "0");
+    await until("a quarter", async () => Math.abs((await rows()) - 50_000) < 500);
+    await until("in the URL", async () => /tab=plot&plot=\d+&over=1&from=170001[23]\d{9}&to=170002[45]\d{9}/.test(page.url()));
+    const [url, before] = [page.url(), await title()];
+    await page.goto("about:blank");
+    await page.goto(url);
+    await until("the same again", async () => (await title()) === before);
+    assert.match(await page.locator("canvas.plot").getAttribute("aria-label"), /^n over time from 2023-11-15 01:41:\S+ to 2023-11-15 05:\S+, from \d+ to \d+$/);
+    // By keys, to rows that are points of their own.
+    await page.locator("canvas.plot").focus();
+    for (let i = 0; i < 30 && (await rows()) > 5; i++) {
+      const was = await title();
+      await page.keyboard.press("+");
+      await until("nearer", async () => (await title()) !== was && !/sample/.test(await title()));
+    }
+    const shown = await rows();
+    assert.ok(shown >= 2 && shown <= 5, String(shown));
+    await page.screenshot({ path: join(SHOTS, "points.png") });
+    // Enter goes to the first of them.
+    const first = /^\S+ (\S+) to/.exec(await title())[1];
+    await page.keyboard.press("Enter");
+    const active = page.locator(".cell.active");
+    await active.waitFor();
+    const row = Number((await page.locator("#grid").getAttribute("aria-activedescendant")).split("-")[1]);
+    await cell(page, row - 1, 1).waitFor();
+    assert.ok((await text(page, row, 1)).slice(11) >= first && (await text(page, row - 1, 1)).slice(11) < first);
+    // And back to rows.
+    await page.keyboard.press("2");
+    await page.getByLabel("Over", { exact: true }).selectOption({ label: "rows" });
+    await until("rows", async () => (await title()) === "rows 0 to 200,000");
+    await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
+    await until("all times again", async () => (await rows()) === 200_000);
+  }));
+
+test("over times that rows are in no known order of, all of them are looked at, and a range is a filter", () =>
+  look("walk.arrow", async (page) => {
+    const title = () => page.locator(".plotting .basis").textContent();
+    await page.locator("#grid").focus();
+    await page.keyboard.press("2");
+    await page.getByLabel("Column to plot").selectOption({ label: "price" });
+    await until("over rows", async () => (await title()) === "rows 0 to 200,000");
+    await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
+    await until("all times", async () => /· 200,000 rows$/.test(await title()));
+    assert.match(await page.locator(".plotting .hint").textContent(), /not known to be sorted by time: each look reads all of them/);
+    // The highest price is where it is in time, which goes on as evenly as the rows do.
+    const prices = await walked(page, "price");
+    const high = prices.indexOf(prices.reduce((a, b) => Math.max(a, b))) / prices.length;
+    const accent = await page.locator("canvas.plot").evaluate((it) => {
+      const { width, height } = it;
+      const { data } = it.getContext("2d").getImageData(0, 0, width, height);
+      // The line is green, and nothing else is.
+      const is = (at) => data[at + 3] > 100 && data[at + 1] > data[at] + 40;
+      for (let y = 16; y < height; y++) for (let x = 0; x < width; x++) if (is(4 * (y * width + x))) return x / width;
+    });
+    assert.ok(Math.abs(accent - high) < 0.01, `the highest is at ${high}, and was drawn at ${accent}`);
+    await page.locator("canvas.plot").focus();
+    for (let i = 0; i < 4; i++) {
+      const was = await title();
+      await page.keyboard.press("+");
+      await until("nearer", async () => (await title()) !== was && !/sample/.test(await title()));
+    }
+    const rows = number(/· ([\d,]+) rows?/.exec(await title())[1]);
+    assert.ok(Math.abs(rows - 12_500) < 5, String(rows));
+    await page.getByRole("button", { name: "Show the rows" }).press("Enter");
+    await until("these rows", async () => (await status(page)).startsWith(`${rows.toLocaleString("en-US")} rows of 200,000`));
+    assert.match(await page.locator(".filter").inputValue(), /^time >= '2023-11-15 .*' and time <= '2023-11-15 .*'$/);
+    // A link to a plot of what a filter leaves has both.
+    await page.locator("#grid").focus();
+    await page.keyboard.press("2");
+    await until("in the URL", async () => /where=time.*tab=plot|tab=plot.*where=time/.test(page.url()));
+    const url = page.url();
+    await page.goto("about:blank");
+    await page.goto(url);
+    await until("the plot again", async () => new RegExp(`· ${rows.toLocaleString("en-US")} rows$`).test(await title()));
+    assert.equal(new URL(page.url()).hash, new URL(url).hash);
+  }));
+
+/** What the links save, by their formats: the name of the file, and its bytes. */
+async function save(page, within, format) {
+  const [download] = await Promise.all([page.waitForEvent("download"), page.locator(within).getByRole("link", { name: format, exact: true }).press("Enter")]);
+  return { name: download.suggestedFilename(), bytes: readFileSync(await download.path()) };
+}
+
+test("what is shown can be saved: rows, rows that were found and sorted, groups", () =>
+  look("walk.arrow", async (page) => {
+    const lines = ({ bytes }) => bytes.toString().trim().split("\n");
+    const all = await save(page, "header", "csv");
+    assert.equal(all.name, "walk.arrow.csv");
+    assert.equal(lines(all).length, 200_001);
+    await page.keyboard.press("/");
+    await page.keyboard.type('volume > 990 and symbol == "IBM"');
+    await page.keyboard.press("Enter");
+    await until("found", async () => /^[\d,]+ rows of 200,000/.test(await status(page)));
+    const expected = lines(all).slice(1).filter((line) => Number(line.split(",")[4]) > 990 && line.includes("IBM"));
+    assert.deepEqual(lines(await save(page, "header", "csv")).slice(1), expected);
+    // In the order in which they are shown.
+    await page.locator(".column", { hasText: "price" }).click();
+    await page.locator(".panel button", { hasText: "Sort ↓" }).click();
+    await until("sorted", async () => /sort=price/.test(page.url()));
+    const price = (line) => Number(line.split(",")[3]);
+    const sorted = lines(await save(page, "header", "csv")).slice(1);
+    assert.deepEqual(sorted.map(price), expected.map(price).toSorted((a, b) => b - a));
+    assert.deepEqual(sorted.toSorted(), expected.toSorted());
+    const rows = lines(await save(page, "header", "jsonl")).map((line) => JSON.parse(line));
+    assert.deepEqual([rows.length, rows[0].price], [sorted.length, price(sorted[0])]);
+    // An Arrow stream begins with the mark of a message, and ends with that of its end.
+    const { name, bytes } = await save(page, "header", "arrow");
+    assert.deepEqual([name, bytes.readUInt32LE(0), bytes.readUInt32LE(bytes.length - 8), bytes.readUInt32LE(bytes.length - 4)], ["walk.arrow.arrows", 0xffffffff, 0xffffffff, 0]);
+    // The binary writes no Parquet, and offers none.
+    assert.equal(await page.getByRole("link", { name: "parquet" }).count(), 0);
+    // All groups, of which only the first thousand are shown.
+    await page.keyboard.press("Escape");
+    await page.fill(".filter", "");
+    await page.press(".filter", "Enter");
+    await until("all rows", async () => /^200,000 rows/.test(await status(page)));
+    await page.goto(`${new URL(page.url()).origin}/#tab=group&by=0&of=sum%3A4&order=-0`);
+    await until("groups", async () => /^200,000 groups, the first 1,000/.test(await page.locator(".grouping .basis").textContent()));
+    assert.equal(await page.locator("header .saves").isVisible(), false);
+    const groups = await save(page, ".grouping", "csv");
+    assert.equal(groups.name, "walk.arrow.groups.csv");
+    const volumes = lines(all).slice(1).map((line) => `${line.split(",")[0]},1,${line.split(",")[4]}`);
+    assert.deepEqual(lines(groups), ["n,rows,sum of volume", ...volumes.toReversed()]);
+    await page.screenshot({ path: join(SHOTS, "save.png") });
+  }));
+
 test("rows are grouped, sums shown, sorted, and a group is looked at; all by keys", () =>
   look("walk.arrow", async (page) => {
     await page.keyboard.press("/");
@@ -253,6 +443,65 @@ test("SQL says what to install where there is no engine", () =>
     assert.equal(await page.locator("textarea").inputValue(), "select count(*) from self");
     await until("in the URL", async () => decodeURIComponent(page.url()).includes("tab=sql&query=select+count(*)+from+self"));
   }));
+
+test("SQL is asked, its answer saved, and a link asks it again", { skip: !WITH_SQL && "needs the Python package's command with DuckDB and pyarrow: set ARROWWOOD_SQL" }, () =>
+  look(
+    "walk.arrow",
+    async (page) => {
+      const told = page.locator(".grouping .basis");
+      await page.keyboard.press("5");
+      await page.keyboard.type("select symbol, count(*) as rows, sum(volume) as traded, '<img src=x onerror=\"window.hacked=1\">' as \"<b>bold</b>\" from self group by symbol order by symbol");
+      await page.keyboard.press("Control+Enter");
+      await until("an answer", async () => (await told.textContent()) === "4 rows · 4 columns");
+      const cells = await page.locator(".groups tbody td").allTextContents();
+      assert.equal(cells[3], '<img src=x onerror="window.hacked=1">');
+      assert.deepEqual(await page.locator(".groups th").allTextContents(), ["symbol", "rows", "traded", "<b>bold</b>"]);
+      assert.equal(await page.evaluate(() => window.hacked), undefined);
+      // As the rows themselves have it.
+      const all = (await save(page, ".grouping", "csv")).bytes.toString().trim().split("\n");
+      const rows = (await page.evaluate(async () => (await fetch("/v1/tables/walk.arrow/rows?format=csv")).text())).trim().split("\n").slice(1);
+      for (const [i, symbol] of ["AAPL", "IBM", "MSFT", "NVDA"].entries()) {
+        const own = rows.map((row) => row.split(",")).filter((row) => row[2] === symbol);
+        const traded = own.reduce((sum, row) => sum + Number(row[4]), 0);
+        assert.deepEqual(cells.slice(4 * i, 4 * i + 3), [symbol, String(own.length), String(traded)]);
+        assert.ok(all[i + 1].startsWith(`${symbol},${own.length},${traded},`), all[i + 1]);
+      }
+      const { name, bytes } = await save(page, ".grouping", "parquet");
+      assert.deepEqual([name, bytes.subarray(0, 4).toString(), bytes.subarray(-4).toString()], ["walk.arrow.sql.parquet", "PAR1", "PAR1"]);
+      await page.screenshot({ path: join(SHOTS, "sql.png") });
+      // Whoever gets the URL sees the same.
+      await until("in the URL", async () => page.url().includes("tab=sql&query=select"));
+      const url = page.url();
+      await page.goto("about:blank");
+      await page.goto(url);
+      await until("the same answer", async () => (await page.locator(".groups tbody td").allTextContents()).join() === cells.join());
+      // Only what is shown can be asked, and what is wrong is said in DuckDB's words.
+      for (const [query, says] of [
+        ["select * from 'walk.arrow'", /walk.arrow/],
+        ["drop table self", /one statement that only asks/],
+        ["select volum from self", /volum/],
+      ]) {
+        await page.fill("textarea", query);
+        await page.press("textarea", "Control+Enter");
+        await until("refused", async () => says.test(await page.locator(".grouping .error").textContent().catch(() => "")));
+        assert.equal(await page.locator(".grouping .saves a").count(), 0);
+      }
+      // Rows that were found, as Parquet.
+      await page.fill(".filter", "volume > 990");
+      await page.press(".filter", "Enter");
+      await until("found", async () => /^1,800 rows of 200,000/.test(await status(page)));
+      const found = await save(page, "header", "parquet");
+      assert.equal(found.bytes.subarray(0, 4).toString(), "PAR1");
+      // An answer that is too long for a page says so, and where to go.
+      await page.keyboard.press("5");
+      await page.fill("textarea", "select a.n from self a, self b where b.n < 20");
+      await page.press("textarea", "Control+Enter");
+      await until("the first rows", async () => (await told.textContent()) === "the first 1,000 rows · 1 column");
+      await page.locator(".grouping").getByRole("link", { name: "csv" }).click();
+      await page.locator(".grouping .error", { hasText: "more than 2000000 rows" }).waitFor();
+    },
+    { command: WITH_SQL },
+  ));
 
 test("the file is taken apart, down to the bytes of a cell", () =>
   look("walk.arrow", async (page) => {
@@ -416,15 +665,29 @@ test("dark, and on a phone", async () => {
     await page.locator(".column", { hasText: "price" }).click();
     await page.locator(".panel .basis", { hasText: "of all rows" }).waitFor();
     assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(20, 25, 23)");
-    await page.screenshot({ path: join(SHOTS, "dark.png") });
+    await page.locator(".panel .ends", { hasText: "200,000" }).waitFor();
+    for (const canvas of await page.locator(".column canvas.mini:visible").all()) await until("the heads", async () => (await painted(canvas)).length > 0);
+    // Both are in README and docs/pictures.
+    await page.screenshot({ path: join(SHOTS, "view-dark.png") });
     await page.locator(".theme").click();
     assert.equal(await page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
+    const green = () => page.locator(".panel canvas.spark").evaluate((it) => [...it.getContext("2d").getImageData(0, 0, it.width, it.height).data].reduce((most, n, i) => (i % 4 === 1 ? Math.max(most, n) : most), 0));
+    await until("painted in the other colours", async () => (await green()) < 150);
+    await page.screenshot({ path: join(SHOTS, "view-light.png") });
   }, { colorScheme: "dark" });
   await look("walk.arrow", async (page) => {
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
     await cell(page, 2, 0).click();
     await page.locator(".panel pre").waitFor();
     await page.screenshot({ path: join(SHOTS, "phone.png") });
+    await page.getByRole("button", { name: "Close" }).tap();
+    for (const name of ["Plot", "Group", "SQL"]) {
+      await page.getByRole("tab", { name }).tap();
+      if (name === "Plot") await page.getByLabel("Over", { exact: true }).selectOption({ label: "time" });
+      if (name === "Group") await page.locator(".grouping .saves a").first().waitFor();
+      await page.screenshot({ path: join(SHOTS, `phone-${name.toLowerCase()}.png`) });
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), name);
+    }
   }, { viewport: { width: 390, height: 800 }, hasTouch: true, isMobile: true });
 });
 

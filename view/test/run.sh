@@ -14,10 +14,20 @@ fi
 [ -d node_modules ] || npm ci --silent --no-audit --no-fund || leave_out 'npm ci failed; is a registry in reach?'
 CHROMIUM=$(browser)
 export CHROMIUM
+# SQL is asked where the environment of `make test-python` is there, and has what that needs.
+python=$(pwd)/../.venv/bin/python
+if [ -z "$ARROWWOOD_SQL" ] && "$python" -c 'import arrowwood, duckdb, pyarrow.parquet' 2>/dev/null; then
+  ARROWWOOD_SQL=$(pwd)/../.venv/bin/arrowwood
+  export ARROWWOOD_SQL
+fi
+if [ -z "$JUPYTER_PYTHON" ] && "$python" -c 'import arrowwood, anywidget, jupyterlab' 2>/dev/null; then
+  JUPYTER_PYTHON=$python
+  export JUPYTER_PYTHON
+fi
 npx tsc --noEmit
 node build.mjs --check
 case $what in
-  test) exec node --test --test-reporter=spec test/page.test.mjs ;;
+  test) exec node --test --test-reporter=spec --test-concurrency=1 test/page.test.mjs test/notebook.test.mjs ;;
   bench) exec node test/bench.mjs ;;
   *) echo "view/test/run.sh: test or bench is expected, got $what" >&2; exit 2 ;;
 esac
