@@ -10,6 +10,7 @@ made by :func:`writer`; and :class:`Mapping`, a file as typed memory made by :fu
 """
 
 from arrowwood._arrowwood import (
+    Aggregation,
     Buffer,
     Builder,
     Col,
@@ -25,6 +26,7 @@ from arrowwood._arrowwood import (
     StreamWriter,
     Writer,
     __version__,
+    aggregation,
     alter,
     check,
     col,
@@ -63,6 +65,7 @@ from arrowwood._errors import (
 from arrowwood._types import Finding, Footprint, Message, MonthDayNano, Partition, Repaired, Report, Split
 
 __all__ = [
+    "Aggregation",
     "AsyncRemoteWriter",
     "Buffer",
     "Builder",
@@ -109,6 +112,7 @@ __all__ = [
     "View",
     "Writer",
     "__version__",
+    "aggregation",
     "alter",
     "check",
     "col",

@@ -20,6 +20,7 @@ from arrowwood._loader import Loader
 from arrowwood._types import Footprint, Message, Partition, Report, Split
 
 __all__ = [
+    "Aggregation",
     "Buffer",
     "Builder",
     "Col",
@@ -42,6 +43,7 @@ __all__ = [
     "_open_places",
     "_run_cli",
     "_visible",
+    "aggregation",
     "alter",
     "check",
     "col",
@@ -87,7 +89,7 @@ class _ArrowSchema(Protocol):
 
 _Indices: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]] | Column
 _Schema: TypeAlias = str | AbstractMapping[str, str] | _ArrowSchema
-_Function: TypeAlias = Literal["sum", "mean", "median", "min", "max", "count", "n_unique", "var", "std"]
+_Function: TypeAlias = Literal["sum", "mean", "median", "min", "max", "count", "n_unique", "first", "last", "var", "std"]
 _Rows: TypeAlias = Predicate | Sequence[bool] | npt.NDArray[np.integer[Any] | np.bool_] | Column | _HasBuffer | _ArrowArray | _ArrowStream
 _ArrowData: TypeAlias = Dataset | _ArrowStream | _ArrowArray
 _ColumnData: TypeAlias = Iterable[Any] | _HasBuffer | _ArrowStream | _ArrowArray
@@ -590,7 +592,7 @@ class Dataset:
         by: str | Sequence[str] | None = None,
         *,
         where: Predicate | None = None,
-        **columns: _Function | tuple[str, _Function],
+        **columns: str | tuple[str, _Function],
     ) -> Dataset:
         """Something of each group of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
 
@@ -605,7 +607,9 @@ class Dataset:
             columns: a function for the column of that name, or a column's name and a function for a column to be called
                 so, as in ``total=("price", "sum")``: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of values
                 that are not null), ``"n_unique"`` (where null counts as one), ``"median"`` (which keeps 8 bytes a row),
-                ``"var"`` or ``"std"``. ``n="count"`` is the number of rows, where no column is called ``n``.
+                ``"var"``, ``"std"``, ``"first"`` or ``"last"`` (the value of that row, null or not). ``n="count"`` is the
+                number of rows, where no column is called ``n``. By a function's name a column's: ``mean="price"`` is
+                ``mean=("price", "mean")``.
 
         Raises:
             ColumnNotFound: there is no such column.
@@ -1195,6 +1199,31 @@ class Follow:
     def _wait(self, seconds: float) -> None: ...
     def _take(self) -> Dataset | None: ...
 
+@final
+class Aggregation:
+    """Aggregates of groups of a table that grows, made by :func:`aggregation`."""
+
+    def refresh(self) -> Dataset:
+        """The groups and their aggregates as the table is now: what :meth:`Dataset.aggregate` returns for it, bit for bit.
+
+        After the first call only new rows are read, and those of a block that was not full: some 8,000, or 260,000 where there are
+        thousands of groups. All rows are read again where earlier ones were dropped or put in order, or where the schema has
+        changed; of partitions, and of several tables, whenever rows have come. Floats may differ in their last bits where
+        `where` is about an indexed column.
+
+        Raises:
+            FileChanged: another table has its place, or rows that were not seen were put in order; make the aggregation anew.
+            NotFound: the table has gone.
+            ColumnNotFound: a column was removed.
+            InvalidArgument: a sum does not fit its type.
+        """
+    @property
+    def dataset(self) -> Dataset:
+        """The rows that the last answer is of; before the first, those that were there at the beginning."""
+    @property
+    def rows_read(self) -> int:
+        """How many rows were read for the last answer."""
+
 @overload
 def writer(
     path: _Path,
@@ -1506,6 +1535,31 @@ def compact(path: _Path, *, rewrite: bool = False, sort: bool = False) -> int:
         Busy: the table is being written; use :meth:`Writer.compact`.
         InvalidArgument: `sort`, and the table was created without `sorted_by`.
         NotFound: there is no table.
+    """
+def aggregation(
+    table: _Path | Dataset,
+    by: str | Sequence[str] | None = None,
+    *,
+    where: Predicate | None = None,
+    **columns: str | tuple[str, _Function],
+) -> Aggregation:
+    """Aggregates of groups of a table that grows, kept up to date: ``aw.aggregation("ticks", by="symbol", mean="price",
+    last="price")``.
+
+    Each :meth:`Aggregation.refresh` returns what :meth:`Dataset.aggregate` would return for all rows that are there now, and reads
+    only the new ones.
+
+    Args:
+        table: a table's folder, or a dataset of one.
+        by: as in :meth:`Dataset.aggregate`.
+        where: likewise; a condition on columns by their names.
+        columns: likewise, but for ``"median"`` and ``"n_unique"``, for which all rows have to be read each time.
+
+    Raises:
+        NotFound: there is no table.
+        ColumnNotFound: there is no such column.
+        Unsupported: a type has no groups, or not that function; or the function needs all rows each time.
+        InvalidArgument: there is no such function, or two columns would have one name.
     """
 def follow(
     table: _Path | Dataset | Sequence[_Path | Dataset],

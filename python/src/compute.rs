@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use arrowwood::{Format, WriteOptions, guard, write_to};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyTuple};
 
 use crate::column::Column;
 use crate::dataset::Dataset;
@@ -256,77 +256,6 @@ impl Dataset {
             self.dict(py, row.ok_or_else(|| out_of_range(format!("row {index} of a dataset of {len} rows")))?)
         };
         guard(|| self::indices(indices))?.iter().map(row).collect()
-    }
-}
-
-/// The names that `by` has: one, several, or none.
-fn names(by: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
-    match by.filter(|by| !by.is_none()) {
-        None => Ok(Vec::new()),
-        Some(by) => match by.cast::<PyString>() {
-            Ok(name) => Ok(vec![name.to_str()?.into()]),
-            Err(_) => by.extract().map_err(|_| {
-                wrong_type(format!(
-                    "aggregate: expected by to be the name of a column, or a list of names, got {}",
-                    shown(by)
-                ))
-            }),
-        },
-    }
-}
-
-#[pymethods]
-impl Dataset {
-    /// Something of each group of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
-    ///
-    /// Groups come in the order in which they appear. Nulls are left out, NaN is left out of ``"min"`` and ``"max"`` unless
-    /// there is nothing else. Integers and decimals are summed exactly; the variance is that of a sample (divided by n − 1).
-    /// The result is the same for any number of threads and any cut into batches.
-    ///
-    /// Args:
-    ///     by: the columns, numbers, text, times, booleans or dictionary-encoded, whose values make a group; all rows are
-    ///         one group without any. One name, or several.
-    ///     where: only rows of which this is true.
-    ///     columns: a function for the column of that name, or a column's name and a function for a column to be called
-    ///         so, as in ``total=("price", "sum")``: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of values
-    ///         that are not null), ``"n_unique"`` (where null counts as one), ``"median"`` (which keeps 8 bytes a row),
-    ///         ``"var"`` or ``"std"``. ``n="count"`` is the number of rows, where no column is called ``n``.
-    ///
-    /// Raises:
-    ///     ColumnNotFound: there is no such column.
-    ///     Unsupported: a type has no groups, or not that function.
-    ///     InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have one name.
-    #[pyo3(signature = (by = None, *, r#where = None, **columns))]
-    fn aggregate(
-        &self,
-        py: Python<'_>,
-        by: Option<&Bound<'_, PyAny>>,
-        r#where: Option<&Bound<'_, PyAny>>,
-        columns: Option<&Bound<'_, PyDict>>,
-    ) -> Result<Dataset> {
-        let given = r#where.filter(|given| !given.is_none());
-        let predicate = given.map(|given| Predicate::of("aggregate: where", given)).transpose()?;
-        let whole = predicate.map_or_else(|| Ok(self.inner().clone()), |predicate| predicate.on(self.inner()))?;
-        let mut asked = whole.aggregate(&names(by)?);
-        if let Some(predicate) = predicate {
-            asked = asked.filter(predicate.inner().clone());
-        }
-        for (name, wanted) in columns.into_iter().flatten() {
-            let name: String = name.extract()?;
-            let is_column = self.inner().schema().fields().iter().any(|field| *field.name() == name);
-            asked = match wanted.extract::<(String, String)>() {
-                Ok((column, function)) => asked.named(&name, &column, function.parse()?),
-                Err(_) => match wanted.extract::<&str>() {
-                    Ok("count") if !is_column => asked.rows(&name),
-                    Ok(function) => asked.column(&name, function.parse()?),
-                    Err(_) => {
-                        let message = format!("{name}: expected a function such as \"mean\", or (column, function)");
-                        return Err(wrong_type(format!("{message}, got {wanted}")));
-                    }
-                },
-            };
-        }
-        Ok(Dataset::new(py.detach(|| asked.finish())?))
     }
 }
 

@@ -134,9 +134,9 @@ pub fn follow(
     let timeout = seconds("follow: timeout", timeout)?;
     let is_list = table.is_instance_of::<PyList>() || table.is_instance_of::<PyTuple>();
     let tables: Vec<arrowwood::Dataset> = if is_list {
-        table.try_iter()?.map(|one| of_table(py, &one?)).collect::<Result<_>>()?
+        table.try_iter()?.map(|one| of_table("follow", py, &one?)).collect::<Result<_>>()?
     } else {
-        vec![of_table(py, table)?]
+        vec![of_table("follow", py, table)?]
     };
     if tables.is_empty() {
         return Err(argument("follow needs a table"));
@@ -178,11 +178,13 @@ fn starts_of(given: &Bound<'_, PyAny>) -> Result<Vec<Option<Next>>> {
     given.try_iter()?.map(|one| start(one?)).collect()
 }
 
-fn of_table(py: Python<'_>, table: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
+/// The dataset that `table` is, or that its folder holds.
+pub fn of_table(what: &str, py: Python<'_>, table: &Bound<'_, PyAny>) -> Result<arrowwood::Dataset> {
     if let Ok(dataset) = table.cast::<Dataset>() {
         return Ok(dataset.get().inner().clone());
     }
-    let path = path_of(table)?.ok_or_else(|| argument("follow takes a table's folder, or a dataset of one"))?;
+    let path =
+        path_of(table)?.ok_or_else(|| argument(format!("{what} takes a table's folder, or a dataset of one")))?;
     Ok(py.detach(|| arrowwood::open(path))?)
 }
 

@@ -6,8 +6,9 @@
 //! `exchange` (Arrow capsules), `schema`, `recipe` (how a dataset was opened), `column`, `dataset`, `open`, `arrow`
 //! (datasets out of other libraries' tables), `incoming` (Python's own tables), `compute`, `arrange` (rows in order), `engines` (SQL and splits),
 //! `sink` (what bytes go to and come from), `write`, `stream`, `csv`, `rows` (what is appended), `builder`, `retention`
-//! (what is kept of a table), `partitions`, `writer` (growing tables), `follow`, `check`.
+//! (what is kept of a table), `partitions`, `writer` (growing tables), `follow`, `aggregation` (of groups), `check`.
 
+mod aggregation;
 mod arrange;
 mod arrow;
 mod buffer;
@@ -54,6 +55,8 @@ mod _arrowwood {
 
     use crate::dataset;
 
+    #[pymodule_export]
+    use crate::aggregation::{Aggregation, aggregation};
     #[pymodule_export]
     use crate::arrow::{concat, from_arrow};
     #[pymodule_export]

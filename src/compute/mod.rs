@@ -14,7 +14,7 @@ mod select;
 mod sort;
 mod statistics;
 
-pub use group::{Aggregation, AggregationProgress, Function};
+pub use group::{Aggregation, AggregationProgress, Function, IncrementalAggregation};
 pub use select::{Col, EpochOrder, GatheredRows, Literal, Operator, Predicate, col};
 
 #[cfg(test)]

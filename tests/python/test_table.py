@@ -10,6 +10,7 @@ import threading
 import time
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.ipc
@@ -681,3 +682,32 @@ def test_late_rows_are_put_in_order(tmp_path):
     plain = str(tmp_path / "plain")
     with aw.writer(plain, schema) as writer, pytest.raises(aw.InvalidArgument, match="sorted_by"):
         writer.compact(sort=True)
+
+
+def test_aggregations_go_on_with_new_rows(tmp_path):
+    path = tmp_path / "ticks"
+    with aw.writer(path, "symbol: category, price: float64, qty: int64") as writer:
+        board = aw.aggregation(path, by="symbol", where=aw.col("qty") > 0, mean="price", last="price", n="count", most=("qty", "max"))
+        assert board.refresh().to_pylist() == [] and board.rows_read == 0
+        rng = np.random.default_rng(0)
+        for count in [1, 10, 20_000, 0, 30_000, 5]:
+            price = rng.normal(0, 1e6, count)
+            qty = rng.integers(-5, 100, count)
+            writer.append({"symbol": [f"S{n}" for n in rng.integers(0, 9, count)], "price": price, "qty": qty})
+            writer.commit()
+            found = board.refresh()
+            expected = aw.open(path).aggregate(
+                by="symbol", where=aw.col("qty") > 0, mean=("price", "mean"), last=("price", "last"), n="count", most=("qty", "max")
+            )
+            assert found.to_pylist() == expected.to_pylist() and found.schema == expected.schema
+            assert board.rows_read < count + 16_384 and len(board.dataset) == len(aw.open(path))
+        frame = pl.DataFrame(aw.open(path).to_arrow()).filter(pl.col("qty") > 0)
+        lasts = frame.group_by("symbol", maintain_order=True).agg(last=pl.col("price").last(), first=pl.col("price").first())
+        ours = aw.open(path).aggregate("symbol", where=aw.col("qty") > 0, last="price", first="price")
+        assert ours.to_pylist() == [{"symbol": row["symbol"], "last": row["last"], "first": row["first"]} for row in lasts.to_dicts()]
+    with pytest.raises(aw.Unsupported, match="median can't be kept up to date"):
+        aw.aggregation(path, by="symbol", price="median")
+    with pytest.raises(aw.NotFound):
+        aw.aggregation(tmp_path / "missing", by="symbol", n="count")
+    with pytest.raises(aw.InvalidArgument, match="expected 'sum'"):
+        aw.aggregation(path, middle="price")

@@ -5,6 +5,7 @@
 //! the rows.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -43,11 +44,11 @@ const LARGE: usize = 1 << 19;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Aggregation<'a> {
-    dataset: &'a Dataset,
-    by: Vec<String>,
-    predicate: Option<Predicate>,
-    outputs: Vec<Output>,
-    watch: Option<AggregationWatch<'a>>,
+    pub(super) dataset: &'a Dataset,
+    pub(super) by: Vec<String>,
+    pub(super) predicate: Option<Predicate>,
+    pub(super) outputs: Vec<Output>,
+    pub(super) watch: Option<AggregationWatch<'a>>,
 }
 
 /// How far an aggregation is.
@@ -63,7 +64,7 @@ pub struct AggregationProgress {
 
 /// What is told how far an aggregation is, and may stop it.
 #[derive(Clone, Copy)]
-struct AggregationWatch<'a>(&'a (dyn Fn(AggregationProgress) -> Result<()> + Sync));
+pub(super) struct AggregationWatch<'a>(&'a (dyn Fn(AggregationProgress) -> Result<()> + Sync));
 
 impl fmt::Debug for AggregationWatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,10 +73,10 @@ impl fmt::Debug for AggregationWatch<'_> {
 }
 
 #[derive(Clone, Debug)]
-struct Output {
+pub(super) struct Output {
     name: String,
     /// None for the number of rows.
-    of: Option<(String, Function)>,
+    pub of: Option<(String, Function)>,
 }
 
 impl Dataset {
@@ -218,11 +219,11 @@ impl<'a> Aggregation<'a> {
 }
 
 /// An aggregation by numbers of columns.
-struct GroupPlan {
-    keys: Vec<usize>,
+pub(super) struct GroupPlan {
+    pub keys: Vec<usize>,
     condition: Option<Condition>,
     /// The states, each once.
-    kinds: Vec<StateKind>,
+    pub kinds: Vec<StateKind>,
     outputs: Vec<OutputColumn>,
     /// Numbers of distinct values, by the number of their output.
     distinct: Vec<(usize, ArrayData)>,
@@ -240,7 +241,7 @@ struct OutputColumn {
 }
 
 impl GroupPlan {
-    fn of(asked: &Aggregation<'_>) -> Result<GroupPlan> {
+    pub(super) fn of(asked: &Aggregation<'_>) -> Result<GroupPlan> {
         asked.check_names()?;
         let dataset = asked.dataset;
         let schema = dataset.schema();
@@ -257,12 +258,15 @@ impl GroupPlan {
     }
 
     fn add(&mut self, dataset: &Dataset, output: &Output) -> Result<()> {
+        let is_row = |function| matches!(function, Function::First | Function::Last);
         let (kind, of, function, column) = match &output.of {
             None => (StateKind::Rows, DataType::Null, Function::Count, None),
             Some((name, function)) => {
                 let column = dataset.index_of(name)?;
                 let of = match dataset.schema().field(column).data_type() {
-                    DataType::Dictionary(_, values) if is_number(values) || is_integer(values) => {
+                    DataType::Dictionary(_, values)
+                        if !is_row(*function) && (is_number(values) || is_integer(values)) =>
+                    {
                         values.as_ref().clone()
                     }
                     own => own.clone(),
@@ -279,7 +283,11 @@ impl GroupPlan {
             self.kinds.push(kind);
         }
         let is_nullable = !matches!(function, Function::Count | Function::NUnique);
-        let field = Arc::new(Field::new(&output.name, outcome::type_of(function, &of), is_nullable));
+        let field = match column.filter(|_| is_row(function)) {
+            Some(column) => dataset.schema().field(column).clone().with_name(&output.name).with_nullable(true),
+            None => Field::new(&output.name, outcome::type_of(function, &of), is_nullable),
+        };
+        let field = Arc::new(field);
         self.outputs.push(OutputColumn { field, of, function, kind: number, column });
         Ok(())
     }
@@ -295,38 +303,57 @@ impl GroupPlan {
         dataset: &'a Dataset,
         watch: Option<AggregationWatch<'_>>,
     ) -> Result<(Frame<'a>, GroupTable<'a>)> {
+        let blocks = self.blocks(dataset, &mut None)?;
+        let mut table = GroupTable::new(self);
+        self.add_blocks(&blocks, 0..blocks.frame.blocks(), watch, &mut table)?;
+        Ok((blocks.frame, table))
+    }
+
+    /// The rows in blocks. Whether the first has very many groups is put into `has_many` where it was looked for.
+    pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, has_many: &mut Option<bool>) -> Result<GroupBlocks<'a>> {
         let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
         let fused = Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?;
-        let is_large = fused.is_none() && self.has_many_groups(&frame)?;
-        let frame = if is_large { frame.in_blocks_of(LARGE) } else { frame };
-        let mut table = GroupTable::new(self);
+        // A first block that is not full yet is the only one.
+        let is_open = fused.is_none() && !self.keys.is_empty() && frame.blocks() > 1;
+        if is_open && has_many.is_none() {
+            *has_many = Some(self.has_many_groups(&frame)?);
+        }
+        let frame = if is_open && *has_many == Some(true) { frame.in_blocks_of(LARGE) } else { frame };
+        Ok(GroupBlocks { frame, fused })
+    }
+
+    /// Adds some blocks to `table`, which has all before them.
+    pub(super) fn add_blocks<'a>(
+        &self,
+        GroupBlocks { frame, fused }: &GroupBlocks<'a>,
+        blocks: Range<usize>,
+        watch: Option<AggregationWatch<'_>>,
+        table: &mut GroupTable<'a>,
+    ) -> Result<()> {
         let columns = self.keys.len() + self.kinds.len() + 1;
         let wave = if watch.is_some() { WATCHED_WAVE } else { WAVE } * BLOCK / frame.block_rows();
-        for start in (0..frame.blocks()).step_by(wave) {
+        for start in blocks.clone().step_by(wave) {
             if let Some(AggregationWatch(watch)) = watch {
                 let rows = frame.block_start(start);
-                watch(AggregationProgress { rows, of: dataset.len()?, groups: table.firsts.len() })?;
+                watch(AggregationProgress { rows, of: frame.rows(), groups: table.firsts.len() })?;
             }
-            let blocks = start..frame.blocks().min(start + wave);
+            let blocks = start..blocks.end.min(start + wave);
             let bytes = blocks.len().saturating_mul(8 * columns * frame.block_rows());
-            let done = parallel::map(blocks.len(), bytes, |job| self.block(&frame, start + job, fused.as_ref()));
+            let done = parallel::map(blocks.len(), bytes, |job| self.block(frame, start + job, fused.as_ref()));
             for (block, done) in blocks.zip(done) {
                 let mut done = done?;
                 if !done.in_order && !table.knows(&done.groups) {
                     // First rows are only needed if there are new groups.
-                    done = self.block(&frame, block, None)?;
+                    done = self.block(frame, block, None)?;
                 }
                 table.add(frame.block_start(block), &done.groups, &done.states)?;
             }
         }
-        Ok((frame, table))
+        Ok(())
     }
 
     /// Whether the first block has so many groups that a block rarely sees a group twice.
     fn has_many_groups(&self, frame: &Frame<'_>) -> Result<bool> {
-        if self.keys.is_empty() || frame.blocks() < 2 {
-            return Ok(false);
-        }
         Ok(group(frame, 0, &self.keys, &self.masks(frame, 0)?)?.count() > BLOCK / 8)
     }
 
@@ -348,7 +375,7 @@ impl GroupPlan {
         Ok(BlockGroups { groups, states, in_order: true })
     }
 
-    fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, table: GroupTable<'_>) -> Result<Dataset> {
+    pub(super) fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, table: GroupTable<'_>) -> Result<Dataset> {
         let keys = dataset.select_at(&self.keys)?;
         let rows = if self.keys.is_empty() { 1 } else { table.firsts.len() };
         let mut columns = Vec::with_capacity(self.outputs.len());
@@ -358,7 +385,11 @@ impl GroupPlan {
                 continue;
             }
             let array = match (&table.states[output.kind], output.column) {
-                (GroupState::Text(found), Some(column)) => outcome::texts(dataset, frame, column, rows, &found.best)?,
+                (GroupState::Text(found), Some(column)) => {
+                    let found: Vec<_> = found.best.iter().map(|best| best.map(|found| found.row)).collect();
+                    outcome::of_rows(dataset, frame, column, rows, &found)?
+                }
+                (GroupState::Row(found), Some(column)) => outcome::of_rows(dataset, frame, column, rows, &found.best)?,
                 (state, _) => outcome::array(state, output.function, &output.of, output.field.data_type(), rows)
                     .map_err(|e| e.context(format_args!("column '{}'", output.field.name())))?,
             };
@@ -376,6 +407,12 @@ impl GroupPlan {
     fn fields(&self) -> impl Iterator<Item = FieldRef> {
         self.outputs.iter().map(|output| output.field.clone())
     }
+}
+
+/// The rows of a dataset in blocks, and what does them in one loop, if that can be.
+pub(super) struct GroupBlocks<'a> {
+    pub frame: Frame<'a>,
+    fused: Option<Fused<'a>>,
 }
 
 /// The result of one block.
@@ -403,7 +440,7 @@ fn beside(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<
 
 /// `dataset` with 1 for each true value of the columns of `arrow.bool8` among `names`, of which any byte but 0 is true; `None`
 /// if there is no such column.
-fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dataset>> {
+pub(super) fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dataset>> {
     let schema = dataset.schema();
     let is_bool8 = |field: &Field| {
         *field.data_type() == DataType::Int8
@@ -477,17 +514,19 @@ fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<St
         Function::NUnique if is_key(data_type) => StateKind::Rows,
         Function::Min => return extreme(End::Least),
         Function::Max => return extreme(End::Most),
+        Function::First => StateKind::Row(End::Least),
+        Function::Last => StateKind::Row(End::Most),
         _ => return None,
     })
 }
 
 /// All groups so far.
-struct GroupTable<'a> {
+pub(super) struct GroupTable<'a> {
     cells: Vec<Cell<'a>>,
     width: usize,
     /// The first row of each.
-    firsts: Vec<u64>,
-    states: Vec<GroupState<'a>>,
+    pub firsts: Vec<u64>,
+    pub states: Vec<GroupState<'a>>,
     /// Keys of one column.
     single: Interner<'a>,
     /// Keys of several columns.
@@ -496,7 +535,7 @@ struct GroupTable<'a> {
 }
 
 impl<'a> GroupTable<'a> {
-    fn new(plan: &GroupPlan) -> GroupTable<'a> {
+    pub(super) fn new(plan: &GroupPlan) -> GroupTable<'a> {
         // Without keys there is one group, even for no rows.
         let groups = usize::from(plan.keys.is_empty());
         GroupTable {
@@ -534,7 +573,8 @@ impl<'a> GroupTable<'a> {
         })
     }
 
-    fn find(&mut self, wanted: &[Cell<'a>], first: u64) -> usize {
+    /// The number of the group with these keys, whose first row is `first` if there was none.
+    pub(super) fn find(&mut self, wanted: &[Cell<'a>], first: u64) -> usize {
         if let [cell] = wanted {
             let group = self.single.id(*cell) as usize - 1;
             if group == self.firsts.len() {

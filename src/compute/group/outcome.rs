@@ -8,7 +8,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
 
-use super::state::{FoundText, GroupState, Values64};
+use super::state::{GroupState, Values64};
 use crate::array::{Parts, Unchecked};
 use crate::compute::frame::Frame;
 use crate::compute::kernels::decimal_to_f64;
@@ -17,7 +17,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::types::type_name;
 
-/// A function of the values of a group; nulls are ignored.
+/// A function of the values of a group; nulls are ignored, but for [`First`](Function::First) and [`Last`](Function::Last).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
     /// The sum, 0 for no values: `int64` or `uint64` for integers and booleans, `float64` for floats, the same kind for
@@ -41,6 +41,10 @@ pub enum Function {
     Median,
     /// The number of distinct values; null counts as one, and so do all NaN.
     NUnique,
+    /// The value of the first row, null if it is null there. Of any type.
+    First,
+    /// The value of the last row, likewise.
+    Last,
 }
 
 impl FromStr for Function {
@@ -57,8 +61,11 @@ impl FromStr for Function {
             "std" => Function::Std,
             "median" => Function::Median,
             "n_unique" => Function::NUnique,
+            "first" => Function::First,
+            "last" => Function::Last,
             other => {
-                let known = "'sum', 'mean', 'median', 'min', 'max', 'count', 'n_unique', 'var' or 'std'";
+                let known =
+                    "'sum', 'mean', 'median', 'min', 'max', 'count', 'n_unique', 'first', 'last', 'var' or 'std'";
                 return Err(Error::argument(format!("expected {known}, got '{other}'")));
             }
         })
@@ -77,6 +84,8 @@ impl fmt::Display for Function {
             Function::Std => "std",
             Function::Median => "median",
             Function::NUnique => "n_unique",
+            Function::First => "first",
+            Function::Last => "last",
         })
     }
 }
@@ -87,7 +96,7 @@ pub(super) fn type_of(function: Function, of: &DataType) -> DataType {
     match function {
         Function::Count | Function::NUnique => Int64,
         Function::Mean | Function::Var | Function::Std | Function::Median => Float64,
-        Function::Min | Function::Max => of.clone(),
+        Function::Min | Function::Max | Function::First | Function::Last => of.clone(),
         Function::Sum => match of {
             Decimal32(_, scale) | Decimal64(_, scale) | Decimal128(_, scale) => Decimal128(38, *scale),
             Decimal256(_, scale) => Decimal256(76, *scale),
@@ -147,7 +156,7 @@ pub(super) fn array(
         (GroupState::Values(all), _) => floats(data_type, rows, all.iter().map(Values64::median)),
         (GroupState::Integer(found), _) => integers(data_type, rows, found.best.iter().copied()),
         (GroupState::Float(found), _) => floats(data_type, rows, found.best.iter().copied()),
-        (GroupState::Text(_), _) => Err(Error::unsupported("text is gathered")),
+        (GroupState::Text(_) | GroupState::Row(_), _) => Err(Error::internal("rows are gathered")),
     }
 }
 
@@ -157,21 +166,22 @@ fn spread(variance: Option<f64>, function: Function, scale: i8) -> Option<f64> {
     variance.map(|variance| if function == Function::Std { variance.sqrt() / unit } else { variance / unit / unit })
 }
 
-/// The values of column `column` in the best rows.
-pub(super) fn texts(
+/// The values of column `column` in the row of each group; null for those without.
+pub(super) fn of_rows(
     dataset: &Dataset,
     frame: &Frame<'_>,
     column: usize,
     rows: usize,
-    best: &[Option<FoundText<'_>>],
+    found: &[Option<u64>],
 ) -> Result<ArrayData> {
-    // If nothing was found, any row serves as a placeholder.
-    let row = |group: usize| best.get(group).copied().flatten().map_or(0, |found| found.row);
-    if frame.rows() == 0 {
+    let row = |group: usize| found.get(group).copied().flatten();
+    let valid: Vec<bool> = (0..rows).map(|group| row(group).is_some()).collect();
+    if !valid.contains(&true) {
         return Ok(nulls_of(dataset.schema().field(column).data_type(), rows));
     }
+    // Where nothing was found, any row serves as a placeholder.
+    let row = |group: usize| row(group).unwrap_or(0);
     let found = Picked::of(frame, (0..rows).map(row)).column(frame, &Plains::default(), dataset.schema(), column)?;
-    let valid: Vec<bool> = (0..rows).map(|group| best.get(group).is_some_and(Option::is_some)).collect();
     if valid.iter().all(|&valid| valid) {
         return Ok(found);
     }

@@ -12,7 +12,7 @@ use crate::compute::reduce::{
     LANES, OUT, Rows, add_floats, add_squares, count, each_decimal, each_float, each_integer, number_rows,
 };
 use crate::compute::select::{Mask, nulls};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A kind of state, and its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(in crate::compute) enum StateKind {
         values: ValueKind,
         column: usize,
     },
+    /// The first or the last row, whatever it holds.
+    Row(End),
 }
 
 /// Which extreme.
@@ -293,6 +295,14 @@ pub(super) enum GroupState<'a> {
     Integer(Extreme<i256>),
     Float(Extreme<f64>),
     Text(Extreme<FoundText<'a>>),
+    Row(Extreme<u64>),
+}
+
+/// A state that refers to no dataset: of texts only their rows are kept.
+#[derive(Debug)]
+pub(super) enum KeptState {
+    Texts(Vec<Option<u64>>),
+    Other(GroupState<'static>),
 }
 
 /// A text, and its row in the dataset.
@@ -303,7 +313,7 @@ pub(super) struct FoundText<'a> {
 }
 
 /// The best value of each group; `None` without values.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Extreme<T> {
     pub best: Vec<Option<T>>,
     is_better: fn(&T, &T) -> bool,
@@ -352,6 +362,7 @@ impl<'a> GroupState<'a> {
             StateKind::Extreme { end, values: ValueKind::Integers, .. } => GroupState::Integer(integers(end, groups)),
             StateKind::Extreme { end, values: ValueKind::Floats, .. } => GroupState::Float(floats(end, groups)),
             StateKind::Extreme { end, values: ValueKind::Texts, .. } => GroupState::Text(texts(end, groups)),
+            StateKind::Row(end) => GroupState::Row(rows(end, groups)),
         }
     }
 
@@ -378,6 +389,7 @@ impl<'a> GroupState<'a> {
                 ValueKind::Floats => columns.extreme_floats(end, column).map(GroupState::Float),
                 ValueKind::Texts => columns.extreme_texts(end, column).map(GroupState::Text),
             },
+            StateKind::Row(end) => Ok(GroupState::Row(columns.end_rows(end))),
         }
     }
 
@@ -395,7 +407,59 @@ impl<'a> GroupState<'a> {
             (GroupState::Integer(all), GroupState::Integer(more)) => all.merge(to, count, &more.best),
             (GroupState::Float(all), GroupState::Float(more)) => all.merge(to, count, &more.best),
             (GroupState::Text(all), GroupState::Text(more)) => all.merge(to, count, &more.best),
+            (GroupState::Row(all), GroupState::Row(more)) => all.merge(to, count, &more.best),
             (this, other) => debug_assert!(false, "{this:?} and {other:?} are of different kinds"),
+        }
+    }
+}
+
+impl GroupState<'_> {
+    /// A copy that may be kept beyond the dataset.
+    pub(super) fn kept(&self) -> KeptState {
+        let rows = |found: &Extreme<FoundText<'_>>| found.best.iter().map(|best| best.map(|found| found.row)).collect();
+        match (self, self.copied()) {
+            (GroupState::Text(found), _) => KeptState::Texts(rows(found)),
+            (_, copied) => KeptState::Other(copied),
+        }
+    }
+
+    /// A copy without a reference, of texts none of them.
+    fn copied<'a>(&self) -> GroupState<'a> {
+        match self {
+            GroupState::Text(_) => GroupState::Text(texts(End::Least, 0)),
+            GroupState::Counts(states) => GroupState::Counts(states.clone()),
+            GroupState::Floats(states) => GroupState::Floats(states.clone()),
+            GroupState::Integers(states) => GroupState::Integers(states.clone()),
+            GroupState::Decimals(states) => GroupState::Decimals(states.clone()),
+            GroupState::Moments(states) => GroupState::Moments(states.clone()),
+            GroupState::IntegerMoments(states) => GroupState::IntegerMoments(states.clone()),
+            GroupState::DecimalMoments(states) => GroupState::DecimalMoments(states.clone()),
+            GroupState::Values(states) => GroupState::Values(states.clone()),
+            GroupState::Integer(found) => GroupState::Integer(found.clone()),
+            GroupState::Float(found) => GroupState::Float(found.clone()),
+            GroupState::Row(found) => GroupState::Row(found.clone()),
+        }
+    }
+}
+
+impl KeptState {
+    /// The state, of kind `kind`, to go on with in `frame`, which has the same rows and maybe more.
+    pub(super) fn state<'a>(&self, kind: StateKind, frame: &Frame<'a>) -> Result<GroupState<'a>> {
+        match (self, kind) {
+            (KeptState::Texts(kept), StateKind::Extreme { end, column, .. }) => {
+                let mut found = texts(end, kept.len());
+                for (group, row) in kept.iter().enumerate() {
+                    let Some((row, (part, inside))) = row.and_then(|row| Some((row, frame.locate(row, 0)?))) else {
+                        continue;
+                    };
+                    if let Cell::Bytes(bytes) = cell(frame.checked(part, column)?, inside)? {
+                        found.offer(group, FoundText { bytes, row });
+                    }
+                }
+                Ok(GroupState::Text(found))
+            }
+            (KeptState::Texts(_), kind) => Err(Error::internal(format!("texts were kept for {kind:?}"))),
+            (KeptState::Other(state), _) => Ok(state.copied()),
         }
     }
 }
@@ -423,6 +487,13 @@ fn texts<'a>(end: End, groups: usize) -> Extreme<FoundText<'a>> {
     match end {
         End::Least => Extreme::new(|a, b| a.bytes < b.bytes, groups),
         End::Most => Extreme::new(|a, b| a.bytes > b.bytes, groups),
+    }
+}
+
+fn rows(end: End, groups: usize) -> Extreme<u64> {
+    match end {
+        End::Least => Extreme::new(|a, b| a < b, groups),
+        End::Most => Extreme::new(|a, b| a > b, groups),
     }
 }
 
@@ -632,6 +703,13 @@ impl<'a> Columns<'_, 'a> {
         let mut extreme = floats(end, self.groups.count() + 1);
         self.each_number(column, |rows| each_float(rows, |id, _, number| extreme.offer(id as usize, number)))?;
         Ok(extreme.without_first())
+    }
+
+    fn end_rows(&self, end: End) -> Extreme<u64> {
+        let mut found = rows(end, self.groups.count() + 1);
+        let numbers = self.frame.block_start(self.block)..;
+        self.groups.ids.iter().zip(numbers).for_each(|(&id, row)| found.offer(id as usize, row));
+        found.without_first()
     }
 
     fn extreme_texts(&self, end: End, column: usize) -> Result<Extreme<FoundText<'a>>> {

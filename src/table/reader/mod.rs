@@ -1,7 +1,7 @@
 //! A table as its readers see it.
 //!
 //! In reading order: `segment` (one file), `durable` (what survives a crash), `chain` (the segments of a table),
-//! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments), `stat`, `segment_stat`, `follow`. Uses `format` and `protocol`
+//! `history` (sealed segments as a source), `table` (with the live one), `contiguous` (columns over several segments), `stat`, `segment_stat`, `follow`, `incremental` (aggregations of what grows). Uses `format` and `protocol`
 //! of the table's rooms.
 
 pub(super) mod chain;
@@ -9,6 +9,8 @@ mod contiguous;
 mod durable;
 mod follow;
 mod history;
+#[cfg(feature = "compute")]
+mod incremental;
 mod recount;
 pub(super) mod segment;
 mod segment_stat;

@@ -648,6 +648,35 @@ pub(crate) fn check_goes_on(before: &Dataset, newest: &Dataset, next: u64) -> Re
     if stays { Ok(()) } else { Err(known.replaced()) }
 }
 
+/// Whether `newest`, which was refreshed from `before`, has the same rows in the same columns, and others only behind them.
+#[cfg(feature = "compute")]
+pub(super) fn goes_on(before: &Dataset, newest: &Dataset) -> Result<bool> {
+    let is_same =
+        |(a, b): (&Piece, &Piece)| Arc::ptr_eq(&a.source, &b.source) && a.start == b.start && a.rows == b.rows;
+    let [own, now] = [before, newest].map(Dataset::pieces);
+    if own.len() == now.len() && own.iter().zip(now).all(is_same) {
+        return Ok(true);
+    }
+    let has_rows = before.first_row() == newest.first_row() && before.len()? <= newest.len()?;
+    Ok(is_one_table(before)
+        && is_one_table(newest)
+        && has_rows
+        && before.schema().fields() == newest.schema().fields()
+        && check_goes_on(before, newest, before.first_row()).is_ok())
+}
+
+/// Whether the dataset has all rows of a table, and nothing else.
+#[cfg(feature = "compute")]
+fn is_one_table(dataset: &Dataset) -> bool {
+    let table = |piece: &Piece| table_of(piece).map(Arc::as_ptr);
+    match dataset.pieces() {
+        _ if dataset.origin().is_some() => false,
+        [piece] => table(piece).is_some(),
+        [history, live] => whole_history(history).is_some() && growing(live).is_some() && table(history) == table(live),
+        _ => false,
+    }
+}
+
 /// The table that a piece is the live segment of, or its other segments.
 fn table_of(piece: &Piece) -> Option<&Arc<Table>> {
     let live = growing(piece).map(|live| &live.table);

@@ -1,0 +1,187 @@
+//! Aggregates of groups: of a dataset as it is, and of a table that grows.
+
+use std::sync::{Mutex, PoisonError};
+
+use arrowwood::{Function, IncrementalAggregation};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::dataset::Dataset;
+use crate::errors::{Result, wrong_type};
+use crate::follow::of_table;
+use crate::index::shown;
+use crate::predicate::Predicate;
+
+#[pymethods]
+impl Dataset {
+    /// Something of each group of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
+    ///
+    /// Groups come in the order in which they appear. Nulls are left out, NaN is left out of ``"min"`` and ``"max"`` unless
+    /// there is nothing else. Integers and decimals are summed exactly; the variance is that of a sample (divided by n − 1).
+    /// The result is the same for any number of threads and any cut into batches.
+    ///
+    /// Args:
+    ///     by: the columns, numbers, text, times, booleans or dictionary-encoded, whose values make a group; all rows are
+    ///         one group without any. One name, or several.
+    ///     where: only rows of which this is true.
+    ///     columns: a function for the column of that name, or a column's name and a function for a column to be called
+    ///         so, as in ``total=("price", "sum")``: ``"sum"``, ``"mean"``, ``"min"``, ``"max"``, ``"count"`` (of values
+    ///         that are not null), ``"n_unique"`` (where null counts as one), ``"median"`` (which keeps 8 bytes a row),
+    ///         ``"var"``, ``"std"``, ``"first"`` or ``"last"`` (the value of that row, null or not). ``n="count"`` is the
+    ///         number of rows, where no column is called ``n``. By a function's name a column's: ``mean="price"`` is
+    ///         ``mean=("price", "mean")``.
+    ///
+    /// Raises:
+    ///     ColumnNotFound: there is no such column.
+    ///     Unsupported: a type has no groups, or not that function.
+    ///     InvalidArgument: there is no such function, a sum does not fit its type, or two columns would have one name.
+    #[pyo3(signature = (by = None, *, r#where = None, **columns))]
+    fn aggregate(
+        &self,
+        py: Python<'_>,
+        by: Option<&Bound<'_, PyAny>>,
+        r#where: Option<&Bound<'_, PyAny>>,
+        columns: Option<&Bound<'_, PyDict>>,
+    ) -> Result<Dataset> {
+        let predicate = predicate_of("aggregate", r#where)?;
+        let rows = predicate.map_or_else(|| Ok(self.inner().clone()), |predicate| predicate.on(self.inner()))?;
+        let asked = asked("aggregate", &rows, by, predicate)?;
+        let asked = with_columns(asked, self.inner(), columns)?;
+        Ok(Dataset::new(py.detach(|| asked.finish())?))
+    }
+}
+
+/// Aggregates of groups of a table that grows, made by :func:`aggregation`.
+#[pyclass(frozen, module = "arrowwood")]
+pub struct Aggregation {
+    state: Mutex<IncrementalAggregation>,
+}
+
+/// Aggregates of groups of a table that grows, kept up to date: ``aw.aggregation("ticks", by="symbol", mean="price",
+/// last="price")``.
+///
+/// Each :meth:`Aggregation.refresh` returns what :meth:`Dataset.aggregate` would return for all rows that are there now, and reads
+/// only the new ones.
+///
+/// Args:
+///     table: a table's folder, or a dataset of one.
+///     by: as in :meth:`Dataset.aggregate`.
+///     where: likewise; a condition on columns by their names.
+///     columns: likewise, but for ``"median"`` and ``"n_unique"``, for which all rows have to be read each time.
+///
+/// Raises:
+///     NotFound: there is no table.
+///     ColumnNotFound: there is no such column.
+///     Unsupported: a type has no groups, or not that function; or the function needs all rows each time.
+///     InvalidArgument: there is no such function, or two columns would have one name.
+#[pyfunction]
+#[pyo3(signature = (table, by = None, *, r#where = None, **columns))]
+pub fn aggregation(
+    py: Python<'_>,
+    table: &Bound<'_, PyAny>,
+    by: Option<&Bound<'_, PyAny>>,
+    r#where: Option<&Bound<'_, PyAny>>,
+    columns: Option<&Bound<'_, PyDict>>,
+) -> Result<Aggregation> {
+    let rows = of_table("aggregation", py, table)?;
+    let predicate = predicate_of("aggregation", r#where)?;
+    let rows = predicate.map_or_else(|| Ok(rows.clone()), |predicate| predicate.on(&rows))?;
+    let asked = with_columns(asked("aggregation", &rows, by, predicate)?, &rows, columns)?;
+    Ok(Aggregation { state: Mutex::new(asked.incremental()?) })
+}
+
+#[pymethods]
+impl Aggregation {
+    /// The groups and their aggregates as the table is now: what :meth:`Dataset.aggregate` returns for it, bit for bit.
+    ///
+    /// After the first call only new rows are read, and those of a block that was not full: some 8,000, or 260,000 where there are
+    /// thousands of groups. All rows are read again where earlier ones were dropped or put in order, or where the schema has
+    /// changed; of partitions, and of several tables, whenever rows have come. Floats may differ in their last bits where
+    /// `where` is about an indexed column.
+    ///
+    /// Raises:
+    ///     FileChanged: another table has its place, or rows that were not seen were put in order; make the aggregation anew.
+    ///     NotFound: the table has gone.
+    ///     ColumnNotFound: a column was removed.
+    ///     InvalidArgument: a sum does not fit its type.
+    fn refresh(&self, py: Python<'_>) -> Result<Dataset> {
+        let answer = py.detach(|| self.state.lock().unwrap_or_else(PoisonError::into_inner).refresh())?;
+        Ok(Dataset::new(answer))
+    }
+
+    /// The rows that the last answer is of; before the first, those that were there at the beginning.
+    #[getter]
+    fn dataset(&self, py: Python<'_>) -> Dataset {
+        let dataset = py.detach(|| self.state.lock().unwrap_or_else(PoisonError::into_inner).dataset().clone());
+        Dataset::new(dataset)
+    }
+
+    /// How many rows were read for the last answer.
+    #[getter]
+    fn rows_read(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.state.lock().unwrap_or_else(PoisonError::into_inner).rows_read())
+    }
+}
+
+fn predicate_of<'a>(what: &str, given: Option<&'a Bound<'_, PyAny>>) -> Result<Option<&'a Predicate>> {
+    let given = given.filter(|given| !given.is_none());
+    given.map(|given| Predicate::of(&format!("{what}: where"), given)).transpose()
+}
+
+/// The aggregation of `rows` without columns yet.
+fn asked<'a>(
+    what: &str,
+    rows: &'a arrowwood::Dataset,
+    by: Option<&Bound<'_, PyAny>>,
+    predicate: Option<&Predicate>,
+) -> Result<arrowwood::Aggregation<'a>> {
+    let asked = rows.aggregate(&names(what, by)?);
+    Ok(match predicate {
+        Some(predicate) => asked.filter(predicate.inner().clone()),
+        None => asked,
+    })
+}
+
+/// The names that `by` has: one, several, or none.
+fn names(what: &str, by: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
+    match by.filter(|by| !by.is_none()) {
+        None => Ok(Vec::new()),
+        Some(by) => match by.cast::<PyString>() {
+            Ok(name) => Ok(vec![name.to_str()?.into()]),
+            Err(_) => by.extract().map_err(|_| {
+                wrong_type(format!(
+                    "{what}: expected by to be the name of a column, or a list of names, got {}",
+                    shown(by)
+                ))
+            }),
+        },
+    }
+}
+
+/// The aggregation with columns: a function of the column of that name, a column and a function, or a column by the name of
+/// a function. `dataset` has the columns that have names.
+fn with_columns<'a>(
+    mut asked: arrowwood::Aggregation<'a>,
+    dataset: &arrowwood::Dataset,
+    columns: Option<&Bound<'_, PyDict>>,
+) -> Result<arrowwood::Aggregation<'a>> {
+    let is_column = |name: &str| dataset.schema().fields().iter().any(|field| field.name() == name);
+    for (name, wanted) in columns.into_iter().flatten() {
+        let name: String = name.extract()?;
+        asked = match wanted.extract::<(String, String)>() {
+            Ok((column, function)) => asked.named(&name, &column, function.parse()?),
+            Err(_) => match wanted.extract::<&str>() {
+                Ok("count") if !is_column(&name) => asked.rows(&name),
+                Ok(given) => match (given.parse(), name.parse::<Function>()) {
+                    (Err(_), Ok(function)) if is_column(given) => asked.named(&name, given, function),
+                    (function, _) => asked.column(&name, function?),
+                },
+                Err(_) => {
+                    let message = format!("{name}: expected a function such as \"mean\", or (column, function)");
+                    return Err(wrong_type(format!("{message}, got {wanted}")));
+                }
+            },
+        };
+    }
+    Ok(asked)
+}
