@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrowwood::simulate::{Act, Medium, Witness, compact_on, pretend_boot};
-use arrowwood::{Compaction, Dataset, Late, Sync, Value, Writer, WriterOptions, col, open};
+use arrowwood::{Compaction, Dataset, Late, Sync, Value, Writer, WriterOptions, col, open, table_stat};
 
 mod dice;
 #[path = "power/disk.rs"]

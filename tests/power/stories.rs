@@ -105,6 +105,12 @@ impl Story {
         self.run.recorder.fail_syncs(true);
         self.writer().sync().unwrap_err();
         self.run.recorder.fail_syncs(false);
+        assert!(self.durable_end() <= self.run.twin.mark.durable, "{}, {:?}", self.durable_end(), self.run.twin.mark);
+    }
+
+    /// The row after the last durable one, as others see it.
+    fn durable_end(&self) -> u64 {
+        table_stat(self.run.table()).unwrap().unwrap().durable_end
     }
 
     fn drop_before(&mut self, row: u64) {
@@ -274,8 +280,11 @@ fn names_are_durable_before_rows() {
     let mut story = Story::new();
     story.commit(3);
     story.sync();
+    assert_eq!(story.durable_end(), 3);
     story.commit(12);
+    assert_eq!(story.durable_end(), 3);
     story.sync();
+    assert_eq!(story.durable_end(), 15);
     story.judge();
 }
 

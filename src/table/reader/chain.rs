@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::durable::open_newest;
+use super::durable::{OnDisk, open_newest};
 use super::segment::Segment;
 use crate::array::Bytes;
 use crate::dataset::Source;
@@ -195,6 +195,37 @@ impl Chain {
         };
         let orphans = starts[kept..].to_vec();
         Ok(Some(Chain { folder_id, starts: starts[..kept].to_vec(), orphans, lost_end, last }))
+    }
+
+    /// The first rows of sealed segments that a power cut may cost, the last one first.
+    ///
+    /// # Errors
+    /// Those of opening segments.
+    pub fn not_durable(&self, folder: &Path) -> Result<Vec<u64>> {
+        // The last one, too, where who compacted the table was killed as soon as it had sealed it.
+        let is_sealed = self.last.as_ref().is_some_and(|(_, record)| record.sealed);
+        let sealed = if is_sealed { &self.starts[..] } else { &self.starts[..self.starts.len().saturating_sub(1)] };
+        let mut found = Vec::new();
+        let mut is_reached = false;
+        for &start in sealed.iter().rev() {
+            let on_disk = match open_newest(&path(folder, start))? {
+                Some((segment, record)) if record.boot == boot_id() => segment.durability(&record),
+                // What outlived a crash of the machine, or was made dense.
+                _ => OnDisk::Alone,
+            };
+            if on_disk == OnDisk::Alone {
+                is_reached = true;
+                break;
+            }
+            found.push((start, on_disk));
+        }
+        if is_reached {
+            // A commit that goes over several segments is durable in one piece: those behind the first stay provisional.
+            while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
+                found.pop();
+            }
+        }
+        Ok(found.into_iter().map(|(start, _)| start).collect())
     }
 
     /// Removes the segments that don't count; for the writer alone.

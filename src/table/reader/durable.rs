@@ -87,8 +87,7 @@ impl Failed {
 impl Segment {
     /// Returns how the commit of `record` stands on the disk.
     pub fn durability(&self, record: &Record) -> OnDisk {
-        let word = self.mapping.load32(self.header.live + FAILED_SYNC);
-        if Failed::of(word).is_some() {
+        if self.failed_sync().is_some() {
             return OnDisk::No;
         }
         let is_same = |durable: &Record| {
@@ -110,9 +109,20 @@ impl Segment {
     /// # Errors
     /// As [`Segment::check_record`].
     pub fn durable_rows(&self) -> Result<u64> {
-        let base = self.durable_records()?.into_iter().next();
-        let last = logged_behind(self, base.as_ref())?.pop().map(|entry| entry.record).or(base);
+        let failed = self.failed_sync();
+        // What the sync was of may not be on the disk; what was written before is.
+        let base = self.durable_records()?.into_iter().nth(usize::from(failed == Some(Failed::Record)));
+        let mut logged = logged_behind(self, base.as_ref())?;
+        if failed == Some(Failed::InLog) {
+            logged.pop();
+        }
+        let last = logged.pop().map(|entry| entry.record).or(base);
         Ok(last.map_or(0, |record| record.rows()))
+    }
+
+    /// The sync that has failed since the last one that did not, in this boot.
+    fn failed_sync(&self) -> Option<Failed> {
+        Failed::of(self.mapping.load32(self.header.live + FAILED_SYNC))
     }
 
     /// The newest commit that counts: after a crash of the machine, the newest durable one.

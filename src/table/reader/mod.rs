@@ -20,7 +20,7 @@ pub(super) mod table;
 pub(super) use chain::Chain;
 pub(crate) use chain::{holds_table, is_segment_name};
 pub(super) use durable::{
-    Failed, OnDisk, check_boot_id, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment,
+    Failed, check_boot_id, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment,
 };
 pub(crate) use follow::WakeUp;
 pub use follow::{Follow, follow};

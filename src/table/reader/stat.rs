@@ -9,6 +9,7 @@ use super::chain;
 use super::chain::Chain;
 use super::durable::open_segment;
 use super::history::settings_of;
+use super::segment::Segment;
 use crate::dataset::Source;
 use crate::error::{Error, Result};
 use crate::ipc::ReadOptions;
@@ -71,7 +72,7 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
         Some((segment, record)) => {
             (stat.live, stat.sequence) = (!record.sealed, record.sequence);
             stat.end = segment.header.first_row + record.rows();
-            stat.durable_end = segment.header.first_row + segment.durable_rows()?;
+            stat.durable_end = durable_end(folder, &chain, segment)?;
             stat.describe(&segment.plan.schema.schema, &segment.header.settings());
         }
         None => {
@@ -89,6 +90,15 @@ fn stat_of(folder: &Path) -> Result<Option<TableStat>> {
         stat.writer = chain.last.map(|(segment, _)| segment.writer());
     }
     Ok(Some(stat))
+}
+
+/// The row after the last durable one of a table with `last`.
+fn durable_end(folder: &Path, chain: &Chain, last: &Segment) -> Result<u64> {
+    let Some(&first) = chain.not_durable(folder)?.last() else {
+        return Ok(last.header.first_row + last.durable_rows()?);
+    };
+    let segment = open_segment(&chain::path(folder, first))?;
+    Ok(first + segment.map_or(Ok(0), |segment| segment.durable_rows())?)
 }
 
 impl TableStat {

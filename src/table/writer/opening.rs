@@ -11,11 +11,11 @@ use super::growing::{Growing, OPEN, SegmentShape, Shared};
 use super::options::{Late, WriterOptions};
 use crate::dataset::{Dataset, order};
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Lock, Medium, boot_id, remote};
+use crate::map::{Lock, Medium, remote};
 use crate::rows::{Entries, Plan, PlanDictionary, has_zones};
 use crate::table::format::{DEFAULT_ROWS, Record, Settings, ZONE_ROWS};
 use crate::table::reader::{
-    Chain, OnDisk, Segment, chain, dropped, first_row, open_newest, recount, settings_of, without_settings,
+    Chain, Segment, chain, dropped, first_row, open_newest, recount, settings_of, without_settings,
 };
 
 /// Rows of a table's first segment; each next one has room for twice as many.
@@ -235,28 +235,8 @@ pub(super) fn live_segment(
 
 /// The sealed segments whose last commits a writer that died did not bring to the disk, first ones first.
 pub(super) fn not_durable(medium: &Medium, path: &Path, chain: &Chain, plan: &Arc<Plan>) -> Result<Vec<Arc<Shared>>> {
-    // The last one, too, where who compacted the table was killed as soon as it had sealed it.
-    let is_sealed = chain.last.as_ref().is_some_and(|(_, record)| record.sealed);
-    let sealed = if is_sealed { &chain.starts } else { &chain.starts[..chain.starts.len().saturating_sub(1)] };
-    let mut found = Vec::new();
-    let mut is_reached = false;
-    for &start in sealed.iter().rev() {
-        let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
-        let on_disk = if record.boot == boot_id() { segment.durability(&record) } else { OnDisk::Alone };
-        if on_disk == OnDisk::Alone {
-            is_reached = true;
-            break;
-        }
-        found.push((start, on_disk));
-    }
-    if is_reached {
-        // A commit that goes over several segments is durable in one piece: those behind the first stay provisional.
-        while found.last().is_some_and(|&(_, on_disk)| on_disk == OnDisk::Provisionally) {
-            found.pop();
-        }
-    }
     let mut pending = Vec::new();
-    for (start, _) in found.into_iter().rev() {
+    for start in chain.not_durable(path)?.into_iter().rev() {
         let Some((segment, record)) = open_newest(&chain::path(path, start))? else { break };
         // It may have an older schema than the table.
         let own = without_settings(&segment.plan.schema.schema);
