@@ -140,9 +140,14 @@ live: $(VENV)/test.done
 	$(BIN)/python tests/live/live.py --seconds $(SECONDS) --writer $(TARGET)/release/examples/ticks
 
 # A server, its producers, or all of them, and replicas, that are killed while rows are sent and sent again, $(KILLS) / 10
-# times each. Then three hosts as network namespaces (left out where that is not possible).
+# times each; the power of a server cut at each moment of $(CUTS) runs; $(TEXTS) changed texts for each parser of what comes from
+# the network; streams that are given up. Then three hosts as network namespaces (left out where that is not possible).
+CUTS ?= 100
+TEXTS ?= 50000
 torture-serve: $(VENV)/test.done
 	ARROWWOOD_SERVE_KILLS=$$(($(KILLS) / 10)) cargo test --release -p arrowwood-cli --test kills --test serve -- --nocapture
+	ARROWWOOD_SERVE_CUTS=$(CUTS) ARROWWOOD_SERVE_FUZZ=$(TEXTS) ARROWWOOD_SERVE_RESETS=50000 \
+	  cargo test --release -p arrowwood-serve --test disk --test lies --test parsers --test reset -- --nocapture
 	ARROWWOOD_HOSTS_BATCHES=1000 $(BIN)/python -m pytest -q tests/python/test_hosts.py
 
 # What takes long and is to find nothing: the publish protocol in more orders, $(KILLS) killed writers, 1 writer and 8
@@ -166,7 +171,7 @@ MINUTES ?= 5
 CORPUS ?= ../shared/arrow-testing
 FUZZ_SEEDS = find $(CORPUS) -type f ! -name '*.gz' ! -name '*.md' -exec cp -n {} fuzz/corpus/$$target/ \;
 fuzz:
-	for target in ipc_open ipc_values messages csv tables condition line_protocol; do \
+	for target in ipc_open ipc_values messages csv json tables condition line_protocol calls; do \
 	  mkdir -p fuzz/corpus/$$target && case $$target in ipc_*|messages) if [ -d $(CORPUS) ]; then $(FUZZ_SEEDS); fi;; esac; \
 	  cargo +nightly fuzz run $$target -- -max_total_time=$$((60 * $(MINUTES))) -timeout=10 -rss_limit_mb=1500 || exit 1; \
 	done

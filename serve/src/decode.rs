@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Schema, SchemaRef, UnionMode};
 use arrowwood::{Bytes, CsvOptions, Dataset, Error, JsonOptions, Open, Result, read_json_from, stream_csv};
 
 use crate::limits::Limits;
+use crate::numbers::typed;
 use crate::query::media_type;
 use crate::refusal::Refusal;
 
@@ -205,15 +206,19 @@ fn text_bytes(want: &DataType, array: &ArrayData) -> u64 {
         (_, Dictionary(_, values))
             if matches!(**values, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView) =>
         {
-            let array = arrow_array::make_array(array.clone());
+            let array = typed(array);
             let keys = array.as_any_dictionary();
-            let lengths = lengths(keys.values().to_data());
+            let lengths = lengths(&keys.values().to_data());
+            if lengths.is_empty() {
+                // All keys are null.
+                return 0;
+            }
             let keys = keys.normalized_keys();
             keys.iter().map(|&key| lengths.get(key).copied().unwrap_or(0)).fold(0, u64::saturating_add)
         }
         // Keys of keys.
         (_, Dictionary(..)) => u64::MAX,
-        (_, Utf8View | BinaryView) => lengths(array.clone()).into_iter().fold(0, u64::saturating_add),
+        (_, Utf8View | BinaryView) => lengths(array).into_iter().fold(0, u64::saturating_add),
         (
             List(want) | LargeList(want) | FixedSizeList(want, _) | ListView(want) | LargeListView(want) | Map(want, _),
             _,
@@ -227,8 +232,8 @@ fn text_bytes(want: &DataType, array: &ArrayData) -> u64 {
 }
 
 /// The length of each text.
-fn lengths(values: ArrayData) -> Vec<u64> {
-    let array = arrow_array::make_array(values);
+fn lengths(values: &ArrayData) -> Vec<u64> {
+    let array = typed(values);
     let all = |lengths: &mut dyn Iterator<Item = usize>| lengths.map(|len| len as u64).collect();
     match array.data_type() {
         DataType::Utf8 => all(&mut array.as_string::<i32>().offsets().lengths()),
@@ -341,6 +346,20 @@ mod tests {
         for straight in [views(vec![0, 10, 3], vec![10, 900, 0]), union((0..1_000).collect())] {
             let rows = straight.len() as u64;
             assert_eq!(sent_to_own(straight).unwrap().len().unwrap(), rows);
+        }
+    }
+
+    /// What a category is to which no row belongs.
+    #[test]
+    fn keys_that_are_all_null_are_taken_without_values() {
+        let keys = Int8Array::from(vec![None; 3]);
+        let values: [ArrayRef; 2] =
+            [Arc::new(StringArray::from(Vec::<&str>::new())), Arc::new(StringViewArray::from(Vec::<&str>::new()))];
+        for values in values {
+            let dictionary: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::new(keys.clone(), values));
+            assert_eq!(text_bytes(&DataType::Utf8, &dictionary.to_data()), 0);
+            let rows = decode(sent(dictionary, None), BodyForm::Arrow, &schema("c: text"), &limits()).unwrap();
+            assert_eq!(rows.len().unwrap(), 3);
         }
     }
 

@@ -49,7 +49,7 @@ pub(crate) async fn rows(
     let received = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     let (rows, share) = decoded(&session, received, form, schema).await?;
     let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
-    let receipt = append(&session, &table, rows, ack, numbered, Some(share)).await?;
+    let receipt = append(&session, &table, rows, ack, numbered, share).await?;
     trace.rows = Some(if receipt.is_duplicate { 0 } else { receipt.rows });
     Ok(json_response(StatusCode::OK, &answer_of(receipt, sequence)))
 }
@@ -88,7 +88,7 @@ impl Destination {
         let (rows, share) = decoded(session, received, BodyForm::Arrow, self.schema.clone()).await?;
         let numbered = self.numbered.clone();
         let sequence = numbered.as_ref().map(|numbered| numbered.sequence);
-        let receipt = append(session, &self.table, rows, self.ack, numbered, Some(share)).await?;
+        let receipt = append(session, &self.table, rows, self.ack, numbered, share).await?;
         if let Some(numbered) = &mut self.numbered {
             numbered.sequence += 1;
         }
@@ -152,7 +152,7 @@ async fn decoded(
     schema: SchemaRef,
 ) -> Result<(Dataset, OwnedSemaphorePermit)> {
     let limits = &session.shared.limits;
-    let Received { bytes, mut share } = received;
+    let Received { bytes, share } = received;
     let cost = cost(&bytes, form, &schema, limits).map_err(|e| refused(&e))?;
     let is_small = cost <= SMALL as u64;
     if is_small {
@@ -164,10 +164,14 @@ async fn decoded(
         }
     }
     let closed = |_| Refusal::unavailable("the server is stopping");
-    let _turn = session.shared.decoding.acquire().await.map_err(closed)?;
-    let rows =
-        session.work(move |session| decode(bytes, form, &schema, &session.shared.limits).map_err(|e| refused(&e)));
-    let rows = rows.await?;
+    let turn = session.shared.decoding.clone().acquire_owned().await.map_err(closed)?;
+    // The work has its turn and its memory until it is done, also when the client has given the request up before.
+    let work = move |session: &Session| {
+        let _turn = turn;
+        let rows = decode(bytes, form, &schema, &session.shared.limits).map_err(|e| refused(&e))?;
+        Ok((rows, share))
+    };
+    let (rows, mut share) = session.work(work).await?;
     let taken = rows.nbytes().map_err(|e| refused(&e))?;
     let held = share.num_permits() * crate::receive::UNIT;
     let more = usize::try_from(taken).unwrap_or(usize::MAX).saturating_sub(held);
@@ -194,10 +198,10 @@ async fn append(
     rows: Dataset,
     ack: Ack,
     numbered: Option<Numbered>,
-    share: Option<OwnedSemaphorePermit>,
+    share: OwnedSemaphorePermit,
 ) -> Result<Receipt> {
     let (reply, answer) = oneshot::channel();
-    table.append(Batch { rows, ack, numbered, _share: share, reply }, &session.shared.writing)?;
+    table.append(Batch { rows, ack, numbered, _share: Arc::new(share), reply }, &session.shared.writing)?;
     let lost = |_| Refusal::internal("the table's writer has stopped; whether the rows were appended is not known");
     answer.await.map_err(lost)?
 }
@@ -256,7 +260,8 @@ pub(crate) fn table_options(query: &Query) -> Result<WriterOptions> {
 /// Makes a table, or finds that it is there already: whether it is new, and what is told of it. Blocks.
 pub(crate) fn create(session: &Session, name: &str, schema: Schema, options: &WriterOptions) -> Result<(bool, Json)> {
     let schema = Arc::new(schema);
-    let is_new = session.shared.catalog.create(name, schema.clone(), options)?;
+    let on_disk = WriterOptions { medium: session.shared.writing.medium.clone(), ..options.clone() };
+    let is_new = session.shared.catalog.create(name, schema.clone(), &on_disk)?;
     let facts = facts_of(session, name)?;
     if !is_new {
         let table = session.shared.catalog.get(name)?;
@@ -309,16 +314,27 @@ pub(crate) async fn line_protocol(
     let shared = session.shared.clone();
     let Received { bytes, share } = receive(&parts.headers, body, &shared.limits, &shared.memory).await?;
     let text = String::from_utf8(bytes).map_err(|_| Refusal::bad_request("line protocol is UTF-8"))?;
-    let parse = move || rows_of(&text, precision, now()).map_err(|e| Refusal::bad_request(e.to_string()));
     let is_small = share.num_permits() * crate::receive::UNIT <= SMALL;
+    // Whoever works with the lines, or with their rows, has their memory, also when the client has given the request up.
+    let share = Arc::new(share);
+    let held = share.clone();
+    let parse = move || {
+        let _held = held;
+        rows_of(&text, precision, now()).map_err(|e| Refusal::bad_request(e.to_string()))
+    };
     let measurements = if is_small { parse()? } else { session.work(move |_| parse()).await? };
     // Nothing is appended unless all of it may be.
     measurements.keys().try_for_each(|name| session.check_write(name))?;
-    let batches = session.work(move |session| for_tables(session, measurements)).await?;
+    let held = share.clone();
+    let rows_for = move |session: &Session| {
+        let _held = held;
+        for_tables(session, measurements)
+    };
+    let batches = session.work(rows_for).await?;
     let mut answers = Vec::with_capacity(batches.len());
     for (table, rows) in batches {
         let (reply, answer) = oneshot::channel();
-        table.append(Batch { rows, ack, numbered: None, _share: None, reply }, &shared.writing)?;
+        table.append(Batch { rows, ack, numbered: None, _share: share.clone(), reply }, &shared.writing)?;
         answers.push((table.name.clone(), answer));
     }
     let mut rows = 0;
@@ -326,7 +342,6 @@ pub(crate) async fn line_protocol(
         let lost = |_| Refusal::internal(format!("{name}: the table's writer has stopped"));
         rows += answer.await.map_err(lost)??.rows;
     }
-    drop(share);
     trace.rows = Some(rows);
     Ok(empty(StatusCode::NO_CONTENT))
 }
@@ -366,7 +381,8 @@ fn for_tables(session: &Session, measurements: BTreeMap<String, LineRows>) -> Re
     }
     // Last, so that nothing is made when something else is wrong.
     for (name, rows) in new {
-        catalog.create(&name, rows.schema(), &WriterOptions::default())?;
+        let options = WriterOptions { medium: session.shared.writing.medium.clone(), ..WriterOptions::default() };
+        catalog.create(&name, rows.schema(), &options)?;
         batches.push(for_table(catalog.get(&name)?, rows)?);
     }
     Ok(batches)

@@ -62,6 +62,8 @@ pub use audit::AuditLog;
 pub use client::ClientOptions;
 pub use condition::{ConditionError, parse_condition};
 pub use engine::{SqlEngine, SqlQuery};
+#[doc(hidden)]
+pub use flight::meaning_of_call;
 pub use limits::Limits;
 #[doc(hidden)]
 pub use line::{FieldValue, Line, LineError, each_line};

@@ -2,7 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray, make_array};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, make_array};
 use arrow_buffer::ArrowNativeType;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
@@ -58,11 +58,18 @@ trait Look {
     fn look<T: ArrowPrimitiveType>(&mut self, array: &PrimitiveArray<T>, convert: impl Fn(T::Native) -> f64 + Copy);
 }
 
+/// The array that arrow-rs makes of data whose buffers may lie anywhere in a file: those that are unaligned are copied.
+pub(crate) fn typed(array: &ArrayData) -> ArrayRef {
+    let mut array = array.clone();
+    array.align_buffers();
+    make_array(array)
+}
+
 /// Shows `look` the values of a column that is drawn by its numbers.
 fn look(array: &ArrayData, look: &mut impl Look) {
     use DataType::*;
     let data_type = array.data_type().clone();
-    let array = make_array(array.clone());
+    let array = typed(array);
     let scaled = |scale: i8| 10f64.powi(-i32::from(scale));
     macro_rules! each {
         ($type:ty, $convert:expr) => {

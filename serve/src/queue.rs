@@ -1,7 +1,7 @@
 //! [`Queue`]: the batches that wait for a table's writer.
 
-use std::sync::Mutex;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use arrowwood::Dataset;
@@ -24,8 +24,8 @@ pub(crate) struct Batch {
     pub rows: Dataset,
     pub ack: Ack,
     pub numbered: Option<Numbered>,
-    /// Its share of the memory for rows that are not committed, given back with the batch.
-    pub _share: Option<OwnedSemaphorePermit>,
+    /// Its share of the memory for rows that are not committed, given back with the last batch that has it.
+    pub _share: Arc<OwnedSemaphorePermit>,
     pub reply: oneshot::Sender<Result<Receipt>>,
 }
 

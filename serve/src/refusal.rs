@@ -80,6 +80,7 @@ impl Refusal {
     pub fn of_input(e: &Error) -> Refusal {
         match e.kind() {
             ErrorKind::SchemaMismatch => Refusal::conflict("schema_mismatch", e.message()),
+            ErrorKind::Closed => Refusal::of_table(e),
             ErrorKind::Io if e.errno().is_some() => Refusal::of_table(e),
             _ => Refusal::bad_request(e.message()),
         }
@@ -90,6 +91,9 @@ impl Refusal {
         let server = |code, detail: &str| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, code, detail);
         let refusal = match e.kind() {
             ErrorKind::NotFound => Refusal::not_found("there is no such table"),
+            ErrorKind::Closed => {
+                Refusal::unavailable("the disk has failed to sync rows; nothing was appended, send it again")
+            }
             ErrorKind::Busy => Refusal::conflict("busy", e.message()),
             ErrorKind::SchemaMismatch => Refusal::conflict("schema_mismatch", e.message()),
             ErrorKind::InvalidArgument | ErrorKind::ColumnNotFound => Refusal::bad_request(e.message()),

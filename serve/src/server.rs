@@ -4,8 +4,9 @@ use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use arrowwood::simulate::Medium;
 use arrowwood::{Error, ErrorKind, Result};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
@@ -57,6 +58,9 @@ pub struct Options {
     pub audit: AuditLog,
     /// What answers SQL on the page of [`Server::view`].
     pub sql: Option<SqlEngine>,
+    /// The disk, which a test may watch.
+    #[doc(hidden)]
+    pub medium: Medium,
 }
 
 impl Default for Options {
@@ -72,6 +76,7 @@ impl Default for Options {
             limits: Limits::default(),
             audit: AuditLog::default(),
             sql: None,
+            medium: Medium::default(),
         }
     }
 }
@@ -155,8 +160,8 @@ impl Server {
             access: Access::new(tokens, options.read_only, hosts, port),
             memory: Memory::new(limits.ingest_memory),
             queries: Memory::new(limits.query_memory),
-            writing: Writing { metrics: metrics.clone(), idle: limits.writer },
-            decoding: Semaphore::new(cores()),
+            writing: Writing { metrics: metrics.clone(), idle: limits.writer, medium: options.medium.clone() },
+            decoding: Arc::new(Semaphore::new(cores())),
             audit: options.audit.clone(),
             is_view,
             sql: options.sql.clone().filter(|_| is_view),
@@ -315,7 +320,7 @@ struct Current {
     names: Vec<String>,
     /// When the files had changed last, and when that was looked at.
     changed: [Option<SystemTime>; 2],
-    looked: SystemTime,
+    looked: Instant,
 }
 
 fn changed(path: &Path) -> Option<SystemTime> {
@@ -336,8 +341,8 @@ impl Tls {
     fn acceptor(&self) -> TlsAcceptor {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (cert, key) = &self.files;
-        if current.looked.elapsed().is_ok_and(|since| since > RENEWAL) {
-            current.looked = SystemTime::now();
+        if current.looked.elapsed() > RENEWAL {
+            current.looked = Instant::now();
             if current.changed != [changed(cert), changed(key)] {
                 match Current::open(cert, key) {
                     Ok(renewed) => *current = renewed,
@@ -368,6 +373,6 @@ impl Current {
         let mut config = config.map_err(|e| invalid(cert, &format!("certificate and key can't be used: {e}")))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok(Current { acceptor, names, changed, looked: SystemTime::now() })
+        Ok(Current { acceptor, names, changed, looked: Instant::now() })
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub metrics: Arc<Metrics>,
     pub writing: Writing,
     /// Who may decode large bodies now.
-    pub decoding: Semaphore,
+    pub decoding: Arc<Semaphore>,
     pub audit: AuditLog,
     /// Whether this is `arrowwood view`: the page is served, and errors have all their words.
     pub is_view: bool,

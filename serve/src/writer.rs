@@ -8,7 +8,8 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrowwood::{Error, Writer, WriterOptions};
+use arrowwood::simulate::Medium;
+use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
 use hyper::StatusCode;
 use tokio::sync::oneshot;
 
@@ -29,6 +30,8 @@ pub(crate) struct Writing {
     pub metrics: Arc<Metrics>,
     /// How long a table that nobody appends to stays open.
     pub idle: Duration,
+    /// The disk that tables are on.
+    pub medium: Medium,
 }
 
 impl Table {
@@ -47,7 +50,8 @@ impl Table {
         }
         let (sender, coming) = channel();
         let before = state.thread.take();
-        let run = Run { table: self.clone(), writing: writing.clone(), writer: None, coming, before };
+        let (table, writing) = (self.clone(), writing.clone());
+        let run = Run { table, writing, writer: None, has_unsynced_positions: true, coming, before };
         let spawned = thread::Builder::new().name("arrowwood-write".into()).spawn(move || run.run());
         let failed = |e: std::io::Error| Refusal::of_table(&Error::io("starting a thread", &e));
         state.thread = Some(spawned.map_err(failed)?);
@@ -76,6 +80,8 @@ struct Run {
     writing: Writing,
     /// Open while there is something to write, and for a while afterwards.
     writer: Option<Writer>,
+    /// Whether producers may have positions that are not on the disk yet: those of a commit without rows are behind no row.
+    has_unsynced_positions: bool,
     coming: Receiver<Batch>,
     /// The thread before this one, which may still be closing the table.
     before: Option<thread::JoinHandle<()>>,
@@ -158,6 +164,7 @@ impl Run {
             appended.into_iter().for_each(|it| answer(it.batch.reply, Err(Refusal::of_table(&e))));
             return;
         }
+        self.has_unsynced_positions |= !positions.is_empty();
         ahead.committed();
         let rows = appended.iter().filter(|it| !it.receipt.is_duplicate).map(|it| it.receipt.rows).sum();
         self.writing.metrics.committed(count, rows);
@@ -180,26 +187,32 @@ impl Run {
     }
 
     fn open(&mut self) -> arrowwood::Result<Writer> {
-        match self.writer.take() {
-            Some(writer) => Ok(writer),
-            // Never a table that is not there: it may have been removed.
-            None => {
-                let writer = Writer::open(&self.table.path, None, &WriterOptions::default())?;
-                self.table.producers.load(&writer.positions());
-                Ok(writer)
+        if let Some(mut writer) = self.writer.take() {
+            // A sync in the background may have failed: then this one writes nothing any more, and another one does.
+            let is_closed = writer.commit().is_err_and(|e| e.kind() == ErrorKind::Closed);
+            if !is_closed {
+                return Ok(writer);
             }
         }
+        let options = WriterOptions { medium: self.writing.medium.clone(), ..WriterOptions::default() };
+        // Never a table that is not there: it may have been removed.
+        let writer = Writer::open(&self.table.path, None, &options)?;
+        self.table.producers.load(&writer.positions());
+        self.has_unsynced_positions = true;
+        Ok(writer)
     }
 
     /// Brings to the disk what somebody waits for.
-    fn sync(&self, writer: &mut Writer, waiting: &[Appended]) -> arrowwood::Result<()> {
-        let end = waiting.iter().map(|it| it.end).max().unwrap_or(0);
-        if writer.durable_rows() >= end {
+    fn sync(&mut self, writer: &mut Writer, waiting: &[Appended]) -> arrowwood::Result<()> {
+        let Some(end) = waiting.iter().map(|it| it.end).max() else { return Ok(()) };
+        let is_repeat = waiting.iter().any(|it| it.receipt.is_duplicate);
+        if writer.durable_rows() >= end && !(is_repeat && self.has_unsynced_positions) {
             return Ok(());
         }
         let begun = Instant::now();
         let synced = writer.sync();
         self.writing.metrics.synced(begun.elapsed());
+        self.has_unsynced_positions &= synced.is_err();
         synced
     }
 }

@@ -6,86 +6,11 @@ mod support;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrowwood::{Dataset, StreamEncoder, open};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::Request;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use arrowwood::{Dataset, open};
 use proptest::prelude::*;
 use prost::Message;
-use support::{Served, options, values};
-
-const SERVICE: &str = "/arrow.flight.protocol.FlightService";
-const METHODS: [&str; 7] = ["ListFlights", "GetFlightInfo", "GetSchema", "DoGet", "DoPut", "ListActions", "DoExchange"];
-
-#[derive(Clone, PartialEq, Message)]
-struct Descriptor {
-    #[prost(int32, tag = "1")]
-    kind: i32,
-    #[prost(bytes = "vec", tag = "2")]
-    command: Vec<u8>,
-    #[prost(string, repeated, tag = "3")]
-    path: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Data {
-    #[prost(message, optional, tag = "1")]
-    descriptor: Option<Descriptor>,
-    #[prost(bytes = "vec", tag = "2")]
-    header: Vec<u8>,
-    #[prost(bytes = "vec", tag = "1000")]
-    body: Vec<u8>,
-}
-
-/// How a call ended, and the messages of its answer.
-#[derive(Debug)]
-struct Ended {
-    status: u16,
-    message: String,
-    answers: Vec<Vec<u8>>,
-}
-
-fn frame(message: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0];
-    frame.extend((message.len() as u32).to_be_bytes());
-    frame.extend(message);
-    frame
-}
-
-/// Makes a call whose request is `body`, whatever that is.
-fn call(served: &Served, method: &str, body: Vec<u8>) -> Ended {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let stream = tokio::net::TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
-        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
-        let (mut sender, connection) = handshake.await.unwrap();
-        let connection = tokio::spawn(connection);
-        let request = Request::post(format!("http://127.0.0.1:{}{SERVICE}/{method}", served.port))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .body(Full::new(Bytes::from(body)))
-            .unwrap();
-        let response = tokio::time::timeout(support::TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
-        assert_eq!(response.status(), 200, "{method}");
-        let mut headers = response.headers().clone();
-        let collected = tokio::time::timeout(support::TIMEOUT, response.into_body().collect()).await.unwrap().unwrap();
-        headers.extend(collected.trailers().cloned().unwrap_or_default());
-        connection.abort();
-        let text = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
-        let mut bytes = &collected.to_bytes()[..];
-        let mut answers = Vec::new();
-        while let Some((prefix, rest)) = bytes.split_first_chunk::<5>() {
-            assert_eq!(prefix[0], 0);
-            let (answer, rest) = rest.split_at(u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize);
-            answers.push(answer.to_vec());
-            bytes = rest;
-        }
-        assert!(bytes.is_empty(), "whole messages");
-        let status = text("grpc-status").expect("a status").parse().unwrap();
-        Ended { status, message: text("grpc-message").unwrap_or_default(), answers }
-    })
-}
+use support::flight::{Data, Descriptor, METHODS, SERVICE, call, frame, framed};
+use support::{Served, flight, options, values};
 
 fn batch(start: i64, rows: i64) -> RecordBatch {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(start..start + rows));
@@ -96,27 +21,7 @@ fn batch(start: i64, rows: i64) -> RecordBatch {
 
 /// The messages of a `DoPut` of some batches into table `t`.
 fn put(batches: &[RecordBatch]) -> Vec<Data> {
-    let whole = Dataset::try_from(batches.to_vec()).unwrap();
-    let mut encoder = StreamEncoder::new(whole.schema().clone()).unwrap();
-    let descriptor = Descriptor { kind: 1, command: Vec::new(), path: vec!["t".into()] };
-    let header = encoder.schema_message().metadata;
-    let mut messages = vec![Data { descriptor: Some(descriptor), header, body: Vec::new() }];
-    for batch in batches {
-        let (encoded, _) = encoder.encode(&Dataset::try_from(vec![batch.clone()]).unwrap(), 1 << 20).unwrap();
-        messages.extend(encoded.into_iter().map(|message| {
-            let mut body = Vec::new();
-            for buffer in &message.body {
-                body.extend_from_slice(buffer);
-                body.resize(body.len().next_multiple_of(64), 0);
-            }
-            Data { descriptor: None, header: message.metadata, body }
-        }));
-    }
-    messages
-}
-
-fn framed(messages: &[Data]) -> Vec<u8> {
-    messages.iter().flat_map(|message| frame(&message.encode_to_vec())).collect()
+    flight::put(Descriptor::path("t"), batches)
 }
 
 fn table(served: &Served) -> Vec<Vec<String>> {
@@ -157,7 +62,7 @@ fn calls_that_are_none_end_with_a_status() {
         vec![0, 0, 0, 0, 9, 8, 1],
         frame(&[0xff; 40]),
         frame(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
-        frame(&Data { descriptor: None, header: vec![7; 3], body: vec![] }.encode_to_vec()),
+        frame(&Data { header: vec![7; 3], ..Data::default() }.encode_to_vec()),
         frame(&Descriptor { kind: 1, command: vec![], path: vec!["t".into(); 9] }.encode_to_vec()),
         frame(&Descriptor { kind: 7, command: vec![0; 9], path: vec![] }.encode_to_vec()),
     ];
@@ -228,7 +133,7 @@ proptest! {
         let served = Served::start();
         served.writer("t", "n: int, word: text").close().unwrap();
         let mut messages = put(&[batch(0, 4), batch(4, 4)]);
-        messages[0].descriptor = Some(Descriptor { kind: 2, command: command.into(), path: Vec::new() });
+        messages[0].descriptor = Some(Descriptor::command(command));
         let is_silent = command != "t" || method == "DoPut";
         let mut bytes = framed(&messages);
         for (at, byte) in &changes {

@@ -252,16 +252,6 @@ fn streams_that_lie_are_refused() {
     assert_eq!(rows.len().unwrap(), served.rows("/v1/tables/t/rows").len().unwrap());
 }
 
-/// Private memory of this process, in bytes.
-fn private() -> u64 {
-    let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap();
-    let of = |name: &str| -> u64 {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-        line.trim().trim_end_matches("kB").trim().parse().unwrap()
-    };
-    1024 * (of("Private_Dirty:") + of("Swap:"))
-}
-
 #[test]
 fn followers_that_do_not_read_cost_little() {
     const FOLLOWERS: u64 = 200;

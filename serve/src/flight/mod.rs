@@ -18,12 +18,12 @@ use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Response, Version};
 
-use self::calls::Calls;
+use self::calls::{Calls, decoded};
 pub(crate) use self::messages::SERVICE;
 use self::messages::{DescriptorType, FlightDescriptor, FlightEndpoint, FlightInfo, SchemaResult, Ticket, framed};
 use self::status::answered;
 pub(crate) use self::status::refused;
-use self::target::{parse_target, target_of};
+use self::target::{target_of, target_of_ticket};
 use crate::following::{self, Follower};
 use crate::frames::Framing;
 use crate::outgoing::Outgoing;
@@ -66,9 +66,7 @@ pub(crate) async fn answer(
             Ok(whole(framed(&SchemaResult { schema })))
         }
         "DoGet" => {
-            let Ticket { ticket } = calls.question().await?;
-            let text = std::str::from_utf8(&ticket).map_err(|_| Refusal::bad_request("the ticket is not UTF-8"))?;
-            let (name, query) = parse_target(text, PARAMETERS)?;
+            let (name, query) = target_of_ticket(&calls.question().await?, PARAMETERS)?;
             get(session, &name, query).await
         }
         "DoPut" => {
@@ -82,6 +80,18 @@ pub(crate) async fn answer(
             Err(Refusal::new(hyper::StatusCode::NOT_IMPLEMENTED, "not_implemented", detail))
         }
     }
+}
+
+/// The table that the message of a call is about, if it means one. For tests, which send any bytes.
+#[doc(hidden)]
+pub fn meaning_of_call(method: &str, message: &[u8]) -> Option<String> {
+    let message = Bytes::copy_from_slice(message);
+    let meant = match method {
+        "DoGet" => target_of_ticket(&decoded(message).ok()?, PARAMETERS),
+        "DoPut" => put::target_of_first(message).map(|(target, _)| target),
+        _ => target_of(&decoded(message).ok()?, PARAMETERS),
+    };
+    meant.ok().map(|(name, _)| name)
 }
 
 /// An answer of one message.

@@ -32,18 +32,31 @@ pub(crate) struct Put {
 
 /// Reads the first message, which says what comes, and where it is to go.
 pub(crate) async fn begin(session: Session, mut calls: Calls) -> Result<Put> {
-    let (descriptor, header) = opening(&session, &mut calls).await?;
-    let (name, query) = target_of(&descriptor, PARAMETERS)?;
+    let Called { message, .. } = first(&session, &mut calls).await?;
+    let ((name, query), header) = target_of_first(message)?;
     Put::of(session, calls, (&name, &query), &header).await
+}
+
+/// What the first message says of where rows are to go, and its schema if it has one.
+pub(super) fn target_of_first(message: Bytes) -> Result<((String, Query), Bytes)> {
+    let (descriptor, header) = descriptor_of(message)?;
+    Ok((target_of(&descriptor, PARAMETERS)?, header))
+}
+
+fn descriptor_of(message: Bytes) -> Result<(FlightDescriptor, Bytes)> {
+    let first: FlightData = decoded(message)?;
+    let missing = || Refusal::bad_request("the first message has a descriptor");
+    Ok((first.descriptor.ok_or_else(missing)?, first.header))
+}
+
+async fn first(session: &Session, calls: &mut Calls) -> Result<Called> {
+    let nothing = || Refusal::bad_request("the call has no message");
+    calls.next(session.shared.limits.body + AROUND).await?.ok_or_else(nothing)
 }
 
 /// The first message of a call that sends rows: its descriptor, and its schema if it has one.
 pub(super) async fn opening(session: &Session, calls: &mut Calls) -> Result<(FlightDescriptor, Bytes)> {
-    let nothing = || Refusal::bad_request("the call has no message");
-    let Called { message, .. } = calls.next(session.shared.limits.body + AROUND).await?.ok_or_else(nothing)?;
-    let first: FlightData = decoded(message)?;
-    let missing = || Refusal::bad_request("the first message has a descriptor");
-    Ok((first.descriptor.ok_or_else(missing)?, first.header))
+    descriptor_of(first(session, calls).await?.message)
 }
 
 /// The metadata of the next message, which may be none; `None` when no more come.

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use arrowwood::{Dataset, Value, Writer, WriterOptions, parse_schema};
 use arrowwood_serve::{AuditLog, Limits, Options, Server, Stopper};
 
+pub mod flight;
+
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server over a directory of its own.
@@ -54,7 +56,7 @@ impl Served {
     }
 
     /// A server over a directory that is there.
-    fn over(folder: tempfile::TempDir, mut options: Options) -> Served {
+    pub fn over(folder: tempfile::TempDir, mut options: Options) -> Served {
         let audit: Arc<Mutex<Vec<String>>> = Arc::default();
         let lines = audit.clone();
         options.audit = AuditLog::new(move |line| lines.lock().unwrap().push(line.to_owned()));
@@ -156,6 +158,23 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(begun.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Private memory of this process, in bytes.
+pub fn private() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap();
+    let of = |name: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().trim_end_matches("kB").trim().parse().unwrap()
+    };
+    1024 * (of("Private_Dirty:") + of("Swap:"))
+}
+
+/// A number that the server counts.
+pub fn metric(served: &Served, name: &str) -> i64 {
+    let text = served.get("/metrics").text();
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("arrowwood_{name} ")));
+    line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
 }
 
 /// An answer.

@@ -1,0 +1,149 @@
+//! Arrow Flight by hand, so that a call may say what no client would.
+
+use arrow_array::RecordBatch;
+use arrowwood::{Dataset, StreamEncoder};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+
+use super::{Served, TIMEOUT};
+
+pub const SERVICE: &str = "/arrow.flight.protocol.FlightService";
+pub const METHODS: [&str; 7] =
+    ["ListFlights", "GetFlightInfo", "GetSchema", "DoGet", "DoPut", "ListActions", "DoExchange"];
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Descriptor {
+    #[prost(int32, tag = "1")]
+    pub kind: i32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub command: Vec<u8>,
+    #[prost(string, repeated, tag = "3")]
+    pub path: Vec<String>,
+}
+
+impl Descriptor {
+    pub fn path(name: &str) -> Descriptor {
+        Descriptor { kind: 1, command: Vec::new(), path: vec![name.into()] }
+    }
+
+    pub fn command(text: &str) -> Descriptor {
+        Descriptor { kind: 2, command: text.into(), path: Vec::new() }
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Ticket {
+    #[prost(bytes = "vec", tag = "1")]
+    pub ticket: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Data {
+    #[prost(message, optional, tag = "1")]
+    pub descriptor: Option<Descriptor>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub header: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub app_metadata: Vec<u8>,
+    #[prost(bytes = "vec", tag = "1000")]
+    pub body: Vec<u8>,
+}
+
+/// How a call ended, and the messages of its answer.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: u16,
+    pub message: String,
+    pub answers: Vec<Vec<u8>>,
+}
+
+pub fn frame(message: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0];
+    frame.extend((message.len() as u32).to_be_bytes());
+    frame.extend(message);
+    frame
+}
+
+/// Makes a call whose request is `body`, whatever that is.
+pub fn call(served: &Served, method: &str, body: Vec<u8>) -> Ended {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(("127.0.0.1", served.port)).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+        let (mut sender, connection) = handshake.await.unwrap();
+        let connection = tokio::spawn(connection);
+        let request = Request::post(format!("http://127.0.0.1:{}{SERVICE}/{method}", served.port))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Full::new(Bytes::from(body)))
+            .unwrap();
+        let response = tokio::time::timeout(TIMEOUT, sender.send_request(request)).await.unwrap().unwrap();
+        assert_eq!(response.status(), 200, "{method}");
+        let mut headers = response.headers().clone();
+        let collected = tokio::time::timeout(TIMEOUT, response.into_body().collect()).await.unwrap().unwrap();
+        headers.extend(collected.trailers().cloned().unwrap_or_default());
+        connection.abort();
+        let text = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+        let mut bytes = &collected.to_bytes()[..];
+        let mut answers = Vec::new();
+        while let Some((prefix, rest)) = bytes.split_first_chunk::<5>() {
+            assert_eq!(prefix[0], 0);
+            let (answer, rest) = rest.split_at(u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize);
+            answers.push(answer.to_vec());
+            bytes = rest;
+        }
+        assert!(bytes.is_empty(), "whole messages");
+        let status = text("grpc-status").expect("a status").parse().unwrap();
+        Ended { status, message: text("grpc-message").unwrap_or_default(), answers }
+    })
+}
+
+/// The messages of a `DoPut` of some batches.
+pub fn put(descriptor: Descriptor, batches: &[RecordBatch]) -> Vec<Data> {
+    let whole = Dataset::try_from(batches.to_vec()).unwrap();
+    let mut encoder = StreamEncoder::new(whole.schema().clone()).unwrap();
+    let header = encoder.schema_message().metadata;
+    let mut messages = vec![Data { descriptor: Some(descriptor), header, ..Data::default() }];
+    for batch in batches {
+        let (encoded, _) = encoder.encode(&Dataset::try_from(vec![batch.clone()]).unwrap(), 1 << 20).unwrap();
+        messages.extend(encoded.into_iter().map(|message| {
+            let mut body = Vec::new();
+            for buffer in &message.body {
+                body.extend_from_slice(buffer);
+                body.resize(body.len().next_multiple_of(64), 0);
+            }
+            Data { header: message.metadata, body, ..Data::default() }
+        }));
+    }
+    messages
+}
+
+pub fn framed(messages: &[Data]) -> Vec<u8> {
+    messages.iter().flat_map(|message| frame(&message.encode_to_vec())).collect()
+}
+
+/// Messages as an Arrow stream has them.
+pub fn stream(messages: &[Data]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    for Data { header, body, .. } in messages {
+        let len = header.len().next_multiple_of(8);
+        stream.extend(u32::MAX.to_le_bytes());
+        stream.extend((len as u32).to_le_bytes());
+        stream.extend(header);
+        stream.resize(stream.len() + len - header.len(), 0);
+        stream.extend(body);
+    }
+    stream.extend([u32::MAX.to_le_bytes(), [0; 4]].as_flattened());
+    stream
+}
+
+/// The rows of a `DoGet`, as an Arrow stream.
+pub fn get(served: &Served, ticket: &str) -> Vec<u8> {
+    let ended = call(served, "DoGet", frame(&Ticket { ticket: ticket.into() }.encode_to_vec()));
+    assert_eq!(ended.status, 0, "{ticket}: {}", ended.message);
+    stream(&ended.answers.iter().map(|answer| Data::decode(&answer[..]).unwrap()).collect::<Vec<_>>())
+}
