@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from urllib.request import urlopen
 
 import numpy as np
 import pyarrow as pa
@@ -79,6 +80,73 @@ def test_every_type_is_what_it_is_by_mapping(tmp_path):
         read = get(client, "types.arrow").read_all()
         assert (read.schema, as_rows(read)) == (table.schema, as_rows(table))
         assert as_rows(get(client, "types.arrow?from=1&to=4").read_all()) == as_rows(table.slice(1, 3))
+
+
+def test_every_type_that_grows_is_what_it_is_by_mapping(tmp_path):
+    """A table as it grows, from no rows on: whole and in parts, mapped, by Flight and over HTTP, as pyarrow has them."""
+    source = pa.table({
+        "bool": [True, None, False, True, None],
+        "int8": pa.array([1, None, -3, 4, 5], pa.int8()),
+        "uint64": pa.array([1, None, 2**64 - 1, 4, 5], pa.uint64()),
+        "float16": pa.array(np.array([1, 2, 3, 4, 5], np.float16)),
+        "float64": [1.5, None, float("inf"), -0.0, 5.0],
+        "decimal": pa.array([1, None, 3, 4, 5], pa.decimal128(20, 3)),
+        "date": pa.array([0, None, 3, 4, 5], pa.date32()),
+        "time": pa.array([0, None, 3, 4, 5], pa.time64("ns")),
+        "timestamp": pa.array([0, None, 3, 4, 5], pa.timestamp("us", "Europe/Warsaw")),
+        "duration": pa.array([0, None, 3, 4, 5], pa.duration("ms")),
+        "interval": pa.array([(1, 2, 3), None, (0, 0, 0), (4, 5, 6), (7, 8, 9)], pa.month_day_nano_interval()),
+        "text": ["a", None, "longer than twelve bytes", "", "żółć"],
+        "large": pa.array(["a", None, "longer than twelve bytes", "", "b"], pa.large_string()),
+        "view": pa.array(["a", None, "longer than twelve bytes", "", "b"], pa.string_view()),
+        "bytes": pa.array([b"a", None, b"\x00\xff", b"", b"b"], pa.binary()),
+        "fixed": pa.array([b"abc", None, b"def", b"ghi", b"jkl"], pa.binary(3)),
+        "list": pa.array([[1], None, [], [2, None], [3]], pa.list_(pa.int16())),
+        "pair": pa.array([[1, 2], None, [3, None], [4, 5], [6, 7]], pa.list_(pa.int32(), 2)),
+        "map": pa.array([[("k", 1)], None, [], [("a", None)], [("b", 2)]], pa.map_(pa.string(), pa.int8())),
+        "struct": pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": None}, {"a": 2, "b": ""}, {"a": 3, "b": "z"}]),
+        "key": pa.array(["x", "y", None, "x", "x"]).dictionary_encode(),
+    })  # fmt: skip
+    with aw.serve(tmp_path) as server, flight.connect(server.url.replace("http://", "grpc+tcp://")) as client:
+
+        def ask(expected):
+            mapped = pa.table(aw.open(tmp_path / "t"))
+            assert as_rows(mapped) == expected
+            end = len(expected)
+            for start, stop in {(0, end), (end // 3, end - end // 4), (end // 2, end // 2), (end, end)}:
+                called = get(client, f"t?from={start}&to={stop}").read_all()
+                with urlopen(f"{server.url}/v1/tables/t/rows?from={start}&to={stop}", timeout=30) as answer:
+                    sent = pa.ipc.open_stream(answer).read_all()
+                assert called.schema == sent.schema == mapped.schema
+                assert as_rows(called) == as_rows(sent) == expected[start:stop]
+
+        with aw.writer(tmp_path / "t", source.schema, segment_rows=12) as writer:
+            ask([])
+            assert client.get_schema(flight.FlightDescriptor.for_path("t")).schema == pa.table(aw.open(tmp_path / "t")).schema
+            expected = []
+            for number, (start, rows) in enumerate([(0, 1), (1, 4), (0, 5), (3, 2), (2, 1), (0, 5)]):
+                part = source.slice(start, rows)
+                # Keys that no batch before had.
+                keys = pa.array([None if key is None else f"{key}{number}" for key in part["key"].to_pylist()]).dictionary_encode()
+                part = part.set_column(part.schema.get_field_index("key"), "key", keys)
+                writer.append(part)
+                writer.commit()
+                expected += as_rows(part)
+                ask(expected)
+
+
+def test_keys_of_a_dictionary_that_grows_mean_the_same_in_a_stream_that_goes_on(served):
+    folder, client = served
+    reader = get(client, "ticks?follow=true&from=9990&columns=symbol,n")
+    seen = []
+    with aw.writer(folder / "ticks") as writer:
+        for n in range(10_000, 10_400, 50):
+            writer.append(ticks(n, 50))
+            writer.commit()
+            while len(seen) < n + 50 - 9_990:
+                seen += reader.read_chunk().data.to_pylist()
+    reader.cancel()
+    assert seen == as_rows(ticks(9_990, 410).select(["symbol", "n"]))
 
 
 def test_flights_are_found_and_their_parts_are_the_whole(served):

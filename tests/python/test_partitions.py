@@ -350,6 +350,43 @@ def test_other_readers_while_partitions_are_written(table, read):
     assert sorted(found) == ["a", "b"]
 
 
+def test_a_server_writes_one_partition_and_a_process_another(table):
+    """Each as if the other were not there; every reader sees both, local ones, those of other libraries, and those of the server."""
+    flight = pytest.importorskip("pyarrow.flight")
+    for host in ("a1", "a2"):
+        fill(table, host, 0)
+    with aw.serve(table) as server, server.connect() as db, aw.follow(table, start=0, timeout=20) as follower:
+        local = start_writer(table, "a2", 3000)
+        seen = {"a1": [], "a2": []}
+        with db["host=a1"].writer(producer="s1") as remote:
+            for n in range(0, 3000, 50):
+                remote.append({"n": range(n, n + 50), "value": [k / 2 for k in range(n, n + 50)]})
+                remote.commit()
+                while len(seen["a1"]) < n + 50:
+                    for host, numbers in by_host(next(follower)).items():
+                        seen[host] += numbers
+        with pytest.raises(aw.Busy):
+            aw.writer(table, partition={"host": "a1"})
+        assert local.wait() == 0
+        while len(seen["a2"]) < 3000:
+            for host, numbers in by_host(next(follower)).items():
+                seen[host] += numbers
+        expected = {"a1": list(range(3000)), "a2": list(range(3000))}
+        assert seen == expected == by_host(aw.open(table)) == by_host(aw.open(table).refresh())
+        hosts = ["a1"] * 3000 + ["a2"] * 3000
+        for read in (read_pyarrow, read_polars, read_datafusion):
+            found = read(table)
+            assert sorted(zip(*found, strict=True)) == sorted(zip(hosts, 2 * list(range(3000)), strict=True)), read.__name__
+        assert sorted(db.tables()) == ["host=a1", "host=a2"]
+        client = flight.connect(server.url.replace("http://", "grpc+tcp://"))
+        for host, numbers in expected.items():
+            assert db[f"host={host}"].rows()["n"].to_pylist() == numbers
+            assert client.do_get(flight.Ticket(f"host={host}")).read_all()["n"].to_pylist() == numbers
+        # Its own answer says which of them are durable.
+        assert remote.durable_rows == 3000 == db["host=a2"].durable_rows
+        client.close()
+
+
 def test_threads_write_partitions_of_their_own(table):
     def work(host):
         with aw.writer(table, SCHEMA, partition={"host": host}) as writer:
