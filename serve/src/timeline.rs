@@ -25,7 +25,8 @@ const BLOCK: u64 = 1 << 24;
 const BLOCKS: u64 = 256;
 const ROWS: u64 = 1_024;
 
-/// Bins of time: `start`, and the ends of each.
+/// Bins of time: `start`, and the ends of each. A bin has the times before its end, and the last of all times, behind which
+/// there is none.
 struct Times {
     start: i64,
     ends: Vec<i64>,
@@ -43,7 +44,7 @@ impl Times {
     /// The bin that a time is in.
     fn bin(&self, time: i64) -> Option<usize> {
         let stop = *self.ends.last()?;
-        if time < self.start || time >= stop {
+        if time < self.start || !is_before(time, stop) {
             return None;
         }
         // A float may miss it by one.
@@ -52,11 +53,15 @@ impl Times {
         while bin > 0 && self.ends[bin - 1] > time {
             bin -= 1;
         }
-        while self.ends[bin] <= time {
+        while !is_before(time, self.ends[bin]) {
             bin += 1;
         }
         Some(bin)
     }
+}
+
+fn is_before(time: i64, end: i64) -> bool {
+    time < end || end == i64::MAX
 }
 
 /// What is known of the rows of a bin: its ends, and the times of the first and the last value.
@@ -163,7 +168,8 @@ fn sorted_spans(over: &Column, rows: Span, times: &Times) -> arrowwood::Result<V
             continue;
         }
         let middle = (low + high) / 2;
-        let found = first_at(over, &inside, times.ends[middle])?;
+        let end = times.ends[middle];
+        let found = if end == i64::MAX { inside.end } else { first_at(over, &inside, end)? };
         at[middle] = Some(found);
         left.push((low, middle, inside.start..found));
         left.push((middle + 1, high, found..inside.end));
@@ -261,7 +267,8 @@ impl Timeline {
             return Ok(rows);
         };
         let bound = |operator, time| col(name).compare(operator, time_of(self.over.data_type(), time));
-        rows.narrowed(&(bound(Operator::Ge, times.start) & bound(Operator::Lt, *stop)))
+        let before = if *stop == i64::MAX { Operator::Le } else { Operator::Lt };
+        rows.narrowed(&(bound(Operator::Ge, times.start) & bound(before, *stop)))
     }
 
     /// The bins of rows in no order; of a sample, of some blocks of them.
@@ -325,7 +332,7 @@ pub(crate) async fn bins(session: &Session, table: Arc<Table>, query: &Query) ->
         // As text, as these may have more digits than a float.
         "start": (!is_empty).then(|| start.to_string()),
         "stop": (!is_empty).then(|| stop.to_string()),
-        "ends": (!is_empty).then(|| [text(start), text(stop - 1)]),
+        "ends": (!is_empty).then(|| [text(start), text(if stop == i64::MAX { stop } else { stop - 1 })]),
         "sorted": timeline.is_sorted,
         "rows": found.rows,
         "first_row": found.first_row,
@@ -346,9 +353,9 @@ mod tests {
             let times = Times::of(start, stop, count);
             let inside = (start as i128 + ((stop as i128 - start as i128) as f64 * share) as i128).clamp(start.into(), stop.into());
             let time = inside as i64;
-            let expected = times.ends.iter().position(|end| time < *end);
+            let expected = times.ends.iter().position(|end| time < *end || *end == i64::MAX);
             proptest::prop_assert_eq!(times.bin(time), expected);
-            proptest::prop_assert_eq!(times.bin(stop), None);
+            proptest::prop_assert_eq!(times.bin(stop).is_none(), stop < i64::MAX);
             proptest::prop_assert_eq!(start.checked_sub(1).and_then(|before| times.bin(before)), None);
         }
     }

@@ -309,7 +309,8 @@ fn naive_timeline(rows: &[(Option<i64>, Option<f64>)], (start, stop): (i64, i64)
     let end = |bin: i128| (i128::from(start) + (i128::from(stop) - i128::from(start)) * bin / count) as i64;
     let bin = |bin: i128| {
         let inside = |(time, x): &(Option<i64>, Option<f64>)| {
-            let time = time.filter(|time| (end(bin)..end(bin + 1)).contains(time))?;
+            // Behind the last of all times there is none.
+            let time = time.filter(|time| *time >= end(bin) && (*time < end(bin + 1) || end(bin + 1) == i64::MAX))?;
             Some((time, x.filter(|x| x.is_finite())?))
         };
         let mut found: Vec<(i64, f64)> = rows.iter().filter_map(inside).collect();
@@ -329,7 +330,9 @@ fn timed(len: i64) -> Vec<(Option<i64>, Option<f64>)> {
         let x = if n % 11 == 3 { None } else { Some(if n % 13 == 5 { f64::NAN } else { (n * 7_907 % 1_009) as f64 }) };
         (Some(time), x)
     };
-    (0..len).map(&mut row).collect()
+    let mut rows: Vec<_> = (0..len).map(&mut row).collect();
+    rows.extend([(Some(i64::MAX - 1), Some(-1.0)), (Some(i64::MAX), Some(-2.0))]);
+    rows
 }
 
 fn batch_of(rows: &[(Option<i64>, Option<f64>)], is_nullable: bool) -> RecordBatch {
@@ -344,8 +347,8 @@ fn batch_of(rows: &[(Option<i64>, Option<f64>)], is_nullable: bool) -> RecordBat
 #[test]
 fn bins_over_time_are_those_of_all_rows() {
     let folder = tempfile::tempdir().unwrap();
-    let rows = timed(5_000);
-    let [first, last] = [rows[0].0.unwrap(), rows[4_999].0.unwrap()];
+    let rows = timed(4_998);
+    let [first, last] = [rows[0].0.unwrap(), rows[4_997].0.unwrap()];
     let ask = |viewed: &Viewed, name: &str, (start, stop): (i64, i64), count: u64| {
         viewed.json(&format!("/v1/tables/{name}/bins?at=1&over=0&start={start}&stop={stop}&count={count}"))
     };
@@ -369,7 +372,7 @@ fn bins_over_time_are_those_of_all_rows() {
         for count in [1, 7, 333] {
             let told = ask(&viewed, "sorted", range, count);
             assert_eq!(told["bins"], naive_timeline(&rows, range, count), "{range:?} {count}");
-            let inside = |time: i64| (range.0..range.1).contains(&time);
+            let inside = |time: i64| (range.0..range.1).contains(&time) || range.1 == i64::MAX && time >= range.0;
             let expected = rows.iter().filter(|(time, _)| inside(time.unwrap())).count();
             assert_eq!(
                 (&told["rows"], &told["sorted"], &told["exact"]),
@@ -381,8 +384,8 @@ fn bins_over_time_are_those_of_all_rows() {
     }
     // All times, where none are given; as text, so that no digit is lost on the way.
     let told = viewed.json("/v1/tables/sorted/bins?at=1&over=0&count=10");
-    assert_eq!((&told["start"], &told["stop"]), (&json!(first.to_string()), &json!((last + 1).to_string())));
-    assert_eq!(told["bins"], naive_timeline(&rows, (first, last + 1), 10));
+    assert_eq!((&told["start"], &told["stop"]), (&json!(first.to_string()), &json!(i64::MAX.to_string())));
+    assert_eq!(told["bins"], naive_timeline(&rows, (first, i64::MAX), 10));
     assert_eq!(viewed.json("/v1/tables/sorted/bins?at=1&over=0&from=20&to=21")["rows"], 1);
 
     // In no order, with nulls: a file says nothing of its order, and a table may accept late rows.
@@ -407,7 +410,8 @@ fn bins_over_time_are_those_of_all_rows() {
             let told = ask(&viewed, name, range, 40);
             assert_eq!(told["bins"], naive_timeline(rows, range, 40), "{name} {range:?}");
             assert_eq!((&told["sorted"], &told["first_row"]), (&json!(false), &Json::Null));
-            let inside = rows.iter().filter(|(time, _)| time.is_some_and(|time| (range.0..range.1).contains(&time)));
+            let is_inside = |time: i64| (range.0..range.1).contains(&time) || range.1 == i64::MAX && time >= range.0;
+            let inside = rows.iter().filter(|(time, _)| time.is_some_and(is_inside));
             assert_eq!(told["rows"], inside.count());
         }
         for (query, says) in [

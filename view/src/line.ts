@@ -40,8 +40,7 @@ export function line(pen: CanvasRenderingContext2D, bins: Bin[], { width, top, b
 /** A number that an axis marks, and what it says there. */
 export type Mark = [bigint, string];
 
-const isTime = (type: string) => /^(timestamp|date)/.test(type);
-export { isTime };
+export const isTime = (type: string) => /^(timestamp|date)/.test(type);
 
 const DAY = 86_400;
 /** Seconds between marks, as long as days are of one length; months, when they are not. */
@@ -54,9 +53,9 @@ function round(least: number): number {
   return [1, 2, 5, 10].map((n) => n * power).find((step) => step >= least * 0.999_999)!;
 }
 
-function multiples(from: bigint, to: bigint, step: bigint, shift = 0n): bigint[] {
+function multiples(from: bigint, to: bigint, step: bigint): bigint[] {
   const found: bigint[] = [];
-  const first = ((from + shift) / step) * step - shift;
+  const first = (from / step) * step;
   for (let at = first; at < to && found.length < 100; at += step) if (at >= from) found.push(at);
   return found;
 }
@@ -67,41 +66,29 @@ export function rowMarks(from: bigint, to: bigint, most: number): Mark[] {
   return multiples(from, to, step).map((at) => [at, count(Number(at))]);
 }
 
-/** What a type of times counts: units in a second, or days; and its zone. */
-function clock(type: string): { second: number; zone: string } {
-  const [, unit = "", zone = "UTC"] = /^timestamp\[(s|ms|us|ns)(?:, (.*))?\]/.exec(type) ?? [];
-  const second = ({ s: 1, ms: 1e3, us: 1e6, ns: 1e9 } as Record<string, number>)[unit] ?? (type.startsWith("date32") ? 1 / DAY : 1e3);
-  return { second, zone };
+/** How many of a type's times are a second. */
+function perSecond(type: string): number {
+  const unit = /^timestamp\[(s|ms|us|ns)/.exec(type)?.[1] ?? "";
+  return ({ s: 1, ms: 1e3, us: 1e6, ns: 1e9 } as Record<string, number>)[unit] ?? (type.startsWith("date32") ? 1 / DAY : 1e3);
 }
 
-/** How far a zone's clocks are ahead of UTC's, in milliseconds. */
-function ahead(zone: string, at: number): number {
-  try {
-    const text = new Date(at).toLocaleString("sv-SE", { timeZone: zone });
-    return Date.parse(text.replace(" ", "T") + "Z") - Math.floor(at / 1000) * 1000 || 0;
-  } catch {
-    return 0;
-  }
-}
-
-/** Marks of times of a type, at whole seconds, hours, days or months of its zone. */
+/** Marks of times of a type, at whole seconds, hours, days or months of UTC, in which cells have them too. */
 export function timeMarks(from: bigint, to: bigint, most: number, type: string): Mark[] {
-  const { second, zone } = clock(type);
+  const second = perSecond(type);
   const milliseconds = (at: bigint) => (Number(at) / second) * 1000;
-  const local = (at: bigint) => new Date(milliseconds(at) + ahead(zone, milliseconds(at)));
   // Years that a calendar of the browser has not are not marked.
   if (!(Math.abs(milliseconds(from)) < 8e15 && Math.abs(milliseconds(to)) < 8e15)) return [];
   const least = Number(to - from) / second / most;
-  const iso = (at: bigint) => local(at).toISOString();
+  const date = (at: bigint) => new Date(milliseconds(at));
   if (least > SECONDS.at(-1)!) {
     const months = MONTHS.find((n) => n * 30 * DAY >= least) ?? 12_000;
-    const begin = local(from);
+    const begin = date(from);
     const found: Mark[] = [];
     let month = Math.ceil((begin.getUTCFullYear() * 12 + begin.getUTCMonth()) / months) * months;
     for (; found.length < 100; month += months) {
       const utc = new Date(0);
       utc.setUTCFullYear(Math.floor(month / 12), month % 12, 1);
-      const at = BigInt(Math.round(((utc.getTime() - ahead(zone, utc.getTime())) / 1000) * second));
+      const at = BigInt(Math.round((utc.getTime() / 1000) * second));
       if (at >= to) break;
       const text = utc.toISOString().replace(/-\d\dT.*/, "");
       if (at >= from) found.push([at, months % 12 ? text : text.replace(/-\d\d$/, "")]);
@@ -111,14 +98,13 @@ export function timeMarks(from: bigint, to: bigint, most: number, type: string):
   const isShort = least < 1;
   const seconds = isShort ? Math.max(round(least), 1 / second) : SECONDS.find((n) => n >= least && n * second >= 1)!;
   const step = BigInt(Math.max(1, Math.round(seconds * second)));
-  const shift = isShort ? 0n : BigInt(Math.round((ahead(zone, milliseconds(from)) / 1000) * second));
-  let day = iso(from).replace(/T.*/, "");
-  return multiples(from, to, step, shift).map((at) => {
-    const [date, time] = iso(at).split("T");
-    const isNew = date !== day;
-    day = date;
-    if (seconds >= DAY || (isNew && !isShort)) return [at, date];
-    if (!isShort) return [at, time.slice(0, seconds < 60 ? 8 : 5)];
+  let last = date(from).toISOString().replace(/T.*/, "");
+  return multiples(from, to, step).map((at) => {
+    const [day, time] = date(at).toISOString().split("T");
+    const isNew = day !== last;
+    last = day;
+    if (seconds >= DAY || (isNew && !isShort)) return [at, day];
+    if (seconds >= 1) return [at, time.slice(0, seconds < 60 ? 8 : 5)];
     // A float has too few digits for nanoseconds since 1970.
     const whole = BigInt(second);
     const rest = String(((at % whole) + whole) % whole).padStart(String(second).length - 1, "0");

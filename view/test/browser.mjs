@@ -1,6 +1,6 @@
 // Programs that the tests and the figures of the page share: the browser, servers, data.
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -48,5 +48,16 @@ export class View {
 
   close() {
     this.server.kill();
+  }
+}
+
+/** Whether a command has the page that is here, and is not one that was installed before it. */
+export async function isCurrent(command, path) {
+  const view = await View.open(path, command);
+  try {
+    const served = await (await fetch(new URL("/view.js", view.url))).text();
+    return served === readFileSync(join(here, "../../serve/page/view.js"), "utf8");
+  } finally {
+    view.close();
   }
 }
