@@ -168,8 +168,8 @@ pub use cdata::{import_arrays, import_one, import_schema};
 pub use check::{Report, check, check_bytes, repair};
 #[cfg(feature = "compute")]
 pub use compute::{
-    Aggregation, AggregationProgress, Col, EpochOrder, Function, GatheredRows, IncrementalAggregation, Literal,
-    Operator, Predicate, col,
+    Aggregation, AggregationProgress, EpochOrder, Expression, Function, GatheredRows, IncrementalAggregation, Literal,
+    Operator, Predicate, TimePart, col,
 };
 pub use dataset::{Column, Dataset, Footprint, Row};
 pub use error::{Error, ErrorKind, Finding, Result};

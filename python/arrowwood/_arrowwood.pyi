@@ -1,5 +1,6 @@
 """The compiled part of arrowwood, typed and documented."""
 
+import builtins
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from collections.abc import Mapping as AbstractMapping
@@ -23,9 +24,9 @@ __all__ = [
     "Aggregation",
     "Buffer",
     "Builder",
-    "Col",
     "Column",
     "Dataset",
+    "Expression",
     "Field",
     "Follow",
     "Mapping",
@@ -34,6 +35,8 @@ __all__ = [
     "Schema",
     "StreamReader",
     "StreamWriter",
+    "TextConditions",
+    "TimeParts",
     "Writer",
     "__version__",
     "_Batches",
@@ -162,7 +165,7 @@ def concat(datasets: Sequence[_ArrowData]) -> Dataset:
         InvalidArgument: there is none.
     """
 
-def col(name: str) -> Col:
+def col(name: str) -> Expression:
     """The column called `name`, to ask for rows of any dataset by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``."""
 
 def from_arrow(data: _ArrowData) -> Dataset:
@@ -592,7 +595,7 @@ class Dataset:
         by: str | Sequence[str] | None = None,
         *,
         where: Predicate | None = None,
-        **columns: str | tuple[str, _Function],
+        **columns: str | Expression | tuple[str | Expression, _Function],
     ) -> Dataset:
         """Something of each group of rows, in one pass: ``ds.aggregate(by="symbol", price="mean", n="count")``.
 
@@ -609,7 +612,8 @@ class Dataset:
                 that are not null), ``"n_unique"`` (where null counts as one), ``"median"`` (which keeps 8 bytes a row),
                 ``"var"``, ``"std"``, ``"first"`` or ``"last"`` (the value of that row, null or not). ``n="count"`` is the
                 number of rows, where no column is called ``n``. By a function's name a column's: ``mean="price"`` is
-                ``mean=("price", "mean")``.
+                ``mean=("price", "mean")``. An :class:`Expression` stands for a column as
+                well: ``sum=aw.col("price") * aw.col("qty")``, ``total=(aw.col("price") * 2, "sum")``.
 
         Raises:
             ColumnNotFound: there is no such column.
@@ -892,8 +896,17 @@ class Column:
     def _lists(self) -> tuple[str, _Values, list[int], list[int] | None] | None: ...
 
 @final
-class Col:
-    """A column in a predicate, made by :func:`col`: compared with a value it is a :class:`Predicate`."""
+class Expression:
+    """A column by its name (:func:`col`), or what is computed of columns for each row: ``aw.col("price") * aw.col("qty")``.
+
+    Compared with a value or with another it is a :class:`Predicate`; :meth:`Dataset.aggregate` takes it where it takes a column.
+    It is computed block by block, and stored nowhere.
+
+    ``+``, ``-``, ``*``, ``/`` and ``%`` are those of Polars: a result is null where a part of it is, ``/`` is that of floats,
+    ``%`` has the sign of its divisor and is null for an integer by 0; floats of 32 bits stay so with each other, with values and
+    with integers of 8 or 16 bits. But integers of any width are computed in 64 bits, and a result that does not fit is
+    :class:`InvalidArgument`.
+    """
 
     def __eq__(self, value: object, /) -> Predicate: ...  # type: ignore[override]
     def __ne__(self, value: object, /) -> Predicate: ...  # type: ignore[override]
@@ -901,12 +914,34 @@ class Col:
     def __le__(self, value: Any, /) -> Predicate: ...
     def __gt__(self, value: Any, /) -> Predicate: ...
     def __ge__(self, value: Any, /) -> Predicate: ...
+    def __add__(self, other: Any, /) -> Expression: ...
+    def __radd__(self, other: Any, /) -> Expression: ...
+    def __sub__(self, other: Any, /) -> Expression: ...
+    def __rsub__(self, other: Any, /) -> Expression: ...
+    def __mul__(self, other: Any, /) -> Expression: ...
+    def __rmul__(self, other: Any, /) -> Expression: ...
+    def __truediv__(self, other: Any, /) -> Expression: ...
+    def __rtruediv__(self, other: Any, /) -> Expression: ...
+    def __mod__(self, other: Any, /) -> Expression: ...
+    def __rmod__(self, other: Any, /) -> Expression: ...
+    def __neg__(self) -> Expression: ...
     def __bool__(self) -> NoReturn: ...
     def __invert__(self) -> NoReturn: ...
     def __and__(self, _other: Any, /) -> NoReturn: ...
     def __rand__(self, _other: Any, /) -> NoReturn: ...
     def __or__(self, _other: Any, /) -> NoReturn: ...
     def __ror__(self, _other: Any, /) -> NoReturn: ...
+    def cast(self, type: Literal["int64", "float32", "float64"]) -> Expression:
+        """As ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals as floats, and dates and times as the
+        numbers that they are stored as. Fractions are cut off; what does not fit is :class:`InvalidArgument` where rows are
+        looked at.
+        """
+    @property
+    def dt(self) -> TimeParts:
+        """Parts of dates and times: ``aw.col("ts").dt.hour()``."""
+    @property
+    def str(self) -> TextConditions:
+        """Conditions on text: ``aw.col("symbol").str.starts_with("A")``."""
     def is_in(self, values: Iterable[Any]) -> Predicate:
         """Equal to one of `values`. For nulls there is :meth:`is_null`."""
     def is_between(self, low: Any, high: Any) -> Predicate:
@@ -915,8 +950,40 @@ class Col:
         """Null."""
     def is_not_null(self) -> Predicate:
         """Not null."""
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-        """A comparison with a scalar of NumPy's is a :class:`Predicate`, on either side."""
+    def __array_ufunc__(self, ufunc: np.ufunc, method: builtins.str, *inputs: Any, **keywords: Any) -> Any:
+        """A scalar of NumPy's on either side is a value as any other."""
+
+@final
+class TimeParts:
+    """Parts of dates and times as integers, made by :attr:`Expression.dt`. Times in UTC, with an offset, or without a zone have
+    hours; those in zones such as ``Europe/Paris`` are :class:`Unsupported`.
+    """
+
+    def year(self) -> Expression:
+        """The year."""
+    def month(self) -> Expression:
+        """The month, from 1 to 12."""
+    def day(self) -> Expression:
+        """The day of the month, from 1."""
+    def weekday(self) -> Expression:
+        """The day of the week: Monday is 1, Sunday 7."""
+    def hour(self) -> Expression:
+        """The hour, from 0 to 23."""
+    def minute(self) -> Expression:
+        """The minute, from 0 to 59."""
+    def second(self) -> Expression:
+        """The second, from 0 to 59, without its fraction."""
+
+@final
+class TextConditions:
+    """Conditions on text, made by :attr:`Expression.str`. The text to find stands for itself: it is no pattern."""
+
+    def contains(self, text: str) -> Predicate:
+        """`text` stands anywhere in it."""
+    def starts_with(self, text: str) -> Predicate:
+        """It starts with `text`."""
+    def ends_with(self, text: str) -> Predicate:
+        """It ends with `text`."""
 
 @final
 class Predicate:
@@ -1541,7 +1608,7 @@ def aggregation(
     by: str | Sequence[str] | None = None,
     *,
     where: Predicate | None = None,
-    **columns: str | tuple[str, _Function],
+    **columns: str | Expression | tuple[str | Expression, _Function],
 ) -> Aggregation:
     """Aggregates of groups of a table that grows, kept up to date: ``aw.aggregation("ticks", by="symbol", mean="price",
     last="price")``.

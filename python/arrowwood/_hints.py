@@ -25,7 +25,7 @@ _CUMULATE = 'ds.sql("select *, sum(y) over (order by x rows unbounded preceding)
 _ROWS = "for row in ds.rows()"
 _PICK = 'ds[7], ds[10:20], ds[[3, 1]], ds["x"][7]'
 _TIMES = (
-    """ds.sql("set timezone='UTC'; select hour(x) as hour from self"), with the zone that DuckDB is to see times in, """
+    """aw.col("x").dt.hour() in conditions and aggregates, ds.sql("set timezone='UTC'; select hour(x) as hour from self"), with the zone that DuckDB is to see times in, """
     "or column.to_arrow() and pyarrow.compute"
 )
 _TENSORS = 'torch.from_numpy(ds["x"].to_numpy(copy=True)): docs/tasks/train.md'
@@ -100,7 +100,8 @@ _OF_DATASET = {
 
 _OF_COLUMN = {
     **dict.fromkeys(["cast", "astype"], 'ds.sql("select x::double as x from self"), or column.to_numpy().astype("float32")'),
-    **dict.fromkeys(["str", "list", "struct"], 'ds.sql("select … from self"), or column.to_arrow() and pyarrow.compute'),
+    "str": 'aw.col("x").str.contains("A") in conditions, ds.sql("select … from self"), or column.to_arrow() and pyarrow.compute',
+    **dict.fromkeys(["list", "struct"], 'ds.sql("select … from self"), or column.to_arrow() and pyarrow.compute'),
     **dict.fromkeys(["dt"], _TIMES),
     **dict.fromkeys(["rolling", "rolling_mean", "rolling_sum", "expanding", "ewm"], _WINDOW),
     **dict.fromkeys(["shift"], _SHIFT),
@@ -150,13 +151,25 @@ _OF_COLUMN = {
 }
 
 
-_OF_COL = {
-    "dt": "ds.sql(\"set timezone='UTC'; select * from self where hour(x) = 9\"), with the zone that DuckDB is to see times in",
-    "str": "ds.sql(\"select * from self where x like 'A%'\")",
+_EXPRESSION = 'ds.sql("select …, {name}(x) from self"), or aw.scan(ds) and Polars: pl.col("x").{name}()'
+
+_OF_EXPRESSION = {
     "isin": 'aw.col("x").is_in([…])',
     "between": 'aw.col("x").is_between(low, high)',
+    "astype": 'aw.col("x").cast("float64")',
     **dict.fromkeys(["isna", "isnull"], 'aw.col("x").is_null()'),
     **dict.fromkeys(["notna", "notnull"], 'aw.col("x").is_not_null()'),
+    **dict.fromkeys(["sum", "mean", "min", "max", "count", "median", "std", "var", "first", "last", "n_unique"], 'ds.aggregate({name}=aw.col("x") * 2)'),
+    **dict.fromkeys(["abs", "sqrt", "exp", "log", "round", "floor", "ceil", "pow", "fill_null", "fillna", "clip"], _EXPRESSION),
+    **dict.fromkeys(["shift", "diff", "rank", "cum_sum", "cumsum", "over", "is_nan", "alias"], _EXPRESSION),
+}
+_OF_TIME_PARTS = {
+    **dict.fromkeys(["truncate", "floor", "round", "date", "strftime", "to_string", "offset_by", "week", "quarter", "ordinal_day", "total_seconds"], _EXPRESSION.replace("pl.col(\"x\").", "pl.col(\"x\").dt.")),
+}
+_OF_TEXT_CONDITIONS = {
+    "startswith": 'aw.col("x").str.starts_with("A")',
+    "endswith": 'aw.col("x").str.ends_with("A")',
+    **dict.fromkeys(["match", "len", "len_chars", "lower", "upper", "to_lowercase", "to_uppercase", "replace", "split", "slice", "extract", "strip"], _EXPRESSION.replace("pl.col(\"x\").", "pl.col(\"x\").str.")),
 }
 
 
@@ -172,9 +185,19 @@ def of_column(name):
     raise _error("Column", name, _OF_COLUMN)
 
 
-def of_col(name):
-    """Raise the error of a column in a condition that has no `name`."""
-    raise _error("Col", name, _OF_COL)
+def of_expression(name):
+    """Raise the error of an expression that has no `name`."""
+    raise _error("Expression", name, _OF_EXPRESSION)
+
+
+def of_time_parts(name):
+    """Raise the error of an expression's `dt` that has no `name`."""
+    raise _error("TimeParts", name, _OF_TIME_PARTS)
+
+
+def of_text_conditions(name):
+    """Raise the error of an expression's `str` that has no `name`."""
+    raise _error("TextConditions", name, _OF_TEXT_CONDITIONS)
 
 
 def _error(kind, name, hints):

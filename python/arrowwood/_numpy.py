@@ -72,17 +72,28 @@ _COMPARISONS = {
     np.greater_equal: operator.ge,
 }
 
+_ARITHMETIC = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.true_divide: operator.truediv,
+    np.remainder: operator.mod,
+}
+
 
 def ufunc(function, method, inputs, keywords):
-    """A function of NumPy's on columns, or on names of them, and whatever else; see ``Column.__array_ufunc__``."""
+    """A function of NumPy's on columns, or on expressions, and whatever else; see ``Column.__array_ufunc__``."""
     compare = _COMPARISONS.get(function) if method == "__call__" and not keywords else None
     # NumPy makes arrays of no dimension of its scalars.
     inputs = [value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value for value in inputs]
     if compare is not None and any(np.isscalar(value) for value in inputs):
         left, right = (value.item() if _is_plain(value) else value for value in inputs)
         return _turned(compare)(right, left) if np.isscalar(left) else compare(left, right)
-    if any(isinstance(value, _arrowwood.Col) for value in inputs):
-        return NotImplemented
+    if any(isinstance(value, _arrowwood.Expression) for value in inputs):
+        compute = _ARITHMETIC.get(function) if method == "__call__" and not keywords else None
+        if compute is None or not any(np.isscalar(value) for value in inputs):
+            return NotImplemented
+        return compute(*(value.item() if _is_plain(value) else value for value in inputs))
     arrays = [to_numpy(value) if isinstance(value, _arrowwood.Column) else value for value in inputs]
     return getattr(function, method)(*arrays, **(keywords or {}))
 

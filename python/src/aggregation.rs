@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::dataset::Dataset;
-use crate::errors::{Result, wrong_type};
+use crate::errors::{Result, argument, wrong_type};
 use crate::follow::of_table;
 use crate::index::shown;
-use crate::predicate::Predicate;
+use crate::predicate::{Expression, Predicate};
 
 #[pymethods]
 impl Dataset {
@@ -29,7 +29,8 @@ impl Dataset {
     ///         that are not null), ``"n_unique"`` (where null counts as one), ``"median"`` (which keeps 8 bytes a row),
     ///         ``"var"``, ``"std"``, ``"first"`` or ``"last"`` (the value of that row, null or not). ``n="count"`` is the
     ///         number of rows, where no column is called ``n``. By a function's name a column's: ``mean="price"`` is
-    ///         ``mean=("price", "mean")``.
+    ///         ``mean=("price", "mean")``. An :class:`Expression` stands for a column as
+    ///         well: ``sum=aw.col("price") * aw.col("qty")``, ``total=(aw.col("price") * 2, "sum")``.
     ///
     /// Raises:
     ///     ColumnNotFound: there is no such column.
@@ -158,8 +159,21 @@ fn names(what: &str, by: Option<&Bound<'_, PyAny>>) -> Result<Vec<String>> {
     }
 }
 
-/// The aggregation with columns: a function of the column of that name, a column and a function, or a column by the name of
-/// a function. `dataset` has the columns that have names.
+/// What `given`, a column's name or an expression of columns of `dataset`, is; nothing if it is neither.
+fn expression_of(
+    given: &Bound<'_, PyAny>,
+    dataset: &arrowwood::Dataset,
+) -> Result<Option<(arrowwood::Expression, Option<String>)>> {
+    if let Ok(name) = given.extract::<String>() {
+        return Ok(Some((arrowwood::col(&name), Some(name))));
+    }
+    let Ok(found) = given.cast::<Expression>() else { return Ok(None) };
+    found.get().on(dataset)?;
+    Ok(Some((found.get().inner().clone(), None)))
+}
+
+/// The aggregation with columns: a function of the column of that name, a column or an expression and a function, or either by
+/// the name of a function. `dataset` has the columns that have names.
 fn with_columns<'a>(
     mut asked: arrowwood::Aggregation<'a>,
     dataset: &arrowwood::Dataset,
@@ -168,19 +182,29 @@ fn with_columns<'a>(
     let is_column = |name: &str| dataset.schema().fields().iter().any(|field| field.name() == name);
     for (name, wanted) in columns.into_iter().flatten() {
         let name: String = name.extract()?;
-        asked = match wanted.extract::<(String, String)>() {
-            Ok((column, function)) => asked.named(&name, &column, function.parse()?),
-            Err(_) => match wanted.extract::<&str>() {
-                Ok("count") if !is_column(&name) => asked.rows(&name),
-                Ok(given) => match (given.parse(), name.parse::<Function>()) {
-                    (Err(_), Ok(function)) if is_column(given) => asked.named(&name, given, function),
-                    (function, _) => asked.column(&name, function?),
-                },
-                Err(_) => {
-                    let message = format!("{name}: expected a function such as \"mean\", or (column, function)");
-                    return Err(wrong_type(format!("{message}, got {wanted}")));
-                }
+        if let Ok((of, function)) = wanted.extract::<(Bound<'_, PyAny>, String)>()
+            && let Some((of, _)) = expression_of(&of, dataset)?
+        {
+            asked = asked.computed(&name, of, function.parse()?);
+            continue;
+        }
+        asked = match expression_of(&wanted, dataset)? {
+            Some((_, Some(given))) if given == "count" && !is_column(&name) => asked.rows(&name),
+            Some((of, Some(given))) => match (given.parse(), name.parse::<Function>()) {
+                (Err(_), Ok(function)) if is_column(&given) => asked.computed(&name, of, function),
+                (function, _) => asked.column(&name, function?),
             },
+            Some((of, None)) => {
+                let function = name.parse().map_err(|_| {
+                    let pair = format!("{name}=({of}, \"mean\")");
+                    argument(format!("{name} is no function; name one beside the expression: {pair}"))
+                })?;
+                asked.computed(&name, of, function)
+            }
+            None => {
+                let message = format!("{name}: expected a function such as \"mean\", or (column, function)");
+                return Err(wrong_type(format!("{message}, got {wanted}")));
+            }
         };
     }
     Ok(asked)

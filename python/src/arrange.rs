@@ -132,6 +132,6 @@ impl Column {
 
     /// The rows whose value lies between `low` and `high`, both included, to filter the dataset by.
     fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<predicate::Predicate> {
-        predicate::Compared::column(self.inner()).is_between(low, high)
+        predicate::Expression::of_column(self.inner()).lies_between(low, high)
     }
 }

@@ -12,13 +12,13 @@ use crate::dataset::Dataset;
 use crate::errors::{Result, wrong_type};
 use crate::index::{Index, count, index, is_indices, numbered, out_of_range, shown, steps};
 use crate::memory::bytes_of;
-use crate::predicate::{Compared, NO_TRUTH, Predicate};
+use crate::predicate::{Expression, NO_TRUTH, Predicate};
 use crate::recipe::recipe;
 use crate::value::object;
 
 impl Column {
-    fn compared(&self) -> Compared<'_> {
-        Compared::column(self.inner())
+    fn compared(&self) -> Expression {
+        Expression::of_column(self.inner())
     }
 }
 
@@ -48,7 +48,7 @@ impl Column {
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
-        self.compared().compare(other, operator)
+        self.compared().compare_with(other, operator)
     }
 
     /// Neither whether there are rows, nor whether all are true: libraries don't agree about it.
@@ -61,17 +61,17 @@ impl Column {
 
     /// The rows whose value is one of `values`, to filter the dataset by: ``ds[ds["symbol"].is_in(["A", "B"])]``.
     fn is_in(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
-        self.compared().is_in(values)
+        self.compared().is_one_of(values)
     }
 
     /// The rows whose value is null, to filter the dataset by: ``ds[ds["price"].is_null()]``.
     fn is_null(&self) -> Predicate {
-        self.compared().predicate(arrowwood::Col::is_null)
+        self.compared().predicate(arrowwood::Expression::is_null)
     }
 
     /// The rows whose value is not null, to filter the dataset by: ``ds[ds["price"].is_not_null()]``.
     fn is_not_null(&self) -> Predicate {
-        self.compared().predicate(arrowwood::Col::is_not_null)
+        self.compared().predicate(arrowwood::Expression::is_not_null)
     }
 
     /// NumPy's functions take the values as :meth:`to_numpy` gives them; a comparison with a scalar of NumPy's is a

@@ -84,7 +84,7 @@ mod _arrowwood {
     #[pymodule_export]
     use crate::partitions::{PartitionedWriter, drop_partition};
     #[pymodule_export]
-    use crate::predicate::{Col, Predicate, col};
+    use crate::predicate::{Expression, Predicate, TextConditions, TimeParts, col};
     #[pymodule_export]
     use crate::schema::{Field, Schema};
     #[pymodule_export]

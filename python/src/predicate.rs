@@ -1,19 +1,31 @@
-//! Predicates: which rows are asked for, made of comparisons of columns, or of their names (`col`), with values.
+//! Predicates: which rows are asked for, made of comparisons of columns, or of their names (`col`), and of what is computed of
+//! them.
 
 use arrow_schema::{DataType, TimeUnit};
-use arrowwood::{Literal, Operator, Value, guard};
+use arrowwood::{Literal, Operator, TimePart, Value, guard};
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
 
+use crate::column::Column;
 use crate::errors::{Failure, Result, argument, wrong_type};
 use crate::incoming::{Problem, plain, read};
 use crate::index::{by_condition, shown};
 
-/// A column in a predicate, made by :func:`col`: compared with a value it is a :class:`Predicate`.
-#[pyclass(frozen, module = "arrowwood", name = "Col")]
-pub struct Col {
-    name: String,
+/// A column by its name (:func:`col`), or what is computed of columns for each row: ``aw.col("price") * aw.col("qty")``.
+///
+/// Compared with a value or with another it is a :class:`Predicate`; :meth:`Dataset.aggregate` takes it where it takes a column.
+/// It is computed block by block, and stored nowhere.
+///
+/// ``+``, ``-``, ``*``, ``/`` and ``%`` are those of Polars: a result is null where a part of it is, ``/`` is that of floats,
+/// ``%`` has the sign of its divisor and is null for an integer by 0; floats of 32 bits stay so with each other, with values and
+/// with integers of 8 or 16 bits. But integers of any width are computed in 64 bits, and a result that does not fit is
+/// :class:`InvalidArgument`.
+#[pyclass(frozen, module = "arrowwood")]
+pub struct Expression {
+    inner: arrowwood::Expression,
+    /// The columns that it was made of: it is about their rows.
+    columns: Vec<arrowwood::Column>,
 }
 
 /// Which rows are asked for: comparisons of columns (``ds["price"] > 100``) or of columns by their names (:func:`col`), put
@@ -36,28 +48,38 @@ pub struct Predicate {
 
 /// The column called `name`, to ask for rows of any dataset by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``.
 #[pyfunction]
-pub fn col(name: &Bound<'_, PyAny>) -> Result<Col> {
+pub fn col(name: &Bound<'_, PyAny>) -> Result<Expression> {
     let wrong = || wrong_type(format!("col: expected the name of a column, got {}", shown(name)));
-    Ok(Col { name: name.extract().map_err(|_| wrong())? })
+    let name: String = name.extract().map_err(|_| wrong())?;
+    Ok(Expression { inner: arrowwood::col(name), columns: Vec::new() })
 }
 
-/// What a comparison begins with: a column, or the name of one.
-pub struct Compared<'a> {
-    name: &'a str,
-    column: Option<&'a arrowwood::Column>,
-}
-
-impl<'a> Compared<'a> {
+impl Expression {
     /// A column itself: what is made of it is about its rows.
-    pub fn column(column: &'a arrowwood::Column) -> Compared<'a> {
-        Compared { name: column.name(), column: Some(column) }
+    pub fn of_column(column: &arrowwood::Column) -> Expression {
+        Expression { inner: arrowwood::col(column.name()), columns: vec![column.clone()] }
     }
 
-    pub fn predicate(&self, make: impl FnOnce(arrowwood::Col) -> arrowwood::Predicate) -> Predicate {
-        Predicate { inner: make(arrowwood::col(self.name)), columns: self.column.into_iter().cloned().collect() }
+    /// The library's own expression.
+    pub fn inner(&self) -> &arrowwood::Expression {
+        &self.inner
     }
 
-    pub fn compare(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
+    /// The dataset with the columns that it was made of, which must be of its rows.
+    pub fn on(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
+        with_columns(dataset, &self.columns, &self.inner)
+    }
+
+    /// As messages show it.
+    fn shown(&self) -> String {
+        self.inner.name().map_or_else(|| self.inner.to_string(), str::to_owned)
+    }
+
+    pub fn predicate(&self, make: impl FnOnce(arrowwood::Expression) -> arrowwood::Predicate) -> Predicate {
+        Predicate { inner: make(self.inner.clone()), columns: self.columns.clone() }
+    }
+
+    pub fn compare_with(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
         let operator = match operator {
             CompareOp::Eq => Operator::Eq,
             CompareOp::Ne => Operator::Ne,
@@ -66,68 +88,159 @@ impl<'a> Compared<'a> {
             CompareOp::Gt => Operator::Gt,
             CompareOp::Ge => Operator::Ge,
         };
-        let literal = guard(|| literal(self.name, other))?;
-        Ok(self.predicate(|column| column.compare(operator, literal)))
+        if let Some(other) = expression(other) {
+            let columns = self.columns.iter().chain(&other.columns).cloned().collect();
+            return Ok(Predicate { inner: self.inner.clone().compare(operator, other.inner), columns });
+        }
+        let literal = guard(|| literal(&self.shown(), other))?;
+        Ok(self.predicate(|own| own.compare(operator, literal)))
     }
 
-    pub fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Predicate> {
-        let least = self.compare(low, CompareOp::Ge)?;
-        let most = self.compare(high, CompareOp::Le)?;
+    pub fn lies_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Predicate> {
+        let least = self.compare_with(low, CompareOp::Ge)?;
+        let most = self.compare_with(high, CompareOp::Le)?;
         Ok(least.with(&most, least.inner.clone() & most.inner.clone()))
     }
 
-    pub fn is_in(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
+    pub fn is_one_of(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
+        let name = self.shown();
         if values.is_instance_of::<PyString>() {
-            return Err(wrong_type(format!("is_in of column '{}' expects several values, got a text", self.name)));
+            return Err(wrong_type(format!("is_in of column '{name}' expects several values, got a text")));
         }
         if !values.hasattr("__iter__")? {
             let shown = shown(values);
-            return Err(wrong_type(format!("is_in of column '{}' expects several values, got {shown}", self.name)));
+            return Err(wrong_type(format!("is_in of column '{name}' expects several values, got {shown}")));
         }
-        let literals = || values.try_iter()?.map(|value| literal(self.name, &value?)).collect::<Result<Vec<_>>>();
+        let literals = || values.try_iter()?.map(|value| literal(&name, &value?)).collect::<Result<Vec<_>>>();
         let values = guard(literals)?;
-        Ok(self.predicate(|column| column.is_in(values)))
+        Ok(self.predicate(|own| own.is_in(values)))
+    }
+
+    /// The result of `compute` for both; `NotImplemented` for what is neither a number nor an expression.
+    fn computed<'py>(
+        &self,
+        other: &Bound<'py, PyAny>,
+        compute: impl FnOnce(arrowwood::Expression, arrowwood::Expression) -> arrowwood::Expression,
+    ) -> Result<Bound<'py, PyAny>> {
+        let py = other.py();
+        let other = match expression(other) {
+            Some(other) => other,
+            None => match guard(|| literal(&self.shown(), other)) {
+                Ok(literal) => Expression { inner: literal.into(), columns: Vec::new() },
+                Err(_) => return Ok(py.NotImplemented().into_bound(py)),
+            },
+        };
+        let columns = self.columns.iter().chain(&other.columns).cloned().collect();
+        let computed = Expression { inner: compute(self.inner.clone(), other.inner), columns };
+        Ok(Bound::new(py, computed)?.into_any())
     }
 }
 
-impl Col {
-    fn compared(&self) -> Compared<'_> {
-        Compared { name: &self.name, column: None }
+/// The expression that `given` is: one, or a column.
+fn expression(given: &Bound<'_, PyAny>) -> Option<Expression> {
+    if let Ok(found) = given.cast::<Expression>() {
+        let Expression { inner, columns } = found.get();
+        return Some(Expression { inner: inner.clone(), columns: columns.clone() });
     }
+    given.cast::<Column>().ok().map(|column| Expression::of_column(column.get().inner()))
 }
 
 #[pymethods]
-impl Col {
+impl Expression {
     /// Says what to write instead of what other libraries have.
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
-        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_col", (name,))?)
+        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_expression", (name,))?)
     }
 
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, operator: CompareOp) -> Result<Predicate> {
-        self.compared().compare(other, operator)
+        self.compare_with(other, operator)
+    }
+
+    fn __add__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| a + b)
+    }
+
+    fn __radd__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| b + a)
+    }
+
+    fn __sub__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| a - b)
+    }
+
+    fn __rsub__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| b - a)
+    }
+
+    fn __mul__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| a * b)
+    }
+
+    fn __rmul__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| b * a)
+    }
+
+    fn __truediv__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| a / b)
+    }
+
+    fn __rtruediv__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| b / a)
+    }
+
+    fn __mod__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| a % b)
+    }
+
+    fn __rmod__<'py>(&self, other: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+        self.computed(other, |a, b| b % a)
+    }
+
+    fn __neg__(&self) -> Expression {
+        Expression { inner: -self.inner.clone(), columns: self.columns.clone() }
+    }
+
+    /// As ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals as floats, and dates and times as the
+    /// numbers that they are stored as. Fractions are cut off; what does not fit is :class:`InvalidArgument` where rows are
+    /// looked at.
+    fn cast(&self, r#type: &str) -> Result<Expression> {
+        let data_type = arrowwood::parse_type(r#type)?;
+        Ok(Expression { inner: self.inner.clone().cast(data_type), columns: self.columns.clone() })
+    }
+
+    /// Parts of dates and times: ``aw.col("ts").dt.hour()``.
+    #[getter]
+    fn dt(&self) -> TimeParts {
+        TimeParts { of: Expression { inner: self.inner.clone(), columns: self.columns.clone() } }
+    }
+
+    /// Conditions on text: ``aw.col("symbol").str.starts_with("A")``.
+    #[getter]
+    fn str(&self) -> TextConditions {
+        TextConditions { of: Expression { inner: self.inner.clone(), columns: self.columns.clone() } }
     }
 
     /// Equal to one of `values`. For nulls there is :meth:`is_null`.
     fn is_in(&self, values: &Bound<'_, PyAny>) -> Result<Predicate> {
-        self.compared().is_in(values)
+        self.is_one_of(values)
     }
 
     /// Between `low` and `high`, both included.
     fn is_between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> Result<Predicate> {
-        self.compared().is_between(low, high)
+        self.lies_between(low, high)
     }
 
     /// Null.
     fn is_null(&self) -> Predicate {
-        self.compared().predicate(arrowwood::Col::is_null)
+        self.predicate(arrowwood::Expression::is_null)
     }
 
     /// Not null.
     fn is_not_null(&self) -> Predicate {
-        self.compared().predicate(arrowwood::Col::is_not_null)
+        self.predicate(arrowwood::Expression::is_not_null)
     }
 
-    /// A comparison with a scalar of NumPy's is a :class:`Predicate`, on either side.
+    /// A scalar of NumPy's on either side is a value as any other.
     #[pyo3(signature = (ufunc, method, *inputs, **keywords))]
     fn __array_ufunc__<'py>(
         slf: &Bound<'py, Self>,
@@ -141,11 +254,96 @@ impl Col {
     }
 
     fn __repr__(&self) -> String {
-        format!("col({:?})", self.name)
+        self.inner.name().map_or_else(|| self.inner.to_string(), |name| format!("col({name:?})"))
     }
 }
 
-/// What `&`, `|` and `~` say of a column that was not compared yet.
+/// Parts of dates and times as integers, made by :attr:`Expression.dt`. Times in UTC, with an offset, or without a zone have
+/// hours; those in zones such as ``Europe/Paris`` are :class:`Unsupported`.
+#[pyclass(frozen, module = "arrowwood")]
+pub struct TimeParts {
+    of: Expression,
+}
+
+impl TimeParts {
+    fn part(&self, part: TimePart) -> Expression {
+        Expression { inner: self.of.inner.clone().part(part), columns: self.of.columns.clone() }
+    }
+}
+
+#[pymethods]
+impl TimeParts {
+    /// Says what to write instead of what other libraries have.
+    fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
+        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_time_parts", (name,))?)
+    }
+
+    /// The year.
+    fn year(&self) -> Expression {
+        self.part(TimePart::Year)
+    }
+
+    /// The month, from 1 to 12.
+    fn month(&self) -> Expression {
+        self.part(TimePart::Month)
+    }
+
+    /// The day of the month, from 1.
+    fn day(&self) -> Expression {
+        self.part(TimePart::Day)
+    }
+
+    /// The day of the week: Monday is 1, Sunday 7.
+    fn weekday(&self) -> Expression {
+        self.part(TimePart::Weekday)
+    }
+
+    /// The hour, from 0 to 23.
+    fn hour(&self) -> Expression {
+        self.part(TimePart::Hour)
+    }
+
+    /// The minute, from 0 to 59.
+    fn minute(&self) -> Expression {
+        self.part(TimePart::Minute)
+    }
+
+    /// The second, from 0 to 59, without its fraction.
+    fn second(&self) -> Expression {
+        self.part(TimePart::Second)
+    }
+}
+
+/// Conditions on text, made by :attr:`Expression.str`. The text to find stands for itself: it is no pattern.
+#[pyclass(frozen, module = "arrowwood")]
+pub struct TextConditions {
+    of: Expression,
+}
+
+#[pymethods]
+impl TextConditions {
+    /// Says what to write instead of what other libraries have.
+    fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> Result<Bound<'py, PyAny>> {
+        Ok(slf.py().import("arrowwood._hints")?.call_method1("of_text_conditions", (name,))?)
+    }
+
+    /// `text` stands anywhere in it.
+    fn contains(&self, text: &str) -> Predicate {
+        self.of.predicate(|own| own.contains(text))
+    }
+
+    /// It starts with `text`.
+    fn starts_with(&self, text: &str) -> Predicate {
+        self.of.predicate(|own| own.starts_with(text))
+    }
+
+    /// It ends with `text`.
+    fn ends_with(&self, text: &str) -> Predicate {
+        self.of.predicate(|own| own.ends_with(text))
+    }
+}
+
+/// What `&`, `|` and `~` say of what was not compared yet.
 const PARENTHESES: &str = "&, | and ~ put comparisons together, each in parentheses: (aw.col(\"a\") > 1) & (aw.col(\"b\") == 2); a column of \
      booleans is compared too: aw.col(\"flag\") == True";
 /// The same of and, or and not.
@@ -153,7 +351,7 @@ pub const NO_TRUTH: &str = "and, or, not and if can't see into rows: put compari
                         (aw.col(\"a\") > 1) & ~(aw.col(\"b\") == 2)";
 
 #[pymethods]
-impl Col {
+impl Expression {
     fn __bool__(&self) -> Result<bool> {
         Err(wrong_type(NO_TRUTH))
     }
@@ -184,7 +382,7 @@ impl Predicate {
     pub fn of<'a>(what: &str, given: &'a Bound<'_, PyAny>) -> Result<&'a Predicate> {
         given.cast::<Predicate>().map(|found| found.get()).map_err(|_| {
             let advice = match by_condition(given) {
-                _ if given.is_instance_of::<Col>() => "; write aw.col(\"flag\") == True",
+                _ if given.is_instance_of::<Expression>() => "; write aw.col(\"flag\") == True",
                 "" if given.hasattr("__len__").unwrap_or(false) => {
                     "; booleans, one for each row, go into brackets: ds[mask]"
                 }
@@ -206,16 +404,7 @@ impl Predicate {
 
     /// The dataset with the columns that the predicate was made of, which must be of its rows.
     pub fn on(&self, dataset: &arrowwood::Dataset) -> Result<arrowwood::Dataset> {
-        self.columns.iter().try_fold(dataset.clone(), |dataset, column| {
-            dataset.with_column(column)?.ok_or_else(|| {
-                let name = column.name();
-                argument(format!(
-                    "the condition {} was made of the column '{name}' of other rows than those that it is to pick from; \
-                     take the column of this very dataset, or the name alone: aw.col({name:?})",
-                    self.inner
-                ))
-            })
-        })
+        with_columns(dataset, &self.columns, &self.inner)
     }
 
     /// The rows of `dataset` of which the predicate is true.
@@ -256,7 +445,24 @@ impl Predicate {
     }
 }
 
-/// The value that a column called `name` is compared with.
+/// The dataset with the columns that something was made of, which must be of its rows.
+fn with_columns(
+    dataset: &arrowwood::Dataset,
+    columns: &[arrowwood::Column],
+    made: &dyn std::fmt::Display,
+) -> Result<arrowwood::Dataset> {
+    columns.iter().try_fold(dataset.clone(), |dataset, column| {
+        dataset.with_column(column)?.ok_or_else(|| {
+            let name = column.name();
+            argument(format!(
+                "the condition {made} was made of the column '{name}' of other rows than those that it is to pick from; \
+                 take the column of this very dataset, or the name alone: aw.col({name:?})"
+            ))
+        })
+    })
+}
+
+/// The value that `name`, a column or what is computed, is compared with.
 fn literal(name: &str, given: &Bound<'_, PyAny>) -> Result<Literal> {
     // Of NumPy's times it is not known whether they have a zone.
     let any_zone = DataType::Timestamp(TimeUnit::Second, Some("".into()));
@@ -283,18 +489,10 @@ fn not_null(name: &str, value: Value<'_>) -> Result<Literal> {
 
 fn unfit(name: &str, given: &Bound<'_, PyAny>) -> Failure {
     let shown = given.repr().map_or_else(|_| "?".into(), |text| arrowwood::cut(text, 80));
-    let advice = if is_column(given) {
-        "; columns are compared with one another by ds.sql(\"select * from self where a > b\"), or by Polars: aw.scan(ds)"
-    } else if given.hasattr("__len__").unwrap_or(false) {
+    let advice = if given.hasattr("__len__").unwrap_or(false) {
         "; several values are for is_in([…]), and arrays are compared with arrays: ds[…].to_numpy()"
     } else {
         ""
     };
     wrong_type(format!("column '{name}' can't be compared with {shown}{advice}"))
-}
-
-/// Whether it is a column of ours, or the name of one.
-fn is_column(given: &Bound<'_, PyAny>) -> bool {
-    let name = given.get_type().fully_qualified_name();
-    name.is_ok_and(|name| name == "arrowwood.Column" || name == "arrowwood.Col")
 }

@@ -3,8 +3,11 @@
 //! ```text
 //! any     := all ("or" all)*
 //! all     := one ("and" one)*
-//! one     := "not" one | "(" any ")" | column test
+//! one     := "not" one | "(" any ")" | column test | sum operator sum
 //! test    := operator value | ["not"] "in" "(" value ("," value)* ")" | "is" ["not"] "null"
+//! sum     := product (("+" | "-") product)*
+//! product := factor (("*" | "/" | "%") factor)*
+//! factor  := number | column | "(" sum ")"
 //! ```
 
 use std::iter::Peekable;
@@ -12,7 +15,7 @@ use std::str::CharIndices;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema};
-use arrowwood::{Col, Dataset, JsonOptions, Literal, Operator, Predicate, Value, col, read_json_from};
+use arrowwood::{Dataset, Expression, JsonOptions, Literal, Operator, Predicate, Value, col, read_json_from};
 
 /// The longest text, the most values, and how deep parentheses and `not` may go.
 const LONGEST: usize = 8 << 10;
@@ -77,6 +80,8 @@ enum TokenKind {
     Text(String),
     Number(String),
     Operator(Operator),
+    /// `*`, `/` or `%`, and `+` or `-` that stands alone.
+    Sign(char),
     Open,
     Close,
     Comma,
@@ -89,6 +94,7 @@ impl std::fmt::Display for Token {
             TokenKind::Quoted(text) => write!(f, "\"{text}\"")?,
             TokenKind::Text(text) => write!(f, "'{text}'")?,
             TokenKind::Operator(operator) => write!(f, "'{operator}'")?,
+            TokenKind::Sign(sign) => write!(f, "'{sign}'")?,
             TokenKind::Open => f.write_str("'('")?,
             TokenKind::Close => f.write_str("')'")?,
             TokenKind::Comma => f.write_str("','")?,
@@ -116,12 +122,19 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
                     _ => TokenKind::Comma,
                 }
             }
+            '*' | '/' | '%' => {
+                chars.next();
+                TokenKind::Sign(first)
+            }
             '\'' => TokenKind::Text(quoted(&mut chars, number)?),
             '"' => TokenKind::Quoted(quoted(&mut chars, number)?),
             '=' | '!' | '<' | '>' => TokenKind::Operator(operator(&mut chars, number)?),
             _ if first.is_alphabetic() || first == '_' => TokenKind::Word(run(text, start, &mut chars, is_of_word)),
             _ if first.is_ascii_digit() || "+-.".contains(first) => {
-                TokenKind::Number(run(text, start, &mut chars, |c| c.is_ascii_alphanumeric() || "+-.".contains(c)))
+                match run(text, start, &mut chars, |c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
+                    alone if ["+", "-"].contains(&alone.as_str()) => TokenKind::Sign(first),
+                    digits => TokenKind::Number(digits),
+                }
             }
             other => return error(format!("unexpected '{}' at character {}", other.escape_debug(), number + 1)),
         };
@@ -233,6 +246,9 @@ impl Parser<'_> {
         if self.takes("not") {
             return self.one(depth + 1).map(|inner| !inner);
         }
+        if self.is_computed() {
+            return self.computed(depth);
+        }
         let token = self.next();
         match token.as_ref().map(|token| &token.kind) {
             Some(TokenKind::Open) => {
@@ -242,6 +258,111 @@ impl Parser<'_> {
             }
             Some(TokenKind::Word(name) | TokenKind::Quoted(name)) => self.test(name),
             _ => self.expected("a column, 'not' or '('", token.as_ref()),
+        }
+    }
+
+    /// Whether a comparison of what is computed comes next: a number, a column that is computed with or compared with another,
+    /// or parentheses before an operator.
+    fn is_computed(&self) -> bool {
+        let kind = |at: usize| self.tokens.get(at).map(|token| &token.kind);
+        let is_operation = |at: usize| match (kind(at), kind(at + 1)) {
+            (Some(TokenKind::Sign(_)), _) => true,
+            // Of `a -1`, which is no value behind a column.
+            (Some(TokenKind::Number(digits)), _) => digits.starts_with(['+', '-']),
+            (Some(TokenKind::Operator(_)), Some(TokenKind::Word(name) | TokenKind::Quoted(name))) => {
+                self.is_column(name)
+            }
+            (Some(TokenKind::Operator(_)), Some(TokenKind::Open)) => true,
+            (Some(TokenKind::Operator(_)), Some(_)) => matches!(kind(at + 2), Some(TokenKind::Sign(_))),
+            _ => false,
+        };
+        match kind(self.at) {
+            Some(TokenKind::Number(_) | TokenKind::Sign(_)) => true,
+            Some(TokenKind::Word(name) | TokenKind::Quoted(name)) => self.is_column(name) && is_operation(self.at + 1),
+            Some(TokenKind::Open) => {
+                let mut depth = 0usize;
+                let end = self.tokens.iter().enumerate().skip(self.at).find(|(_, token)| {
+                    match token.kind {
+                        TokenKind::Open => depth += 1,
+                        TokenKind::Close => depth = depth.saturating_sub(1),
+                        _ => (),
+                    }
+                    depth == 0
+                });
+                let behind = end.and_then(|(end, _)| kind(end + 1));
+                matches!(behind, Some(TokenKind::Sign(_) | TokenKind::Operator(_) | TokenKind::Number(_)))
+            }
+            _ => false,
+        }
+    }
+
+    fn is_column(&self, name: &str) -> bool {
+        self.schema.column_with_name(name).is_some()
+    }
+
+    /// A comparison of what is computed.
+    fn computed(&mut self, depth: usize) -> Result<Predicate> {
+        let left = self.sum(depth)?;
+        let token = self.next();
+        let Some(Token { kind: TokenKind::Operator(operator), .. }) = token else {
+            return self.expected("a comparison", token.as_ref());
+        };
+        Ok(left.compare(operator, self.sum(depth)?))
+    }
+
+    fn sum(&mut self, depth: usize) -> Result<Expression> {
+        let mut sum = self.product(depth)?;
+        loop {
+            match self.tokens.get(self.at).map(|token| &token.kind) {
+                Some(TokenKind::Sign(sign @ ('+' | '-'))) => {
+                    let is_added = *sign == '+';
+                    self.at += 1;
+                    let next = self.product(depth)?;
+                    sum = if is_added { sum + next } else { sum - next };
+                }
+                // The sign of a number that stands behind another is an operation.
+                Some(TokenKind::Number(digits)) if digits.starts_with(['+', '-']) => {
+                    sum = sum + self.product(depth)?;
+                }
+                _ => return Ok(sum),
+            }
+        }
+    }
+
+    fn product(&mut self, depth: usize) -> Result<Expression> {
+        let mut product = self.factor(depth)?;
+        while let Some(TokenKind::Sign(sign @ ('*' | '/' | '%'))) = self.tokens.get(self.at).map(|token| &token.kind) {
+            let sign = *sign;
+            self.at += 1;
+            let next = self.factor(depth)?;
+            product = match sign {
+                '*' => product * next,
+                '/' => product / next,
+                _ => product % next,
+            };
+        }
+        Ok(product)
+    }
+
+    fn factor(&mut self, depth: usize) -> Result<Expression> {
+        if depth > DEPTH {
+            return error(format!("a condition is at most {DEPTH} deep"));
+        }
+        self.values += 1;
+        if self.values > VALUES {
+            return error(format!("a condition has at most {VALUES} values"));
+        }
+        let token = self.next();
+        match token.as_ref().map(|token| &token.kind) {
+            Some(TokenKind::Number(digits)) => number(digits, "", &DataType::Float64).map(Expression::from),
+            Some(TokenKind::Word(name) | TokenKind::Quoted(name)) if self.is_column(name) => Ok(col(name)),
+            Some(TokenKind::Sign('-')) => self.factor(depth + 1).map(|inner| -inner),
+            Some(TokenKind::Open) => {
+                let inner = self.sum(depth + 1)?;
+                self.require(&TokenKind::Close, "')'")?;
+                Ok(inner)
+            }
+            _ => self.expected("a number, a column or '('", token.as_ref()),
         }
     }
 
@@ -262,7 +383,7 @@ impl Parser<'_> {
         }
         let is_negated = self.takes("not");
         if self.takes("in") {
-            let found = self.list(col(name), &data_type)?;
+            let found = self.list(name, &data_type)?;
             return Ok(if is_negated { !found } else { found });
         }
         let token = self.next();
@@ -276,15 +397,15 @@ impl Parser<'_> {
         }
     }
 
-    fn list(&mut self, column: Col, data_type: &DataType) -> Result<Predicate> {
+    fn list(&mut self, name: &str, data_type: &DataType) -> Result<Predicate> {
         self.require(&TokenKind::Open, "'('")?;
         let mut values = Vec::new();
         loop {
-            values.push(self.value(column.name(), data_type)?);
+            values.push(self.value(name, data_type)?);
             let token = self.next();
             match token.as_ref().map(|token| &token.kind) {
                 Some(TokenKind::Comma) => (),
-                Some(TokenKind::Close) => return Ok(column.is_in(values)),
+                Some(TokenKind::Close) => return Ok(col(name).is_in(values)),
                 _ => return self.expected("',' or ')'", token.as_ref()),
             }
         }
@@ -464,6 +585,48 @@ mod tests {
     }
 
     #[test]
+    fn what_is_computed_is_compared() {
+        for (text, expected) in [
+            ("price * n > 100", &[1][..]),
+            ("n + 1 = 3", &[1]),
+            ("n -1 = 1", &[1]),
+            ("(n + 1) * 2 >= 6", &[1, 3]),
+            ("2 * n = 8", &[3]),
+            ("8 = n * 2", &[3]),
+            ("- n < 0", &[0, 1, 3]),
+            ("n % 2 = 0 and n / 4 < 1", &[1]),
+            ("not (n - 1 = 0)", &[1, 3]),
+            ("n > price", &[0]),
+            ("n >= n + 0", &[0, 1, 3]),
+            ("(n > price or n = 2)", &[0, 1]),
+            ("((n + 1)) > 2 and (price > 1)", &[1]),
+            ("cents >= cents", &[]),
+            ("ts > ts", &[]),
+            ("symbol = symbol", &[0, 1, 3]),
+        ] {
+            if text.starts_with("cents") {
+                assert!(refused(text).contains("ask DuckDB or Polars"));
+                continue;
+            }
+            assert_eq!(found(text), expected, "{text}");
+        }
+        for (text, says) in [
+            ("n * > 1", "expected a number, a column or '(', got '>' at character 5"),
+            ("n + 1", "expected a comparison at the end"),
+            ("n + 1 in (2)", "expected a comparison, got 'in' at character 7"),
+            ("(n + 1 > 2", "expected ')' at the end"),
+            ("symbol * 2 > 1", "a column of numbers is expected"),
+            ("n * 2 = x", "expected a number, a column or '(', got 'x' at character 9"),
+        ] {
+            let error = refused(text);
+            assert!(error.contains(says), "{text}: {error}");
+        }
+        assert!(refused(&format!("{}n{} > 1", "(".repeat(200), " * 2)".repeat(200))).contains("deep"));
+        assert!(refused(&format!("n{} > 1", " + 1".repeat(900))).contains("at most 256 operations"));
+        assert!(refused(&format!("n{} > 1", " + 1".repeat(1_100))).contains("1000 values"));
+    }
+
+    #[test]
     fn not_binds_closest_then_and_then_or() {
         assert_eq!(found("n = 1 or n = 2 and price > 1000"), [0]);
         assert_eq!(found("(n = 1 or n = 2) and price > 50"), [1]);
@@ -521,7 +684,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_a_condition_or_an_error(text in "[na('\"=<> !ornotis)0-9.,-]{0,60}") {
+        fn any_text_is_a_condition_or_an_error(text in "[na('\"=<> !ornotis)0-9.,*%/+-]{0,60}") {
             let _ = parse_condition(&text, rows().schema());
         }
     }

@@ -15,7 +15,7 @@ mod sort;
 mod statistics;
 
 pub use group::{Aggregation, AggregationProgress, Function, IncrementalAggregation};
-pub use select::{Col, EpochOrder, GatheredRows, Literal, Operator, Predicate, col};
+pub use select::{EpochOrder, Expression, GatheredRows, Literal, Operator, Predicate, TimePart, col};
 
 #[cfg(test)]
 mod tests {

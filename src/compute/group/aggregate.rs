@@ -20,11 +20,11 @@ use super::fused::Fused;
 use super::groups::{Groups, group, is_key};
 use super::intern::{Cell, Interner};
 use super::outcome::{self, Function};
-use super::state::{End, GroupState, StateKind, ValueKind, is_integer};
+use super::state::{Computed, End, GroupState, StateKind, ValueKind, is_integer};
 use crate::array::{Value, slice};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::is_number;
-use crate::compute::select::{Condition, Mask, Predicate, gather_rows};
+use crate::compute::select::{Condition, Expression, Formula, Mask, Predicate, col, gather_rows};
 use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
@@ -76,7 +76,7 @@ impl fmt::Debug for AggregationWatch<'_> {
 pub(super) struct Output {
     name: String,
     /// None for the number of rows.
-    pub of: Option<(String, Function)>,
+    pub of: Option<(Expression, Function)>,
 }
 
 impl Dataset {
@@ -121,7 +121,15 @@ impl Dataset {
             return self.head(0);
         }
         let names: Vec<String> = keys.iter().map(|&key| schema.field(key).name().clone()).collect();
-        let plan = GroupPlan { keys, condition: None, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
+        let plan = GroupPlan {
+            keys,
+            condition: None,
+            columns: self.num_columns(),
+            computed: Vec::new(),
+            kinds: Vec::new(),
+            outputs: Vec::new(),
+            distinct: Vec::new(),
+        };
         let plain = with_plain_booleans(self, &names)?;
         self.watched(ChangeCheck::Now, || {
             let (_, table) = plan.table(plain.as_ref().unwrap_or(self), None)?;
@@ -146,8 +154,26 @@ impl<'a> Aggregation<'a> {
     }
 
     /// Adds `function` of column `column`, as a column called `name`.
-    pub fn named(mut self, name: &str, column: &str, function: Function) -> Aggregation<'a> {
-        self.outputs.push(Output { name: name.into(), of: Some((column.into(), function)) });
+    pub fn named(self, name: &str, column: &str, function: Function) -> Aggregation<'a> {
+        self.computed(name, col(column), function)
+    }
+
+    /// Adds `function` of what `expression` is in each row, as a column called `name`. It is computed block by block, of
+    /// rows that the filter includes, and stored nowhere.
+    ///
+    /// ```
+    /// # use arrowwood::*;
+    /// # use std::sync::Arc;
+    /// # let array: arrow_array::ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![1, 2, 3]));
+    /// # let batch = arrow_array::RecordBatch::try_from_iter([("price", array.clone()), ("qty", array)]).unwrap();
+    /// # let dataset = Dataset::try_from(vec![batch])?;
+    /// let volume = col("price") * col("qty");
+    /// let total = dataset.aggregate::<&str>(&[]).computed("volume", volume, Function::Sum).finish()?;
+    /// assert_eq!(total.row(0)?.get(0)?.to_string(), "14");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn computed(mut self, name: &str, expression: Expression, function: Function) -> Aggregation<'a> {
+        self.outputs.push(Output { name: name.into(), of: Some((expression, function)) });
         self
     }
 
@@ -178,7 +204,9 @@ impl<'a> Aggregation<'a> {
     fn finish_plain(&self) -> Result<Dataset> {
         let mut plan = GroupPlan::of(self)?;
         for (number, output) in self.outputs.iter().enumerate() {
-            if let Some((column, Function::NUnique)) = &output.of {
+            if let Some((of, Function::NUnique)) = &output.of
+                && let Some(column) = of.name()
+            {
                 plan.distinct.push((number, self.distinct(column)?));
             }
         }
@@ -222,6 +250,9 @@ impl<'a> Aggregation<'a> {
 pub(super) struct GroupPlan {
     pub keys: Vec<usize>,
     condition: Option<Condition>,
+    /// The number of the dataset's columns; what is computed is numbered behind them.
+    columns: usize,
+    computed: Vec<Formula>,
     /// The states, each once.
     pub kinds: Vec<StateKind>,
     outputs: Vec<OutputColumn>,
@@ -250,7 +281,15 @@ impl GroupPlan {
         let condition = asked.predicate.as_ref();
         let condition = condition.map(|predicate| Condition::of(predicate, schema, &|name| dataset.index_of(name)));
         let condition = condition.transpose()?;
-        let mut plan = GroupPlan { keys, condition, kinds: Vec::new(), outputs: Vec::new(), distinct: Vec::new() };
+        let mut plan = GroupPlan {
+            keys,
+            condition,
+            columns: dataset.num_columns(),
+            computed: Vec::new(),
+            kinds: Vec::new(),
+            outputs: Vec::new(),
+            distinct: Vec::new(),
+        };
         for output in &asked.outputs {
             plan.add(dataset, output)?;
         }
@@ -261,18 +300,14 @@ impl GroupPlan {
         let is_row = |function| matches!(function, Function::First | Function::Last);
         let (kind, of, function, column) = match &output.of {
             None => (StateKind::Rows, DataType::Null, Function::Count, None),
-            Some((name, function)) => {
-                let column = dataset.index_of(name)?;
-                let of = match dataset.schema().field(column).data_type() {
-                    DataType::Dictionary(_, values)
-                        if !is_row(*function) && (is_number(values) || is_integer(values)) =>
-                    {
-                        values.as_ref().clone()
-                    }
-                    own => own.clone(),
-                };
+            Some((expression, function)) => {
+                let (column, of) = self.column(dataset, expression, *function)?;
                 let kind = kind_of(*function, &of, column).ok_or_else(|| {
-                    let message = format!("{function} of column '{name}' of type {} is not supported", type_name(&of));
+                    let shown = match expression.name() {
+                        Some(name) => format!("column '{name}'"),
+                        None => expression.to_string(),
+                    };
+                    let message = format!("{function} of {shown} of type {} is not supported", type_name(&of));
                     Error::new(ErrorKind::Unsupported, message)
                 })?;
                 (kind, of, *function, Some(column))
@@ -297,6 +332,28 @@ impl GroupPlan {
         self.finish(dataset, &frame, table)
     }
 
+    /// The number of a column, or of what is computed, and the type of its values.
+    fn column(&mut self, dataset: &Dataset, of: &Expression, function: Function) -> Result<(usize, DataType)> {
+        let is_row = matches!(function, Function::First | Function::Last);
+        if let Some(name) = of.name() {
+            let column = dataset.index_of(name)?;
+            let data_type = match dataset.schema().field(column).data_type() {
+                DataType::Dictionary(_, values) if !is_row && (is_number(values) || is_integer(values)) => values,
+                own => own,
+            };
+            return Ok((column, data_type.clone()));
+        }
+        if is_row || function == Function::NUnique {
+            let message =
+                format!("{function} is that of columns, and {of} is computed: ask DuckDB or Polars: ds.sql(…)");
+            return Err(Error::unsupported(message));
+        }
+        let formula = Formula::of(of, dataset.schema(), &|name| dataset.index_of(name))?;
+        let data_type = formula.data_type();
+        self.computed.push(formula);
+        Ok((dataset.num_columns() + self.computed.len() - 1, data_type))
+    }
+
     /// The groups of all rows, and their states.
     fn table<'a>(
         &'a self,
@@ -312,7 +369,11 @@ impl GroupPlan {
     /// The rows in blocks. Whether the first has very many groups is put into `has_many` where it was looked for.
     pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, has_many: &mut Option<bool>) -> Result<GroupBlocks<'a>> {
         let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
-        let fused = Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?;
+        let fused = if self.computed.is_empty() {
+            Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?
+        } else {
+            None
+        };
         // A first block that is not full yet is the only one.
         let is_open = fused.is_none() && !self.keys.is_empty() && frame.blocks() > 1;
         if is_open && has_many.is_none() {
@@ -368,7 +429,8 @@ impl GroupPlan {
             return Ok(BlockGroups { groups, states, in_order: false });
         }
         let mut groups = group(frame, block, &self.keys, &self.masks(frame, block)?)?;
-        let states = self.kinds.iter().map(|&kind| GroupState::of_block(kind, frame, block, &groups));
+        let computed = Computed { columns: self.columns, formulas: &self.computed };
+        let states = self.kinds.iter().map(|&kind| GroupState::of_block(kind, frame, block, &groups, &computed));
         let states = states.collect::<Result<_>>()?;
         // The thread reuses the memory for its next block.
         groups.ids = Vec::new();

@@ -5,8 +5,8 @@
 
 use super::aggregate::{Aggregation, GroupBlocks, GroupPlan, GroupTable, Output, with_plain_booleans};
 use super::groups::cell;
+use super::kept::KeptState;
 use super::outcome::Function;
-use super::state::KeptState;
 use crate::compute::select::Predicate;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};

@@ -11,8 +11,8 @@ use crate::compute::kernels::{FloatSum, add_f64, add_squares_f64, decimal_to_f64
 use crate::compute::reduce::{
     LANES, OUT, Rows, add_floats, add_squares, count, each_decimal, each_float, each_integer, number_rows,
 };
-use crate::compute::select::{Mask, nulls};
-use crate::error::{Error, Result};
+use crate::compute::select::{AT_ONCE, Formula, FormulaRows, Mask, nulls};
+use crate::error::Result;
 
 /// A kind of state, and its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,17 +298,10 @@ pub(super) enum GroupState<'a> {
     Row(Extreme<u64>),
 }
 
-/// A state that refers to no dataset: of texts only their rows are kept.
-#[derive(Debug)]
-pub(super) enum KeptState {
-    Texts(Vec<Option<u64>>),
-    Other(GroupState<'static>),
-}
-
 /// A text, and its row in the dataset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundText<'a> {
-    bytes: &'a [u8],
+    pub bytes: &'a [u8],
     pub row: u64,
 }
 
@@ -325,7 +318,7 @@ impl<T: Copy> Extreme<T> {
     }
 
     #[inline]
-    fn offer(&mut self, group: usize, value: T) {
+    pub(super) fn offer(&mut self, group: usize, value: T) {
         if let Some(best) = self.best.get_mut(group)
             && best.is_none_or(|best| (self.is_better)(&value, &best))
         {
@@ -372,8 +365,9 @@ impl<'a> GroupState<'a> {
         frame: &Frame<'a>,
         block: usize,
         groups: &Groups<'a>,
+        computed: &Computed<'_>,
     ) -> Result<GroupState<'a>> {
-        let columns = Columns { frame, block, groups };
+        let columns = BlockColumns { frame, block, groups, computed };
         match kind {
             StateKind::Rows => Ok(GroupState::Counts(columns.count_rows())),
             StateKind::Count(column) => columns.count(column).map(GroupState::Counts),
@@ -413,57 +407,6 @@ impl<'a> GroupState<'a> {
     }
 }
 
-impl GroupState<'_> {
-    /// A copy that may be kept beyond the dataset.
-    pub(super) fn kept(&self) -> KeptState {
-        let rows = |found: &Extreme<FoundText<'_>>| found.best.iter().map(|best| best.map(|found| found.row)).collect();
-        match (self, self.copied()) {
-            (GroupState::Text(found), _) => KeptState::Texts(rows(found)),
-            (_, copied) => KeptState::Other(copied),
-        }
-    }
-
-    /// A copy without a reference, of texts none of them.
-    fn copied<'a>(&self) -> GroupState<'a> {
-        match self {
-            GroupState::Text(_) => GroupState::Text(texts(End::Least, 0)),
-            GroupState::Counts(states) => GroupState::Counts(states.clone()),
-            GroupState::Floats(states) => GroupState::Floats(states.clone()),
-            GroupState::Integers(states) => GroupState::Integers(states.clone()),
-            GroupState::Decimals(states) => GroupState::Decimals(states.clone()),
-            GroupState::Moments(states) => GroupState::Moments(states.clone()),
-            GroupState::IntegerMoments(states) => GroupState::IntegerMoments(states.clone()),
-            GroupState::DecimalMoments(states) => GroupState::DecimalMoments(states.clone()),
-            GroupState::Values(states) => GroupState::Values(states.clone()),
-            GroupState::Integer(found) => GroupState::Integer(found.clone()),
-            GroupState::Float(found) => GroupState::Float(found.clone()),
-            GroupState::Row(found) => GroupState::Row(found.clone()),
-        }
-    }
-}
-
-impl KeptState {
-    /// The state, of kind `kind`, to go on with in `frame`, which has the same rows and maybe more.
-    pub(super) fn state<'a>(&self, kind: StateKind, frame: &Frame<'a>) -> Result<GroupState<'a>> {
-        match (self, kind) {
-            (KeptState::Texts(kept), StateKind::Extreme { end, column, .. }) => {
-                let mut found = texts(end, kept.len());
-                for (group, row) in kept.iter().enumerate() {
-                    let Some((row, (part, inside))) = row.and_then(|row| Some((row, frame.locate(row, 0)?))) else {
-                        continue;
-                    };
-                    if let Cell::Bytes(bytes) = cell(frame.checked(part, column)?, inside)? {
-                        found.offer(group, FoundText { bytes, row });
-                    }
-                }
-                Ok(GroupState::Text(found))
-            }
-            (KeptState::Texts(_), kind) => Err(Error::internal(format!("texts were kept for {kind:?}"))),
-            (KeptState::Other(state), _) => Ok(state.copied()),
-        }
-    }
-}
-
 fn merge<T: Kept>(all: &mut Vec<T>, to: &[usize], count: usize, more: &[T]) {
     all.resize(count.max(all.len()), T::NONE);
     to.iter().zip(more).for_each(|(&group, more)| all[group].add(more));
@@ -483,7 +426,7 @@ fn floats(end: End, groups: usize) -> Extreme<f64> {
     }
 }
 
-fn texts<'a>(end: End, groups: usize) -> Extreme<FoundText<'a>> {
+pub(super) fn texts<'a>(end: End, groups: usize) -> Extreme<FoundText<'a>> {
     match end {
         End::Least => Extreme::new(|a, b| a.bytes < b.bytes, groups),
         End::Most => Extreme::new(|a, b| a.bytes > b.bytes, groups),
@@ -498,13 +441,26 @@ fn rows(end: End, groups: usize) -> Extreme<u64> {
 }
 
 /// The columns of a block, with the rows' groups.
-struct Columns<'f, 'a> {
+struct BlockColumns<'f, 'a> {
     frame: &'f Frame<'a>,
     block: usize,
     groups: &'f Groups<'a>,
+    computed: &'f Computed<'f>,
 }
 
-impl<'a> Columns<'_, 'a> {
+/// What is computed of columns, numbered from `columns` on.
+pub(super) struct Computed<'f> {
+    pub columns: usize,
+    pub formulas: &'f [Formula],
+}
+
+impl Computed<'_> {
+    fn get(&self, column: usize) -> Option<&Formula> {
+        self.formulas.get(column.checked_sub(self.columns)?)
+    }
+}
+
+impl<'a> BlockColumns<'_, 'a> {
     fn each(&self, column: usize, mut work: impl FnMut(&Rows<'a>, &[u32]) -> Result<()>) -> Result<()> {
         let mut at = 0;
         for (part, rows) in self.frame.spans(self.block) {
@@ -518,11 +474,30 @@ impl<'a> Columns<'_, 'a> {
 
     /// The same for numbers, with dictionary keys looked up.
     fn each_number(&self, column: usize, mut work: impl FnMut(&Rows<'_>) -> Result<()>) -> Result<()> {
+        if let Some(formula) = self.computed.get(column) {
+            return self.each_computed(formula, work);
+        }
         self.each(column, |rows, ids| {
             number_rows(rows.array, rows.rows.clone(), |array, inside| {
                 work(&Rows { array, rows: inside, ids, lane: rows.lane })
             })
         })
+    }
+
+    /// The same for what is computed, a few thousand rows at a time.
+    fn each_computed(&self, formula: &Formula, mut work: impl FnMut(&Rows<'_>) -> Result<()>) -> Result<()> {
+        let mut at = 0;
+        for (part, rows) in self.frame.spans(self.block) {
+            for start in rows.clone().step_by(AT_ONCE) {
+                let rows = start..rows.end.min(start + AT_ONCE);
+                let ids = &self.groups.ids[at..at + rows.len()];
+                let some = FormulaRows { frame: self.frame, part, rows, wanted: &|row| ids[row] != OUT };
+                let array = formula.array(&some)?;
+                work(&Rows { array: &array, rows: 0..ids.len(), ids, lane: at % LANES })?;
+                at += ids.len();
+            }
+        }
+        Ok(())
     }
 
     /// Space for each lane of each group, including group 0.
@@ -538,12 +513,16 @@ impl<'a> Columns<'_, 'a> {
 
     fn count(&self, column: usize) -> Result<Vec<u64>> {
         let mut counts = self.lanes(0);
-        self.each(column, |rows, ids| {
+        let mut add = |rows: &Rows<'_>, ids: &[u32]| {
             let valid = nulls(rows.array, &rows.rows, false)?;
             let masked = |(row, &id): (usize, &u32)| if valid.is_set(row) { id } else { OUT };
             count(&ids.iter().enumerate().map(masked).collect::<Vec<_>>(), rows.lane, &mut counts);
             Ok(())
-        })?;
+        };
+        match self.computed.get(column) {
+            Some(formula) => self.each_computed(formula, |rows| add(rows, rows.ids))?,
+            None => self.each(column, add)?,
+        }
         Ok(joined(&counts, |lanes| lanes.iter().sum()))
     }
 
@@ -580,7 +559,8 @@ impl<'a> Columns<'_, 'a> {
 
     /// The same for floats without nulls in one group, summed at memory speed.
     fn moments_of_all(&self, column: usize) -> Result<Option<Moments>> {
-        if self.groups.width > 0 || self.groups.count() != 1 || self.groups.ids.contains(&OUT) {
+        let is_computed = self.computed.get(column).is_some();
+        if is_computed || self.groups.width > 0 || self.groups.count() != 1 || self.groups.ids.contains(&OUT) {
             return Ok(None);
         }
         let mut pieces: Vec<&[[u8; 8]]> = Vec::new();

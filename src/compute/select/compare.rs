@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 
-use super::predicate::{Literal, Operator, Owned};
+use super::literal::{Literal, Operator, Owned};
+use super::predicate::TextMatch;
 use crate::array::Value;
 use crate::error::{Error, Result};
 use crate::types::layout::zones_agree;
@@ -24,6 +25,7 @@ pub(in crate::compute) enum Test {
     /// A float within inclusive bounds.
     Floats(f64, f64),
     Text(Operator, Vec<u8>),
+    Matches(TextMatch, Vec<u8>),
     Not(Box<Test>),
     Any(Vec<Test>),
 }
@@ -73,8 +75,21 @@ impl Test {
                 Value::Uuid(found) => operator.holds(found.as_slice().cmp(text)),
                 _ => false,
             },
+            Test::Matches(place, text) => matches!(value, Value::Str(found) if place.holds(found.as_bytes(), text)),
             Test::Not(test) => !matches!(value, Value::Null) && !test.holds(value),
             Test::Any(tests) => tests.iter().any(|test| test.holds(value)),
+        }
+    }
+
+    /// The test for column `name` of text in which `text` stands.
+    pub(super) fn matches(name: &str, data_type: &DataType, place: TextMatch, text: &str) -> Result<Test> {
+        match data_type {
+            DataType::Dictionary(_, values) => Test::matches(name, values, place, text),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(Test::Matches(place, text.into())),
+            other => {
+                let message = format!("column '{name}' of type {} is no text that {place} {text:?}", type_name(other));
+                Err(Error::argument(message))
+            }
         }
     }
 

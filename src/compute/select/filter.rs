@@ -5,8 +5,10 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema};
 
 use super::compare::Test;
-use super::mask::Condition;
-use super::predicate::{Literal, Operator, Owned, Predicate, col};
+use super::condition::Condition;
+use super::expression::col;
+use super::literal::{Literal, Operator, Owned};
+use super::predicate::Predicate;
 use super::prune::{pruned, pruned_blocks};
 use super::take::{BATCH, Picked, gather_picked};
 use crate::array::Value;

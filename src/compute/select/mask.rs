@@ -1,18 +1,18 @@
-//! Bitmaps of the rows for which a predicate holds.
+//! Bitmaps of rows, as of those for which a test holds.
 
 use std::ops::Range;
 
 use arrow_buffer::i256;
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::DataType;
 use half::f16;
 use multiversion::multiversion;
 
 use super::compare::Test;
-use super::predicate::{Operator, Predicate, PredicateNode};
+use super::literal::Operator;
+use super::predicate::TextMatch;
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
 use crate::array::value;
-use crate::compute::frame::Frame;
 use crate::compute::kernels::Number;
 use crate::error::{Error, Result};
 use crate::types::type_name;
@@ -74,6 +74,13 @@ impl Mask {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// Adds the rows of `other`; there are whole words of those before.
+    pub(super) fn extend(&mut self, other: &Mask) {
+        debug_assert!(self.len.is_multiple_of(64));
+        self.words.extend_from_slice(&other.words);
+        self.len += other.len;
+    }
+
     /// The rows whose bits are set.
     pub(super) fn rows(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(number, &word)| {
@@ -93,80 +100,6 @@ pub(super) struct SelectedRows {
     pub part: u32,
     pub rows: Range<usize>,
     pub mask: Mask,
-}
-
-/// A predicate on a dataset's columns, by number.
-#[derive(Debug)]
-pub(in crate::compute) enum Condition {
-    Test(usize, Test),
-    IsNull(usize),
-    And(Box<Condition>, Box<Condition>),
-    Or(Box<Condition>, Box<Condition>),
-    Not(Box<Condition>),
-}
-
-impl Condition {
-    /// # Errors
-    /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column.
-    pub(in crate::compute) fn of(
-        predicate: &Predicate,
-        schema: &Schema,
-        index_of: &dyn Fn(&str) -> Result<usize>,
-    ) -> Result<Condition> {
-        Condition::of_node(&predicate.0, schema, index_of)
-    }
-
-    fn of_node(node: &PredicateNode, schema: &Schema, index_of: &dyn Fn(&str) -> Result<usize>) -> Result<Condition> {
-        let inner = |node: &PredicateNode| Condition::of_node(node, schema, index_of).map(Box::new);
-        let column = |name: &str| index_of(name).map(|column| (column, schema.field(column).data_type()));
-        Ok(match node {
-            PredicateNode::Compare(name, operator, literal) => {
-                let (column, data_type) = column(name)?;
-                Condition::Test(column, Test::of(name, data_type, *operator, literal)?)
-            }
-            PredicateNode::IsIn(name, literals) => {
-                let (column, data_type) = column(name)?;
-                Condition::Test(column, Test::any(name, data_type, literals)?)
-            }
-            PredicateNode::IsNull(name) => Condition::IsNull(column(name)?.0),
-            PredicateNode::And(a, b) => Condition::And(inner(a)?, inner(b)?),
-            PredicateNode::Or(a, b) => Condition::Or(inner(a)?, inner(b)?),
-            PredicateNode::Not(a) => Condition::Not(inner(a)?),
-        })
-    }
-
-    /// The rows among `rows` of batch `part` for which it is known to be true, or, unless `wanted`, false.
-    pub(in crate::compute) fn mask(
-        &self,
-        frame: &Frame<'_>,
-        part: usize,
-        rows: &Range<usize>,
-        wanted: bool,
-    ) -> Result<Mask> {
-        let both = |a: &Condition, b: &Condition, is_and: bool| {
-            let mut mask = a.mask(frame, part, rows, wanted)?;
-            let other = b.mask(frame, part, rows, wanted)?;
-            if is_and {
-                mask.and(&other)
-            } else {
-                mask.or(&other)
-            }
-            Ok(mask)
-        };
-        match self {
-            Condition::Test(column, test) => {
-                let (array, rows) = frame.checked_rows(part, *column, rows)?;
-                holds(&array, &rows, test, wanted)
-            }
-            Condition::IsNull(column) => {
-                let (array, rows) = frame.checked_rows(part, *column, rows)?;
-                nulls(&array, &rows, wanted)
-            }
-            Condition::And(a, b) => both(a, b, wanted),
-            Condition::Or(a, b) => both(a, b, !wanted),
-            Condition::Not(a) => a.mask(frame, part, rows, !wanted),
-        }
-    }
 }
 
 /// The null rows, or, unless `wanted`, the others.
@@ -190,7 +123,7 @@ pub(in crate::compute) fn nulls(array: &ArrayData, rows: &Range<usize>, wanted: 
 }
 
 /// The rows whose value is known to pass the test, or to fail it.
-fn holds(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> Result<Mask> {
+pub(super) fn holds(array: &ArrayData, rows: &Range<usize>, test: &Test, wanted: bool) -> Result<Mask> {
     let mut mask = match (array.data_type(), test) {
         (_, Test::Unknown) => return Ok(Mask::all(rows.len(), false)),
         (_, Test::Not(test)) => return holds(array, rows, test, !wanted),
@@ -251,6 +184,7 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &Test) -> Result<Mask> {
     match (test, array.data_type()) {
         (Test::Never, _) => {}
         (Test::Text(operator, bytes), _) => return texts(&Texts::of(array)?, rows, *operator, bytes),
+        (Test::Matches(place, bytes), _) => return matching(&Texts::of(array)?, rows, *place, bytes),
         (Test::Range(low, high), Boolean) => {
             let bits = Bits::of(array);
             let low = *low <= i256::ZERO;
@@ -361,5 +295,17 @@ fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u
         Operator::Ne => Mask::collect(rows.len(), |row| test(rows.start + row, &|bytes| bytes != wanted)),
         other => Mask::collect(rows.len(), |row| test(rows.start + row, &|bytes| other.holds(bytes.cmp(wanted)))),
     };
+    failed.map_or(Ok(mask), Err)
+}
+
+fn matching(texts: &Texts<'_>, rows: &Range<usize>, place: TextMatch, wanted: &[u8]) -> Result<Mask> {
+    let mut failed = None;
+    let mask = Mask::collect(rows.len(), |row| match texts.get_valid(rows.start + row) {
+        Ok(bytes) => place.holds(bytes, wanted),
+        Err(e) => {
+            failed = Some(e);
+            false
+        }
+    });
     failed.map_or(Ok(mask), Err)
 }

@@ -3,11 +3,15 @@
 
 use std::ops::Range;
 
+use arrow_schema::DataType;
+
 use super::compare::Test;
-use super::predicate::{Operator, Predicate, PredicateNode};
+use super::expression::Expression;
+use super::literal::Operator;
+use super::predicate::{Predicate, PredicateNode, TextMatch};
 use crate::array::Value;
 use crate::dataset::{Bound, ConstantColumn, Dataset, Key, Piece, Zone, Zones};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A predicate translated for the columns of partitions, and for those with zones.
 enum Sieve {
@@ -110,24 +114,32 @@ fn blocks_of(dataset: &Dataset, piece: &Piece, (sieve, columns): (&Sieve, &[usiz
 impl Sieve {
     fn of(dataset: &Dataset, node: &PredicateNode) -> Result<Sieve> {
         let boxed = |node| Sieve::of(dataset, node).map(Box::new);
-        let column = |name: &str| -> Result<(usize, &arrow_schema::DataType)> {
+        let column = |name: &str| -> Result<(usize, &DataType)> {
             let number = dataset.index_of(name)?;
             Ok((number, dataset.schema().field(number).data_type()))
+        };
+        let test = |of: &Expression, test: &dyn Fn(&str, &DataType) -> Result<Test>| {
+            let Some(name) = of.name() else { return Ok(Sieve::Unknown) };
+            let (number, data_type) = column(name)?;
+            Ok::<_, Error>(test(name, data_type).map_or(Sieve::Unknown, |test| Sieve::Test(number, test)))
         };
         Ok(match node {
             PredicateNode::And(a, b) => Sieve::And(boxed(a)?, boxed(b)?),
             PredicateNode::Or(a, b) => Sieve::Or(boxed(a)?, boxed(b)?),
             PredicateNode::Not(a) => Sieve::Not(boxed(a)?),
-            PredicateNode::Compare(name, operator, literal) => {
-                let (number, data_type) = column(name)?;
-                // What can't be compared is an error where values are looked at.
-                Test::of(name, data_type, *operator, literal).map_or(Sieve::Unknown, |test| Sieve::Test(number, test))
+            // What can't be compared is an error where values are looked at.
+            PredicateNode::Compare(of, operator, literal) => {
+                test(of, &|name, data_type| Test::of(name, data_type, *operator, literal))?
             }
-            PredicateNode::IsIn(name, literals) => {
-                let (number, data_type) = column(name)?;
-                Test::any(name, data_type, literals).map_or(Sieve::Unknown, |test| Sieve::Test(number, test))
+            PredicateNode::IsIn(of, literals) => test(of, &|name, data_type| Test::any(name, data_type, literals))?,
+            PredicateNode::Matches(of, place, text) => {
+                test(of, &|name, data_type| Test::matches(name, data_type, *place, text))?
             }
-            PredicateNode::IsNull(name) => Sieve::IsNull(column(name)?.0),
+            PredicateNode::IsNull(of) => match of.name() {
+                Some(name) => Sieve::IsNull(column(name)?.0),
+                None => Sieve::Unknown,
+            },
+            PredicateNode::Pair(..) => Sieve::Unknown,
         })
     }
 
@@ -215,7 +227,29 @@ fn of_bounds(test: &Test, bounds: &(Bound, Bound)) -> Possible {
             (Key::Bytes(_), Key::Bytes(_)) => of_texts(*operator, text, least, most),
             _ => ANYTHING,
         },
+        // What starts with a text comes behind it, and before the next text of that length.
+        Test::Matches(TextMatch::StartsWith, text) => match (&least.key, &most.key) {
+            (Key::Bytes(_), Key::Bytes(_)) => {
+                let is_before = match next_text(text) {
+                    Some(next) => of_texts(Operator::Lt, &next, least, most).is_true,
+                    None => true,
+                };
+                Possible { is_true: is_before && of_texts(Operator::Ge, text, least, most).is_true, is_false: true }
+            }
+            _ => ANYTHING,
+        },
+        Test::Matches(..) => ANYTHING,
     }
+}
+
+/// The first text behind all that start with `text`, if there is one.
+fn next_text(text: &[u8]) -> Option<Vec<u8>> {
+    let last = text.iter().rposition(|&byte| byte < u8::MAX)?;
+    let mut next = text.get(..=last)?.to_vec();
+    if let Some(byte) = next.last_mut() {
+        *byte += 1;
+    }
+    Some(next)
 }
 
 fn digits(key: &Key) -> Option<arrow_buffer::i256> {

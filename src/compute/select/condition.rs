@@ -1,0 +1,281 @@
+//! Predicates translated for a dataset's columns, and the rows for which they hold, a bit each.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Schema};
+
+use super::compare::Test;
+use super::expression::Expression;
+use super::formula::{AT_ONCE, Evaluated, Formula, FormulaRows, beyond};
+use super::literal::Operator;
+use super::mask::{Mask, holds, nulls};
+use super::numbers::ComputedNumbers;
+use super::predicate::{Predicate, PredicateNode};
+use crate::array::access::{Texts, dictionary_of, entry_of};
+use crate::compute::frame::Frame;
+use crate::error::Result;
+use crate::types::{is_text_or_binary, type_name};
+
+/// A predicate on a dataset's columns, by number.
+#[derive(Debug)]
+pub(in crate::compute) enum Condition {
+    Test(usize, Test),
+    IsNull(usize),
+    /// The same of what is computed.
+    Computed(Box<Formula>, Test),
+    ComputedIsNull(Box<Formula>),
+    Pair(Box<Formula>, Operator, Box<Formula>),
+    /// Columns of text or bytes.
+    TextPair(usize, Operator, usize),
+    And(Box<Condition>, Box<Condition>),
+    Or(Box<Condition>, Box<Condition>),
+    Not(Box<Condition>),
+}
+
+/// The columns that a predicate is translated for.
+struct Columns<'a> {
+    schema: &'a Schema,
+    index_of: &'a dyn Fn(&str) -> Result<usize>,
+}
+
+impl Condition {
+    /// # Errors
+    /// `ColumnNotFound`; `InvalidArgument` for values that can't be compared with the column; `Unsupported` for what can't
+    /// be computed.
+    pub(in crate::compute) fn of(
+        predicate: &Predicate,
+        schema: &Schema,
+        index_of: &dyn Fn(&str) -> Result<usize>,
+    ) -> Result<Condition> {
+        Columns { schema, index_of }.condition(&predicate.0)
+    }
+}
+
+impl Columns<'_> {
+    fn column(&self, name: &str) -> Result<(usize, &DataType)> {
+        let column = (self.index_of)(name)?;
+        Ok((column, self.schema.field(column).data_type()))
+    }
+
+    fn formula(&self, of: &Expression) -> Result<Box<Formula>> {
+        Formula::of(of, self.schema, self.index_of).map(Box::new)
+    }
+
+    fn condition(&self, node: &PredicateNode) -> Result<Condition> {
+        let inner = |node: &PredicateNode| self.condition(node).map(Box::new);
+        Ok(match node {
+            PredicateNode::Compare(of, operator, literal) => {
+                self.test(of, |name, data_type| Test::of(name, data_type, *operator, literal))?
+            }
+            PredicateNode::IsIn(of, literals) => {
+                self.test(of, |name, data_type| Test::any(name, data_type, literals))?
+            }
+            PredicateNode::IsNull(of) => match of.name() {
+                Some(name) => Condition::IsNull(self.column(name)?.0),
+                None => Condition::ComputedIsNull(self.formula(of)?),
+            },
+            PredicateNode::Matches(of, place, text) => {
+                let name = of.name().ok_or_else(|| beyond(&format!("{of} is no column of text")))?;
+                let (column, data_type) = self.column(name)?;
+                Condition::Test(column, Test::matches(name, data_type, *place, text)?)
+            }
+            PredicateNode::Pair(a, operator, b) => self.pair(a, *operator, b)?,
+            PredicateNode::And(a, b) => Condition::And(inner(a)?, inner(b)?),
+            PredicateNode::Or(a, b) => Condition::Or(inner(a)?, inner(b)?),
+            PredicateNode::Not(a) => Condition::Not(inner(a)?),
+        })
+    }
+
+    /// A test of a column, or of what is computed, by its name and type.
+    fn test(&self, of: &Expression, test: impl Fn(&str, &DataType) -> Result<Test>) -> Result<Condition> {
+        if let Some(name) = of.name() {
+            let (column, data_type) = self.column(name)?;
+            return Ok(Condition::Test(column, test(name, data_type)?));
+        }
+        let formula = self.formula(of)?;
+        let test = test(formula.shown(), &formula.data_type())?;
+        Ok(Condition::Computed(formula, test))
+    }
+
+    fn pair(&self, a: &Expression, operator: Operator, b: &Expression) -> Result<Condition> {
+        if let (Some(left), Some(right)) = (a.name(), b.name()) {
+            let (first, second) = (self.column(left)?, self.column(right)?);
+            let (own, other) = (plain(first.1), plain(second.1));
+            if texts_alike(own, other) {
+                return Ok(Condition::TextPair(first.0, operator, second.0));
+            }
+            if own == other && is_stored_as_integers(own) {
+                let (a, b) = (Formula::raw(first.0, left), Formula::raw(second.0, right));
+                return Ok(Condition::Pair(a.into(), operator, b.into()));
+            }
+            if [own, other].iter().any(|data_type| !data_type.is_numeric()) {
+                let (own, other) = (type_name(first.1), type_name(second.1));
+                let what = format!("columns '{left}' of type {own} and '{right}' of type {other} can't be compared");
+                return Err(beyond(&what));
+            }
+        }
+        Ok(Condition::Pair(self.formula(a)?, operator, self.formula(b)?))
+    }
+}
+
+/// The type of a column's values.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+fn texts_alike(a: &DataType, b: &DataType) -> bool {
+    let is_utf8 = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    is_text_or_binary(a) && is_text_or_binary(b) && is_utf8(a) == is_utf8(b)
+}
+
+/// Whether values of the type are compared as the integers that they are stored as.
+fn is_stored_as_integers(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_))
+        || matches!(data_type, Decimal32(..) | Decimal64(..))
+}
+
+impl Condition {
+    /// The rows among `rows` of batch `part` for which it is known to be true, or, unless `wanted`, false.
+    pub(in crate::compute) fn mask(
+        &self,
+        frame: &Frame<'_>,
+        part: usize,
+        rows: &Range<usize>,
+        wanted: bool,
+    ) -> Result<Mask> {
+        let both = |a: &Condition, b: &Condition, is_and: bool| {
+            let mut mask = a.mask(frame, part, rows, wanted)?;
+            let other = b.mask(frame, part, rows, wanted)?;
+            if is_and {
+                mask.and(&other)
+            } else {
+                mask.or(&other)
+            }
+            Ok(mask)
+        };
+        match self {
+            Condition::Test(column, test) => {
+                let (array, rows) = frame.checked_rows(part, *column, rows)?;
+                holds(&array, &rows, test, wanted)
+            }
+            Condition::IsNull(column) => {
+                let (array, rows) = frame.checked_rows(part, *column, rows)?;
+                nulls(&array, &rows, wanted)
+            }
+            Condition::Computed(formula, test) => in_steps(frame, part, rows, |some| {
+                let array = formula.array(some)?;
+                holds(&array, &(0..array.len()), test, wanted)
+            }),
+            Condition::ComputedIsNull(formula) => in_steps(frame, part, rows, |some| {
+                let array = formula.array(some)?;
+                nulls(&array, &(0..array.len()), wanted)
+            }),
+            Condition::Pair(a, operator, b) => in_steps(frame, part, rows, |some| {
+                Ok(pair_mask(&a.evaluate(some)?, *operator, &b.evaluate(some)?, some.rows.len(), wanted))
+            }),
+            Condition::TextPair(a, operator, b) => {
+                let a = frame.checked_rows(part, *a, rows)?;
+                let b = frame.checked_rows(part, *b, rows)?;
+                text_pair_mask((&a.0, &a.1), *operator, (&b.0, &b.1), wanted)
+            }
+            Condition::And(a, b) => both(a, b, wanted),
+            Condition::Or(a, b) => both(a, b, !wanted),
+            Condition::Not(a) => a.mask(frame, part, rows, !wanted),
+        }
+    }
+}
+
+/// The bits of `rows`, a few thousand at a time.
+fn in_steps(
+    frame: &Frame<'_>,
+    part: usize,
+    rows: &Range<usize>,
+    mask: impl Fn(&FormulaRows<'_, '_>) -> Result<Mask>,
+) -> Result<Mask> {
+    let mut all = Mask::all(0, false);
+    for start in rows.clone().step_by(AT_ONCE) {
+        let rows = start..rows.end.min(start + AT_ONCE);
+        all.extend(&mask(&FormulaRows { frame, part, rows, wanted: &|_| true })?);
+    }
+    Ok(all)
+}
+
+/// The rows for which the comparison is true, or, unless `wanted`, false.
+fn pair_mask(a: &Evaluated, operator: Operator, b: &Evaluated, len: usize, wanted: bool) -> Mask {
+    let holds = |order: Option<Ordering>| match order {
+        Some(order) => operator.holds(order),
+        // One of them is NaN.
+        None => operator == Operator::Ne,
+    };
+    let mut mask = match (&a.numbers, &b.numbers) {
+        (ComputedNumbers::Integers(a), ComputedNumbers::Integers(b)) => {
+            Mask::collect(len, |row| holds(a.get(row).zip(b.get(row)).map(|(a, b)| a.cmp(&b))))
+        }
+        (ComputedNumbers::Floats(a), ComputedNumbers::Floats(b)) => {
+            Mask::collect(len, |row| holds(a.get(row).zip(b.get(row)).and_then(|(a, b)| a.partial_cmp(&b))))
+        }
+        (ComputedNumbers::Integers(a), ComputedNumbers::Floats(b)) => {
+            Mask::collect(len, |row| holds(a.get(row).zip(b.get(row)).and_then(|(a, b)| order(a, b))))
+        }
+        (ComputedNumbers::Floats(a), ComputedNumbers::Integers(b)) => Mask::collect(len, |row| {
+            holds(a.get(row).zip(b.get(row)).and_then(|(a, b)| order(b, a)).map(Ordering::reverse))
+        }),
+    };
+    if !wanted {
+        mask.flip();
+    }
+    [&a.valid, &b.valid].into_iter().flatten().for_each(|valid| mask.and(valid));
+    mask
+}
+
+/// The order of an integer and a float, by value.
+#[inline]
+fn order(number: i64, float: f64) -> Option<Ordering> {
+    match (number as f64).partial_cmp(&float) {
+        // The nearest float to an integer may be another number; of 64 bits both are exact in 128.
+        Some(Ordering::Equal) => Some(i128::from(number).cmp(&(float as i128))),
+        order => order,
+    }
+}
+
+/// Rows of an array.
+type ArrayRows<'a> = (&'a ArrayData, &'a Range<usize>);
+
+fn text_pair_mask(a: ArrayRows<'_>, operator: Operator, b: ArrayRows<'_>, wanted: bool) -> Result<Mask> {
+    let (first, second) = (text_of(a.0)?, text_of(b.0)?);
+    let mut failed = None;
+    let mask = Mask::collect(a.1.len(), |row| {
+        match first(a.1.start + row).and_then(|text| Ok((text, second(b.1.start + row)?))) {
+            Ok((Some(a), Some(b))) => operator.holds(a.cmp(b)) == wanted,
+            Ok(_) => false,
+            Err(e) => {
+                failed = Some(e);
+                false
+            }
+        }
+    });
+    failed.map_or(Ok(mask), Err)
+}
+
+/// The text or bytes of an array by row; `None` for nulls.
+fn text_of<'a>(array: &'a ArrayData) -> Result<impl Fn(usize) -> Result<Option<&'a [u8]>>> {
+    let keyed = match array.data_type() {
+        DataType::Dictionary(..) => Some(entry_of(array)),
+        _ => None,
+    };
+    let values = if keyed.is_some() { dictionary_of(array)? } else { array };
+    let texts = Texts::of(values)?;
+    Ok(move |row: usize| {
+        if array.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+            return Ok(None);
+        }
+        let row = keyed.as_ref().map_or(Ok(row), |entry| entry(row))?;
+        if texts.is_null(row) { Ok(None) } else { texts.get(row).map(Some) }
+    })
+}

@@ -1,0 +1,184 @@
+//! Expressions: columns, and what is computed of them row by row.
+
+use std::fmt;
+use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
+
+use arrow_schema::DataType;
+
+use super::literal::Literal;
+use crate::array::Value;
+use crate::types::type_name;
+use crate::visible::visible;
+
+/// A column, a value, or what is computed of them for each row: `col("price") * col("qty")`. Compared with another, it is a
+/// [`Predicate`](crate::Predicate); [`Aggregation::computed`](crate::Aggregation::computed) aggregates it.
+///
+/// A result is null where one of its parts is. Integers of any width are computed in 64 bits, and a result that does not
+/// fit is an error. `/` is that of floats; `%` has the sign of its divisor, and of an integer by 0 it is null. Floats of 32
+/// bits stay so with each other, with integers of 8 or 16 bits and with values; else floats have 64 bits.
+#[derive(Clone, Debug)]
+pub struct Expression(pub(super) ExpressionNode, usize);
+
+/// Operations inside of operations.
+pub(super) const DEEPEST: usize = 256;
+
+#[derive(Clone, Debug)]
+pub(super) enum ExpressionNode {
+    Column(String),
+    Literal(Literal),
+    Arithmetic(Box<Expression>, Arithmetic, Box<Expression>),
+    Part(Box<Expression>, TimePart),
+    Cast(Box<Expression>, DataType),
+    /// More operations inside of one another than fit the stack.
+    TooDeep,
+}
+
+/// An operation on numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+/// A part of a date or a time, as an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimePart {
+    /// The year.
+    Year,
+    /// The month, from 1.
+    Month,
+    /// The day of the month, from 1.
+    Day,
+    /// The day of the week: Monday is 1, Sunday 7.
+    Weekday,
+    /// The hour, from 0 to 23.
+    Hour,
+    /// The minute, from 0 to 59.
+    Minute,
+    /// The second, from 0 to 59, without its fraction.
+    Second,
+}
+
+/// The column called `name`.
+pub fn col(name: impl Into<String>) -> Expression {
+    Expression(ExpressionNode::Column(name.into()), 0)
+}
+
+impl Expression {
+    /// The name of the column, if it is one.
+    pub fn name(&self) -> Option<&str> {
+        match &self.0 {
+            ExpressionNode::Column(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    pub(super) fn literal(&self) -> Option<&Literal> {
+        match &self.0 {
+            ExpressionNode::Literal(literal) => Some(literal),
+            _ => None,
+        }
+    }
+
+    /// A part of a date or a time. Times in UTC, with an offset, or without a zone have hours; those in zones such as
+    /// `Europe/Paris` are an error where rows are looked at.
+    pub fn part(self, part: TimePart) -> Expression {
+        let depth = self.1;
+        Expression::deeper(depth, || ExpressionNode::Part(self.into(), part))
+    }
+
+    /// As `Int64`, `Float32` or `Float64`: numbers, booleans (0 and 1), decimals as floats, and dates and times as the
+    /// numbers that they are stored as. Fractions are cut off, and what does not fit is an error.
+    pub fn cast(self, data_type: DataType) -> Expression {
+        let depth = self.1;
+        Expression::deeper(depth, || ExpressionNode::Cast(self.into(), data_type))
+    }
+
+    fn arithmetic(self, operation: Arithmetic, other: Expression) -> Expression {
+        let depth = self.1.max(other.1);
+        Expression::deeper(depth, || ExpressionNode::Arithmetic(self.into(), operation, other.into()))
+    }
+
+    /// An operation on what is `depth` deep.
+    fn deeper(depth: usize, node: impl FnOnce() -> ExpressionNode) -> Expression {
+        let node = if depth < DEEPEST { node() } else { ExpressionNode::TooDeep };
+        Expression(node, depth + 1)
+    }
+}
+
+impl<L: Into<Literal>> From<L> for Expression {
+    fn from(literal: L) -> Expression {
+        Expression(ExpressionNode::Literal(literal.into()), 0)
+    }
+}
+
+macro_rules! operations {
+    ($($operator:ident $method:ident $operation:ident;)*) => {
+        $(impl<E: Into<Expression>> $operator<E> for Expression {
+            type Output = Expression;
+
+            fn $method(self, other: E) -> Expression {
+                self.arithmetic(Arithmetic::$operation, other.into())
+            }
+        })*
+    };
+}
+
+operations! {
+    Add add Add;
+    Sub sub Subtract;
+    Mul mul Multiply;
+    Div div Divide;
+    Rem rem Remainder;
+}
+
+impl Neg for Expression {
+    type Output = Expression;
+
+    fn neg(self) -> Expression {
+        // Of 0 it makes the zero below it, if there is one.
+        self.arithmetic(Arithmetic::Multiply, Value::Int(-1).into())
+    }
+}
+
+impl fmt::Display for Arithmetic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Arithmetic::Add => "+",
+            Arithmetic::Subtract => "-",
+            Arithmetic::Multiply => "*",
+            Arithmetic::Divide => "/",
+            Arithmetic::Remainder => "%",
+        })
+    }
+}
+
+impl fmt::Display for TimePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TimePart::Year => "year",
+            TimePart::Month => "month",
+            TimePart::Day => "day",
+            TimePart::Weekday => "weekday",
+            TimePart::Hour => "hour",
+            TimePart::Minute => "minute",
+            TimePart::Second => "second",
+        })
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            ExpressionNode::Column(name) => f.write_str(&visible(name)),
+            ExpressionNode::Literal(literal) => literal.fmt(f),
+            ExpressionNode::Arithmetic(a, operation, b) => write!(f, "({a} {operation} {b})"),
+            ExpressionNode::Part(of, part) => write!(f, "{part}({of})"),
+            ExpressionNode::Cast(of, data_type) => write!(f, "cast({of}, {})", type_name(data_type)),
+            ExpressionNode::TooDeep => f.write_str("…"),
+        }
+    }
+}

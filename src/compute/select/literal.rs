@@ -1,0 +1,177 @@
+//! Values that columns are compared with, and the comparisons.
+
+use std::fmt;
+
+use arrow_buffer::i256;
+use arrow_schema::{DataType, TimeUnit};
+
+use crate::array::{Value, zone_advice};
+use crate::visible::visible;
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// Equal.
+    Eq,
+    /// Not equal.
+    Ne,
+    /// Less.
+    Lt,
+    /// Less or equal.
+    Le,
+    /// Greater.
+    Gt,
+    /// Greater or equal.
+    Ge,
+}
+
+impl Operator {
+    /// The comparison that holds where this one does not.
+    pub(super) fn negated(self) -> Operator {
+        match self {
+            Operator::Eq => Operator::Ne,
+            Operator::Ne => Operator::Eq,
+            Operator::Lt => Operator::Ge,
+            Operator::Le => Operator::Gt,
+            Operator::Gt => Operator::Le,
+            Operator::Ge => Operator::Lt,
+        }
+    }
+
+    /// The comparison that holds with both sides exchanged.
+    pub(super) fn turned(self) -> Operator {
+        match self {
+            Operator::Lt => Operator::Gt,
+            Operator::Le => Operator::Ge,
+            Operator::Gt => Operator::Lt,
+            Operator::Ge => Operator::Le,
+            same => same,
+        }
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operator::Eq => "==",
+            Operator::Ne => "!=",
+            Operator::Lt => "<",
+            Operator::Le => "<=",
+            Operator::Gt => ">",
+            Operator::Ge => ">=",
+        })
+    }
+}
+
+/// An owned value for comparisons with columns. A [`Value::Timestamp`] with an empty zone can be compared with columns
+/// in UTC and without a zone.
+#[derive(Clone, Debug)]
+pub struct Literal(pub(super) Owned);
+
+#[derive(Clone, Debug)]
+pub(super) enum Owned {
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Decimal(i256, i8),
+    Str(String),
+    Bytes(Vec<u8>),
+    Date(i64),
+    Time(i64, TimeUnit),
+    /// With its time zone, as in [`Value::Timestamp`].
+    Timestamp(i64, TimeUnit, Option<String>),
+    Duration(i64, TimeUnit),
+    /// Describes a value that can't be compared.
+    Other(String),
+}
+
+impl From<Value<'_>> for Literal {
+    fn from(value: Value<'_>) -> Literal {
+        Literal(match value {
+            Value::Null => Owned::Null,
+            Value::Bool(flag) => Owned::Bool(flag),
+            Value::Int(number) => Owned::Int(number.into()),
+            Value::UInt(number) => Owned::Int(number.into()),
+            Value::Int128(number) => Owned::Int(number),
+            Value::Float32(number) => Owned::Float(number.into()),
+            Value::Float64(number) => Owned::Float(number),
+            Value::Decimal { digits, scale } => Owned::Decimal(digits, scale),
+            Value::Str(text) => Owned::Str(text.into()),
+            Value::Bytes(bytes) => Owned::Bytes(bytes.into()),
+            Value::Uuid(bytes) => Owned::Bytes(bytes.to_vec()),
+            Value::Date(days) => Owned::Date(days),
+            Value::Time(time, unit) => Owned::Time(time, unit),
+            Value::Timestamp(time, unit, zone) => Owned::Timestamp(time, unit, zone.map(Into::into)),
+            Value::Duration(length, unit) => Owned::Duration(length, unit),
+            other => Owned::Other(other.to_string()),
+        })
+    }
+}
+
+impl Literal {
+    /// Whether nothing comes before or after it.
+    pub(super) fn is_unordered(&self) -> bool {
+        matches!(&self.0, Owned::Null | Owned::Other(_)) || matches!(&self.0, Owned::Float(number) if number.is_nan())
+    }
+
+    /// What to do where a column of times can't be compared with it.
+    pub(super) fn advice(&self, data_type: &DataType) -> &'static str {
+        match &self.0 {
+            Owned::Timestamp(time, unit, zone) => {
+                zone_advice(data_type, &Value::Timestamp(*time, *unit, zone.as_deref()))
+            }
+            Owned::Date(days) => zone_advice(data_type, &Value::Date(*days)),
+            Owned::Str(_) if data_type.is_temporal() => {
+                "; compare it with a time instead of text, as by datetime.fromisoformat(…) in Python"
+            }
+            _ => "",
+        }
+    }
+}
+
+macro_rules! literals {
+    ($($type:ty => $variant:ident;)*) => {
+        $(impl From<$type> for Literal {
+            fn from(value: $type) -> Literal {
+                Literal(Owned::$variant(value.into()))
+            }
+        })*
+    };
+}
+
+literals! {
+    bool => Bool;
+    i32 => Int;
+    u32 => Int;
+    i64 => Int;
+    u64 => Int;
+    f32 => Float;
+    f64 => Float;
+    &str => Str;
+    String => Str;
+    Vec<u8> => Bytes;
+    &[u8] => Bytes;
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Owned::Null => f.write_str("null"),
+            Owned::Bool(flag) => write!(f, "{flag}"),
+            Owned::Int(number) => write!(f, "{number}"),
+            Owned::Float(number) => write!(f, "{number:?}"),
+            Owned::Decimal(digits, scale) => write!(f, "{}", Value::Decimal { digits: *digits, scale: *scale }),
+            Owned::Str(text) => write!(f, "{text:?}"),
+            Owned::Bytes(bytes) => write!(f, "{bytes:?}"),
+            Owned::Date(days) => write!(f, "{}", Value::Date(*days)),
+            Owned::Time(time, unit) => write!(f, "{}", Value::Time(*time, *unit)),
+            Owned::Timestamp(time, unit, zone) => {
+                let zone = zone.as_deref().filter(|zone| !zone.is_empty());
+                write!(f, "{}", visible(&Value::Timestamp(*time, *unit, zone).to_string()))
+            }
+            Owned::Duration(length, unit) => write!(f, "{}", Value::Duration(*length, *unit)),
+            Owned::Other(shown) => f.write_str(&visible(shown)),
+        }
+    }
+}
