@@ -1276,7 +1276,7 @@ class Aggregation:
         After the first call only new rows are read, and those of a block that was not full: some 8,000, or 260,000 where there are
         thousands of groups. All rows are read again where earlier ones were dropped or put in order, or where the schema has
         changed; of partitions, and of several tables, whenever rows have come. Floats may differ in their last bits where
-        `where` is about an indexed column.
+        `where` is about an indexed column, and where there are thousands of groups.
 
         Raises:
             FileChanged: another table has its place, or rows that were not seen were put in order; make the aggregation anew.

@@ -1,26 +1,24 @@
 //! `aggregate`: sums, means and so on of groups of rows, in one pass, including the filter.
 //!
-//! Rows are processed in blocks of 16,384 (or 524,288 if the first has very many groups), independent of batches and
-//! threads: each block finds its groups and their states, and blocks are merged in order. So the result depends only on
-//! the rows.
+//! Rows are processed in blocks of 16,384, independent of batches and threads: each block finds its groups and their
+//! states, and blocks are merged in order. If the first has very many groups, rows are processed in partitions by their
+//! keys instead. So the result depends only on the rows.
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int8Type;
-use arrow_array::{Array, Int8Array, Int64Array, RecordBatch};
+use arrow_array::{Array, Int64Array};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
-use hashbrown::{DefaultHashBuilder, HashTable};
-use std::hash::BuildHasher;
 
+use super::block::Computed;
 use super::fused::Fused;
-use super::groups::{Groups, group, is_key};
-use super::intern::{Cell, Interner};
+use super::groups::{Groups, check_keys, group, with_plain_booleans};
 use super::outcome::{self, Function};
-use super::state::{Computed, End, GroupState, StateKind, ValueKind, is_integer};
+use super::partition::{CHUNK, NeededColumns, PARTITIONS, Wave};
+use super::state::{GroupState, StateKind, ValueKind, is_integer};
+use super::table::{GroupTable, Grouped};
 use crate::array::{Value, slice};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::is_number;
@@ -29,7 +27,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
 use crate::map::ChangeCheck;
 use crate::parallel;
-use crate::types::{is_text_or_binary, type_name};
+use crate::types::type_name;
 
 /// The rows of a block: each thread reuses its memory for per-row data.
 const BLOCK: usize = 1 << 14;
@@ -37,7 +35,8 @@ const BLOCK: usize = 1 << 14;
 const WAVE: usize = 256;
 /// The same where somebody watches, who may have to stop it before it takes too much.
 const WATCHED_WAVE: usize = 64;
-/// The rows of a block with very many groups: larger blocks are merged less often.
+
+/// The rows of a block with very many groups, where blocks are merged as a dataset grows.
 const LARGE: usize = 1 << 19;
 
 /// An aggregation of groups of a dataset's rows, made by [`Dataset::aggregate`].
@@ -132,8 +131,8 @@ impl Dataset {
         };
         let plain = with_plain_booleans(self, &names)?;
         self.watched(ChangeCheck::Now, || {
-            let (_, table) = plan.table(plain.as_ref().unwrap_or(self), None)?;
-            gather_rows(self, &Frame::of(self)?, table.firsts.len(), |group| table.firsts[group])
+            let (_, found) = plan.grouped(plain.as_ref().unwrap_or(self), None)?;
+            gather_rows(self, &Frame::of(self)?, found.firsts.len(), |group| found.firsts[group])
         })
     }
 }
@@ -302,7 +301,7 @@ impl GroupPlan {
             None => (StateKind::Rows, DataType::Null, Function::Count, None),
             Some((expression, function)) => {
                 let (column, of) = self.column(dataset, expression, *function)?;
-                let kind = kind_of(*function, &of, column).ok_or_else(|| {
+                let kind = outcome::kind_of(*function, &of, column).ok_or_else(|| {
                     let shown = match expression.name() {
                         Some(name) => format!("column '{name}'"),
                         None => expression.to_string(),
@@ -328,8 +327,8 @@ impl GroupPlan {
     }
 
     fn run(&self, dataset: &Dataset, watch: Option<AggregationWatch<'_>>) -> Result<Dataset> {
-        let (frame, table) = self.table(dataset, watch)?;
-        self.finish(dataset, &frame, table)
+        let (frame, found) = self.grouped(dataset, watch)?;
+        self.finish(dataset, &frame, &found)
     }
 
     /// The number of a column, or of what is computed, and the type of its values.
@@ -355,15 +354,20 @@ impl GroupPlan {
     }
 
     /// The groups of all rows, and their states.
-    fn table<'a>(
+    fn grouped<'a>(
         &'a self,
         dataset: &'a Dataset,
         watch: Option<AggregationWatch<'_>>,
-    ) -> Result<(Frame<'a>, GroupTable<'a>)> {
+    ) -> Result<(Frame<'a>, Grouped<'a>)> {
         let blocks = self.blocks(dataset, &mut None)?;
-        let mut table = GroupTable::new(self);
+        if blocks.frame.block_rows() == LARGE && self.computed.is_empty() {
+            let frame = blocks.frame.in_blocks_of(CHUNK);
+            let found = self.in_partitions(dataset, &frame, watch)?;
+            return Ok((frame, found));
+        }
+        let mut table = GroupTable::new(self.keys.len(), &self.kinds);
         self.add_blocks(&blocks, 0..blocks.frame.blocks(), watch, &mut table)?;
-        Ok((blocks.frame, table))
+        Ok((blocks.frame, Grouped::of_one(table)))
     }
 
     /// The rows in blocks. Whether the first has very many groups is put into `has_many` where it was looked for.
@@ -394,10 +398,7 @@ impl GroupPlan {
         let columns = self.keys.len() + self.kinds.len() + 1;
         let wave = if watch.is_some() { WATCHED_WAVE } else { WAVE } * BLOCK / frame.block_rows();
         for start in blocks.clone().step_by(wave) {
-            if let Some(AggregationWatch(watch)) = watch {
-                let rows = frame.block_start(start);
-                watch(AggregationProgress { rows, of: frame.rows(), groups: table.firsts.len() })?;
-            }
+            tell(watch, frame, start, table.firsts.len())?;
             let blocks = start..blocks.end.min(start + wave);
             let bytes = blocks.len().saturating_mul(8 * columns * frame.block_rows());
             let done = parallel::map(blocks.len(), bytes, |job| self.block(frame, start + job, fused.as_ref()));
@@ -411,6 +412,40 @@ impl GroupPlan {
             }
         }
         Ok(())
+    }
+
+    /// Finds the groups of each partition.
+    fn in_partitions<'a>(
+        &'a self,
+        dataset: &Dataset,
+        frame: &Frame<'a>,
+        watch: Option<AggregationWatch<'_>>,
+    ) -> Result<Grouped<'a>> {
+        let needed = NeededColumns::of(dataset, frame, &self.keys, &self.kinds)?;
+        let tables: Vec<_> =
+            (0..PARTITIONS).map(|_| Mutex::new(GroupTable::new(self.keys.len(), &self.kinds))).collect();
+        let rows = if watch.is_some() { WATCHED_WAVE * BLOCK } else { needed.wave_rows(dataset) };
+        let size = rows.div_ceil(CHUNK);
+        for start in (0..frame.blocks()).step_by(size) {
+            let groups = tables.iter().map(|table| parallel::lock(table).firsts.len()).sum();
+            tell(watch, frame, start, groups)?;
+            let chunks = start..frame.blocks().min(start + size);
+            let wave = Wave::of(frame, &needed, chunks, |block| self.masks(frame, block))?;
+            let bytes = wave.rows().saturating_mul(16 * (self.keys.len() + self.kinds.len()));
+            let is_only = frame.blocks() <= size;
+            let done = parallel::map(PARTITIONS, bytes, |partition| {
+                let mut table = parallel::lock(&tables[partition]);
+                if is_only {
+                    *table = wave.table(partition)?;
+                    return Ok(());
+                }
+                let (groups, states) = wave.groups(partition)?;
+                table.add(frame.block_start(start), &groups, &states)
+            });
+            done.into_iter().collect::<Result<()>>()?;
+        }
+        let tables = tables.into_iter().map(|table| table.into_inner().unwrap_or_else(PoisonError::into_inner));
+        Ok(Grouped::of(tables.collect(), frame.rows()))
     }
 
     /// Whether the first block has so many groups that a block rarely sees a group twice.
@@ -437,33 +472,52 @@ impl GroupPlan {
         Ok(BlockGroups { groups, states, in_order: true })
     }
 
-    pub(super) fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, table: GroupTable<'_>) -> Result<Dataset> {
+    pub(super) fn finish(&self, dataset: &Dataset, frame: &Frame<'_>, found: &Grouped<'_>) -> Result<Dataset> {
         let keys = dataset.select_at(&self.keys)?;
-        let rows = if self.keys.is_empty() { 1 } else { table.firsts.len() };
+        let rows = if self.keys.is_empty() { 1 } else { found.firsts.len() };
         let mut columns = Vec::with_capacity(self.outputs.len());
         for (number, output) in self.outputs.iter().enumerate() {
-            if let Some((_, counts)) = self.distinct.iter().find(|(of, _)| *of == number) {
-                columns.push(counts.clone());
-                continue;
-            }
-            let array = match (&table.states[output.kind], output.column) {
-                (GroupState::Text(found), Some(column)) => {
-                    let found: Vec<_> = found.best.iter().map(|best| best.map(|found| found.row)).collect();
-                    outcome::of_rows(dataset, frame, column, rows, &found)?
-                }
-                (GroupState::Row(found), Some(column)) => outcome::of_rows(dataset, frame, column, rows, &found.best)?,
-                (state, _) => outcome::array(state, output.function, &output.of, output.field.data_type(), rows)
-                    .map_err(|e| e.context(format_args!("column '{}'", output.field.name())))?,
-            };
-            columns.push(array);
+            let distinct = self.distinct.iter().find(|(of, _)| *of == number);
+            columns.push(match distinct {
+                Some((_, counts)) => counts.clone(),
+                None => self.result(dataset, frame, found, output, rows)?,
+            });
         }
         let fields: Vec<FieldRef> = keys.schema().fields().iter().cloned().chain(self.fields()).collect();
         let schema = Arc::new(Schema::new(fields));
         if self.keys.is_empty() {
             return Ok(Dataset::of_arrays(schema, vec![(1, columns)]));
         }
-        let keys = gather_rows(&keys, &Frame::of(&keys)?, rows, |group| table.firsts[group])?;
+        if found.has_keys() {
+            let own = keys.schema().fields().iter().enumerate();
+            let own = own.map(|(number, key)| found.column(key.data_type(), |table, _| Ok(table.keys[number].clone())));
+            let all = own.chain(columns.into_iter().map(Ok)).collect::<Result<_>>()?;
+            return Ok(Dataset::of_arrays(schema, vec![(rows, all)]));
+        }
+        let keys = gather_rows(&keys, &Frame::of(&keys)?, rows, |group| found.firsts[group])?;
         beside(&keys, &columns, schema)
+    }
+
+    /// A column of the result, of `rows` rows.
+    fn result(
+        &self,
+        dataset: &Dataset,
+        frame: &Frame<'_>,
+        found: &Grouped<'_>,
+        output: &OutputColumn,
+        rows: usize,
+    ) -> Result<ArrayData> {
+        if let (StateKind::Extreme { values: ValueKind::Texts, .. } | StateKind::Row(_), Some(column)) =
+            (self.kinds[output.kind], output.column)
+        {
+            let best = found.in_order(|table| table.states[output.kind].rows());
+            return outcome::of_rows(dataset, frame, column, rows, &best);
+        }
+        let data_type = output.field.data_type();
+        let own = |table: &GroupTable<'_>, groups: usize| {
+            outcome::array(&table.states[output.kind], output.function, &output.of, data_type, groups)
+        };
+        found.column(data_type, own).map_err(|e| e.context(format_args!("column '{}'", output.field.name())))
     }
 
     fn fields(&self) -> impl Iterator<Item = FieldRef> {
@@ -475,6 +529,12 @@ impl GroupPlan {
 pub(super) struct GroupBlocks<'a> {
     pub frame: Frame<'a>,
     fused: Option<Fused<'a>>,
+}
+
+/// Tells how far the aggregation is, before block `block`.
+fn tell(watch: Option<AggregationWatch<'_>>, frame: &Frame<'_>, block: usize, groups: usize) -> Result<()> {
+    let Some(AggregationWatch(watch)) = watch else { return Ok(()) };
+    watch(AggregationProgress { rows: frame.block_start(block), of: frame.rows(), groups })
 }
 
 /// The result of one block.
@@ -498,164 +558,6 @@ fn beside(keys: &Dataset, columns: &[ArrayData], schema: Arc<Schema>) -> Result<
         start += len;
     }
     Ok(Dataset::of_arrays(schema, batches))
-}
-
-/// `dataset` with 1 for each true value of the columns of `arrow.bool8` among `names`, of which any byte but 0 is true; `None`
-/// if there is no such column.
-pub(super) fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dataset>> {
-    let schema = dataset.schema();
-    let is_bool8 = |field: &Field| {
-        *field.data_type() == DataType::Int8
-            && field.extension_type_name() == Some("arrow.bool8")
-            && names.contains(field.name())
-    };
-    let columns: Vec<usize> = (0..dataset.num_columns()).filter(|&column| is_bool8(schema.field(column))).collect();
-    if columns.is_empty() {
-        return Ok(None);
-    }
-    let plain = |batch: Result<RecordBatch>| {
-        let batch = batch?;
-        let mut arrays = batch.columns().to_vec();
-        for &column in &columns {
-            let flags: Int8Array = arrays[column].as_primitive::<Int8Type>().unary(|byte| i8::from(byte != 0));
-            arrays[column] = Arc::new(flags);
-        }
-        RecordBatch::try_new(batch.schema(), arrays).map_err(|e| Error::invalid(e.to_string()))
-    };
-    let batches = dataset.to_record_batches().map(plain).collect::<Result<Vec<_>>>()?;
-    Dataset::from_batches(schema.clone(), batches).map(Some)
-}
-
-fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
-    let field = |key: usize| dataset.schema().field(key);
-    if let Some(&key) = keys.iter().find(|&&key| !is_key(field(key).data_type())) {
-        let name = field(key).name();
-        let data_type = type_name(field(key).data_type());
-        return Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")));
-    }
-    // Nulls take no bytes, and a small file may have more of them than anybody can count.
-    let is_null = |&key: &usize| *field(key).data_type() == DataType::Null;
-    if !keys.is_empty() && keys.iter().all(is_null) && dataset.len()? > u64::from(u32::MAX) {
-        return Err(Error::unsupported("grouping more than 2^32 rows by nulls alone is not supported"));
-    }
-    Ok(())
-}
-
-fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<StateKind> {
-    use DataType::*;
-    let is_float = data_type.is_floating();
-    let is_wide = matches!(data_type, Decimal128(..) | Decimal256(..));
-    let is_number = is_number(data_type) && !matches!(data_type, Dictionary(..));
-    let is_text = match data_type {
-        Dictionary(_, values) => is_text_or_binary(values),
-        other => is_text_or_binary(other),
-    };
-    let extreme = |end| {
-        let values = if is_float {
-            ValueKind::Floats
-        } else if is_wide || is_integer(data_type) {
-            ValueKind::Integers
-        } else if is_text {
-            ValueKind::Texts
-        } else {
-            return None;
-        };
-        Some(StateKind::Extreme { end, values, column })
-    };
-    Some(match function {
-        Function::Count => StateKind::Count(column),
-        Function::Sum | Function::Mean if is_float => StateKind::Floats(column),
-        Function::Sum | Function::Mean if is_wide => StateKind::Decimals(column),
-        Function::Sum | Function::Mean if is_number => StateKind::Integers(column),
-        Function::Sum if matches!(data_type, Duration(_)) => StateKind::Integers(column),
-        Function::Var | Function::Std if is_float => StateKind::Moments(column),
-        Function::Var | Function::Std if is_wide => StateKind::DecimalMoments(column),
-        Function::Var | Function::Std if is_number => StateKind::IntegerMoments(column),
-        Function::Median if is_number => StateKind::Values(column),
-        // Counted apart.
-        Function::NUnique if is_key(data_type) => StateKind::Rows,
-        Function::Min => return extreme(End::Least),
-        Function::Max => return extreme(End::Most),
-        Function::First => StateKind::Row(End::Least),
-        Function::Last => StateKind::Row(End::Most),
-        _ => return None,
-    })
-}
-
-/// All groups so far.
-pub(super) struct GroupTable<'a> {
-    cells: Vec<Cell<'a>>,
-    width: usize,
-    /// The first row of each.
-    pub firsts: Vec<u64>,
-    pub states: Vec<GroupState<'a>>,
-    /// Keys of one column.
-    single: Interner<'a>,
-    /// Keys of several columns.
-    by_cells: HashTable<usize>,
-    hasher: DefaultHashBuilder,
-}
-
-impl<'a> GroupTable<'a> {
-    pub(super) fn new(plan: &GroupPlan) -> GroupTable<'a> {
-        // Without keys there is one group, even for no rows.
-        let groups = usize::from(plan.keys.is_empty());
-        GroupTable {
-            cells: Vec::new(),
-            width: plan.keys.len(),
-            firsts: Vec::new(),
-            states: plan.kinds.iter().map(|&kind| GroupState::empty(kind, groups)).collect(),
-            single: Interner::default(),
-            by_cells: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
-        }
-    }
-
-    /// Adds a block that begins at row `start`.
-    fn add(&mut self, start: u64, groups: &Groups<'a>, states: &[GroupState<'a>]) -> Result<()> {
-        if self.firsts.len() + groups.count() >= u32::MAX as usize {
-            return Err(Error::unsupported("more than 2^32 groups"));
-        }
-        let first = |number: usize| start + u64::from(groups.firsts[number]);
-        let found = (0..groups.count()).map(|number| self.find(groups.cells_of(number), first(number)));
-        let found: Vec<usize> = found.collect();
-        let count = self.firsts.len();
-        self.states.iter_mut().zip(states).for_each(|(all, block)| all.merge(&found, count, block));
-        Ok(())
-    }
-
-    /// Whether all of these groups are known already.
-    fn knows(&self, groups: &Groups<'a>) -> bool {
-        (0..groups.count()).all(|number| match groups.cells_of(number) {
-            [cell] => self.single.known(*cell).is_some(),
-            wanted => {
-                let is_it = |&group: &usize| &self.cells[group * self.width..][..self.width] == wanted;
-                self.by_cells.find(self.hasher.hash_one(wanted), is_it).is_some()
-            }
-        })
-    }
-
-    /// The number of the group with these keys, whose first row is `first` if there was none.
-    pub(super) fn find(&mut self, wanted: &[Cell<'a>], first: u64) -> usize {
-        if let [cell] = wanted {
-            let group = self.single.id(*cell) as usize - 1;
-            if group == self.firsts.len() {
-                self.firsts.push(first);
-            }
-            return group;
-        }
-        let GroupTable { cells, width, firsts, by_cells, hasher, .. } = self;
-        let of = |group: usize, cells: &[Cell<'a>]| -> u64 { hasher.hash_one(&cells[group * *width..][..*width]) };
-        let hash = hasher.hash_one(wanted);
-        if let Some(&group) = by_cells.find(hash, |&group| &cells[group * *width..][..*width] == wanted) {
-            return group;
-        }
-        let group = firsts.len();
-        cells.extend_from_slice(wanted);
-        firsts.push(first);
-        by_cells.insert_unique(hash, group, |&group| of(group, cells));
-        group
-    }
 }
 
 #[cfg(test)]

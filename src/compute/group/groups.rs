@@ -2,9 +2,13 @@
 //! excluded by a filter, so that later loops need no test.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int8Type;
+use arrow_array::{Int8Array, RecordBatch};
 use arrow_data::ArrayData;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 
 use super::intern::{Cell, Interner, packed_short};
 use crate::array::access::{Bits, Keys, Texts, dictionary_of, fixed_values};
@@ -12,8 +16,14 @@ use crate::array::{Unchecked, Value, value};
 use crate::compute::frame::Frame;
 use crate::compute::reduce::OUT;
 use crate::compute::select::Mask;
+use crate::dataset::Dataset;
 use crate::error::{Error, ErrorKind, Result};
+use crate::types::type_name;
 
+/// The most numbers for each row of a block that keys of a narrow range may have for a table of all.
+const DENSE_A_ROW: usize = 4;
+/// Of how many rows one is looked at for the range of keys.
+const SAMPLED: usize = 8;
 /// Not a group yet.
 const UNSEEN: u32 = u32::MAX;
 
@@ -49,11 +59,55 @@ pub(in crate::compute) fn is_key(data_type: &DataType) -> bool {
     }
 }
 
+/// `dataset` with 1 for each true value of the columns of `arrow.bool8` among `names`, of which any byte but 0 is true; `None`
+/// if there is no such column.
+pub(super) fn with_plain_booleans(dataset: &Dataset, names: &[String]) -> Result<Option<Dataset>> {
+    let schema = dataset.schema();
+    let is_bool8 = |field: &Field| {
+        *field.data_type() == DataType::Int8
+            && field.extension_type_name() == Some("arrow.bool8")
+            && names.contains(field.name())
+    };
+    let columns: Vec<usize> = (0..dataset.num_columns()).filter(|&column| is_bool8(schema.field(column))).collect();
+    if columns.is_empty() {
+        return Ok(None);
+    }
+    let plain = |batch: Result<RecordBatch>| {
+        let batch = batch?;
+        let mut arrays = batch.columns().to_vec();
+        for &column in &columns {
+            let flags: Int8Array = arrays[column].as_primitive::<Int8Type>().unary(|byte| i8::from(byte != 0));
+            arrays[column] = Arc::new(flags);
+        }
+        RecordBatch::try_new(batch.schema(), arrays).map_err(|e| Error::invalid(e.to_string()))
+    };
+    let batches = dataset.to_record_batches().map(plain).collect::<Result<Vec<_>>>()?;
+    Dataset::from_batches(schema.clone(), batches).map(Some)
+}
+
+/// # Errors
+/// `Unsupported` if rows can't be grouped by the columns `keys`.
+pub(super) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
+    let field = |key: usize| dataset.schema().field(key);
+    if let Some(&key) = keys.iter().find(|&&key| !is_key(field(key).data_type())) {
+        let name = field(key).name();
+        let data_type = type_name(field(key).data_type());
+        return Err(Error::unsupported(format!("grouping by column '{name}' of type {data_type} is not supported")));
+    }
+    // Nulls take no bytes, and a small file may have more of them than anybody can count.
+    let is_null = |&key: &usize| *field(key).data_type() == DataType::Null;
+    if !keys.is_empty() && keys.iter().all(is_null) && dataset.len()? > u64::from(u32::MAX) {
+        return Err(Error::unsupported("grouping more than 2^32 rows by nulls alone is not supported"));
+    }
+    Ok(())
+}
+
 /// Groups the rows of block `block` by the columns `keys`; `masks` has the selected rows of each span.
 pub(super) fn group<'a>(frame: &Frame<'a>, block: usize, keys: &[usize], masks: &[Option<Mask>]) -> Result<Groups<'a>> {
     let mut groups: Option<Groups<'a>> = None;
     for &column in keys {
-        let mut encoder = Encoder::default();
+        let rows: usize = frame.spans(block).map(|(_, rows)| rows.len()).sum();
+        let mut encoder = Encoder { most_dense: DENSE_A_ROW * rows, ..Encoder::default() };
         for ((part, rows), mask) in frame.spans(block).zip(masks) {
             encoder.add(frame.checked(part, column)?, rows, mask.as_ref())?;
         }
@@ -118,6 +172,8 @@ struct Encoder<'a> {
     ids: Vec<u32>,
     firsts: Vec<u32>,
     interner: Interner<'a>,
+    /// The most numbers that keys of a narrow range may have for a table of all.
+    most_dense: usize,
     /// The last dictionary, and the numbers of its values seen so far.
     dictionary: Option<(&'a ArrayData, Vec<u32>)>,
 }
@@ -196,20 +252,35 @@ impl<'a> Encoder<'a> {
         word: impl Fn([u8; N]) -> u64,
     ) -> Result<()> {
         let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
-        let valid = Mask::valid(array, rows);
         self.ids.reserve(values.len());
-        for (number, raw) in values.iter().enumerate() {
-            if mask.is_some_and(|mask| !mask.is_set(number)) {
-                self.ids.push(OUT);
+        let valid = Mask::valid(array, rows);
+        // Some words tell the range of nearly all.
+        self.interner.prepare(values.iter().step_by(SAMPLED).map(|raw| word(*raw)), self.most_dense);
+        let mut numbers = [OUT; 64];
+        for (number, raws) in values.chunks(64).enumerate() {
+            let bits = |mask: Option<&Mask>| mask.map_or(u64::MAX, |mask| mask.words[number]);
+            let wanted = bits(mask);
+            let valid = bits(valid.as_ref());
+            let into = &mut numbers[..raws.len()];
+            let words = raws.iter().map(|raw| word(*raw));
+            if wanted & valid == u64::MAX && self.interner.look_up(words, into) {
+                self.ids.extend_from_slice(into);
                 continue;
             }
-            if valid.as_ref().is_some_and(|valid| !valid.is_set(number)) {
-                let id = self.intern(Cell::Null, self.ids.len());
-                self.ids.push(id);
-                continue;
+            for (bit, raw) in raws.iter().enumerate() {
+                let row = self.ids.len();
+                match (wanted >> bit & 1 == 1, valid >> bit & 1 == 1) {
+                    (false, _) => self.ids.push(OUT),
+                    (true, false) => {
+                        let id = self.intern(Cell::Null, row);
+                        self.ids.push(id);
+                    }
+                    (true, true) => {
+                        let id = self.interner.word(word(*raw));
+                        self.push(id);
+                    }
+                }
             }
-            let id = self.interner.word(word(*raw));
-            self.push(id);
         }
         Ok(())
     }

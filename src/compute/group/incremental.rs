@@ -1,12 +1,13 @@
 //! An aggregation of a dataset that grows, of which the states of the groups are kept between two answers.
 //!
 //! Kept are the states after the last full block of rows, as `aggregate` merges them, so that the answer is the same bit
-//! for bit. They refer to rows by number only: the keys of groups are found again in their first rows.
+//! for bit; but for sums of floats by very many groups, which `aggregate` finds in partitions. They refer to rows by number only: the keys of groups are found again in their first rows.
 
-use super::aggregate::{Aggregation, GroupBlocks, GroupPlan, GroupTable, Output, with_plain_booleans};
-use super::groups::cell;
+use super::aggregate::{Aggregation, GroupBlocks, GroupPlan, Output};
+use super::groups::{cell, with_plain_booleans};
 use super::kept::KeptState;
 use super::outcome::Function;
+use super::table::{GroupTable, Grouped};
 use crate::compute::select::Predicate;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -122,7 +123,7 @@ impl GroupPlan {
         let block_rows = blocks.frame.block_rows();
         let kept = kept.filter(|kept| kept.block_rows == block_rows);
         let known = kept.as_ref().map_or(0, |kept| kept.blocks);
-        let mut table = GroupTable::new(self);
+        let mut table = GroupTable::new(self.keys.len(), &self.kinds);
         if let Some(kept) = &kept {
             self.restore(kept, &blocks, &mut table)?;
         }
@@ -137,7 +138,7 @@ impl GroupPlan {
         };
         self.add_blocks(&blocks, full..blocks.frame.blocks(), None, &mut table)?;
         let rows_read = blocks.frame.rows() - blocks.frame.block_start(known);
-        Ok((self.finish(rows, &blocks.frame, table)?, kept, rows_read))
+        Ok((self.finish(rows, &blocks.frame, &Grouped::of_one(table))?, kept, rows_read))
     }
 
     /// Puts the kept groups into an empty table.

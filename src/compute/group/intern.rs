@@ -17,6 +17,9 @@ pub(in crate::compute) enum Cell<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Interner<'a> {
     cells: Vec<Cell<'a>>,
+    /// Words of a narrow range, if such are expected.
+    dense: DenseWords,
+    /// Words outside of it.
     words: Words<u64>,
     /// Text of up to 7 bytes, and of up to 15.
     short: Words<u64>,
@@ -44,7 +47,10 @@ impl<'a> Interner<'a> {
     /// The number of `cell`, if it has one.
     pub(super) fn known(&self, cell: Cell<'a>) -> Option<u32> {
         match cell {
-            Cell::Word(word) => self.words.find(word, &self.hasher),
+            Cell::Word(word) => match self.dense.numbers.get(self.dense.place(word)) {
+                Some(&id) => Some(id).filter(|&id| id != 0),
+                None => self.words.find(word, &self.hasher),
+            },
             Cell::Bytes(bytes) => match bytes.len() {
                 0..8 => self.short.find(packed_short(bytes), &self.hasher),
                 8..16 => self.middle.find(packed_middle(bytes), &self.hasher),
@@ -56,8 +62,49 @@ impl<'a> Interner<'a> {
 
     #[inline(always)]
     pub(super) fn word(&mut self, word: u64) -> u32 {
-        let Interner { words, cells, hasher, .. } = self;
-        words.id(word, hasher, || next(cells, Cell::Word(word)))
+        let Interner { dense, words, cells, hasher, .. } = self;
+        let place = dense.place(word);
+        match dense.numbers.get_mut(place) {
+            Some(&mut 0) => {
+                let id = next(cells, Cell::Word(word));
+                dense.numbers[place] = id;
+                id
+            }
+            Some(&mut id) => id,
+            None => words.id(word, hasher, || next(cells, Cell::Word(word))),
+        }
+    }
+
+    /// The numbers of words of the expected range; false if one has none yet.
+    #[inline]
+    pub(super) fn look_up(&self, words: impl Iterator<Item = u64>, into: &mut [u32]) -> bool {
+        let mut is_known = true;
+        for (into, word) in into.iter_mut().zip(words) {
+            *into = self.dense.numbers.get(self.dense.place(word)).copied().unwrap_or(0);
+            is_known &= *into != 0;
+        }
+        is_known
+    }
+
+    /// Before the first word: makes a table with a place for each word between the least and the greatest of some that are to
+    /// come, as signed numbers, if it has at most `most` places. Any others may come too.
+    pub(super) fn prepare(&mut self, words: impl Iterator<Item = u64>, most: usize) {
+        if !self.dense.numbers.is_empty() || self.words.taken > 0 {
+            return;
+        }
+        let range = words.fold(None, |range: Option<(i64, i64)>, word| {
+            let number = word as i64;
+            let (low, high) = range.unwrap_or((number, number));
+            Some((low.min(number), high.max(number)))
+        });
+        let Some((low, high)) = range else { return };
+        let width = high.wrapping_sub(low) as u64;
+        if width < most as u64 {
+            // Others may lie close by.
+            let spare = width / 8;
+            let base = (low as u64).wrapping_sub(spare);
+            self.dense = DenseWords { base, numbers: vec![0; (width + 2 * spare) as usize + 1] };
+        }
     }
 
     /// The number of text of up to 7 bytes, which are `word`.
@@ -89,6 +136,20 @@ impl<'a> Interner<'a> {
         let id = next(cells, cell);
         rest.insert_unique(hasher.hash_one(cell), (cell, id), |(cell, _)| hasher.hash_one(cell));
         id
+    }
+}
+
+/// The numbers of words of a narrow range, by their distance from its first; 0 for words without one.
+#[derive(Debug, Default)]
+struct DenseWords {
+    base: u64,
+    numbers: Vec<u32>,
+}
+
+impl DenseWords {
+    #[inline(always)]
+    fn place(&self, word: u64) -> usize {
+        word.wrapping_sub(self.base) as usize
     }
 }
 
@@ -191,11 +252,16 @@ mod tests {
         #[test]
         fn numbers_are_those_of_the_first_that_was_the_same(
             texts in prop::collection::vec(prop::collection::vec(0u8..3, 0..20), 0..300),
-            words in prop::collection::vec(0u64..50, 0..300),
+            words in prop::collection::vec(-20i64..50, 0..300),
+            expected in 0usize..300,
+            most in prop_oneof![Just(0), Just(1), Just(1usize << 20)],
+            scale in prop_oneof![Just(1i64), Just(1 << 32), Just(1 << 60)],
         ) {
             let cells = texts.iter().map(|text| Cell::Bytes(text)).chain([Cell::Null]);
-            let all: Vec<Cell<'_>> = cells.chain(words.iter().map(|&word| Cell::Word(word << 32))).collect();
+            let all: Vec<Cell<'_>> = cells.chain(words.iter().map(|&word| Cell::Word(word.wrapping_mul(scale) as u64))).collect();
             let (mut interner, mut naive) = (Interner::default(), HashMap::new());
+            let of = |cell: &Cell<'_>| if let Cell::Word(word) = *cell { Some(word) } else { None };
+            interner.prepare(all.iter().filter_map(of).skip(expected), most);
             for &cell in all.iter().chain(&all) {
                 let next = naive.len() as u32 + 1;
                 prop_assert_eq!(interner.known(cell), naive.get(&cell).copied());

@@ -1,17 +1,21 @@
 //! Groups and their aggregates.
 //!
 //! In reading order: `intern` (keys as numbers), `groups` (the group of each row), `state` (running aggregates of
-//! groups), `outcome` (as columns), `fused` (condition, groups and sums in one loop), `aggregate`, `kept` (states to go on with),
-//! `incremental` (of a dataset that grows).
+//! groups), `block` (those of a block), `table` (those of all blocks), `outcome` (as columns), `fused` (condition, groups and
+//! sums in one loop), `partition` (very many groups), `aggregate`, `kept` (states to go on with), `incremental` (of a dataset that
+//! grows).
 
 mod aggregate;
+mod block;
 mod fused;
 mod groups;
 mod incremental;
 mod intern;
 mod kept;
 mod outcome;
+mod partition;
 mod state;
+mod table;
 
 pub use aggregate::{Aggregation, AggregationProgress};
 pub(super) use groups::{cell, is_key};

@@ -8,14 +8,16 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
 
-use super::state::{GroupState, Values64};
+use super::groups::is_key;
+use super::state::{End, GroupState, StateKind, ValueKind, Values64, is_integer};
 use crate::array::{Parts, Unchecked};
 use crate::compute::frame::Frame;
 use crate::compute::kernels::decimal_to_f64;
+use crate::compute::reduce::is_number;
 use crate::compute::select::{Picked, Plains, limits};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::types::type_name;
+use crate::types::{is_text_or_binary, type_name};
 
 /// A function of the values of a group; nulls are ignored, but for [`First`](Function::First) and [`Last`](Function::Last).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,48 @@ pub(super) fn type_of(function: Function, of: &DataType) -> DataType {
             _ => Int64,
         },
     }
+}
+
+/// The state that `function` of a column needs; `None` if the type does not support it.
+pub(super) fn kind_of(function: Function, data_type: &DataType, column: usize) -> Option<StateKind> {
+    use DataType::*;
+    let is_float = data_type.is_floating();
+    let is_wide = matches!(data_type, Decimal128(..) | Decimal256(..));
+    let is_number = is_number(data_type) && !matches!(data_type, Dictionary(..));
+    let is_text = match data_type {
+        Dictionary(_, values) => is_text_or_binary(values),
+        other => is_text_or_binary(other),
+    };
+    let extreme = |end| {
+        let values = if is_float {
+            ValueKind::Floats
+        } else if is_wide || is_integer(data_type) {
+            ValueKind::Integers
+        } else if is_text {
+            ValueKind::Texts
+        } else {
+            return None;
+        };
+        Some(StateKind::Extreme { end, values, column })
+    };
+    Some(match function {
+        Function::Count => StateKind::Count(column),
+        Function::Sum | Function::Mean if is_float => StateKind::Floats(column),
+        Function::Sum | Function::Mean if is_wide => StateKind::Decimals(column),
+        Function::Sum | Function::Mean if is_number => StateKind::Integers(column),
+        Function::Sum if matches!(data_type, Duration(_)) => StateKind::Integers(column),
+        Function::Var | Function::Std if is_float => StateKind::Moments(column),
+        Function::Var | Function::Std if is_wide => StateKind::DecimalMoments(column),
+        Function::Var | Function::Std if is_number => StateKind::IntegerMoments(column),
+        Function::Median if is_number => StateKind::Values(column),
+        // Counted apart.
+        Function::NUnique if is_key(data_type) => StateKind::Rows,
+        Function::Min => return extreme(End::Least),
+        Function::Max => return extreme(End::Most),
+        Function::First => StateKind::Row(End::Least),
+        Function::Last => StateKind::Row(End::Most),
+        _ => return None,
+    })
 }
 
 /// A column of `rows` values of `data_type`.

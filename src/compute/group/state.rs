@@ -3,16 +3,9 @@
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::groups::{Groups, cell};
 use super::intern::Cell;
-use crate::array::access::fixed_values;
-use crate::compute::frame::Frame;
-use crate::compute::kernels::{FloatSum, add_f64, add_squares_f64, decimal_to_f64};
-use crate::compute::reduce::{
-    LANES, OUT, Rows, add_floats, add_squares, count, each_decimal, each_float, each_integer, number_rows,
-};
-use crate::compute::select::{AT_ONCE, Formula, FormulaRows, Mask, nulls};
-use crate::error::Result;
+use crate::compute::kernels::decimal_to_f64;
+use crate::error::{Error, Result};
 
 /// A kind of state, and its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +29,38 @@ pub(in crate::compute) enum StateKind {
     Row(End),
 }
 
+impl StateKind {
+    /// The number of its column.
+    pub(super) fn column(&self) -> Option<usize> {
+        use StateKind::*;
+        match *self {
+            Rows | Row(_) => None,
+            Count(column) | Floats(column) | Integers(column) | Decimals(column) | Moments(column) => Some(column),
+            IntegerMoments(column) | DecimalMoments(column) | Values(column) => Some(column),
+            Extreme { column, .. } => Some(column),
+        }
+    }
+
+    /// Which extreme it is, if it is one.
+    pub(super) fn end(&self) -> End {
+        if let StateKind::Extreme { end, .. } = self { *end } else { End::Least }
+    }
+
+    /// The same of the column that `place` names instead.
+    pub(super) fn with_column(mut self, place: impl Fn(usize) -> usize) -> StateKind {
+        use StateKind::*;
+        match &mut self {
+            Rows | Row(_) => {}
+            Count(column) | Floats(column) | Integers(column) | Decimals(column) | Moments(column) => {
+                *column = place(*column);
+            }
+            IntegerMoments(column) | DecimalMoments(column) | Values(column) => *column = place(*column),
+            Extreme { column, .. } => *column = place(*column),
+        }
+        self
+    }
+}
+
 /// Which extreme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::compute) enum End {
@@ -52,7 +77,7 @@ pub(in crate::compute) enum ValueKind {
 }
 
 /// The state of a group, which can be merged with that of another block.
-trait Kept: Clone {
+pub(super) trait Kept: Clone {
     /// The state for no rows.
     const NONE: Self;
 
@@ -71,7 +96,7 @@ impl Kept for u64 {
 /// endlicher Summen*), and how many there are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
-    sum: f64,
+    pub sum: f64,
     lost: f64,
     pub count: u64,
 }
@@ -132,7 +157,7 @@ pub(super) struct DecimalSum {
 }
 
 impl DecimalSum {
-    fn push(&mut self, digits: i256) {
+    pub(super) fn push(&mut self, digits: i256) {
         self.sum = self.sum.and_then(|sum| sum.checked_add(digits));
         self.count += 1;
     }
@@ -151,8 +176,8 @@ impl Kept for DecimalSum {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moments {
     pub count: u64,
-    mean: f64,
-    squares: f64,
+    pub mean: f64,
+    pub squares: f64,
 }
 
 impl Kept for Moments {
@@ -193,7 +218,7 @@ pub(super) struct IntegerMoments {
 }
 
 impl IntegerMoments {
-    fn push(&mut self, number: i128) {
+    pub(super) fn push(&mut self, number: i128) {
         // A square of 64 bits fits; the sum of 2^64 of them fits 192 bits.
         let (squares, is_over) = self.squares.overflowing_add(number.unsigned_abs().wrapping_pow(2));
         self.count += 1;
@@ -230,7 +255,7 @@ impl Kept for IntegerMoments {
 /// all that differs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecimalMoments {
-    first: i256,
+    pub first: i256,
     pub distances: Moments,
 }
 
@@ -248,14 +273,14 @@ impl Kept for DecimalMoments {
 }
 
 /// The difference of two decimals' digits.
-fn distance(digits: i256, from: i256) -> f64 {
+pub(super) fn distance(digits: i256, from: i256) -> f64 {
     // Digits have at most 253 bits.
     decimal_to_f64(digits.wrapping_sub(from), 0)
 }
 
 /// The values of a group as floats, without nulls and NaN.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Values64(Vec<f64>);
+pub(super) struct Values64(pub Vec<f64>);
 
 impl Kept for Values64 {
     const NONE: Values64 = Values64(Vec::new());
@@ -334,7 +359,7 @@ impl<T: Copy> Extreme<T> {
     }
 
     /// Drops group 0, of excluded rows.
-    fn without_first(mut self) -> Extreme<T> {
+    pub(super) fn without_first(mut self) -> Extreme<T> {
         self.best.remove(0);
         self
     }
@@ -359,31 +384,51 @@ impl<'a> GroupState<'a> {
         }
     }
 
-    /// The states for the rows of block `block`, by group.
-    pub(super) fn of_block(
-        kind: StateKind,
-        frame: &Frame<'a>,
-        block: usize,
-        groups: &Groups<'a>,
-        computed: &Computed<'_>,
-    ) -> Result<GroupState<'a>> {
-        let columns = BlockColumns { frame, block, groups, computed };
-        match kind {
-            StateKind::Rows => Ok(GroupState::Counts(columns.count_rows())),
-            StateKind::Count(column) => columns.count(column).map(GroupState::Counts),
-            StateKind::Floats(column) => columns.floats(column).map(GroupState::Floats),
-            StateKind::Integers(column) => columns.integers(column).map(GroupState::Integers),
-            StateKind::Decimals(column) => columns.decimals(column).map(GroupState::Decimals),
-            StateKind::Moments(column) => columns.moments(column).map(GroupState::Moments),
-            StateKind::IntegerMoments(column) => columns.integer_moments(column).map(GroupState::IntegerMoments),
-            StateKind::DecimalMoments(column) => columns.decimal_moments(column).map(GroupState::DecimalMoments),
-            StateKind::Values(column) => columns.values(column).map(GroupState::Values),
-            StateKind::Extreme { end, values, column } => match values {
-                ValueKind::Integers => columns.extreme_integers(end, column).map(GroupState::Integer),
-                ValueKind::Floats => columns.extreme_floats(end, column).map(GroupState::Float),
-                ValueKind::Texts => columns.extreme_texts(end, column).map(GroupState::Text),
-            },
-            StateKind::Row(end) => Ok(GroupState::Row(columns.end_rows(end))),
+    /// The same states where rows and texts are those of another dataset: what is row `n` here is row `row(n)` there. `end` is that
+    /// of the extreme, if it is one.
+    pub(super) fn moved<'b>(
+        self,
+        end: End,
+        row: impl Fn(u64) -> u64,
+        text: impl Fn(u64) -> Result<Cell<'b>>,
+    ) -> Result<GroupState<'b>> {
+        Ok(match self {
+            GroupState::Counts(all) => GroupState::Counts(all),
+            GroupState::Floats(all) => GroupState::Floats(all),
+            GroupState::Integers(all) => GroupState::Integers(all),
+            GroupState::Decimals(all) => GroupState::Decimals(all),
+            GroupState::Moments(all) => GroupState::Moments(all),
+            GroupState::IntegerMoments(all) => GroupState::IntegerMoments(all),
+            GroupState::DecimalMoments(all) => GroupState::DecimalMoments(all),
+            GroupState::Values(all) => GroupState::Values(all),
+            GroupState::Integer(all) => GroupState::Integer(all),
+            GroupState::Float(all) => GroupState::Float(all),
+            GroupState::Row(all) => {
+                let best = all.best.iter().map(|own| own.map(&row)).collect();
+                GroupState::Row(Extreme { best, ..all })
+            }
+            GroupState::Text(all) => {
+                let mut best = Vec::with_capacity(all.best.len());
+                for found in all.best {
+                    best.push(match found.map(|found| (found.row, text(found.row))) {
+                        Some((here, text)) => match text? {
+                            Cell::Bytes(bytes) => Some(FoundText { bytes, row: row(here) }),
+                            _ => return Err(Error::internal("the text of a group is none")),
+                        },
+                        None => None,
+                    });
+                }
+                GroupState::Text(Extreme { best, ..texts(end, 0) })
+            }
+        })
+    }
+
+    /// The row of each group's text, or its first or last row; none of other kinds.
+    pub(super) fn rows(&self) -> Vec<Option<u64>> {
+        match self {
+            GroupState::Text(found) => found.best.iter().map(|best| best.map(|found| found.row)).collect(),
+            GroupState::Row(found) => found.best.clone(),
+            _ => Vec::new(),
         }
     }
 
@@ -412,14 +457,14 @@ fn merge<T: Kept>(all: &mut Vec<T>, to: &[usize], count: usize, more: &[T]) {
     to.iter().zip(more).for_each(|(&group, more)| all[group].add(more));
 }
 
-fn integers(end: End, groups: usize) -> Extreme<i256> {
+pub(super) fn integers(end: End, groups: usize) -> Extreme<i256> {
     match end {
         End::Least => Extreme::new(|a, b| a < b, groups),
         End::Most => Extreme::new(|a, b| a > b, groups),
     }
 }
 
-fn floats(end: End, groups: usize) -> Extreme<f64> {
+pub(super) fn floats(end: End, groups: usize) -> Extreme<f64> {
     match end {
         End::Least => Extreme::new(|a, b| a < b || b.is_nan(), groups),
         End::Most => Extreme::new(|a, b| a > b || b.is_nan(), groups),
@@ -433,293 +478,11 @@ pub(super) fn texts<'a>(end: End, groups: usize) -> Extreme<FoundText<'a>> {
     }
 }
 
-fn rows(end: End, groups: usize) -> Extreme<u64> {
+pub(super) fn rows(end: End, groups: usize) -> Extreme<u64> {
     match end {
         End::Least => Extreme::new(|a, b| a < b, groups),
         End::Most => Extreme::new(|a, b| a > b, groups),
     }
-}
-
-/// The columns of a block, with the rows' groups.
-struct BlockColumns<'f, 'a> {
-    frame: &'f Frame<'a>,
-    block: usize,
-    groups: &'f Groups<'a>,
-    computed: &'f Computed<'f>,
-}
-
-/// What is computed of columns, numbered from `columns` on.
-pub(super) struct Computed<'f> {
-    pub columns: usize,
-    pub formulas: &'f [Formula],
-}
-
-impl Computed<'_> {
-    fn get(&self, column: usize) -> Option<&Formula> {
-        self.formulas.get(column.checked_sub(self.columns)?)
-    }
-}
-
-impl<'a> BlockColumns<'_, 'a> {
-    fn each(&self, column: usize, mut work: impl FnMut(&Rows<'a>, &[u32]) -> Result<()>) -> Result<()> {
-        let mut at = 0;
-        for (part, rows) in self.frame.spans(self.block) {
-            let ids = &self.groups.ids[at..at + rows.len()];
-            let array = self.frame.checked(part, column)?;
-            at += rows.len();
-            work(&Rows { array, rows, ids: &[], lane: (at - ids.len()) % LANES }, ids)?;
-        }
-        Ok(())
-    }
-
-    /// The same for numbers, with dictionary keys looked up.
-    fn each_number(&self, column: usize, mut work: impl FnMut(&Rows<'_>) -> Result<()>) -> Result<()> {
-        if let Some(formula) = self.computed.get(column) {
-            return self.each_computed(formula, work);
-        }
-        self.each(column, |rows, ids| {
-            number_rows(rows.array, rows.rows.clone(), |array, inside| {
-                work(&Rows { array, rows: inside, ids, lane: rows.lane })
-            })
-        })
-    }
-
-    /// The same for what is computed, a few thousand rows at a time.
-    fn each_computed(&self, formula: &Formula, mut work: impl FnMut(&Rows<'_>) -> Result<()>) -> Result<()> {
-        let mut at = 0;
-        for (part, rows) in self.frame.spans(self.block) {
-            for start in rows.clone().step_by(AT_ONCE) {
-                let rows = start..rows.end.min(start + AT_ONCE);
-                let ids = &self.groups.ids[at..at + rows.len()];
-                let some = FormulaRows { frame: self.frame, part, rows, wanted: &|row| ids[row] != OUT };
-                let array = formula.array(&some)?;
-                work(&Rows { array: &array, rows: 0..ids.len(), ids, lane: at % LANES })?;
-                at += ids.len();
-            }
-        }
-        Ok(())
-    }
-
-    /// Space for each lane of each group, including group 0.
-    fn lanes<T: Clone>(&self, new: T) -> Vec<T> {
-        vec![new; (self.groups.count() + 1) * LANES]
-    }
-
-    fn count_rows(&self) -> Vec<u64> {
-        let mut counts = self.lanes(0);
-        count(&self.groups.ids, 0, &mut counts);
-        joined(&counts, |lanes| lanes.iter().sum())
-    }
-
-    fn count(&self, column: usize) -> Result<Vec<u64>> {
-        let mut counts = self.lanes(0);
-        let mut add = |rows: &Rows<'_>, ids: &[u32]| {
-            let valid = nulls(rows.array, &rows.rows, false)?;
-            let masked = |(row, &id): (usize, &u32)| if valid.is_set(row) { id } else { OUT };
-            count(&ids.iter().enumerate().map(masked).collect::<Vec<_>>(), rows.lane, &mut counts);
-            Ok(())
-        };
-        match self.computed.get(column) {
-            Some(formula) => self.each_computed(formula, |rows| add(rows, rows.ids))?,
-            None => self.each(column, add)?,
-        }
-        Ok(joined(&counts, |lanes| lanes.iter().sum()))
-    }
-
-    fn floats(&self, column: usize) -> Result<Vec<Sum>> {
-        let mut sums = self.lanes([0.0; 2]);
-        self.each_number(column, |rows| add_floats(rows, &mut sums))?;
-        Ok(joined(&sums, Sum::of_lanes))
-    }
-
-    fn integers(&self, column: usize) -> Result<Vec<IntegerSum>> {
-        let mut sums = self.lanes(IntegerSum::NONE);
-        self.each_number(column, |rows| {
-            each_integer(rows, |id, lane, number| {
-                if let Some(sum) = sums.get_mut(id as usize * LANES + lane) {
-                    sum.sum = sum.sum.wrapping_add(number);
-                    sum.count += 1;
-                }
-            })
-        })?;
-        Ok(joined(&sums, merged))
-    }
-
-    fn decimals(&self, column: usize) -> Result<Vec<DecimalSum>> {
-        let mut sums = vec![DecimalSum::NONE; self.groups.count() + 1];
-        self.each_number(column, |rows| {
-            each_decimal(rows, |id, digits| {
-                if let Some(sum) = sums.get_mut(id as usize).filter(|_| id != OUT) {
-                    sum.push(digits);
-                }
-            })
-        })?;
-        Ok(sums.split_off(1))
-    }
-
-    /// The same for floats without nulls in one group, summed at memory speed.
-    fn moments_of_all(&self, column: usize) -> Result<Option<Moments>> {
-        let is_computed = self.computed.get(column).is_some();
-        if is_computed || self.groups.width > 0 || self.groups.count() != 1 || self.groups.ids.contains(&OUT) {
-            return Ok(None);
-        }
-        let mut pieces: Vec<&[[u8; 8]]> = Vec::new();
-        for (part, rows) in self.frame.spans(self.block) {
-            let array = self.frame.checked(part, column)?;
-            let has_nulls = Mask::valid(array, &rows).is_some_and(|valid| valid.count() < rows.len());
-            if *array.data_type() != DataType::Float64 || has_nulls {
-                return Ok(None);
-            }
-            pieces.push(fixed_values(array).get(rows).unwrap_or_default());
-        }
-        let mut sum = FloatSum::default();
-        pieces.iter().for_each(|piece| add_f64(&mut sum, piece));
-        let count = self.groups.ids.len() as u64;
-        let mean = sum.total() / count as f64;
-        let squares_from = |mean: f64| {
-            let mut squares = FloatSum::default();
-            pieces.iter().for_each(|piece| add_squares_f64(&mut squares, mean, piece));
-            squares.total()
-        };
-        let squares = squares_from(mean);
-        if squares.is_finite() || !mean.is_finite() {
-            return Ok(Some(Moments { count, mean, squares }));
-        }
-        // The rounding error of a mean of large values may be too large to be squared, where all distances are small.
-        let rest = pieces.iter().flat_map(|piece| piece.iter()).map(|raw| f64::from_le_bytes(*raw) - mean).sum::<f64>();
-        let mean = mean + rest / count as f64;
-        Ok(Some(Moments { count, mean, squares: squares_from(mean) }))
-    }
-
-    /// Computes the means of the block's groups, then the distances from them.
-    fn moments(&self, column: usize) -> Result<Vec<Moments>> {
-        if let Some(moments) = self.moments_of_all(column)? {
-            return Ok(vec![moments]);
-        }
-        let sums = self.floats(column)?;
-        let mean = |sum: &Sum| if sum.count == 0 { 0.0 } else { sum.total() / sum.count as f64 };
-        let mut means: Vec<f64> = std::iter::once(0.0).chain(sums.iter().map(mean)).collect();
-        let mut squares = self.squares(column, &means)?;
-        let is_off = |number: usize, squares: &[f64]| !squares[number].is_finite() && means[number + 1].is_finite();
-        let off: Vec<usize> = (0..squares.len()).filter(|&number| is_off(number, &squares)).collect();
-        if !off.is_empty() {
-            // As for all rows: the rounding error of a mean may be too large to be squared.
-            let mut rests = vec![0.0; means.len()];
-            self.each_number(column, |rows| {
-                each_float(rows, |id, _, number| {
-                    if let (Some(rest), Some(mean)) = (rests.get_mut(id as usize), means.get(id as usize)) {
-                        *rest += number - mean;
-                    }
-                })
-            })?;
-            off.iter().for_each(|&number| means[number + 1] += rests[number + 1] / sums[number].count as f64);
-            squares = self.squares(column, &means)?;
-        }
-        let moments = sums.iter().zip(&means[1..]).zip(squares);
-        Ok(moments.map(|((sum, &mean), squares)| Moments { count: sum.count, mean, squares }).collect())
-    }
-
-    /// The sum of the squares of the distances from the means, of each group.
-    fn squares(&self, column: usize, means: &[f64]) -> Result<Vec<f64>> {
-        let mut squares = self.lanes(0.0);
-        self.each_number(column, |rows| add_squares(rows, means, &mut squares))?;
-        Ok(joined(&squares, |lanes| (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])))
-    }
-
-    fn integer_moments(&self, column: usize) -> Result<Vec<IntegerMoments>> {
-        let mut moments = self.lanes(IntegerMoments::NONE);
-        self.each_number(column, |rows| {
-            each_integer(rows, |id, lane, number| {
-                if let Some(moments) = moments.get_mut(id as usize * LANES + lane) {
-                    moments.push(number);
-                }
-            })
-        })?;
-        Ok(joined(&moments, merged))
-    }
-
-    /// Computes the means of the distances from each group's first value, then the distances from them.
-    fn decimal_moments(&self, column: usize) -> Result<Vec<DecimalMoments>> {
-        let mut moments = vec![DecimalMoments::NONE; self.groups.count() + 1];
-        self.each_number(column, |rows| {
-            each_decimal(rows, |id, digits| {
-                if let Some(DecimalMoments { first, distances }) = moments.get_mut(id as usize) {
-                    *first = if distances.count == 0 { digits } else { *first };
-                    distances.mean += distance(digits, *first);
-                    distances.count += 1;
-                }
-            })
-        })?;
-        moments.iter_mut().for_each(|group| group.distances.mean /= group.distances.count.max(1) as f64);
-        self.each_number(column, |rows| {
-            each_decimal(rows, |id, digits| {
-                if let Some(DecimalMoments { first, distances }) = moments.get_mut(id as usize) {
-                    distances.squares += (distance(digits, *first) - distances.mean).powi(2);
-                }
-            })
-        })?;
-        Ok(moments.split_off(1))
-    }
-
-    fn values(&self, column: usize) -> Result<Vec<Values64>> {
-        let mut values = vec![Values64::NONE; self.groups.count() + 1];
-        self.each_number(column, |rows| {
-            each_float(rows, |id, _, number| {
-                if let Some(values) = values.get_mut(id as usize).filter(|_| id != OUT && !number.is_nan()) {
-                    values.0.push(number);
-                }
-            })
-        })?;
-        Ok(values.split_off(1))
-    }
-
-    fn extreme_integers(&self, end: End, column: usize) -> Result<Extreme<i256>> {
-        let mut extreme = integers(end, self.groups.count() + 1);
-        self.each_number(column, |rows| each_decimal(rows, |id, number| extreme.offer(id as usize, number)))?;
-        Ok(extreme.without_first())
-    }
-
-    fn extreme_floats(&self, end: End, column: usize) -> Result<Extreme<f64>> {
-        let mut extreme = floats(end, self.groups.count() + 1);
-        self.each_number(column, |rows| each_float(rows, |id, _, number| extreme.offer(id as usize, number)))?;
-        Ok(extreme.without_first())
-    }
-
-    fn end_rows(&self, end: End) -> Extreme<u64> {
-        let mut found = rows(end, self.groups.count() + 1);
-        let numbers = self.frame.block_start(self.block)..;
-        self.groups.ids.iter().zip(numbers).for_each(|(&id, row)| found.offer(id as usize, row));
-        found.without_first()
-    }
-
-    fn extreme_texts(&self, end: End, column: usize) -> Result<Extreme<FoundText<'a>>> {
-        let mut extreme = texts(end, self.groups.count() + 1);
-        let mut row_of_all = self.frame.block_start(self.block);
-        self.each(column, |rows, ids| {
-            for (row, &id) in rows.rows.clone().zip(ids) {
-                if id != OUT
-                    && let Cell::Bytes(bytes) = cell(rows.array, row)?
-                {
-                    extreme.offer(id as usize, FoundText { bytes, row: row_of_all });
-                }
-                row_of_all += 1;
-            }
-            Ok(())
-        })?;
-        Ok(extreme.without_first())
-    }
-}
-
-/// The merged lanes of each group but group 0.
-fn joined<T, U>(lanes: &[T], join: impl Fn(&[T]) -> U) -> Vec<U> {
-    lanes.chunks(LANES).skip(1).map(join).collect()
-}
-
-fn merged<T: Kept>(states: &[T]) -> T {
-    states.iter().fold(T::NONE, |mut all, state| {
-        all.add(state);
-        all
-    })
 }
 
 /// Whether the type's values are integers of at most 64 bits, or stored as such.

@@ -44,10 +44,10 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Counts the rows of each group; `counts` has lanes.
-pub(in crate::compute) fn count(ids: &[u32], lane: usize, counts: &mut [u64]) {
+/// Counts the rows of each group; `counts` has `lanes` lanes of each.
+pub(in crate::compute) fn count(ids: &[u32], lane: usize, lanes: usize, counts: &mut [u64]) {
     for (row, &id) in ids.iter().enumerate() {
-        if let Some(count) = counts.get_mut(id as usize * LANES + (lane + row) % LANES) {
+        if let Some(count) = counts.get_mut(id as usize * lanes + (lane + row) % lanes) {
             *count += 1;
         }
     }
@@ -99,10 +99,10 @@ pub(in crate::compute) fn add_floats(rows: &Rows<'_>, sums: &mut [[f64; 2]]) -> 
     })
 }
 
-/// Adds squared distances from the means of the groups.
-pub(in crate::compute) fn add_squares(rows: &Rows<'_>, means: &[f64], squares: &mut [f64]) -> Result<()> {
+/// Adds squared distances from the means of the groups; `squares` has `lanes` lanes of each.
+pub(in crate::compute) fn add_squares(rows: &Rows<'_>, means: &[f64], lanes: usize, squares: &mut [f64]) -> Result<()> {
     each_float(rows, |id, lane, number| {
-        if let (Some(mean), Some(sum)) = (means.get(id as usize), squares.get_mut(id as usize * LANES + lane)) {
+        if let (Some(mean), Some(sum)) = (means.get(id as usize), squares.get_mut(id as usize * lanes + lane % lanes)) {
             *sum += (number - mean) * (number - mean);
         }
     })

@@ -195,7 +195,7 @@ impl Picked {
     }
 
     /// The columns of the rows' batches that can be copied unchanged, one or all.
-    pub(super) fn plains<'a>(
+    pub(in crate::compute) fn plains<'a>(
         &self,
         frame: &Frame<'a>,
         schema: &SchemaRef,

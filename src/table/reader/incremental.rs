@@ -12,7 +12,7 @@ impl IncrementalAggregation {
     /// of a dataset that is more than one table, such as one of partitions, whenever rows have come.
     ///
     /// Only floats may differ in their last bits, where zones of an indexed column let [`Aggregation::finish`] leave out
-    /// blocks of rows.
+    /// blocks of rows, and where there are thousands of groups, whose rows it adds up in other portions.
     ///
     /// ```no_run
     /// # use arrowwood::*;

@@ -1,0 +1,539 @@
+//! Rows in partitions by the hashes of their keys, where there are very many groups: the groups of a partition fit into the
+//! cache of a thread, and as no group is in two partitions, threads have nothing to merge one after the other.
+//!
+//! Rows are taken in waves. First, each chunk of a wave is sorted by partition, with the columns that are needed; then each
+//! partition groups its rows of all chunks, in their order. So the result depends only on the rows.
+
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Schema, SchemaRef};
+use foldhash::fast::FixedState;
+
+use super::block::Computed;
+use super::groups::{Groups, cell, group};
+use super::intern::Cell;
+use super::state::{GroupState, StateKind, is_integer};
+use super::table::GroupTable;
+use crate::array::access::{Texts, fixed_values, fixed_width};
+use crate::array::{Parts, filled, slice};
+use crate::compute::frame::Frame;
+use crate::compute::select::{Mask, Picked};
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::parallel;
+
+/// The number of partitions, a power of two.
+pub(super) const PARTITIONS: usize = 64;
+/// The rows of a chunk.
+pub(super) const CHUNK: usize = 1 << 16;
+
+/// The most bytes and rows of a wave.
+const WAVE_BYTES: usize = 1 << 28;
+const WAVE_ROWS: usize = 1 << 23;
+
+/// The columns that groups and their states need, by their numbers in the dataset.
+pub(super) struct NeededColumns {
+    columns: Vec<usize>,
+    keys: Vec<usize>,
+    kinds: Vec<StateKind>,
+    schema: SchemaRef,
+    /// The dataset's schema.
+    of: SchemaRef,
+    /// Of one column of integers that lie close together: the bits behind those that tell the partition, so that the keys of a
+    /// partition lie close together too.
+    shift: Option<u32>,
+}
+
+/// A wave's rows in partitions.
+pub(super) struct Wave<'w, 'a> {
+    frame: &'w Frame<'a>,
+    needed: &'w NeededColumns,
+    /// The wave's first row.
+    start: u64,
+    orders: Vec<ChunkOrder>,
+    columns: Vec<WaveColumn>,
+}
+
+/// A column in the order of each chunk.
+enum WaveColumn {
+    /// Of all chunks, each of which begins at a multiple of `CHUNK`.
+    Whole(ArrayData),
+    Chunks(Vec<ArrayData>),
+}
+
+impl WaveColumn {
+    fn rows(&self, chunk: usize, start: usize, len: usize) -> ArrayData {
+        match self {
+            WaveColumn::Whole(array) => slice(array, chunk * CHUNK + start, len),
+            WaveColumn::Chunks(arrays) => slice(&arrays[chunk], start, len),
+        }
+    }
+}
+
+impl NeededColumns {
+    pub(super) fn of(
+        dataset: &Dataset,
+        frame: &Frame<'_>,
+        keys: &[usize],
+        kinds: &[StateKind],
+    ) -> Result<NeededColumns> {
+        let width = if let &[key] = keys { integers_width(frame, key)? } else { None };
+        let shift = width.map(|width| (width / PARTITIONS + 1).next_power_of_two().ilog2());
+        let mut columns: Vec<usize> = keys.iter().copied().chain(kinds.iter().filter_map(StateKind::column)).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let place = |column: usize| columns.binary_search(&column).unwrap_or_default();
+        let keys = keys.iter().map(|&key| place(key)).collect();
+        let kinds = kinds.iter().map(|kind| kind.with_column(place)).collect();
+        let fields = dataset.schema().fields();
+        let schema = Arc::new(Schema::new(columns.iter().map(|&column| fields[column].clone()).collect::<Vec<_>>()));
+        Ok(NeededColumns { columns, keys, kinds, schema, of: dataset.schema().clone(), shift })
+    }
+
+    /// The rows of a wave: as many as take some memory, which a wave copies.
+    pub(super) fn wave_rows(&self, dataset: &Dataset) -> usize {
+        let bytes = |&column: &usize| dataset.column_at(column).map_or(0, |column| column.bytes_per_row());
+        let row = self.columns.iter().map(bytes).sum::<usize>() + 16;
+        (WAVE_BYTES / row).clamp(CHUNK, WAVE_ROWS)
+    }
+
+    /// The partition of each row of a block.
+    fn partitions(&self, frame: &Frame<'_>, block: usize) -> Result<Vec<u8>> {
+        let mut hashes = Vec::new();
+        let mut partitions = Vec::new();
+        for &key in &self.keys {
+            let mut at = 0;
+            for (part, rows) in frame.spans(block) {
+                let array = frame.checked(part, self.columns[key])?;
+                if let Some(shift) = self.shift {
+                    add_words(array, &rows, |word| partitions.push((word >> shift) as u8 % PARTITIONS as u8))?;
+                    continue;
+                }
+                hashes.resize(hashes.len().max(at + rows.len()), 0);
+                let into = &mut hashes[at..at + rows.len()];
+                at += rows.len();
+                add_hashes(array, rows, into)?;
+            }
+        }
+        if self.shift.is_none() {
+            partitions.extend(hashes.iter().map(|hash| (hash >> (64 - PARTITIONS.ilog2())) as u8));
+        }
+        Ok(partitions)
+    }
+}
+
+impl<'w, 'a> Wave<'w, 'a> {
+    /// Sorts the rows of `chunks`, blocks of `frame`; `masks` has the selected rows of each span of a block.
+    pub(super) fn of(
+        frame: &'w Frame<'a>,
+        needed: &'w NeededColumns,
+        chunks: Range<usize>,
+        masks: impl Fn(usize) -> Result<Vec<Option<Mask>>> + Sync,
+    ) -> Result<Wave<'w, 'a>> {
+        let start = frame.block_start(chunks.start);
+        let bytes = chunks.len().saturating_mul(16 * CHUNK);
+        let orders = parallel::map(chunks.len(), bytes, |job| {
+            let mut partitions = needed.partitions(frame, chunks.start + job)?;
+            exclude(&mut partitions, frame, chunks.start + job, &masks(chunks.start + job)?);
+            Ok(ChunkOrder::of(&partitions))
+        });
+        let orders = orders.into_iter().collect::<Result<Vec<_>>>()?;
+        let mut wave = Wave { frame, needed, start, orders, columns: Vec::new() };
+        for &column in &needed.columns {
+            let column = wave.column(chunks.start, column)?;
+            wave.columns.push(column);
+        }
+        wave.orders.iter_mut().for_each(|order| order.places = Vec::new());
+        Ok(wave)
+    }
+
+    /// Column number `column` of the dataset, of chunks that begin with block `first`.
+    fn column(&self, first: usize, column: usize) -> Result<WaveColumn> {
+        let data_type = self.needed.of.field(column).data_type();
+        let width = fixed_width(data_type).filter(|width| matches!(width, 1 | 2 | 4 | 8 | 16));
+        let blocks = || (0..self.orders.len()).map(|chunk| first + chunk);
+        let is_plain = |(part, _)| Ok(self.frame.checked(part, column)?.null_count() == 0);
+        let mut spans = blocks().flat_map(|block| self.frame.spans(block)).map(is_plain);
+        if let Some(width) = width
+            && spans.try_fold(true, |all, one: Result<bool>| one.map(|one| all && one))?
+        {
+            let rows = self.orders.len() * CHUNK;
+            let buffer = filled(rows * width, |out| {
+                let jobs = out.chunks_mut(CHUNK * width).zip(self.orders.iter().zip(blocks())).map(Ok);
+                let sort = |(out, (order, block)): (&mut [u8], (&ChunkOrder, usize))| {
+                    order.values(width, &spans_of(self.frame, block, column)?, out);
+                    Ok(())
+                };
+                parallel::try_map(jobs, rows * width, |_| CHUNK * width, sort, || ()).map(|_| ())
+            })?;
+            let parts = Parts {
+                data_type: data_type.clone(),
+                len: rows,
+                validity: None,
+                buffers: vec![buffer],
+                children: Vec::new(),
+            };
+            return Ok(WaveColumn::Whole(parts.assemble().checked(&[])?));
+        }
+        let bytes = self.orders.len().saturating_mul(16 * CHUNK);
+        let arrays = parallel::map(self.orders.len(), bytes, |chunk| {
+            self.orders[chunk].column(self.frame, first + chunk, column, &self.needed.of)
+        });
+        Ok(WaveColumn::Chunks(arrays.into_iter().collect::<Result<_>>()?))
+    }
+
+    /// The number of the wave's selected rows.
+    pub(super) fn rows(&self) -> usize {
+        self.orders.iter().map(|order| order.rows.len()).sum()
+    }
+
+    /// The columns of a partition, chunk by chunk, and the rows in the wave.
+    fn partition(&self, partition: usize) -> (Vec<(usize, Vec<ArrayData>)>, Vec<u32>) {
+        let mut parts = Vec::with_capacity(self.orders.len());
+        let mut all = Vec::new();
+        for (chunk, order) in self.orders.iter().enumerate() {
+            let (start, rows) = (order.starts[partition], order.rows_of(partition));
+            if !rows.is_empty() {
+                let columns = self.columns.iter().map(|column| column.rows(chunk, start, rows.len()));
+                parts.push((rows.len(), columns.collect()));
+                all.extend(rows.iter().map(|&row| (chunk * CHUNK) as u32 + u32::from(row)));
+            }
+        }
+        (parts, all)
+    }
+
+    /// The groups of partition `partition`, with their first rows in the wave, and their states.
+    pub(super) fn groups(&self, partition: usize) -> Result<(Groups<'a>, Vec<GroupState<'a>>)> {
+        self.with_groups(partition, |_, own, firsts, states| Ok((self.moved(own, firsts)?, states)))
+    }
+
+    /// The groups of partition `partition`, with their keys, where there is no other wave.
+    pub(super) fn table(&self, partition: usize) -> Result<GroupTable<'a>> {
+        self.with_groups(partition, |frame, own, firsts, states| {
+            let rows = own.firsts.iter().map(|&first| first.into());
+            let picked = Picked::of(frame, rows);
+            let key = |&key: &usize| {
+                if own.firsts.is_empty() {
+                    return Ok(ArrayData::new_empty(self.needed.schema.field(key).data_type()));
+                }
+                let plains = picked.plains(frame, &self.needed.schema, Some(key))?;
+                picked.column(frame, &plains, &self.needed.schema, key)
+            };
+            let keys = self.needed.keys.iter().map(key).collect::<Result<_>>()?;
+            let firsts = firsts.into_iter().map(|first| self.start + u64::from(first)).collect();
+            Ok(GroupTable::of_all(keys, firsts, states))
+        })
+    }
+
+    /// Calls `work` with a partition's rows, their groups, the groups' first rows in the wave, and their states.
+    fn with_groups<T>(
+        &self,
+        partition: usize,
+        work: impl FnOnce(&Frame<'_>, &Groups<'_>, Vec<u32>, Vec<GroupState<'a>>) -> Result<T>,
+    ) -> Result<T> {
+        let (parts, rows) = self.partition(partition);
+        let masks = vec![None; parts.len()];
+        let dataset = Dataset::of_arrays(self.needed.schema.clone(), parts);
+        let frame = Frame::of(&dataset)?.in_blocks_of(usize::MAX);
+        let own = group(&frame, 0, &self.needed.keys, &masks)?;
+        let mut states = Vec::with_capacity(self.needed.kinds.len());
+        let row = |own: u64| -> u64 { rows.get(own as usize).map_or(0, |&row| self.start + u64::from(row)) };
+        let nothing = Computed { columns: self.needed.columns.len(), formulas: &[] };
+        for &kind in &self.needed.kinds {
+            let text = |own: u64| match kind.column() {
+                Some(column) => self.cell(self.needed.columns[column], row(own)),
+                None => Ok(Cell::Null),
+            };
+            states.push(GroupState::of_block(kind, &frame, 0, &own, &nothing)?.moved(kind.end(), row, text)?);
+        }
+        let firsts: Vec<u32> = own.firsts.iter().map(|&first| rows[first as usize]).collect();
+        work(&frame, &own, firsts, states)
+    }
+
+    /// Groups of which the cells are those of the dataset instead of the chunks.
+    fn moved(&self, own: &Groups<'_>, firsts: Vec<u32>) -> Result<Groups<'a>> {
+        let mut cells = Vec::with_capacity(own.cells.len());
+        for (number, &first) in firsts.iter().enumerate() {
+            for (cell, &key) in own.cells_of(number).iter().zip(&self.needed.keys) {
+                cells.push(match *cell {
+                    Cell::Null => Cell::Null,
+                    Cell::Word(word) => Cell::Word(word),
+                    Cell::Bytes(_) => self.cell(self.needed.columns[key], self.start + u64::from(first))?,
+                });
+            }
+        }
+        Ok(Groups { ids: Vec::new(), cells, width: own.width, firsts })
+    }
+
+    fn cell(&self, column: usize, row: u64) -> Result<Cell<'a>> {
+        let (part, inside) = self.frame.locate(row, 0).ok_or_else(|| Error::internal("a group has no row"))?;
+        cell(self.frame.checked(part, column)?, inside)
+    }
+}
+
+/// The partition of rows that are not selected.
+const NONE: u8 = u8::MAX;
+
+fn exclude(partitions: &mut [u8], frame: &Frame<'_>, block: usize, masks: &[Option<Mask>]) {
+    let mut at = 0;
+    for ((_, rows), mask) in frame.spans(block).zip(masks) {
+        let own = &mut partitions[at..at + rows.len()];
+        at += rows.len();
+        if let Some(mask) = mask {
+            own.iter_mut().enumerate().filter(|(row, _)| !mask.is_set(*row)).for_each(|(_, own)| *own = NONE);
+        }
+    }
+}
+
+/// The order of a chunk's rows by partition, as they are within each.
+struct ChunkOrder {
+    rows: Vec<u16>,
+    /// The place of each row in that order; `u16::MAX`, where no other can be, for rows that are not selected.
+    places: Vec<u16>,
+    /// Where each partition begins, and where the last one ends.
+    starts: Vec<usize>,
+}
+
+impl ChunkOrder {
+    /// Of at most `CHUNK` rows.
+    fn of(partitions: &[u8]) -> ChunkOrder {
+        let mut counts = [0usize; NONE as usize + 1];
+        partitions.iter().for_each(|&partition| counts[usize::from(partition)] += 1);
+        let mut next = [usize::MAX; NONE as usize + 1];
+        let mut starts = Vec::with_capacity(PARTITIONS + 1);
+        let mut end = 0;
+        for (count, next) in counts[..PARTITIONS].iter().zip(&mut next) {
+            starts.push(end);
+            *next = end;
+            end += count;
+        }
+        starts.push(end);
+        let mut rows = vec![0; end];
+        let mut places = Vec::with_capacity(partitions.len());
+        for (row, &partition) in partitions.iter().enumerate() {
+            let next = &mut next[usize::from(partition)];
+            places.push(*next as u16);
+            if let Some(place) = rows.get_mut(*next) {
+                *place = row as u16;
+                *next += 1;
+            }
+        }
+        ChunkOrder { rows, places, starts }
+    }
+
+    fn rows_of(&self, partition: usize) -> &[u16] {
+        &self.rows[self.starts[partition]..self.starts[partition + 1]]
+    }
+
+    /// Column number `column` of block `block` in this order.
+    fn column(&self, frame: &Frame<'_>, block: usize, column: usize, schema: &SchemaRef) -> Result<ArrayData> {
+        let start = frame.block_start(block);
+        let picked = Picked::of(frame, self.rows.iter().map(|&row| start + u64::from(row)));
+        picked.column(frame, &picked.plains(frame, schema, Some(column))?, schema, column)
+    }
+
+    /// Writes values of `width` bytes, of the chunk's rows in `spans`, to their places in `out`.
+    fn values(&self, width: usize, spans: &[(&ArrayData, Range<usize>)], out: &mut [u8]) {
+        match width {
+            1 => self.put::<1>(spans, out),
+            2 => self.put::<2>(spans, out),
+            4 => self.put::<4>(spans, out),
+            8 => self.put::<8>(spans, out),
+            _ => self.put::<16>(spans, out),
+        }
+    }
+
+    fn put<const N: usize>(&self, spans: &[(&ArrayData, Range<usize>)], out: &mut [u8]) {
+        let out = &mut out.as_chunks_mut::<N>().0[..];
+        let mut places = &self.places[..];
+        for (array, rows) in spans {
+            let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
+            let (own, rest) = places.split_at(rows.len().min(places.len()));
+            places = rest;
+            for (&place, value) in own.iter().zip(values) {
+                if let Some(out) = out.get_mut(usize::from(place)) {
+                    *out = *value;
+                }
+            }
+        }
+    }
+}
+
+fn spans_of<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<(&'a ArrayData, Range<usize>)>> {
+    frame.spans(block).map(|(part, rows)| Ok((frame.checked(part, column)?, rows))).collect()
+}
+
+/// The width of the range of the integers in the first block of column `key`, if they lie so close together that a table of all
+/// of them has at most four places for each row of the dataset.
+fn integers_width(frame: &Frame<'_>, key: usize) -> Result<Option<usize>> {
+    let mut range: Option<(i64, i64)> = None;
+    for (array, rows) in spans_of(frame, 0, key)? {
+        if !is_integer(array.data_type()) || !matches!(fixed_width(array.data_type()), Some(2 | 4 | 8)) {
+            return Ok(None);
+        }
+        add_words(array, &rows, |word| {
+            let (low, high) = range.unwrap_or((word as i64, word as i64));
+            range = Some((low.min(word as i64), high.max(word as i64)));
+        })?;
+    }
+    let width = range.map(|(low, high)| high.wrapping_sub(low) as u64).filter(|width| width / 4 <= frame.rows());
+    Ok(width.and_then(|width| usize::try_from(width).ok()))
+}
+
+/// Calls `work` with the word of each row of integers; any for nulls.
+fn add_words(array: &ArrayData, rows: &Range<usize>, mut work: impl FnMut(u64)) -> Result<()> {
+    fn each<const N: usize>(
+        array: &ArrayData,
+        rows: &Range<usize>,
+        work: &mut impl FnMut(u64),
+        word: impl Fn([u8; N]) -> u64,
+    ) {
+        let values = fixed_values::<N>(array).get(rows.clone()).unwrap_or_default();
+        values.iter().for_each(|raw| work(word(*raw)));
+    }
+    match fixed_width(array.data_type()) {
+        Some(2) => each(array, rows, &mut work, |raw| u16::from_le_bytes(raw).into()),
+        Some(4) => each(array, rows, &mut work, |raw| u32::from_le_bytes(raw).into()),
+        Some(8) => each(array, rows, &mut work, u64::from_le_bytes),
+        _ => return Err(Error::internal("keys are no integers")),
+    }
+    Ok(())
+}
+
+/// Mixes the hashes of a column's values, which are equal for equal keys, into those of the columns before it.
+fn add_hashes(array: &ArrayData, rows: Range<usize>, into: &mut [u64]) -> Result<()> {
+    use DataType::*;
+    let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
+    match array.data_type() {
+        data_type if is_integer(data_type) && matches!(fixed_width(data_type), Some(2 | 4 | 8)) && !has_nulls => {
+            let mut into = into.iter_mut();
+            add_words(array, &rows, |word| into.by_ref().take(1).for_each(|hash| *hash = mixed(*hash, word)))?;
+        }
+        Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView if !has_nulls => {
+            let texts = Texts::of(array)?;
+            for (row, hash) in rows.zip(into) {
+                *hash = HASHER.hash_one((*hash, texts.get(row)?));
+            }
+        }
+        _ => {
+            for (row, hash) in rows.zip(into) {
+                *hash = match cell(array, row)? {
+                    Cell::Null => HASHER.hash_one(*hash),
+                    Cell::Word(word) => mixed(*hash, word),
+                    Cell::Bytes(bytes) => HASHER.hash_one((*hash, bytes)),
+                };
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same for each run, so that results are.
+const HASHER: FixedState = FixedState::with_seed(0);
+
+#[inline(always)]
+fn mixed(hash: u64, word: u64) -> u64 {
+    HASHER.hash_one(hash.rotate_left(32) ^ word)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
+
+    use super::*;
+    use crate::compute::group::{AggregationProgress, Function};
+    use crate::{Value, col};
+
+    /// Two waves of a watched aggregation, and batches that end anywhere.
+    const ROWS: i64 = 1_100_000;
+
+    type Row = (Option<i64>, Option<i64>, f64);
+
+    /// Key, integer and float of a row; about 120,000 keys, most of them in both waves.
+    fn row(number: i64) -> Row {
+        let random = HASHER.hash_one(number);
+        let key = (!random.is_multiple_of(1000)).then_some((random % 120_011) as i64 - 60_000);
+        let integer = (random >> 20 & 7 > 0).then_some((random >> 32) as i64 % 1000);
+        (key, integer, (random >> 40) as f64 * 0.25)
+    }
+
+    fn dataset() -> Dataset {
+        let ends = [0, 1, 70_000, 333_333, 333_400, 1_048_000, ROWS];
+        let batch = |ends: &[i64]| {
+            let rows: Vec<Row> = (ends[0]..ends[1]).map(row).collect();
+            let keys = || rows.iter().map(|row| row.0);
+            let text = |key: Option<i64>| key.map(|key| format!("{key} is a key"));
+            let columns: [(&str, ArrayRef); 7] = [
+                ("near", Arc::new(keys().collect::<Int64Array>())),
+                ("narrow", Arc::new(keys().map(|key| key.map(|key| key as i32)).collect::<Int32Array>())),
+                ("far", Arc::new(keys().map(|key| key.map(|key| key << 40 | 7)).collect::<Int64Array>())),
+                ("real", Arc::new(keys().map(|key| key.map(|key| key as f64 / 8.0)).collect::<Float64Array>())),
+                ("text", Arc::new(keys().map(text).collect::<StringArray>())),
+                ("n", Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>())),
+                ("x", Arc::new(rows.iter().map(|row| Some(row.2)).collect::<Float64Array>())),
+            ];
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
+        };
+        Dataset::try_from(ends.windows(2).map(batch).collect::<Vec<_>>()).unwrap()
+    }
+
+    /// Key, number of rows, sum and count of the integers, smallest text, sum of the floats, and the integer of the last row.
+    type Expected = (Option<i64>, i128, i128, i128, Option<String>, f64, Option<i64>);
+
+    /// What is to be found of each key, in order of appearance.
+    fn naive() -> Vec<Expected> {
+        let (mut places, mut groups) = (HashMap::new(), Vec::new());
+        for (key, integer, float) in (0..ROWS).map(row).filter(|row| row.2 >= 1000.0) {
+            let place = *places.entry(key).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push((key, 0, 0, 0, None::<String>, 0.0, None));
+            }
+            let group = &mut groups[place];
+            group.1 += 1;
+            group.2 += i128::from(integer.unwrap_or(0));
+            group.3 += i128::from(integer.is_some());
+            let text = key.map(|key| format!("{key} is a key"));
+            group.4 = if group.4.is_none() { text } else { group.4.take() };
+            group.5 += float;
+            group.6 = integer;
+        }
+        groups
+    }
+
+    #[test]
+    fn very_many_groups_are_those_of_a_naive_loop_in_one_wave_and_in_several() {
+        let (dataset, expected) = (dataset(), naive());
+        let ignore = |_: AggregationProgress| Ok(());
+        for by in [&["near"][..], &["narrow"], &["far"], &["real"], &["text"], &["text", "far"]] {
+            for is_watched in [false, true] {
+                let asked = dataset.aggregate(by).filter(col("x").ge(1000.0)).rows("rows");
+                let asked = asked.named("sum", "n", Function::Sum).named("count", "n", Function::Count);
+                let asked = asked.named("least", "text", Function::Min).named("mean", "x", Function::Mean);
+                let asked = asked.named("last", "n", Function::Last);
+                let asked = if is_watched { asked.watched(&ignore) } else { asked };
+                let found = asked.named("keys", "near", Function::Max).finish().unwrap();
+                found.validate(|_, _| ()).unwrap();
+                assert_eq!(found.len().unwrap(), expected.len() as u64, "{by:?}");
+                let column = |name: &str| found.column(name).unwrap();
+                let columns = ["keys", "rows", "sum", "count", "least", "mean", "last"].map(column);
+                for (number, expected) in expected.iter().enumerate() {
+                    let own = |column: usize| columns[column].get(number as u64).unwrap();
+                    let text = |column: usize| own(column).to_string();
+                    let or_null = |text: Option<String>| text.unwrap_or("null".into());
+                    assert_eq!(text(0), or_null(expected.0.map(|key| key.to_string())), "{by:?}: group {number}");
+                    assert_eq!([1, 2, 3].map(text), [expected.1, expected.2, expected.3].map(|n| n.to_string()));
+                    assert_eq!(text(4), or_null(expected.4.clone()));
+                    assert_eq!(text(6), or_null(expected.6.map(|n| n.to_string())));
+                    let mean = own(5);
+                    let Value::Float64(mean) = mean else { panic!("{mean}") };
+                    assert!((mean * expected.1 as f64 / expected.5 - 1.0).abs() < 1e-12);
+                }
+            }
+        }
+    }
+}
