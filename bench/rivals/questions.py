@@ -13,8 +13,6 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-import datafusion
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -28,40 +26,11 @@ from run import duration, grid, machine, progress, warm
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 from plot import bars  # noqa: E402
-from turns import in_turns  # noqa: E402
 
-OURS = "arrowwood"
+import grouping  # noqa: E402
+from question import OURS, Question, engines, same_groups  # noqa: E402
+
 ROUNDS = 11
-
-
-class Question:
-    """Ways to one answer."""
-
-    def __init__(self, title, ways, shows, same=None):
-        self.title, self.ways, self.shows, self.same = title, ways, shows, same or close
-
-    def ask(self, rounds):
-        """The seconds of each way, in turns; the first round is not counted."""
-        progress(self.title)
-        taken, answers = in_turns(self.ways, rounds)
-        for name, answer in answers.items():
-            assert self.same(answers[OURS], answer), f"{self.title}: {name} says {answer!r}, {OURS} {answers[OURS]!r}"
-        return taken
-
-
-def close(a, b):
-    return np.allclose(np.asarray(a, dtype="float64"), np.asarray(b, dtype="float64"), rtol=1e-9)
-
-
-def groups(frame):
-    """Means by key, of anything that exports Arrow data."""
-    table = pa.Table.from_pandas(frame) if isinstance(frame, pd.DataFrame) else pa.table(frame)
-    return dict(zip(*(table.column(number).to_pylist() for number in (0, 1))))
-
-
-def same_groups(a, b):
-    a, b = groups(a), groups(b)
-    return a.keys() == b.keys() and all(abs(a[key] - b[key]) <= 1e-9 * abs(a[key]) for key in a)
 
 
 def reductions(path, name):
@@ -98,14 +67,6 @@ def reductions(path, name):
             "It shows how near to the speed of memory a reduction comes; it does not show the first touch of a page."
         )
         yield Question(f"{function} of {name}", ways, shows)
-
-
-def engines(table):
-    """DuckDB and DataFusion with the table, without copying it."""
-    db, fusion = duckdb.connect(), datafusion.SessionContext()
-    db.register("t", table)
-    fusion.from_arrow(table, name="t")
-    return db, fusion
 
 
 def mean_by_group(path, name, key="symbol"):
@@ -315,6 +276,7 @@ def questions(args):
     yield from gathers(one, "one batch")
     yield from gathers(many, "5,600 batches")
     yield from many_batches(args.data)
+    yield from grouping.questions(args.data, 200_000 if args.quick else 5_000_000)
 
 
 def loaders(args):
