@@ -205,8 +205,7 @@ impl Run {
     /// Brings to the disk what somebody waits for.
     fn sync(&mut self, writer: &mut Writer, waiting: &[Appended]) -> arrowwood::Result<()> {
         let Some(end) = waiting.iter().map(|it| it.end).max() else { return Ok(()) };
-        let is_repeat = waiting.iter().any(|it| it.receipt.is_duplicate);
-        if writer.durable_rows() >= end && !(is_repeat && self.has_unsynced_positions) {
+        if writer.durable_rows() >= end && !self.has_unsynced_positions {
             return Ok(());
         }
         let begun = Instant::now();

@@ -156,14 +156,13 @@ impl<'a> BlockColumns<'_, 'a> {
         Ok(self.joined(&sums, Sum::of_lanes))
     }
 
-    /// The same without lanes.
+    /// The same without lanes, with rounding errors: a partition's rows may be millions.
     fn floats_in_order(&self, column: usize) -> Result<Vec<Sum>> {
         let mut sums = vec![Sum::NONE; self.groups.count() + 1];
         self.each_number(column, |rows| {
             each_float(rows, |id, _, number| {
                 if let Some(sum) = sums.get_mut(id as usize) {
-                    sum.sum += number;
-                    sum.count += 1;
+                    sum.add(&Sum::of_one(number));
                 }
             })
         })?;

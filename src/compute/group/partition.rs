@@ -4,13 +4,11 @@
 //! Rows are taken in waves. First, each chunk of a wave is sorted by partition, with the columns that are needed; then each
 //! partition groups its rows of all chunks, in their order. So the result depends only on the rows.
 
-use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema, SchemaRef};
-use foldhash::fast::FixedState;
 
 use super::block::Computed;
 use super::groups::{Groups, cell, group};
@@ -24,6 +22,7 @@ use crate::compute::select::{Mask, Picked};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::parallel;
+use crate::types::is_text_or_binary;
 
 /// The number of partitions, a power of two.
 pub(super) const PARTITIONS: usize = 64;
@@ -109,7 +108,13 @@ impl NeededColumns {
             for (part, rows) in frame.spans(block) {
                 let array = frame.checked(part, self.columns[key])?;
                 if let Some(shift) = self.shift {
+                    let at = partitions.len();
                     add_words(array, &rows, |word| partitions.push((word >> shift) as u8 % PARTITIONS as u8))?;
+                    // Whatever lies under nulls, they are one group.
+                    let own = rows.zip(&mut partitions[at..]);
+                    if array.null_count() > 0 {
+                        own.filter(|(row, _)| array.is_null(*row)).for_each(|(_, partition)| *partition = 0);
+                    }
                     continue;
                 }
                 hashes.resize(hashes.len().max(at + rows.len()), 0);
@@ -178,11 +183,38 @@ impl<'w, 'a> Wave<'w, 'a> {
             };
             return Ok(WaveColumn::Whole(parts.assemble().checked(&[])?));
         }
+        self.check_size(first, column)?;
         let bytes = self.orders.len().saturating_mul(16 * CHUNK);
         let arrays = parallel::map(self.orders.len(), bytes, |chunk| {
             self.orders[chunk].column(self.frame, first + chunk, column, &self.needed.of)
         });
         Ok(WaveColumn::Chunks(arrays.into_iter().collect::<Result<_>>()?))
+    }
+
+    /// Checks that a column may be copied.
+    ///
+    /// # Errors
+    /// `Unsupported` for long texts, for nested values and for wide ones.
+    fn check_size(&self, first: usize, column: usize) -> Result<()> {
+        let data_type = self.needed.of.field(column).data_type();
+        if !is_text_or_binary(data_type) {
+            let is_small = matches!(data_type, DataType::Boolean | DataType::Null | DataType::Dictionary(..));
+            let is_small = is_small || fixed_width(data_type).is_some_and(|width| width <= 32);
+            return if is_small { Ok(()) } else { Err(Error::unsupported("large values in partitions")) };
+        }
+        let bytes = self.orders.len().saturating_mul(16 * CHUNK);
+        let sizes = parallel::map(self.orders.len(), bytes, |chunk| {
+            let mut size = 0usize;
+            for (array, rows) in spans_of(self.frame, first + chunk, column)? {
+                let texts = Texts::of(array)?;
+                for row in rows {
+                    size = size.saturating_add(texts.get(row)?.len());
+                }
+            }
+            Ok(size)
+        });
+        let size = sizes.into_iter().sum::<Result<usize>>()?;
+        if size > WAVE_BYTES { Err(Error::unsupported("long texts in partitions")) } else { Ok(()) }
     }
 
     /// The number of the wave's selected rows.
@@ -415,15 +447,15 @@ fn add_hashes(array: &ArrayData, rows: Range<usize>, into: &mut [u64]) -> Result
         Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView if !has_nulls => {
             let texts = Texts::of(array)?;
             for (row, hash) in rows.zip(into) {
-                *hash = HASHER.hash_one((*hash, texts.get(row)?));
+                *hash = mixed_bytes(*hash, texts.get(row)?);
             }
         }
         _ => {
             for (row, hash) in rows.zip(into) {
                 *hash = match cell(array, row)? {
-                    Cell::Null => HASHER.hash_one(*hash),
+                    Cell::Null => mixed(*hash, 0),
                     Cell::Word(word) => mixed(*hash, word),
-                    Cell::Bytes(bytes) => HASHER.hash_one((*hash, bytes)),
+                    Cell::Bytes(bytes) => mixed_bytes(*hash, bytes),
                 };
             }
         }
@@ -431,19 +463,28 @@ fn add_hashes(array: &ArrayData, rows: Range<usize>, into: &mut [u64]) -> Result
     Ok(())
 }
 
-/// The same for each run, so that results are.
-const HASHER: FixedState = FixedState::with_seed(0);
-
+/// A hash that is the same in each run, so that results are: both halves of a product, whose upper bits depend on all others.
 #[inline(always)]
 fn mixed(hash: u64, word: u64) -> u64 {
-    HASHER.hash_one(hash.rotate_left(32) ^ word)
+    let product = u128::from(hash.rotate_left(32) ^ word ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93;
+    product as u64 ^ (product >> 64) as u64
+}
+
+fn mixed_bytes(hash: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let hash = words.iter().fold(mixed(hash, bytes.len() as u64), |hash, word| mixed(hash, u64::from_le_bytes(*word)));
+    mixed(hash, u64::from_le_bytes(last))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
-    use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
+    use arrow_array::types::{Int8Type, Int64Type};
+    use arrow_array::*;
+    use arrow_buffer::NullBuffer;
 
     use super::*;
     use crate::compute::group::{AggregationProgress, Function};
@@ -456,7 +497,7 @@ mod tests {
 
     /// Key, integer and float of a row; about 120,000 keys, most of them in both waves.
     fn row(number: i64) -> Row {
-        let random = HASHER.hash_one(number);
+        let random = mixed(0, number as u64);
         let key = (!random.is_multiple_of(1000)).then_some((random % 120_011) as i64 - 60_000);
         let integer = (random >> 20 & 7 > 0).then_some((random >> 32) as i64 % 1000);
         (key, integer, (random >> 40) as f64 * 0.25)
@@ -468,8 +509,12 @@ mod tests {
             let rows: Vec<Row> = (ends[0]..ends[1]).map(row).collect();
             let keys = || rows.iter().map(|row| row.0);
             let text = |key: Option<i64>| key.map(|key| format!("{key} is a key"));
+            // Anything may lie under nulls.
+            let values = rows.iter().zip(ends[0]..).map(|(row, number)| row.0.unwrap_or(number % 90_000));
+            let valid = NullBuffer::from_iter(keys().map(|key| key.is_some()));
+            let near = Int64Array::new(values.collect(), Some(valid));
             let columns: [(&str, ArrayRef); 7] = [
-                ("near", Arc::new(keys().collect::<Int64Array>())),
+                ("near", Arc::new(near)),
                 ("narrow", Arc::new(keys().map(|key| key.map(|key| key as i32)).collect::<Int32Array>())),
                 ("far", Arc::new(keys().map(|key| key.map(|key| key << 40 | 7)).collect::<Int64Array>())),
                 ("real", Arc::new(keys().map(|key| key.map(|key| key as f64 / 8.0)).collect::<Float64Array>())),
@@ -535,5 +580,56 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn many_groups_keep_their_order() {
+        let n: Int64Array = (0..400_000i64).map(|i| (i * 7_919) % 150_001).collect();
+        let text: StringArray = n.iter().map(|n| n.map(|n| format!("the number {n}"))).collect();
+        let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(n.clone())), ("text", Arc::new(text))];
+        let dataset = Dataset::try_from(vec![RecordBatch::try_from_iter(columns).unwrap()]).unwrap();
+        for by in [&["n"][..], &["text"], &["text", "n"]] {
+            let found = dataset.aggregate(by).rows("rows").named("sum", "n", Function::Sum).finish().unwrap();
+            let sums: Vec<i128> =
+                found.column("sum").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
+            let counts: Vec<i128> =
+                found.column("rows").unwrap().values().map(|v| v.unwrap().to_string().parse().unwrap()).collect();
+            assert_eq!(sums.len(), 150_001);
+            assert!(
+                sums.iter().zip(&counts).zip(n.iter()).all(|((sum, count), n)| *sum == i128::from(n.unwrap()) * count)
+            );
+        }
+    }
+
+    /// Dictionaries of more values than there are keys, and lists, which are only counted.
+    #[test]
+    fn what_does_not_fit_into_partitions_stays_where_it_is() {
+        let batch = |number: i64| {
+            let rows = number * 5_000..(number + 1) * 5_000;
+            let values = StringArray::from_iter_values((0..100).map(|value| format!("{number}-{value}")));
+            let keys: Int8Array = rows.clone().map(|row| Some((row % 100) as i8)).collect();
+            let kind: ArrayRef = Arc::new(DictionaryArray::<Int8Type>::new(keys, Arc::new(values)));
+            let text: StringArray = rows.clone().map(|row| Some(format!("{number}-{}", row % 100))).collect();
+            let items = rows.clone().map(|row| (row % 3 > 0).then(|| vec![Some(row)]));
+            let items: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(items));
+            let n: Int64Array = rows.map(|row| Some(row * 7_919 % 30_011)).collect();
+            let columns: [(&str, ArrayRef); 4] =
+                [("n", Arc::new(n)), ("kind", kind), ("text", Arc::new(text)), ("items", items)];
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
+        };
+        let dataset = Dataset::try_from((0..8).map(batch).collect::<Vec<_>>()).unwrap();
+        let texts = |by: &[&str], count: Option<&str>| -> Vec<String> {
+            let asked = dataset.aggregate(by).rows("rows");
+            let asked = count.iter().fold(asked, |asked, name| asked.named("count", name, Function::Count));
+            let found = asked.finish().unwrap();
+            found.validate(|_, _| ()).unwrap();
+            let row = |row: crate::Row<'_>| row.iter().map(|(_, value)| value.unwrap().to_string() + " ").collect();
+            found.rows().map(|found| row(found.unwrap())).collect()
+        };
+        assert_eq!(texts(&["n", "kind"], None), texts(&["n", "text"], None));
+        let counted = texts(&["n"], Some("items"));
+        assert_eq!(counted.len(), 30_011);
+        // Rows 0 and 30,011 have one key, and no list or one.
+        assert_eq!(counted[..2], ["0 2 1 ", "7919 2 1 "]);
     }
 }

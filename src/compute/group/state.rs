@@ -96,7 +96,7 @@ impl Kept for u64 {
 /// endlicher Summen*), and how many there are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
-    pub sum: f64,
+    sum: f64,
     lost: f64,
     pub count: u64,
 }
@@ -108,6 +108,10 @@ impl Sum {
         Sum { sum, lost: 0.0, count: count as u64 }
     }
 
+    pub(super) fn of_one(number: f64) -> Sum {
+        Sum { sum: number, lost: 0.0, count: 1 }
+    }
+
     pub(super) fn total(&self) -> f64 {
         // The rounding error at infinity is NaN.
         if self.sum.is_finite() { self.sum + self.lost } else { self.sum }
@@ -117,7 +121,6 @@ impl Sum {
 impl Kept for Sum {
     const NONE: Sum = Sum { sum: 0.0, lost: 0.0, count: 0 };
 
-    /// From sums of one block, without a rounding error yet.
     fn add(&mut self, other: &Sum) {
         let number = other.sum;
         let total = self.sum + number;
@@ -126,6 +129,7 @@ impl Kept for Sum {
         } else {
             self.lost += (number - total) + self.sum;
         }
+        self.lost += other.lost;
         self.sum = total;
         self.count += other.count;
     }

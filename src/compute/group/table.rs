@@ -55,7 +55,9 @@ impl<'a> GroupTable<'a> {
             return Err(Error::unsupported("more than 2^32 groups"));
         }
         let word = |cell: &Cell<'a>| if let Cell::Word(word) = *cell { Some(word) } else { None };
-        self.single.prepare(groups.cells.iter().filter_map(word), MOST_DENSE);
+        if self.width == 1 {
+            self.single.prepare(groups.cells.iter().filter_map(word), MOST_DENSE);
+        }
         let first = |number: usize| start + u64::from(groups.firsts[number]);
         let found = (0..groups.count()).map(|number| self.find(groups.cells_of(number), first(number)));
         let found: Vec<usize> = found.collect();
