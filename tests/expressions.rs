@@ -303,3 +303,80 @@ fn what_goes_beyond_names_an_engine() {
     assert_eq!(near.matching_rows(&col("n").gt(col("x"))).unwrap(), [0]);
     assert_eq!(near.matching_rows(&col("x").gt(col("n"))).unwrap(), [1]);
 }
+
+/// Digits that no float has, and decimals that do not fit.
+#[test]
+fn decimals_become_integers_exactly() {
+    let digits = [Some(900_719_925_474_099_399), None, Some(-123), Some(i128::from(i64::MAX) * 100 + 99)];
+    let exact = |digits: &[Option<i128>], scale| {
+        let array = Decimal128Array::from(digits.to_vec()).with_precision_and_scale(38, scale).unwrap();
+        Dataset::try_from(vec![RecordBatch::try_from_iter([("d", Arc::new(array) as ArrayRef)]).unwrap()]).unwrap()
+    };
+    let whole = |dataset: &Dataset| {
+        let asked = dataset.aggregate(&["d"]).computed("whole", col("d").cast(DataType::Int64), Function::Max);
+        let found = asked.finish()?.column("whole")?;
+        found.values().map(|value| Ok(value?.to_string())).collect::<Result<Vec<_>, arrowwood::Error>>()
+    };
+    let expected = ["9007199254740993", "null", "-1", "9223372036854775807"];
+    assert_eq!(whole(&exact(&digits, 2)).unwrap(), expected);
+    assert_eq!(whole(&exact(&[Some(7), Some(-7)], -3)).unwrap(), ["7000", "-7000"]);
+    let error = whole(&exact(&[Some(1), Some((i128::from(i64::MAX) + 1) * 100)], 2)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("does not fit an integer of 64 bits in row 1"), "{error}");
+}
+
+#[test]
+fn unsigned_integers_are_compared_by_their_values_and_rounded_once() {
+    // In 64 bits a float drops the last bit, and then lies in the middle between two floats of 32.
+    let near = (1 << 63) + (1 << 39) + 1;
+    let batch = RecordBatch::try_from_iter([
+        ("a", Arc::new(UInt64Array::from(vec![u64::MAX, 1 << 63, 5, near])) as ArrayRef),
+        ("b", Arc::new(UInt64Array::from(vec![1, 1 << 63, u64::MAX, near]))),
+    ]);
+    let dataset = Dataset::try_from(vec![batch.unwrap()]).unwrap();
+    let rows = |predicate: Predicate| dataset.matching_rows(&predicate).unwrap();
+    assert_eq!(rows(col("a").gt(col("b"))), [0]);
+    assert_eq!(rows(col("a").le(col("b"))), [1, 2, 3]);
+    assert_eq!(rows(col("a").eq(col("b"))), [1, 3]);
+    let short = Value::Float32(near as f32);
+    assert_eq!(rows(col("a").cast(DataType::Float32).eq(short)), [3]);
+}
+
+/// The second of two conditions is that of rows which the first leaves open.
+#[test]
+fn what_another_condition_decides_may_overflow() {
+    let n: Vec<i64> = (0..10_000).map(|n| if n % 3 == 0 { i64::MAX - n } else { n }).collect();
+    let batch = RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(n.clone())) as ArrayRef)]).unwrap();
+    let dataset = Dataset::try_from(vec![batch]).unwrap();
+    let square = || (col("n") * col("n")).gt(49);
+    let is_small = || col("n").lt(10_000);
+    let rows =
+        |is: &dyn Fn(i64) -> bool| (0..).zip(&n).filter(|(_, n)| is(**n)).map(|(row, _)| row).collect::<Vec<u64>>();
+    let found = |predicate: Predicate| dataset.matching_rows(&predicate).unwrap();
+    assert_eq!(found(is_small() & square()), rows(&|n| n < 10_000 && n > 7));
+    assert_eq!(found(!is_small() | square()), rows(&|n| n >= 10_000 || n > 7));
+    assert_eq!(found(!(is_small() & square())), rows(&|n| n >= 10_000 || n <= 7));
+    assert_eq!(found(!(!is_small() | square())), rows(&|n| n <= 7));
+    let both = (col("n").ge(0) | square()) & (is_small() & (col("n").lt(5_000) & square()));
+    assert_eq!(found(both), rows(&|n| n < 5_000 && n > 7));
+    assert!(dataset.filter(&(square() & is_small())).is_err());
+    let error = dataset.filter(&(col("n").gt(9_000) & square())).unwrap_err();
+    assert!(error.message().contains("in row 0;"), "{error}");
+}
+
+#[test]
+fn expressions_have_at_most_some_thousand_operations() {
+    let doubled = |times: usize| (0..times).fold(col("n"), |all, _| all.clone() + all);
+    let dataset = dataset(&[(Some(3), None, None, None, None)], &[]);
+    let sum = |expression| {
+        let asked = dataset.aggregate::<&str>(&[]).computed("sum", expression, Function::Sum);
+        asked.finish().map(|found| found.row(0).unwrap().get(0).unwrap().to_string())
+    };
+    assert_eq!(sum(doubled(12)).unwrap(), (3 << 12).to_string());
+    let error = sum(doubled(64)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("and at most 4096 of them"), "{error}");
+    let least = col("n") - -Expression::from(Value::UInt(1 << 63));
+    assert!(sum(least).unwrap_err().message().contains("does not fit"));
+    assert_eq!(sum(-Expression::from(Value::UInt(1 << 63)) + col("n")).unwrap(), (i64::MIN + 3).to_string());
+}

@@ -547,3 +547,23 @@ fn between_of_days_takes_whole_days() {
     let found = open(&table).unwrap().between(&Value::Date(1), &Value::Date(2)).unwrap();
     assert_eq!(numbers(&found), [2, 3, 5]);
 }
+
+/// Zones leave blocks out, but an error counts all rows.
+#[test]
+fn an_error_names_the_row_of_the_dataset_that_was_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = dir.path().join("t");
+    let mut writer = Writer::open(&table, Some(ticks()), &indexed(&["order"])).unwrap();
+    writer.append(&some_ticks(0, 300_000)).unwrap();
+    writer.commit().unwrap();
+    let condition = col("order").ge(200_000) & (col("order") * i64::MAX).gt(0);
+    assert!(looked_at(&table, &col("order").ge(200_000)) < 200_000);
+    let dataset = open(&table).unwrap();
+    let expect = |found: Result<Dataset, arrowwood::Error>, row: &str| {
+        let error = found.unwrap_err();
+        assert!(error.message().contains(&format!("in row {row};")), "{error}");
+    };
+    expect(dataset.filter(&condition), "200000");
+    expect(dataset.aggregate(&["symbol"]).filter(condition.clone()).rows("n").finish(), "200000");
+    expect(dataset.slice(1_000, 250_000).unwrap().filter(&condition), "199000");
+}

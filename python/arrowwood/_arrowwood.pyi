@@ -932,7 +932,7 @@ class Expression:
     def __or__(self, _other: Any, /) -> NoReturn: ...
     def __ror__(self, _other: Any, /) -> NoReturn: ...
     def cast(self, type: Literal["int64", "float32", "float64"]) -> Expression:
-        """As ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals as floats, and dates and times as the
+        """As ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals, and dates and times as the
         numbers that they are stored as. Fractions are cut off; what does not fit is :class:`InvalidArgument` where rows are
         looked at.
         """
@@ -988,7 +988,7 @@ class TextConditions:
 @final
 class Predicate:
     """Which rows are asked for: comparisons of columns (``ds["price"] > 100``) or of columns by their names (:func:`col`), put
-    together by ``&``, ``|`` and ``~``.
+    together by ``&``, ``|`` and ``~``. What is right of ``&`` or ``|`` is computed only of rows about which the left has not decided.
 
     A comparison with a null is neither true nor false, and so is its negation: such a row is not found. NaN is not equal
     to anything, and neither less nor greater. Numbers are compared by their values, and nothing is rounded for it: 2.5 with

@@ -1,6 +1,8 @@
 //! Predicates: which rows are asked for, made of comparisons of columns, or of their names (`col`), and of what is computed of
 //! them.
 
+use std::sync::Arc;
+
 use arrow_schema::{DataType, TimeUnit};
 use arrowwood::{Literal, Operator, TimePart, Value, guard};
 use pyo3::basic::CompareOp;
@@ -25,11 +27,11 @@ use crate::index::{by_condition, shown};
 pub struct Expression {
     inner: arrowwood::Expression,
     /// The columns that it was made of: it is about their rows.
-    columns: Vec<arrowwood::Column>,
+    columns: MadeOf,
 }
 
 /// Which rows are asked for: comparisons of columns (``ds["price"] > 100``) or of columns by their names (:func:`col`), put
-/// together by ``&``, ``|`` and ``~``.
+/// together by ``&``, ``|`` and ``~``. What is right of ``&`` or ``|`` is computed only of rows about which the left has not decided.
 ///
 /// A comparison with a null is neither true nor false, and so is its negation: such a row is not found. NaN is not equal
 /// to anything, and neither less nor greater. Numbers are compared by their values, and nothing is rounded for it: 2.5 with
@@ -43,7 +45,7 @@ pub struct Expression {
 pub struct Predicate {
     inner: arrowwood::Predicate,
     /// The columns that it was made of: it is about their rows.
-    columns: Vec<arrowwood::Column>,
+    columns: MadeOf,
 }
 
 /// The column called `name`, to ask for rows of any dataset by: ``ds.filter((aw.col("price") > 100) & aw.col("symbol").is_in(["A", "B"]))``.
@@ -51,13 +53,13 @@ pub struct Predicate {
 pub fn col(name: &Bound<'_, PyAny>) -> Result<Expression> {
     let wrong = || wrong_type(format!("col: expected the name of a column, got {}", shown(name)));
     let name: String = name.extract().map_err(|_| wrong())?;
-    Ok(Expression { inner: arrowwood::col(name), columns: Vec::new() })
+    Ok(Expression { inner: arrowwood::col(name), columns: MadeOf::default() })
 }
 
 impl Expression {
     /// A column itself: what is made of it is about its rows.
     pub fn of_column(column: &arrowwood::Column) -> Expression {
-        Expression { inner: arrowwood::col(column.name()), columns: vec![column.clone()] }
+        Expression { inner: arrowwood::col(column.name()), columns: MadeOf(vec![Arc::new(column.clone())]) }
     }
 
     /// The library's own expression.
@@ -89,7 +91,7 @@ impl Expression {
             CompareOp::Ge => Operator::Ge,
         };
         if let Some(other) = expression(other) {
-            let columns = self.columns.iter().chain(&other.columns).cloned().collect();
+            let columns = self.columns.and(&other.columns);
             return Ok(Predicate { inner: self.inner.clone().compare(operator, other.inner), columns });
         }
         let literal = guard(|| literal(&self.shown(), other))?;
@@ -126,11 +128,11 @@ impl Expression {
         let other = match expression(other) {
             Some(other) => other,
             None => match guard(|| literal(&self.shown(), other)) {
-                Ok(literal) => Expression { inner: literal.into(), columns: Vec::new() },
+                Ok(literal) => Expression { inner: literal.into(), columns: MadeOf::default() },
                 Err(_) => return Ok(py.NotImplemented().into_bound(py)),
             },
         };
-        let columns = self.columns.iter().chain(&other.columns).cloned().collect();
+        let columns = self.columns.and(&other.columns);
         let computed = Expression { inner: compute(self.inner.clone(), other.inner), columns };
         Ok(Bound::new(py, computed)?.into_any())
     }
@@ -200,7 +202,7 @@ impl Expression {
         Expression { inner: -self.inner.clone(), columns: self.columns.clone() }
     }
 
-    /// As ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals as floats, and dates and times as the
+    /// As ``"int64"``, ``"float32"`` or ``"float64"``: numbers, booleans (0 and 1), decimals, and dates and times as the
     /// numbers that they are stored as. Fractions are cut off; what does not fit is :class:`InvalidArgument` where rows are
     /// looked at.
     fn cast(&self, r#type: &str) -> Result<Expression> {
@@ -399,7 +401,7 @@ impl Predicate {
     }
 
     fn with(&self, other: &Predicate, inner: arrowwood::Predicate) -> Predicate {
-        Predicate { inner, columns: self.columns.iter().chain(&other.columns).cloned().collect() }
+        Predicate { inner, columns: self.columns.and(&other.columns) }
     }
 
     /// The dataset with the columns that the predicate was made of, which must be of its rows.
@@ -445,13 +447,24 @@ impl Predicate {
     }
 }
 
+/// Columns that something was made of, each once.
+#[derive(Clone, Default)]
+struct MadeOf(Vec<Arc<arrowwood::Column>>);
+
+impl MadeOf {
+    fn and(&self, others: &MadeOf) -> MadeOf {
+        let is_new = |other: &&Arc<arrowwood::Column>| !self.0.iter().any(|own| Arc::ptr_eq(own, other));
+        MadeOf(self.0.iter().chain(others.0.iter().filter(is_new)).cloned().collect())
+    }
+}
+
 /// The dataset with the columns that something was made of, which must be of its rows.
 fn with_columns(
     dataset: &arrowwood::Dataset,
-    columns: &[arrowwood::Column],
+    columns: &MadeOf,
     made: &dyn std::fmt::Display,
 ) -> Result<arrowwood::Dataset> {
-    columns.iter().try_fold(dataset.clone(), |dataset, column| {
+    columns.0.iter().try_fold(dataset.clone(), |dataset, column| {
         dataset.with_column(column)?.ok_or_else(|| {
             let name = column.name();
             argument(format!(

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_data::ArrayData;
 
@@ -25,6 +26,8 @@ pub(super) struct Frame<'a> {
     index: &'a Index,
     /// The rows of a block.
     block: usize,
+    /// The dataset of which this is a part, as a condition leaves it over.
+    whole: Option<&'a Dataset>,
 }
 
 /// Rows of one batch: its number, and the rows inside it.
@@ -32,7 +35,12 @@ pub(super) type FrameRows = (usize, Range<usize>);
 
 impl<'a> Frame<'a> {
     pub(super) fn of(dataset: &'a Dataset) -> Result<Frame<'a>> {
-        Ok(Frame { pieces: dataset.pieces(), index: dataset.index()?, block: BLOCK })
+        Ok(Frame { pieces: dataset.pieces(), index: dataset.index()?, block: BLOCK, whole: None })
+    }
+
+    /// The frame of some rows of `whole`, for errors that name one of them.
+    pub(super) fn of_part(dataset: &'a Dataset, whole: &'a Dataset) -> Result<Frame<'a>> {
+        Ok(Frame { whole: Some(whole), ..Frame::of(dataset)? })
     }
 
     /// The same in blocks of `block` rows.
@@ -64,6 +72,26 @@ impl<'a> Frame<'a> {
     /// The rows of batch `number` that are in the dataset.
     pub(super) fn rows_of(&self, number: usize) -> Range<usize> {
         self.index.rows_of(number)
+    }
+
+    /// The number of row `row` of batch `number` in the dataset, or in the one of which this is a part.
+    pub(super) fn row_in_whole(&self, number: usize, row: usize) -> Result<u64> {
+        let Some(whole) = self.whole else {
+            return Ok(self.start(number) + row.saturating_sub(self.rows_of(number).start) as u64);
+        };
+        let Part { piece, batch, .. } = self.part(number);
+        let lost = || Error::internal("a part of a dataset has a row that the dataset has not");
+        let row = piece.source.span(batch)?.ok_or_else(lost)?.start + row as u64;
+        let mut before = 0;
+        for candidate in whole.pieces() {
+            let rows = candidate.rows()?;
+            let inside = row.checked_sub(candidate.start).filter(|inside| *inside < rows);
+            if let Some(inside) = inside.filter(|_| Arc::ptr_eq(&candidate.source, &piece.source)) {
+                return Ok(before + inside);
+            }
+            before += rows;
+        }
+        Err(lost())
     }
 
     /// The number of blocks.

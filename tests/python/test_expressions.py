@@ -127,3 +127,12 @@ def test_what_is_refused():
         ds.aggregate(total=aw.col("n") * 2)
     assert repr(aw.col("n") * 2 + 1) == "((n * 2) + 1)" and repr(aw.col("n")) == 'col("n")'
     assert ds.filter(np.int64(2) * aw.col("n") == 2).shape == ds.filter(aw.col("n") * np.float64(2) == 2).shape == (1, 2)
+
+
+def test_an_expression_of_too_many_operations_is_an_error_at_once():
+    ds = aw.from_arrow(pa.table({"n": [1, 2]}))
+    e = ds["n"]
+    for _ in range(60):
+        e = e + e
+    with pytest.raises(aw.InvalidArgument, match="at most 4096 of them"):
+        ds.filter(e > 0)

@@ -120,16 +120,8 @@ impl Dataset {
             return self.head(0);
         }
         let names: Vec<String> = keys.iter().map(|&key| schema.field(key).name().clone()).collect();
-        let plan = GroupPlan {
-            keys,
-            condition: None,
-            columns: self.num_columns(),
-            computed: Vec::new(),
-            kinds: Vec::new(),
-            outputs: Vec::new(),
-            distinct: Vec::new(),
-        };
         let plain = with_plain_booleans(self, &names)?;
+        let plan = GroupPlan::empty(plain.as_ref().unwrap_or(self), keys, None);
         self.watched(ChangeCheck::Now, || {
             let (_, found) = plan.grouped(plain.as_ref().unwrap_or(self), None)?;
             gather_rows(self, &Frame::of(self)?, found.firsts.len(), |group| found.firsts[group])
@@ -247,6 +239,8 @@ impl<'a> Aggregation<'a> {
 
 /// An aggregation by numbers of columns.
 pub(super) struct GroupPlan {
+    /// The dataset of whose rows errors tell.
+    pub whole: Dataset,
     pub keys: Vec<usize>,
     condition: Option<Condition>,
     /// The number of the dataset's columns; what is computed is numbered behind them.
@@ -280,7 +274,17 @@ impl GroupPlan {
         let condition = asked.predicate.as_ref();
         let condition = condition.map(|predicate| Condition::of(predicate, schema, &|name| dataset.index_of(name)));
         let condition = condition.transpose()?;
-        let mut plan = GroupPlan {
+        let mut plan = GroupPlan::empty(dataset, keys, condition);
+        for output in &asked.outputs {
+            plan.add(dataset, output)?;
+        }
+        Ok(plan)
+    }
+
+    /// Groups by these keys, of which nothing is asked.
+    fn empty(dataset: &Dataset, keys: Vec<usize>, condition: Option<Condition>) -> GroupPlan {
+        GroupPlan {
+            whole: dataset.clone(),
             keys,
             condition,
             columns: dataset.num_columns(),
@@ -288,11 +292,7 @@ impl GroupPlan {
             kinds: Vec::new(),
             outputs: Vec::new(),
             distinct: Vec::new(),
-        };
-        for output in &asked.outputs {
-            plan.add(dataset, output)?;
         }
-        Ok(plan)
     }
 
     fn add(&mut self, dataset: &Dataset, output: &Output) -> Result<()> {
@@ -361,7 +361,7 @@ impl GroupPlan {
     ) -> Result<(Frame<'a>, Grouped<'a>)> {
         let blocks = self.blocks(dataset, &mut None)?;
         if blocks.frame.block_rows() == LARGE && self.computed.is_empty() {
-            let frame = Frame::of(dataset)?.in_blocks_of(CHUNK);
+            let frame = Frame::of_part(dataset, &self.whole)?.in_blocks_of(CHUNK);
             match self.in_partitions(dataset, &frame, watch) {
                 Ok(found) => return Ok((frame, found)),
                 // Long texts, and dictionaries of more values than there are keys, stay where they are.
@@ -376,7 +376,7 @@ impl GroupPlan {
 
     /// The rows in blocks. Whether the first has very many groups is put into `has_many` where it was looked for.
     pub(super) fn blocks<'a>(&'a self, dataset: &'a Dataset, has_many: &mut Option<bool>) -> Result<GroupBlocks<'a>> {
-        let frame = Frame::of(dataset)?.in_blocks_of(BLOCK);
+        let frame = Frame::of_part(dataset, &self.whole)?.in_blocks_of(BLOCK);
         let fused = if self.computed.is_empty() {
             Fused::of(&frame, &self.keys, self.condition.as_ref(), &self.kinds)?
         } else {

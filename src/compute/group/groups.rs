@@ -189,9 +189,9 @@ impl<'a> Encoder<'a> {
             Dictionary(..) => self.add_keys(array, rows, mask),
             Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => self.add_texts(array, rows, mask),
             Int8 | UInt8 => self.add_words::<1>(array, &rows, mask, |raw| raw[0].into()),
-            Int16 | UInt16 | Float16 => self.add_numbers::<2>(array, rows, mask, |raw| u16::from_le_bytes(raw).into()),
-            Int32 | UInt32 | Float32 | Date32 | Time32(_) | Decimal32(..) => {
-                self.add_numbers::<4>(array, rows, mask, |raw| u32::from_le_bytes(raw).into())
+            other @ (Int16 | UInt16 | Float16) => self.add_numbers::<2>(array, rows, mask, word_of_2(other)),
+            other @ (Int32 | UInt32 | Float32 | Date32 | Time32(_) | Decimal32(..)) => {
+                self.add_numbers::<4>(array, rows, mask, word_of_4(other))
             }
             Int64 | UInt64 | Float64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
                 self.add_numbers::<8>(array, rows, mask, u64::from_le_bytes)
@@ -411,6 +411,20 @@ fn fill(into: &mut [u32], wanted: u64, numbers: impl Iterator<Item = u32>) -> bo
     most != UNSEEN
 }
 
+/// The word that identifies an integer of 2 bytes as a key: with the sign, integers around 0 lie close together.
+#[inline(always)]
+pub(super) fn word_of_2(data_type: &DataType) -> impl Fn([u8; 2]) -> u64 + Copy + use<> {
+    let is_unsigned = data_type.is_unsigned_integer();
+    move |raw| if is_unsigned { u16::from_le_bytes(raw).into() } else { i64::from(i16::from_le_bytes(raw)) as u64 }
+}
+
+/// The same of 4 bytes.
+#[inline(always)]
+pub(super) fn word_of_4(data_type: &DataType) -> impl Fn([u8; 4]) -> u64 + Copy + use<> {
+    let is_unsigned = data_type.is_unsigned_integer();
+    move |raw| if is_unsigned { u32::from_le_bytes(raw).into() } else { i64::from(i32::from_le_bytes(raw)) as u64 }
+}
+
 /// The word that identifies a float as a key.
 fn float_word(number: f64) -> u64 {
     if number.is_nan() {
@@ -438,8 +452,8 @@ pub(in crate::compute) fn cell(array: &ArrayData, row: usize) -> Result<Cell<'_>
         },
         other => match other.primitive_width() {
             Some(1) => words(fixed_values::<1>(array).get(row).map(|raw| raw[0].into())),
-            Some(2) => words(fixed_values::<2>(array).get(row).map(|raw| u16::from_le_bytes(*raw).into())),
-            Some(4) => words(fixed_values::<4>(array).get(row).map(|raw| u32::from_le_bytes(*raw).into())),
+            Some(2) => words(fixed_values::<2>(array).get(row).map(|raw| word_of_2(other)(*raw))),
+            Some(4) => words(fixed_values::<4>(array).get(row).map(|raw| word_of_4(other)(*raw))),
             Some(8) => words(fixed_values::<8>(array).get(row).map(|raw| u64::from_le_bytes(*raw))),
             _ => Texts::of(array)?.get(row).map(Cell::Bytes),
         },

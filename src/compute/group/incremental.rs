@@ -93,8 +93,9 @@ impl IncrementalAggregation {
             // No row is between the bounds: the first that is begins the first block.
             return self.asked(&self.dataset.head(0)?).finish();
         };
-        let rows = if start == 0 { newer } else { newer.slice(start, u64::MAX)? };
-        let plan = GroupPlan::of(&self.asked(&rows))?;
+        let rows = if start == 0 { newer.clone() } else { newer.slice(start, u64::MAX)? };
+        let mut plan = GroupPlan::of(&self.asked(&rows))?;
+        plan.whole = newer;
         let (answer, kept, rows_read) = rows.watched(ChangeCheck::Now, || plan.go_on(&rows, kept, start))?;
         self.kept = Some(kept);
         self.rows_read = rows_read;

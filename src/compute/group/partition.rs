@@ -11,7 +11,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema, SchemaRef};
 
 use super::block::Computed;
-use super::groups::{Groups, cell, group};
+use super::groups::{Groups, cell, group, word_of_2, word_of_4};
 use super::intern::Cell;
 use super::state::{GroupState, StateKind, is_integer};
 use super::table::GroupTable;
@@ -84,9 +84,12 @@ impl NeededColumns {
         let mut columns: Vec<usize> = keys.iter().copied().chain(kinds.iter().filter_map(StateKind::column)).collect();
         columns.sort_unstable();
         columns.dedup();
-        let place = |column: usize| columns.binary_search(&column).unwrap_or_default();
-        let keys = keys.iter().map(|&key| place(key)).collect();
-        let kinds = kinds.iter().map(|kind| kind.with_column(place)).collect();
+        let place = |column: usize| {
+            let lost = |_| Error::internal(format!("column {column} is none of those that groups need"));
+            columns.binary_search(&column).map_err(lost)
+        };
+        let keys = keys.iter().map(|&key| place(key)).collect::<Result<_>>()?;
+        let kinds = kinds.iter().map(|kind| kind.with_column(place)).collect::<Result<_>>()?;
         let fields = dataset.schema().fields();
         let schema = Arc::new(Schema::new(columns.iter().map(|&column| fields[column].clone()).collect::<Vec<_>>()));
         Ok(NeededColumns { columns, keys, kinds, schema, of: dataset.schema().clone(), shift })
@@ -272,11 +275,14 @@ impl<'w, 'a> Wave<'w, 'a> {
         let frame = Frame::of(&dataset)?.in_blocks_of(usize::MAX);
         let own = group(&frame, 0, &self.needed.keys, &masks)?;
         let mut states = Vec::with_capacity(self.needed.kinds.len());
-        let row = |own: u64| -> u64 { rows.get(own as usize).map_or(0, |&row| self.start + u64::from(row)) };
+        let row = |own: u64| -> Result<u64> {
+            let row = rows.get(own as usize).ok_or_else(|| Error::internal("a group has no row in its partition"))?;
+            Ok(self.start + u64::from(*row))
+        };
         let nothing = Computed { columns: self.needed.columns.len(), formulas: &[] };
         for &kind in &self.needed.kinds {
             let text = |own: u64| match kind.column() {
-                Some(column) => self.cell(self.needed.columns[column], row(own)),
+                Some(column) => self.cell(self.needed.columns[column], row(own)?),
                 None => Ok(Cell::Null),
             };
             states.push(GroupState::of_block(kind, &frame, 0, &own, &nothing)?.moved(kind.end(), row, text)?);
@@ -406,9 +412,15 @@ fn integers_width(frame: &Frame<'_>, key: usize) -> Result<Option<usize>> {
         if !is_integer(array.data_type()) || !matches!(fixed_width(array.data_type()), Some(2 | 4 | 8)) {
             return Ok(None);
         }
+        // Anything may lie under nulls.
+        let valid = Mask::valid(array, &rows);
+        let mut row = 0;
         add_words(array, &rows, |word| {
-            let (low, high) = range.unwrap_or((word as i64, word as i64));
-            range = Some((low.min(word as i64), high.max(word as i64)));
+            if valid.as_ref().is_none_or(|valid| valid.is_set(row)) {
+                let (low, high) = range.unwrap_or((word as i64, word as i64));
+                range = Some((low.min(word as i64), high.max(word as i64)));
+            }
+            row += 1;
         })?;
     }
     let width = range.map(|(low, high)| high.wrapping_sub(low) as u64).filter(|width| width / 4 <= frame.rows());
@@ -427,8 +439,8 @@ fn add_words(array: &ArrayData, rows: &Range<usize>, mut work: impl FnMut(u64)) 
         values.iter().for_each(|raw| work(word(*raw)));
     }
     match fixed_width(array.data_type()) {
-        Some(2) => each(array, rows, &mut work, |raw| u16::from_le_bytes(raw).into()),
-        Some(4) => each(array, rows, &mut work, |raw| u32::from_le_bytes(raw).into()),
+        Some(2) => each(array, rows, &mut work, word_of_2(array.data_type())),
+        Some(4) => each(array, rows, &mut work, word_of_4(array.data_type())),
         Some(8) => each(array, rows, &mut work, u64::from_le_bytes),
         _ => return Err(Error::internal("keys are no integers")),
     }
@@ -631,5 +643,27 @@ mod tests {
         assert_eq!(counted.len(), 30_011);
         // Rows 0 and 30,011 have one key, and no list or one.
         assert_eq!(counted[..2], ["0 2 1 ", "7919 2 1 "]);
+    }
+
+    /// The words of keys around 0 lie close together, whatever lies under nulls.
+    #[test]
+    fn integers_with_a_sign_lie_close_together() {
+        let valid = NullBuffer::from(vec![true, false, true, true]);
+        let columns: [(&str, ArrayRef); 5] = [
+            ("narrow", Arc::new(Int16Array::new(vec![-5, i16::MIN, 0, 7].into(), Some(valid.clone())))),
+            ("int", Arc::new(Int32Array::new(vec![-5, i32::MIN, 0, 7].into(), Some(valid.clone())))),
+            ("long", Arc::new(Int64Array::new(vec![-5, i64::MIN, 0, 7].into(), Some(valid.clone())))),
+            ("day", Arc::new(Date32Array::new(vec![-5, i32::MAX, 0, 7].into(), Some(valid)))),
+            ("unsigned", Arc::new(UInt32Array::from(vec![u32::MAX, u32::MAX - 3, u32::MAX - 12, u32::MAX - 1]))),
+        ];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+        let dataset = Dataset::try_from(vec![batch]).unwrap();
+        let frame = Frame::of(&dataset).unwrap();
+        for key in 0..5 {
+            assert_eq!(integers_width(&frame, key).unwrap(), Some(12), "column {key}");
+            let groups = group(&frame, 0, &[key], &[None]).unwrap();
+            let cells = (0..4).map(|row| cell(frame.checked(0, key).unwrap(), row).unwrap());
+            assert_eq!(groups.cells, cells.collect::<Vec<_>>());
+        }
     }
 }

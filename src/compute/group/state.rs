@@ -47,17 +47,17 @@ impl StateKind {
     }
 
     /// The same of the column that `place` names instead.
-    pub(super) fn with_column(mut self, place: impl Fn(usize) -> usize) -> StateKind {
+    pub(super) fn with_column(mut self, place: impl Fn(usize) -> Result<usize>) -> Result<StateKind> {
         use StateKind::*;
         match &mut self {
             Rows | Row(_) => {}
             Count(column) | Floats(column) | Integers(column) | Decimals(column) | Moments(column) => {
-                *column = place(*column);
+                *column = place(*column)?;
             }
-            IntegerMoments(column) | DecimalMoments(column) | Values(column) => *column = place(*column),
-            Extreme { column, .. } => *column = place(*column),
+            IntegerMoments(column) | DecimalMoments(column) | Values(column) => *column = place(*column)?,
+            Extreme { column, .. } => *column = place(*column)?,
         }
-        self
+        Ok(self)
     }
 }
 
@@ -393,7 +393,7 @@ impl<'a> GroupState<'a> {
     pub(super) fn moved<'b>(
         self,
         end: End,
-        row: impl Fn(u64) -> u64,
+        row: impl Fn(u64) -> Result<u64>,
         text: impl Fn(u64) -> Result<Cell<'b>>,
     ) -> Result<GroupState<'b>> {
         Ok(match self {
@@ -408,7 +408,7 @@ impl<'a> GroupState<'a> {
             GroupState::Integer(all) => GroupState::Integer(all),
             GroupState::Float(all) => GroupState::Float(all),
             GroupState::Row(all) => {
-                let best = all.best.iter().map(|own| own.map(&row)).collect();
+                let best = all.best.iter().map(|own| own.map(&row).transpose()).collect::<Result<_>>()?;
                 GroupState::Row(Extreme { best, ..all })
             }
             GroupState::Text(all) => {
@@ -416,7 +416,7 @@ impl<'a> GroupState<'a> {
                 for found in all.best {
                     best.push(match found.map(|found| (found.row, text(found.row))) {
                         Some((here, text)) => match text? {
-                            Cell::Bytes(bytes) => Some(FoundText { bytes, row: row(here) }),
+                            Cell::Bytes(bytes) => Some(FoundText { bytes, row: row(here)? }),
                             _ => return Err(Error::internal("the text of a group is none")),
                         },
                         None => None,

@@ -106,6 +106,10 @@ impl Columns<'_> {
             if texts_alike(own, other) {
                 return Ok(Condition::TextPair(first.0, operator, second.0));
             }
+            if (own, other) == (&DataType::UInt64, &DataType::UInt64) {
+                let (a, b) = (Formula::ordered(first.0, left), Formula::ordered(second.0, right));
+                return Ok(Condition::Pair(a.into(), operator, b.into()));
+            }
             if own == other && is_stored_as_integers(own) {
                 let (a, b) = (Formula::raw(first.0, left), Formula::raw(second.0, right));
                 return Ok(Condition::Pair(a.into(), operator, b.into()));
@@ -149,17 +153,24 @@ impl Condition {
         rows: &Range<usize>,
         wanted: bool,
     ) -> Result<Mask> {
-        let both = |a: &Condition, b: &Condition, is_and: bool| {
-            let mut mask = a.mask(frame, part, rows, wanted)?;
-            let other = b.mask(frame, part, rows, wanted)?;
-            if is_and {
-                mask.and(&other)
-            } else {
-                mask.or(&other)
-            }
-            Ok(mask)
-        };
-        match self {
+        ConditionRows { frame, part, rows, open: None }.mask(self, wanted)
+    }
+}
+
+/// The rows to find a condition's bits for.
+struct ConditionRows<'c, 'a> {
+    frame: &'c Frame<'a>,
+    part: usize,
+    rows: &'c Range<usize>,
+    /// Those that another condition has not decided about, if there is one: the bits of others may be any, and what is wrong in
+    /// them is no error.
+    open: Option<&'c Mask>,
+}
+
+impl ConditionRows<'_, '_> {
+    fn mask(&self, condition: &Condition, wanted: bool) -> Result<Mask> {
+        let ConditionRows { frame, part, rows, .. } = *self;
+        match condition {
             Condition::Test(column, test) => {
                 let (array, rows) = frame.checked_rows(part, *column, rows)?;
                 holds(&array, &rows, test, wanted)
@@ -168,15 +179,15 @@ impl Condition {
                 let (array, rows) = frame.checked_rows(part, *column, rows)?;
                 nulls(&array, &rows, wanted)
             }
-            Condition::Computed(formula, test) => in_steps(frame, part, rows, |some| {
+            Condition::Computed(formula, test) => self.in_steps(|some| {
                 let array = formula.array(some)?;
                 holds(&array, &(0..array.len()), test, wanted)
             }),
-            Condition::ComputedIsNull(formula) => in_steps(frame, part, rows, |some| {
+            Condition::ComputedIsNull(formula) => self.in_steps(|some| {
                 let array = formula.array(some)?;
                 nulls(&array, &(0..array.len()), wanted)
             }),
-            Condition::Pair(a, operator, b) => in_steps(frame, part, rows, |some| {
+            Condition::Pair(a, operator, b) => self.in_steps(|some| {
                 Ok(pair_mask(&a.evaluate(some)?, *operator, &b.evaluate(some)?, some.rows.len(), wanted))
             }),
             Condition::TextPair(a, operator, b) => {
@@ -184,26 +195,45 @@ impl Condition {
                 let b = frame.checked_rows(part, *b, rows)?;
                 text_pair_mask((&a.0, &a.1), *operator, (&b.0, &b.1), wanted)
             }
-            Condition::And(a, b) => both(a, b, wanted),
-            Condition::Or(a, b) => both(a, b, !wanted),
-            Condition::Not(a) => a.mask(frame, part, rows, !wanted),
+            Condition::And(a, b) => self.both(a, b, wanted, wanted),
+            Condition::Or(a, b) => self.both(a, b, wanted, !wanted),
+            Condition::Not(a) => self.mask(a, !wanted),
         }
     }
-}
 
-/// The bits of `rows`, a few thousand at a time.
-fn in_steps(
-    frame: &Frame<'_>,
-    part: usize,
-    rows: &Range<usize>,
-    mask: impl Fn(&FormulaRows<'_, '_>) -> Result<Mask>,
-) -> Result<Mask> {
-    let mut all = Mask::all(0, false);
-    for start in rows.clone().step_by(AT_ONCE) {
-        let rows = start..rows.end.min(start + AT_ONCE);
-        all.extend(&mask(&FormulaRows { frame, part, rows, wanted: &|_| true })?);
+    /// The rows for which both are known to be `wanted`, or one of them. The second is asked about rows only that the first
+    /// leaves open.
+    fn both(&self, a: &Condition, b: &Condition, wanted: bool, is_and: bool) -> Result<Mask> {
+        let mut mask = self.mask(a, wanted)?;
+        let mut open = mask.clone();
+        if !is_and {
+            open.flip();
+        }
+        self.open.iter().for_each(|outer| open.and(outer));
+        let other = ConditionRows { open: Some(&open), ..*self }.mask(b, wanted)?;
+        if is_and {
+            mask.and(&other);
+        } else {
+            mask.or(&other);
+        }
+        Ok(mask)
     }
-    Ok(all)
+
+    /// The bits, a few thousand at a time; false where all are decided.
+    fn in_steps(&self, mask: impl Fn(&FormulaRows<'_, '_>) -> Result<Mask>) -> Result<Mask> {
+        let ConditionRows { frame, part, rows, open } = *self;
+        let mut all = Mask::all(0, false);
+        for start in rows.clone().step_by(AT_ONCE) {
+            let (first, rows) = (start - rows.start, start..rows.end.min(start + AT_ONCE));
+            let wanted = |row: usize| open.is_none_or(|open| open.is_set(first + row));
+            if open.is_some_and(|open| !open.has_any(first..first + rows.len())) {
+                all.extend(&Mask::all(rows.len(), false));
+            } else {
+                all.extend(&mask(&FormulaRows { frame, part, rows, wanted: &wanted })?);
+            }
+        }
+        Ok(all)
+    }
 }
 
 /// The rows for which the comparison is true, or, unless `wanted`, false.

@@ -5,7 +5,7 @@ use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
 
 use arrow_schema::DataType;
 
-use super::literal::Literal;
+use super::literal::{Literal, Owned};
 use crate::array::Value;
 use crate::types::type_name;
 use crate::visible::visible;
@@ -17,10 +17,21 @@ use crate::visible::visible;
 /// fit is an error. `/` is that of floats; `%` has the sign of its divisor, and of an integer by 0 it is null. Floats of 32
 /// bits stay so with each other, with integers of 8 or 16 bits and with values; else floats have 64 bits.
 #[derive(Clone, Debug)]
-pub struct Expression(pub(super) ExpressionNode, usize);
+pub struct Expression(pub(super) ExpressionNode, ExpressionSize);
 
-/// Operations inside of operations.
+/// The most operations inside of one another.
 pub(super) const DEEPEST: usize = 256;
+/// The most operations: one that is used twice counts twice.
+pub(super) const LARGEST: usize = 4096;
+
+/// The operations of an expression.
+#[derive(Clone, Copy, Debug, Default)]
+struct ExpressionSize {
+    /// Inside of one another.
+    depth: usize,
+    /// All of them.
+    count: usize,
+}
 
 #[derive(Clone, Debug)]
 pub(super) enum ExpressionNode {
@@ -29,8 +40,8 @@ pub(super) enum ExpressionNode {
     Arithmetic(Box<Expression>, Arithmetic, Box<Expression>),
     Part(Box<Expression>, TimePart),
     Cast(Box<Expression>, DataType),
-    /// More operations inside of one another than fit the stack.
-    TooDeep,
+    /// More operations inside of one another than fit the stack, or more than anybody writes.
+    TooLarge,
 }
 
 /// An operation on numbers.
@@ -64,7 +75,7 @@ pub enum TimePart {
 
 /// The column called `name`.
 pub fn col(name: impl Into<String>) -> Expression {
-    Expression(ExpressionNode::Column(name.into()), 0)
+    Expression(ExpressionNode::Column(name.into()), ExpressionSize::default())
 }
 
 impl Expression {
@@ -86,32 +97,36 @@ impl Expression {
     /// A part of a date or a time. Times in UTC, with an offset, or without a zone have hours; those in zones such as
     /// `Europe/Paris` are an error where rows are looked at.
     pub fn part(self, part: TimePart) -> Expression {
-        let depth = self.1;
-        Expression::deeper(depth, || ExpressionNode::Part(self.into(), part))
+        let size = self.1;
+        Expression::larger(size, || ExpressionNode::Part(self.into(), part))
     }
 
-    /// As `Int64`, `Float32` or `Float64`: numbers, booleans (0 and 1), decimals as floats, and dates and times as the
+    /// As `Int64`, `Float32` or `Float64`: numbers, booleans (0 and 1), decimals, and dates and times as the
     /// numbers that they are stored as. Fractions are cut off, and what does not fit is an error.
     pub fn cast(self, data_type: DataType) -> Expression {
-        let depth = self.1;
-        Expression::deeper(depth, || ExpressionNode::Cast(self.into(), data_type))
+        let size = self.1;
+        Expression::larger(size, || ExpressionNode::Cast(self.into(), data_type))
     }
 
     fn arithmetic(self, operation: Arithmetic, other: Expression) -> Expression {
-        let depth = self.1.max(other.1);
-        Expression::deeper(depth, || ExpressionNode::Arithmetic(self.into(), operation, other.into()))
+        let depth = self.1.depth.max(other.1.depth);
+        let count = self.1.count.saturating_add(other.1.count);
+        Expression::larger(ExpressionSize { depth, count }, || {
+            ExpressionNode::Arithmetic(self.into(), operation, other.into())
+        })
     }
 
-    /// An operation on what is `depth` deep.
-    fn deeper(depth: usize, node: impl FnOnce() -> ExpressionNode) -> Expression {
-        let node = if depth < DEEPEST { node() } else { ExpressionNode::TooDeep };
-        Expression(node, depth + 1)
+    /// An operation on what has `size`.
+    fn larger(size: ExpressionSize, node: impl FnOnce() -> ExpressionNode) -> Expression {
+        let size = ExpressionSize { depth: size.depth + 1, count: size.count.saturating_add(1) };
+        let is_small = size.depth <= DEEPEST && size.count <= LARGEST;
+        Expression(if is_small { node() } else { ExpressionNode::TooLarge }, size)
     }
 }
 
 impl<L: Into<Literal>> From<L> for Expression {
     fn from(literal: L) -> Expression {
-        Expression(ExpressionNode::Literal(literal.into()), 0)
+        Expression(ExpressionNode::Literal(literal.into()), ExpressionSize::default())
     }
 }
 
@@ -139,6 +154,10 @@ impl Neg for Expression {
     type Output = Expression;
 
     fn neg(self) -> Expression {
+        // The smallest integer is that behind the sign.
+        if let ExpressionNode::Literal(Literal(Owned::Int(number))) = self.0 {
+            return Literal(Owned::Int(number.saturating_neg())).into();
+        }
         // Of 0 it makes the zero below it, if there is one.
         self.arithmetic(Arithmetic::Multiply, Value::Int(-1).into())
     }
@@ -178,7 +197,7 @@ impl fmt::Display for Expression {
             ExpressionNode::Arithmetic(a, operation, b) => write!(f, "({a} {operation} {b})"),
             ExpressionNode::Part(of, part) => write!(f, "{part}({of})"),
             ExpressionNode::Cast(of, data_type) => write!(f, "cast({of}, {})", type_name(data_type)),
-            ExpressionNode::TooDeep => f.write_str("…"),
+            ExpressionNode::TooLarge => f.write_str("…"),
         }
     }
 }

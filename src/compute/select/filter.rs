@@ -44,7 +44,7 @@ impl Dataset {
         let condition = Condition::of(predicate, self.schema(), &|name| self.index_of(name))?;
         self.watched(ChangeCheck::Now, || {
             let inside = self.bounded(predicate)?;
-            let frame = Frame::of(&inside)?;
+            let frame = Frame::of_part(&inside, self)?;
             gather_picked(&inside, &frame, pick(&frame, &condition)?)
         })
     }

@@ -9,10 +9,12 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
 use chrono::{DateTime, Datelike, FixedOffset};
 
-use super::expression::{Arithmetic, DEEPEST, Expression, ExpressionNode, TimePart};
+use super::expression::{Arithmetic, DEEPEST, Expression, ExpressionNode, LARGEST, TimePart};
 use super::literal::Owned;
 use super::mask::{Mask, nulls};
-use super::numbers::{ComputedNumbers, Values, floats, integers, load_floats, load_integers, overflows, truncated};
+use super::numbers::{
+    ComputedNumbers, Values, floats, integers, load_floats, load_integers, load_whole_parts, overflows, truncated,
+};
 use crate::array::Parts;
 use crate::compute::frame::Frame;
 use crate::error::{Error, Result};
@@ -40,6 +42,10 @@ enum FormulaNode {
     Integer(i64),
     Float(f64),
     Arithmetic(Box<Formula>, Arithmetic, Box<Formula>),
+    /// A column of unsigned integers of 64 bits, as the signed ones of the same order.
+    Ordered(usize),
+    /// The whole parts of a column of decimals.
+    Whole(usize),
     Part(usize, TimePart, Clock),
     Cast(Box<Formula>),
 }
@@ -113,9 +119,9 @@ impl Formula {
                     number_in(&literal.0).ok_or_else(|| beyond("a number of 64 bits is expected".into()))?;
                 made(node, kind, Width::Value)
             }
-            ExpressionNode::TooDeep => {
-                Err(Error::argument(format!("an expression has at most {DEEPEST} operations inside of one another")))
-            }
+            ExpressionNode::TooLarge => Err(Error::argument(format!(
+                "an expression has at most {DEEPEST} operations inside of one another, and at most {LARGEST} of them"
+            ))),
             ExpressionNode::Arithmetic(a, operation, b) => {
                 let (a, b) = (inner(a)?, inner(b)?);
                 let (kind, width) = common(&a, *operation, &b);
@@ -138,7 +144,10 @@ impl Formula {
                 let column = index_of(name)?;
                 let stored = schema.field(column).data_type();
                 let none = || beyond(format!("a column of type {} has no numbers", type_name(stored)));
-                let own = made(FormulaNode::Column(column), cast_of(stored, kind).ok_or_else(none)?, Width::Wide)?;
+                let loaded = cast_of(stored, kind).ok_or_else(none)?;
+                let is_exact = loaded == NumberKind::Integer && is_decimal(stored);
+                let node = if is_exact { FormulaNode::Whole(column) } else { FormulaNode::Column(column) };
+                let own = made(node, loaded, Width::Wide)?;
                 made(FormulaNode::Cast(own.into()), kind, Width::Wide)
             }
         }
@@ -147,6 +156,11 @@ impl Formula {
     /// The numbers that column `column`, called `name`, of times or booleans is stored as.
     pub(super) fn raw(column: usize, name: &str) -> Formula {
         Formula { node: FormulaNode::Column(column), kind: NumberKind::Integer, width: Width::Wide, shown: name.into() }
+    }
+
+    /// The unsigned integers of 64 bits of column `column`, called `name`, to compare with others of them.
+    pub(super) fn ordered(column: usize, name: &str) -> Formula {
+        Formula { node: FormulaNode::Ordered(column), ..Formula::raw(column, name) }
     }
 
     pub(in crate::compute) fn data_type(&self) -> DataType {
@@ -208,10 +222,18 @@ fn cast_of(data_type: &DataType, kind: NumberKind) -> Option<NumberKind> {
     match data_type {
         Dictionary(_, values) if !matches!(**values, Dictionary(..)) => cast_of(values, kind),
         // Its values need not fit into integers of 64 bits.
-        UInt64 if kind != NumberKind::Integer => Some(NumberKind::Float64),
+        UInt64 if kind != NumberKind::Integer => Some(kind),
         Boolean | Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) => Some(NumberKind::Integer),
-        Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Some(NumberKind::Float64),
+        other if is_decimal(other) => Some(if kind == NumberKind::Integer { kind } else { NumberKind::Float64 }),
         other => number_of(other).map(|(kind, _)| kind),
+    }
+}
+
+/// Whether the values are decimals, maybe of a dictionary.
+fn is_decimal(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => is_decimal(values),
+        other => other.is_decimal(),
     }
 }
 
@@ -317,6 +339,15 @@ impl Formula {
                 Ok(Evaluated { numbers: ComputedNumbers::Floats(Values::All(*number)), valid: None })
             }
             FormulaNode::Column(column) => self.column(*column, rows),
+            FormulaNode::Ordered(column) => {
+                let (values, valid) = integers_of(*column, rows)?;
+                let values = values.into_iter().map(|value| value ^ i64::MIN).collect();
+                Ok(Evaluated { numbers: ComputedNumbers::Integers(Values::Each(values)), valid })
+            }
+            FormulaNode::Whole(column) => {
+                let array = rows.frame.checked(rows.part, *column)?;
+                self.whole(load_whole_parts(array, &rows.rows)?, valid_of(array, &rows.rows)?, rows)
+            }
             FormulaNode::Part(column, part, clock) => {
                 let (values, valid) = integers_of(*column, rows)?;
                 let parts = values.iter().map(|&value| clock.part(value, *part)).collect::<Vec<_>>();
@@ -337,7 +368,8 @@ impl Formula {
     fn column(&self, column: usize, rows: &FormulaRows<'_, '_>) -> Result<Evaluated> {
         if self.kind != NumberKind::Integer {
             let array = rows.frame.checked(rows.part, column)?;
-            let numbers = ComputedNumbers::Floats(load_floats(array, &rows.rows)?);
+            let is_short = self.kind == NumberKind::Float32;
+            let numbers = ComputedNumbers::Floats(load_floats(array, &rows.rows, is_short)?);
             return Ok(Evaluated { numbers, valid: valid_of(array, &rows.rows)? });
         }
         let (values, valid) = integers_of(column, rows)?;
@@ -356,21 +388,22 @@ impl Formula {
         let numbers = match (self.kind, numbers) {
             (NumberKind::Integer, ComputedNumbers::Floats(values)) => {
                 let values = values.each(rows.rows.len());
-                let whole: Vec<Option<i64>> = values.iter().map(|&number| truncated(number)).collect();
-                if whole.contains(&None) {
-                    self.refuse(
-                        rows,
-                        valid.as_ref(),
-                        |row| whole[row].is_none(),
-                        "does not fit an integer of 64 bits",
-                    )?;
-                }
-                ComputedNumbers::Integers(Values::Each(whole.into_iter().map(Option::unwrap_or_default).collect()))
+                return self.whole(values.iter().map(|&number| truncated(number)).collect(), valid, rows);
             }
             (NumberKind::Integer, numbers) => numbers,
             (kind, numbers) => ComputedNumbers::Floats(numbers.floats(kind == NumberKind::Float32)),
         };
         Ok(Evaluated { numbers, valid })
+    }
+
+    /// Integers, of which `None` did not fit.
+    fn whole(&self, whole: Vec<Option<i64>>, valid: Option<Mask>, rows: &FormulaRows<'_, '_>) -> Result<Evaluated> {
+        if whole.contains(&None) {
+            self.refuse(rows, valid.as_ref(), |row| whole[row].is_none(), "does not fit an integer of 64 bits")?;
+        }
+        // What did not fit is null, or not asked for.
+        let values = whole.into_iter().map(|number| number.unwrap_or(0)).collect();
+        Ok(Evaluated { numbers: ComputedNumbers::Integers(Values::Each(values)), valid })
     }
 
     fn arithmetic(
@@ -413,8 +446,7 @@ impl Formula {
         let is_valid = |row: usize| valid.is_none_or(|valid| valid.is_set(row));
         let wrong = (0..rows.rows.len()).find(|&row| is_wrong(row) && is_valid(row) && (rows.wanted)(row));
         let Some(row) = wrong else { return Ok(()) };
-        let inside = (rows.rows.start + row).saturating_sub(rows.frame.rows_of(rows.part).start);
-        let row = rows.frame.start(rows.part) + inside as u64;
+        let row = rows.frame.row_in_whole(rows.part, rows.rows.start + row)?;
         let advice = "compute with floats, as by a cast to float64";
         Err(Error::argument(format!("{} {what} in row {row}; {advice}", self.shown)))
     }

@@ -69,6 +69,12 @@ impl Mask {
         self.words[row / 64] >> (row % 64) & 1 == 1
     }
 
+    /// Whether a bit of `rows` is set, which begin with a word.
+    pub(super) fn has_any(&self, rows: Range<usize>) -> bool {
+        debug_assert!(rows.start.is_multiple_of(64));
+        self.words[rows.start / 64..rows.end.div_ceil(64)].iter().any(|word| *word != 0)
+    }
+
     /// The number of set bits.
     pub(in crate::compute) fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()

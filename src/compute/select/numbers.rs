@@ -176,8 +176,36 @@ fn load_integers_at(array: &ArrayData, places: &CellRows) -> Result<Vec<i64>> {
     })
 }
 
-/// The values of rows of numbers as floats.
-pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>) -> Result<Values<f64>> {
+/// The whole parts of rows of decimals; `None` for those that do not fit.
+pub(super) fn load_whole_parts(array: &ArrayData, rows: &Range<usize>) -> Result<Vec<Option<i64>>> {
+    use DataType::*;
+    let (array, places) = places(array, rows)?;
+    let places = &places;
+    let narrow = |digits: i128, scale: i8| whole_part(i256::from_i128(digits), scale);
+    match array.data_type() {
+        Decimal32(_, s) => each::<4, _>(array, places, |raw| narrow(i32::from_le_bytes(raw).into(), *s)),
+        Decimal64(_, s) => each::<8, _>(array, places, |raw| narrow(i64::from_le_bytes(raw).into(), *s)),
+        Decimal128(_, s) => each::<16, _>(array, places, |raw| narrow(i128::from_le_bytes(raw), *s)),
+        Decimal256(_, s) => each::<32, _>(array, places, |raw| whole_part(i256::from_le_bytes(raw), *s)),
+        other => Err(Error::internal(format!("values of type {} are no decimals", type_name(other)))),
+    }
+}
+
+/// A decimal without its fraction; `None` if that does not fit.
+fn whole_part(digits: i256, scale: i8) -> Option<i64> {
+    let power = i256::from_i128(10).checked_pow(scale.unsigned_abs().into());
+    let whole = match power {
+        Some(power) if scale >= 0 => digits.checked_div(power)?,
+        Some(power) => digits.checked_mul(power)?,
+        // Beyond any number of digits.
+        None if scale >= 0 || digits == i256::ZERO => i256::ZERO,
+        None => return None,
+    };
+    whole.to_i128().and_then(|whole| whole.try_into().ok())
+}
+
+/// The values of rows of numbers as floats; those that may be rounded twice to 32 bits, at once if they are short.
+pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>, is_short: bool) -> Result<Values<f64>> {
     use DataType::*;
     let (array, places) = places(array, rows)?;
     let places = &places;
@@ -186,6 +214,7 @@ pub(super) fn load_floats(array: &ArrayData, rows: &Range<usize>) -> Result<Valu
         Float64 => each::<8, _>(array, places, f64::from_le_bytes)?,
         Float32 => each::<4, _>(array, places, |raw| f32::from_le_bytes(raw).into())?,
         Float16 => each::<2, _>(array, places, |raw| f16::from_le_bytes(raw).to_f64())?,
+        UInt64 if is_short => each::<8, _>(array, places, |raw| f64::from(u64::from_le_bytes(raw) as f32))?,
         UInt64 => each::<8, _>(array, places, |raw| u64::from_le_bytes(raw) as f64)?,
         Decimal32(_, s) => each::<4, _>(array, places, |raw| decimal(i32::from_le_bytes(raw).into(), *s))?,
         Decimal64(_, s) => each::<8, _>(array, places, |raw| decimal(i64::from_le_bytes(raw).into(), *s))?,

@@ -121,6 +121,8 @@ impl fmt::Display for TextMatch {
 /// is not equal to, less than or greater than anything. Numbers are compared by value: 2.5 with integers, times with
 /// times of another unit. Nothing is rounded: no `f32` equals 0.1. For comparison with decimals a float with a fraction
 /// is converted to the decimal that it prints as.
+///
+/// What is right of `&` or `|` is computed only of rows about which the left has not decided.
 #[derive(Clone, Debug)]
 pub struct Predicate(pub(super) PredicateNode);
 
