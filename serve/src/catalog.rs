@@ -1,9 +1,11 @@
 //! [`Catalog`]: the tables and files of one directory. Names come from requests, paths never do.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use arrow_schema::SchemaRef;
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
@@ -15,6 +17,9 @@ use crate::table::{Identity, Kind, Table};
 const KEPT: u64 = 64 << 20;
 /// The longest name of a table or file, in bytes.
 const LONGEST: usize = 200;
+/// File systems note times in steps of at most a second, by a clock that is a little late: what has changed longer ago has
+/// changed at another time than what changes now.
+const STEP: Duration = Duration::from_millis(1_100);
 /// The endings of names of files that are served.
 const FILES: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
 
@@ -30,8 +35,38 @@ pub(crate) struct Catalog {
     directory: PathBuf,
     /// The only one that is served, whatever is beside it.
     only: Option<Entry>,
-    known: Mutex<HashMap<String, Arc<Table>>>,
+    known: Mutex<HashMap<String, Known>>,
     making: Mutex<()>,
+}
+
+/// A table that was asked for.
+struct Known {
+    table: Arc<Table>,
+    /// When names in its directory had changed last as it was looked through; `None` where they may change at that time still.
+    changed: Option<(i64, i64)>,
+}
+
+/// What stands under a name, as it was looked at.
+struct Found {
+    kind: Kind,
+    path: PathBuf,
+    identity: Identity,
+    changed: Option<(i64, i64)>,
+}
+
+impl Found {
+    fn of(kind: Kind, path: PathBuf, data: &Metadata) -> Found {
+        Found { kind, path, identity: Identity::of(data), changed: changed(data) }
+    }
+}
+
+/// When a directory has changed, unless that was a moment ago.
+fn changed(data: &Metadata) -> Option<(i64, i64)> {
+    let (seconds, nanos) = (data.ctime(), data.ctime_nsec());
+    let since_epoch = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
+    let then = SystemTime::UNIX_EPOCH.checked_add(since_epoch)?;
+    let is_past = SystemTime::now().duration_since(then).is_ok_and(|since| since > STEP);
+    is_past.then_some((seconds, nanos))
 }
 
 impl Catalog {
@@ -86,7 +121,7 @@ impl Catalog {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(failed)? {
             let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
-            if let Some((kind, ..)) = self.look(&name) {
+            if let Some(Found { kind, .. }) = self.look(&name) {
                 found.push(Entry { name, kind });
             }
         }
@@ -95,25 +130,44 @@ impl Catalog {
     }
 
     /// What stands under `name`, if it may be served.
-    fn look(&self, name: &str) -> Option<(Kind, PathBuf, Identity)> {
+    fn look(&self, name: &str) -> Option<Found> {
+        let path = self.path_of(name)?;
         if let Some(only) = &self.only {
-            let data = fs::metadata(&self.directory).map(|data| Identity::of(&data));
-            let found = if only.kind == Kind::Files { Some(Identity::default()) } else { data.ok() };
-            return found.filter(|_| only.name == name).map(|found| (only.kind, self.directory.clone(), found));
+            if only.kind == Kind::Files {
+                return Some(Found { kind: only.kind, path, identity: Identity::default(), changed: None });
+            }
+            return fs::metadata(&path).ok().map(|data| Found::of(only.kind, path, &data));
         }
-        if !is_name(name) {
-            return None;
-        }
-        let path = self.directory.join(name);
         let data = fs::symlink_metadata(&path).ok()?;
         let is_file = data.is_file() && FILES.iter().any(|ending| name.ends_with(ending));
         if data.is_dir() && has_segments(&path) {
-            Some((Kind::Table, path, Identity::of(&data)))
+            Some(Found::of(Kind::Table, path, &data))
         } else if is_file {
-            Some((Kind::File, path, Identity::of(&data)))
+            Some(Found::of(Kind::File, path, &data))
         } else {
             None
         }
+    }
+
+    /// Where `name` is, if it is a name.
+    fn path_of(&self, name: &str) -> Option<PathBuf> {
+        match &self.only {
+            Some(only) => (only.name == name).then(|| self.directory.clone()),
+            None => is_name(name).then(|| self.directory.join(name)),
+        }
+    }
+
+    /// The table called `name`, if it is known and no name in its directory has changed since it was looked through. This only
+    /// looks at the directory's own entry, which whoever appends to the table keeps in memory.
+    pub fn unchanged(&self, name: &str) -> Option<Arc<Table>> {
+        let (table, changed_then) = {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = known.get(name)?;
+            (known.table.clone(), known.changed?)
+        };
+        let data = fs::symlink_metadata(&table.path).ok()?;
+        let is_same = table.kind == Kind::Table && Identity::of(&data) == table.identity;
+        (is_same && changed(&data) == Some(changed_then)).then_some(table)
     }
 
     /// The refusal of a name under which nothing is served.
@@ -128,16 +182,17 @@ impl Catalog {
 
     /// The table called `name`. Blocks.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
-        let (kind, path, identity) = self.look(name).ok_or_else(|| self.missing(name))?;
+        let Found { kind, path, identity, changed } = self.look(name).ok_or_else(|| self.missing(name))?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(table) = known.get(name).filter(|table| table.identity == identity) {
-            return Ok(table.clone());
+        if let Some(known) = known.get_mut(name).filter(|known| known.table.identity == identity) {
+            known.changed = changed;
+            return Ok(known.table.clone());
         }
         let keeps = if self.only.is_some() { KEPT } else { 0 };
         let table = Table::open(name, path, kind, identity).map_err(|e| Refusal::of_table(&e))?;
         let table = Arc::new(table.keeping(keeps));
         // A table that was removed, and made anew, is another one; whoever uses the old one learns so.
-        known.insert(name.to_owned(), table.clone());
+        known.insert(name.to_owned(), Known { table: table.clone(), changed });
         Ok(table)
     }
 
@@ -172,7 +227,8 @@ impl Catalog {
 
     /// All tables that were asked for.
     pub fn known(&self) -> Vec<Arc<Table>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().map(|known| known.table.clone()).collect()
     }
 }
 
@@ -286,6 +342,33 @@ mod tests {
         assert_eq!(catalog.get("t").map(drop).unwrap_err().status().as_u16(), 404);
         catalog.create("t", schema, &WriterOptions::default()).unwrap();
         assert!(!Arc::ptr_eq(&first, &catalog.get("t").unwrap()));
+    }
+
+    /// A look at a directory's entry is enough as long as it has not changed; a link that leads out changes it.
+    #[test]
+    fn a_table_is_looked_through_again_when_its_directory_has_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open(folder.path()).unwrap();
+        let schema = Arc::new(parse_schema("n: int").unwrap());
+        catalog.create("t", schema, &WriterOptions::default()).unwrap();
+        let table = catalog.get("t").unwrap();
+        assert!(catalog.unchanged("t").is_none(), "it may change at the time that its directory has");
+        assert!(catalog.unchanged("other").is_none());
+        let begun = std::time::Instant::now();
+        while catalog.unchanged("t").is_none() {
+            assert!(begun.elapsed() < 10 * STEP, "it never settles");
+            std::thread::sleep(STEP / 10);
+            catalog.get("t").unwrap();
+        }
+        assert!(Arc::ptr_eq(&table, &catalog.unchanged("t").unwrap()));
+        symlink(folder.path(), folder.path().join("t").join("out")).unwrap();
+        assert!(catalog.unchanged("t").is_none());
+        assert_eq!(catalog.get("t").map(drop).unwrap_err().status().as_u16(), 404);
+        fs::remove_file(folder.path().join("t").join("out")).unwrap();
+        assert!(catalog.unchanged("t").is_none());
+        assert!(Arc::ptr_eq(&table, &catalog.get("t").unwrap()));
+        fs::rename(folder.path().join("t"), folder.path().join("old")).unwrap();
+        assert!(catalog.unchanged("t").is_none());
     }
 
     #[test]

@@ -74,7 +74,7 @@ struct Token {
 #[derive(Clone, Debug, PartialEq)]
 enum TokenKind {
     Word(String),
-    /// In `"…"`: a column, or text.
+    /// In `"…"`: a column, or, as the value behind a column, text.
     Quoted(String),
     /// In `'…'`: text.
     Text(String),
@@ -265,15 +265,19 @@ impl Parser<'_> {
     /// or parentheses before an operator.
     fn is_computed(&self) -> bool {
         let kind = |at: usize| self.tokens.get(at).map(|token| &token.kind);
+        // Also the one of `-1` in `a -1`, where it is no value.
+        let is_sign = |at: usize| match kind(at) {
+            Some(TokenKind::Number(digits)) => digits.starts_with(['+', '-']),
+            other => matches!(other, Some(TokenKind::Sign(_))),
+        };
         let is_operation = |at: usize| match (kind(at), kind(at + 1)) {
-            (Some(TokenKind::Sign(_)), _) => true,
-            // Of `a -1`, which is no value behind a column.
-            (Some(TokenKind::Number(digits)), _) => digits.starts_with(['+', '-']),
-            (Some(TokenKind::Operator(_)), Some(TokenKind::Word(name) | TokenKind::Quoted(name))) => {
-                self.is_column(name)
-            }
+            _ if is_sign(at) => true,
             (Some(TokenKind::Operator(_)), Some(TokenKind::Open)) => true,
-            (Some(TokenKind::Operator(_)), Some(_)) => matches!(kind(at + 2), Some(TokenKind::Sign(_))),
+            // What is a value stays one, whatever columns there are.
+            (Some(TokenKind::Operator(_)), Some(TokenKind::Word(name))) if !is_value(name) && self.is_column(name) => {
+                true
+            }
+            (Some(TokenKind::Operator(_)), Some(_)) => is_sign(at + 2),
             _ => false,
         };
         match kind(self.at) {
@@ -320,13 +324,20 @@ impl Parser<'_> {
                     let next = self.product(depth)?;
                     sum = if is_added { sum + next } else { sum - next };
                 }
-                // The sign of a number that stands behind another is an operation.
-                Some(TokenKind::Number(digits)) if digits.starts_with(['+', '-']) => {
-                    sum = sum + self.product(depth)?;
-                }
+                Some(TokenKind::Number(digits)) if digits.starts_with(['+', '-']) => self.split_sign(),
                 _ => return Ok(sum),
             }
         }
+    }
+
+    /// Makes two tokens of a number with a sign that stands behind an operand: an operation, and a number.
+    fn split_sign(&mut self) {
+        let Some(token) = self.tokens.get_mut(self.at) else { return };
+        let TokenKind::Number(digits) = &mut token.kind else { return };
+        let sign = digits.remove(0);
+        let sign = Token { kind: TokenKind::Sign(sign), at: token.at };
+        token.at += 1;
+        self.tokens.insert(self.at, sign);
     }
 
     fn product(&mut self, depth: usize) -> Result<Expression> {
@@ -430,6 +441,11 @@ impl Parser<'_> {
             _ => self.expected("a value", token.as_ref()),
         }
     }
+}
+
+/// Whether a word is a value, and no column behind a comparison.
+fn is_value(word: &str) -> bool {
+    ["true", "false", "null", "nan"].iter().any(|value| word.eq_ignore_ascii_case(value))
 }
 
 /// All parts joined, as a tree that is not deep.
@@ -603,6 +619,11 @@ mod tests {
             ("cents >= cents", &[]),
             ("ts > ts", &[]),
             ("symbol = symbol", &[0, 1, 3]),
+            ("n = 2 -1 % 3", &[0]),
+            ("2 -1 % 3 = n", &[0]),
+            ("n -1 -1 * 2 = 1", &[3]),
+            ("n +1 % 2 = 3", &[1]),
+            ("n - -1 = 3", &[1]),
         ] {
             if text.starts_with("cents") {
                 assert!(refused(text).contains("ask DuckDB or Polars"));
@@ -624,6 +645,38 @@ mod tests {
         assert!(refused(&format!("{}n{} > 1", "(".repeat(200), " * 2)".repeat(200))).contains("deep"));
         assert!(refused(&format!("n{} > 1", " + 1".repeat(900))).contains("at most 256 operations"));
         assert!(refused(&format!("n{} > 1", " + 1".repeat(1_100))).contains("1000 values"));
+    }
+
+    /// A column that is added to a table changes no condition that was written before.
+    #[test]
+    fn what_is_a_value_stays_one_where_a_column_has_its_name() {
+        let texts = |values: [&str; 4]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+        let rows = RecordBatch::try_from_iter([
+            ("symbol", texts(["venue", "b", "c", "d"])),
+            ("venue", texts(["x", "b", "y", "z"])),
+            ("ok", Arc::new(BooleanArray::from(vec![true, false, true, false])) as ArrayRef),
+            ("true", Arc::new(BooleanArray::from(vec![false, true, true, false]))),
+            ("n", Arc::new(Int64Array::from(vec![1, 2, 3, 4]))),
+            ("a b", Arc::new(Int64Array::from(vec![2, 2, 2, 2]))),
+        ]);
+        let rows = Dataset::try_from(vec![rows.unwrap()]).unwrap();
+        for (text, expected) in [
+            ("symbol = \"venue\"", &[0][..]),
+            ("symbol = 'venue'", &[0]),
+            ("symbol in (\"venue\")", &[0]),
+            ("symbol = venue", &[1]),
+            ("symbol = (\"venue\")", &[1]),
+            ("\"symbol\" = venue", &[1]),
+            ("ok = true", &[0, 2]),
+            ("ok = (\"true\")", &[2, 3]),
+            ("n > (\"a b\")", &[2, 3]),
+            ("n > \"a b\" + 1", &[3]),
+            ("n + 1 > \"a b\" * 2", &[3]),
+        ] {
+            let predicate = parse_condition(text, rows.schema()).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let is_found = |row: &u64| rows.slice(*row, 1).unwrap().filter(&predicate).unwrap().len().unwrap() == 1;
+            assert_eq!((0..4).filter(is_found).collect::<Vec<_>>(), expected, "{text}");
+        }
     }
 
     #[test]

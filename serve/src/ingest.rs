@@ -105,6 +105,9 @@ async fn growing(session: &Session, name: &str) -> Result<Arc<Table>> {
 }
 
 async fn schema_of(session: &Session, table: &Arc<Table>) -> Result<SchemaRef> {
+    if let Some(schema) = table.schema_written() {
+        return Ok(schema);
+    }
     let table = table.clone();
     session.work(move |_| table.rows().map(|rows| rows.schema().clone()).map_err(|e| Refusal::of_table(&e))).await
 }
@@ -202,8 +205,7 @@ async fn append(
 ) -> Result<Receipt> {
     let (reply, answer) = oneshot::channel();
     table.append(Batch { rows, ack, numbered, _share: Arc::new(share), reply }, &session.shared.writing)?;
-    let lost = |_| Refusal::internal("the table's writer has stopped; whether the rows were appended is not known");
-    answer.await.map_err(lost)?
+    answer.await.unwrap_or_else(|_| Err(lost()))
 }
 
 /// `GET /v1/tables/T/producers/P`
@@ -331,19 +333,64 @@ pub(crate) async fn line_protocol(
         for_tables(session, measurements)
     };
     let batches = session.work(rows_for).await?;
-    let mut answers = Vec::with_capacity(batches.len());
+    let mut waiting = Vec::with_capacity(batches.len());
     for (table, rows) in batches {
         let (reply, answer) = oneshot::channel();
-        table.append(Batch { rows, ack, numbered: None, _share: share.clone(), reply }, &shared.writing)?;
-        answers.push((table.name.clone(), answer));
+        let taken = table.append(Batch { rows, ack, numbered: None, _share: share.clone(), reply }, &shared.writing);
+        waiting.push((table.name.clone(), taken.map(|()| answer)));
     }
-    let mut rows = 0;
-    for (name, answer) in answers {
-        let lost = |_| Refusal::internal(format!("{name}: the table's writer has stopped"));
-        rows += answer.await.map_err(lost)??.rows;
+    let mut outcomes = Vec::with_capacity(waiting.len());
+    for (name, taken) in waiting {
+        let outcome = match taken {
+            Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
+            Err(refusal) => Err(refusal),
+        };
+        outcomes.push((name, outcome));
     }
-    trace.rows = Some(rows);
-    Ok(empty(StatusCode::NO_CONTENT))
+    let appended = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().ok()).map(|receipt| receipt.rows).sum();
+    trace.rows = Some(appended);
+    match partial(outcomes) {
+        Some(refusal) => Err(refusal),
+        None => Ok(empty(StatusCode::NO_CONTENT)),
+    }
+}
+
+/// Why the lines of a request were not all appended; `None` if they were. A client that sends all of them again doubles those of
+/// the tables that have them: the status is one that clients do not repeat by themselves where there are such.
+fn partial(outcomes: Vec<(String, Result<Receipt>)>) -> Option<Refusal> {
+    let (mut appended, mut refused, mut unknown, mut refusals) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (name, outcome) in outcomes {
+        match outcome {
+            Ok(_) => appended.push(name),
+            Err(refusal) => {
+                let list = if refusal.is_outcome_known() { &mut refused } else { &mut unknown };
+                list.push(name.clone());
+                refusals.push((name, refusal));
+            }
+        }
+    }
+    let is_whole = appended.is_empty() && (unknown.is_empty() || refusals.len() == 1);
+    let why = refusals.iter().map(|(name, refusal)| format!("{name}: {}", refusal.detail())).collect::<Vec<_>>();
+    let (_, first) = refusals.into_iter().next()?;
+    if is_whole {
+        return Some(first);
+    }
+    let of = |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")));
+    let parts =
+        [of("appended to", &appended), of("not appended to", &refused), of("not known whether appended to", &unknown)];
+    let parts = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let detail = format!(
+        "partial write: {parts}; send only the lines of tables that were not appended to again ({})",
+        why.join("; ")
+    );
+    let refusal = Refusal::new(StatusCode::BAD_REQUEST, "partial_write", detail).logged_as(&first);
+    Some(refusal.fact("appended", appended).fact("not_appended", refused).fact("unknown", unknown))
+}
+
+/// About rows that were handed to a writer that is no more.
+fn lost() -> Refusal {
+    let detail = "the table's writer has stopped; whether the rows were appended is not known";
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "unknown", detail)
 }
 
 fn precision_of(name: Option<&str>, is_first_version: bool) -> Result<Precision> {

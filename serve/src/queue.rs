@@ -4,6 +4,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use arrow_schema::SchemaRef;
 use arrowwood::Dataset;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -53,5 +54,7 @@ pub(crate) struct Queue {
 pub(crate) struct State {
     pub sender: Option<Sender<Batch>>,
     pub thread: Option<thread::JoinHandle<()>>,
+    /// What the table has while the thread has it open: nobody else changes it then.
+    pub schema: Option<SchemaRef>,
     pub is_closed: bool,
 }

@@ -114,6 +114,17 @@ impl Refusal {
         self
     }
 
+    /// The same with what another one tells the log.
+    pub fn logged_as(mut self, other: &Refusal) -> Refusal {
+        self.0.log.clone_from(&other.0.log);
+        self
+    }
+
+    /// Whether it is known that nothing was appended.
+    pub fn is_outcome_known(&self) -> bool {
+        !["not_durable", "unknown"].contains(&self.0.code)
+    }
+
     /// The same in the words of the library, for whoever may know where files are.
     pub fn in_full(mut self) -> Refusal {
         if let Some(log) = &self.0.log {

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use arrow_schema::SchemaRef;
 use arrowwood::simulate::Medium;
 use arrowwood::{Error, ErrorKind, Writer, WriterOptions};
 use hyper::StatusCode;
@@ -60,6 +61,11 @@ impl Table {
         sent
     }
 
+    /// The schema, while the table's thread has it open for writing.
+    pub fn schema_written(&self) -> Option<SchemaRef> {
+        self.queue.state.lock().unwrap_or_else(PoisonError::into_inner).schema.clone()
+    }
+
     /// Takes no batch any more, and waits until those that were taken are committed and on the disk. Blocks.
     pub fn close(&self) {
         let thread = {
@@ -108,6 +114,7 @@ impl Run {
                     let mut group = vec![first];
                     group.extend(self.coming.try_iter().take(GROUP - 1));
                     self.commit(group);
+                    self.note_schema();
                     busy = Instant::now();
                 }
                 Err(RecvTimeoutError::Timeout) if busy.elapsed() >= self.writing.idle && self.may_end() => break,
@@ -129,7 +136,7 @@ impl Run {
         let mut state = self.table.queue.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Batches are sent under the lock.
         let Ok(batch) = self.coming.try_recv() else {
-            state.sender = None;
+            (state.sender, state.schema) = (None, None);
             return true;
         };
         if let Some(sender) = &state.sender {
@@ -137,6 +144,11 @@ impl Run {
             let _ = sender.send(batch);
         }
         false
+    }
+
+    fn note_schema(&self) {
+        let schema = self.writer.as_ref().map(|writer| writer.schema().clone());
+        self.table.queue.state.lock().unwrap_or_else(PoisonError::into_inner).schema = schema;
     }
 
     fn note_durable(&self) {

@@ -138,6 +138,20 @@ fn rows_of(table: &Path) -> Result<Vec<[i64; 4]>, String> {
 
 // ---- syncs that fail ----
 
+/// Lines have no numbers, and several tables no commit together: whoever sends them all again has some of them twice.
+#[test]
+fn lines_that_may_not_be_durable_are_no_reason_to_send_all_again() {
+    let _alone = alone();
+    let (served, recorder) = watched();
+    let write = |text: &str| served.send("POST", "/write", &[], text.as_bytes());
+    assert_eq!(write("a x=1 1\nb x=1 1").status, 204);
+    recorder.fail_syncs(true);
+    let reply = write("a x=2 2\nb x=2 2");
+    assert_eq!((reply.status, reply.code().as_str()), (400, "partial_write"), "{}", reply.text());
+    assert_eq!(reply.json()["unknown"], serde_json::json!(["a", "b"]));
+    recorder.fail_syncs(false);
+}
+
 /// What could not be synced is not acknowledged as durable, however often it is sent, by HTTP and by Flight; when the disk is
 /// well again it is, and nothing is there twice.
 #[test]

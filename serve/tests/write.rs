@@ -502,3 +502,30 @@ fn line_protocol_makes_tables() {
     assert_eq!(served.get("/ping").status, 204);
     assert_eq!(served.rows("/v1/tables/cpu/rows").len().unwrap(), 4);
 }
+
+/// Lines of several tables, some of which can't be appended to: no client sends those again that were.
+#[test]
+fn lines_that_were_appended_in_part_are_answered_so() {
+    let served = Served::start();
+    let write = |text: &str| served.send("POST", "/write", &[], text.as_bytes());
+    let rows = |table: &str| open(served.path(table)).unwrap().len().unwrap();
+    assert_eq!(write("a x=1 1\nb x=1 1\nc x=1 1").status, 204);
+    let names = |reply: &Reply, list: &str| reply.json()[list].to_string();
+    // What has another type is found when it is appended.
+    let reply = write("a x=2 2\nb x=2i 2\nc x=2 2\na x=3 3");
+    assert_eq!((reply.status, reply.code().as_str()), (400, "partial_write"), "{}", reply.text());
+    assert_eq!((names(&reply, "appended"), names(&reply, "not_appended")), (r#"["a","c"]"#.into(), r#"["b"]"#.into()));
+    let detail = reply.json()["detail"].as_str().unwrap().to_owned();
+    assert!(
+        detail.starts_with("partial write: appended to a, c; not appended to b; ") && detail.contains("column 'x'")
+    );
+    assert_eq!([rows("a"), rows("b"), rows("c")], [3, 1, 2]);
+    let line = served.audit().into_iter().find(|line| line.contains("partial_write")).unwrap();
+    assert!(line.contains("\"rows\":3") && line.contains("\"status\":400"), "{line}");
+    // Where nothing was appended the answer is what it is for one table.
+    let reply = write("b x=2i 2");
+    assert_eq!((reply.status, reply.code().as_str()), (409, "schema_mismatch"), "{}", reply.text());
+    let reply = write("b x=2i 2\nc x=2i 2");
+    assert_eq!((reply.status, reply.code().as_str()), (409, "schema_mismatch"), "{}", reply.text());
+    assert_eq!([rows("a"), rows("b"), rows("c")], [3, 1, 2]);
+}
