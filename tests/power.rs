@@ -683,6 +683,7 @@ fn another_boot() {
 fn run(seed: u64, count: &mut Count) -> Result<(), String> {
     another_boot();
     let mut run = Run::new(seed);
+    run.recorder.ask(run.table());
     let steps = 4 + run.dice.below(30);
     run.play(steps).map_err(|e| format!("{e}"))?;
     let events = run.recorder.take();

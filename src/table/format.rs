@@ -39,8 +39,9 @@ pub(super) const WAITING: u64 = 64;
 /// In the live page: the writer's process id.
 pub(super) const WRITER: u64 = 128;
 
-/// In the live page: the boot in which a sync has failed. The system may take for written what is not, until it ends.
-pub(super) const FAILED_SYNC: u64 = 192;
+/// In the live page: what is written to become durable and may not be on the disk. After a sync that failed the system may
+/// take for written what is not, until the boot ends.
+pub(super) const UNSYNCED: u64 = 192;
 
 /// Keys of the schema's metadata by which a dense segment says what the header of one that grows says.
 pub(super) const SORTED_BY: &str = "arrowwood.sorted_by";
@@ -557,7 +558,7 @@ mod tests {
         }
         assert_eq!(bytes.len(), HEADER + 16 + 3 * 8 + 2 * 8);
         let live: Vec<_> = fields_of_page("Live page").into_iter().map(|(at, _, name)| (at as u64, name)).collect();
-        let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer"), (FAILED_SYNC, "failed_sync")];
+        let expected = [(SEQUENCE, "sequence"), (WAITING, "waiting"), (WRITER, "writer"), (UNSYNCED, "unsynced")];
         assert_eq!(live, expected.map(|(at, name)| (at, name.to_string())));
         let boot = *b"the boot's bytes";
         let record = Record {

@@ -277,7 +277,7 @@ impl Template {
         let places: Vec<_> =
             fixed.chain(lists).map(|(at, size, name)| (Area::Header, header + at, size, name)).collect();
         let numbers = places.iter().map(|(_, at, size, _)| word(*at, *size)).collect();
-        let words = [(0, 8, "sequence"), (64, 4, "waiting"), (128, 4, "writer"), (192, 4, "failed_sync")];
+        let words = [(0, 8, "sequence"), (64, 4, "waiting"), (128, 4, "writer"), (192, 8, "unsynced")];
         let words = words.map(|(at, size, name)| (Area::Live, live + at, size, name.to_string()));
         let of_records = records.iter().enumerate().flat_map(|(number, &start)| {
             let area = if number < 2 { Area::Visible } else { Area::Durable };

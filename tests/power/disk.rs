@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrowwood::simulate::{Act, Witness};
+use arrowwood::table_stat;
 
 use super::dice::Dice;
 
@@ -65,8 +66,22 @@ pub struct Recorder {
     events: Mutex<Vec<Event>>,
     fault: Mutex<Option<Fault>>,
     syncs_fail: AtomicBool,
+    /// A table of which others ask before each sync how many rows are durable; and what was marked last.
+    asked: Mutex<(Option<PathBuf>, Mark)>,
+    death: Mutex<Death>,
     /// Whether rows are being put in order.
     pub is_sorting: AtomicBool,
+}
+
+/// How a writer is killed in the middle of a sync.
+#[derive(Debug, Default)]
+enum Death {
+    #[default]
+    Far,
+    /// At the next sync of a file in this table.
+    Near(PathBuf),
+    /// It is dead, and left these files. What it does until it learns of that doesn't count.
+    Left(BTreeMap<PathBuf, Vec<u8>>),
 }
 
 /// The next acts but `after` fail with `errno`, one or all from there on.
@@ -80,7 +95,60 @@ struct Fault {
 
 impl Recorder {
     pub fn mark(&self, mark: Mark) {
+        self.asked.lock().unwrap().1 = mark;
         self.events.lock().unwrap().push(Event::Mark(mark));
+    }
+
+    /// From now on others ask how many rows of this table are durable, before each sync: those must survive.
+    pub fn ask(&self, table: PathBuf) {
+        self.asked.lock().unwrap().0 = Some(table);
+    }
+
+    /// Marks what a reader is told to be durable.
+    fn believe(&self) {
+        let mark = match &*self.asked.lock().unwrap() {
+            (Some(table), mark) if mark.exists => match table_stat(table) {
+                Ok(Some(stat)) if stat.durable_end > mark.durable => Mark { durable: stat.durable_end, ..*mark },
+                _ => return,
+            },
+            _ => return,
+        };
+        self.events.lock().unwrap().push(Event::Mark(mark));
+    }
+
+    /// At the next sync of a file in `table` its writer is killed: what is written is in the page cache, and nobody brings it
+    /// to the disk.
+    pub fn kill_in_sync(&self, table: PathBuf) {
+        *self.death.lock().unwrap() = Death::Near(table);
+    }
+
+    /// Leaves the files as they were when the writer was killed.
+    pub fn bury(&self) {
+        let Death::Left(files) = std::mem::take(&mut *self.death.lock().unwrap()) else { panic!("nobody was killed") };
+        for (path, bytes) in files {
+            let file = File::options().write(true).open(path).unwrap();
+            file.set_len(bytes.len() as u64).and_then(|()| file.write_all_at(&bytes, 0)).unwrap();
+        }
+    }
+
+    /// Whether the writer is dead, or dies of this act.
+    fn is_dead(&self, act: Act<'_>) -> bool {
+        let mut death = self.death.lock().unwrap();
+        let Death::Near(table) = &*death else { return matches!(&*death, Death::Left(_)) };
+        let (Act::Sync { file } | Act::WriteSynced { file, .. }) = act else { return false };
+        let mut left = BTreeMap::new();
+        for entry in table.read_dir().unwrap().map(Result::unwrap) {
+            let mut bytes = std::fs::read(entry.path()).unwrap();
+            if let Act::WriteSynced { offset, bytes: written, .. } = act
+                && entry.metadata().unwrap().ino() == file
+            {
+                bytes[offset as usize..][..written.len()].copy_from_slice(written);
+                self.events.lock().unwrap().push(Event::Put(file, offset, written.to_vec()));
+            }
+            left.insert(entry.path(), bytes);
+        }
+        *death = Death::Left(left);
+        true
     }
 
     pub fn take(&self) -> Vec<Event> {
@@ -116,6 +184,12 @@ impl Recorder {
 
 impl Witness for Recorder {
     fn hear(&self, act: Act<'_>) -> io::Result<()> {
+        if matches!(act, Act::Sync { .. } | Act::WriteSynced { .. } | Act::SyncFolder { .. }) {
+            self.believe();
+        }
+        if self.is_dead(act) {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
         if !matches!(
             act,
             Act::Store { .. }

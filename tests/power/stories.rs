@@ -4,6 +4,7 @@
 //! The power is cut before each act of a story and after the last, and of the names that the disk may not know of all
 //! are left out but two, or two.
 
+use std::os::unix::fs::MetadataExt;
 use std::sync::MutexGuard;
 
 use super::*;
@@ -41,6 +42,7 @@ impl Story {
         run.width = width;
         let WriterOptions { zone_rows, medium, .. } = run.options;
         run.options = WriterOptions { zone_rows, medium, sync: Sync::Never, segment_rows: Some(4), ..wanted };
+        run.recorder.ask(run.table());
         let mut story = Story { run, writer: None, disk: Disk::default(), depth: 0, _alone: alone };
         story.open();
         story
@@ -108,6 +110,17 @@ impl Story {
         assert!(self.durable_end() <= self.run.twin.mark.durable, "{}, {:?}", self.durable_end(), self.run.twin.mark);
     }
 
+    /// The writer is killed in the middle of the sync, and another one goes on.
+    fn kill_in_sync(&mut self) {
+        self.run.recorder.kill_in_sync(self.run.table());
+        self.writer().sync().unwrap_err();
+        self.kill();
+        self.run.recorder.bury();
+        assert!(self.durable_end() <= self.run.twin.mark.durable, "{}, {:?}", self.durable_end(), self.run.twin.mark);
+        self.open();
+        assert!(self.writer().durable_rows() <= self.run.twin.mark.durable);
+    }
+
     /// The row after the last durable one, as others see it.
     fn durable_end(&self) -> u64 {
         table_stat(self.run.table()).unwrap().unwrap().durable_end
@@ -143,6 +156,12 @@ impl Story {
     fn forget(&mut self, first_row: u64) {
         self.kill();
         let (path, folder) = (self.segment(first_row), self.run.table());
+        // What is no more than stored reaches the disk some time.
+        for entry in folder.read_dir().unwrap() {
+            let file = entry.unwrap().metadata().unwrap().ino();
+            self.run.recorder.hear(Act::Sync { file }).unwrap();
+            self.run.recorder.hear(Act::Synced { file }).unwrap();
+        }
         self.run.recorder.hear(Act::Remove { path: &path }).unwrap();
         std::fs::remove_file(&path).unwrap();
         // The segments of a commit over the end of one waited for their names beside the folder.
@@ -229,7 +248,7 @@ fn few_or_most(count: usize) -> BTreeSet<BTreeSet<usize>> {
 
 /// A sync failed, and the writer was opened anew, as its error asks for. The system had taken the pages for written, so
 /// nothing wrote them any more; but the record among them said that its rows were durable, and so said the new writer.
-/// A power cut then took them. Now the segment remembers that a sync has failed (`failed_sync`, in its live page), and who
+/// A power cut then took them. Now the segment remembers that a sync has failed (`unsynced`, in its live page), and who
 /// opens it in the same boot writes its rows again.
 #[test]
 fn rows_of_a_sync_that_failed_are_not_durable() {
@@ -241,6 +260,27 @@ fn rows_of_a_sync_that_failed_are_not_durable() {
     story.reopen();
     story.sync();
     story.judge();
+}
+
+/// A writer was killed when it had written a durable record, or an entry of the log, and its sync had not ended. The next one
+/// found it in the page cache and took it for durable: what it was asked to sync, it said to be on the disk without having
+/// done anything. A power cut took the rows. And who followed durable rows had them before their sync, killed or not. Now the
+/// segment notes what is being synced (`unsynced`).
+#[test]
+fn rows_of_a_sync_whose_writer_was_killed_are_not_durable() {
+    // The first sync writes a record, the next one an entry of the log, and one of many rows a record again.
+    for commits in [&[3][..], &[1, 1], &[1, 1, 1], &[1, 9], &[4, 1], &[3, 6, 1]] {
+        let mut story = Story::new();
+        let (last, before) = commits.split_last().unwrap();
+        for &rows in before {
+            story.commit(rows);
+            story.sync();
+        }
+        story.commit(*last);
+        story.kill_in_sync();
+        story.sync();
+        story.judge_rest();
+    }
 }
 
 /// The same in a segment that was full: the new writer looked for the sealed segments that were not durable, from the

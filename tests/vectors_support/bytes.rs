@@ -216,7 +216,7 @@ pub fn dump(segment: &Segment) -> String {
     out.line(live, 8, &format!("sequence      {sequence}, so the visible record is {}", ["A", "B"][sequence % 2]));
     out.line(live + 64, 4, "waiting       nobody sleeps");
     out.line(live + 128, 4, &format!("writer        process {}", segment.half(live + 128)));
-    out.line(live + 192, 4, "failed_sync   no");
+    out.line(live + 192, 8, "unsynced      nothing");
 
     let at = segment.visible();
     out.title(&format!("visible record {}, at live + 4096 + {} × record", ["A", "B"][sequence % 2], sequence % 2));

@@ -58,6 +58,8 @@ pub(in crate::table) fn appended(plan: &Plan, from: &[u64], to: &[u64]) -> Resul
 /// A whole entry.
 #[derive(Clone, Debug)]
 pub(in crate::table) struct LogEntry {
+    /// Where it begins in the log, in bytes.
+    pub start: u64,
     pub record: Record,
     /// The counters of the durable commit before.
     pub before: Vec<u64>,
@@ -128,7 +130,7 @@ impl LogEntry {
         }
         let pages = whole.len().saturating_sub(PAGE as usize).div_ceil(PAGE as usize - MARK) + 1;
         let bytes = whole[head + 8 * counters..].to_vec();
-        Ok(Some((LogEntry { record, before, pieces, bytes }, pages * PAGE as usize)))
+        Ok(Some((LogEntry { start: at as u64, record, before, pieces, bytes }, pages * PAGE as usize)))
     }
 
     /// Each piece with its bytes.

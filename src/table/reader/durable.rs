@@ -5,11 +5,12 @@
 //! and the record before counts.
 
 use std::path::Path;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::map::{Mapping, Mode, SharedWords, boot_id};
+use crate::map::{Mapping, Mode, boot_id};
 use crate::rows::Plan;
-use crate::table::format::{FAILED_SYNC, MOST_SEQUENCE, PAGE, Record};
+use crate::table::format::{MOST_SEQUENCE, PAGE, Record, UNSYNCED};
 use crate::table::protocol::log::{AppendedBytes, LogEntry, appended, entries, following};
 use crate::table::reader::segment::{Recovered, Segment};
 
@@ -52,20 +53,14 @@ pub(in crate::table) fn check_boot_id() -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// Which sync of a segment has failed.
+/// What may not be on the disk though it is written: its sync goes on, has failed, or its writer was killed before the end
+/// of it. Noted in the segment before the write, so that whoever sees what is written sees this, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::table) enum Failed {
-    /// That of its newest durable record, which may not be on the disk.
-    Record,
-    /// That of its log.
-    InLog,
-}
-
-/// Returns the mark of a failed sync in a segment: a number derived from this boot. After a reboot it no longer
-/// matches, and the contents of the file are those of the disk.
-pub(in crate::table) fn failed_sync_boot(failed: Failed) -> u32 {
-    let boot = crc32c::crc32c(&boot_id()) & !3;
-    boot | if failed == Failed::InLog { 3 } else { 1 }
+pub(in crate::table) struct Unsynced {
+    /// Which of the two durable records.
+    pub record: Option<u64>,
+    /// The first page of the log whose entry, like all behind it, may not be there; `u32::MAX` where all are.
+    pub log_page: u32,
 }
 
 /// Whether a commit is on the disk.
@@ -77,25 +72,45 @@ pub enum OnDisk {
     Alone,
 }
 
-impl Failed {
-    /// Returns the failed sync of this boot recorded in `word`, if any.
-    pub fn of(word: u32) -> Option<Failed> {
-        [Failed::Record, Failed::InLog].into_iter().find(|&failed| failed_sync_boot(failed) == word)
+impl Unsynced {
+    /// The note as it stands in the live page. It holds for this boot: behind the next, the contents of the file are those of
+    /// the disk.
+    pub fn word(self) -> u64 {
+        let kind = self.record.map_or(3, |number| 1 + (number & 1));
+        u64::from(self.log_page) << 32 | u64::from(crc32c::crc32c(&boot_id()) & !3) | kind
+    }
+
+    /// Returns the note of this boot in `word`, if there is one.
+    pub fn of(word: u64) -> Option<Unsynced> {
+        let log_page = (word >> 32) as u32;
+        let notes = [Some(0), Some(1), None].map(|record| Unsynced { record, log_page });
+        notes.into_iter().find(|note| note.word() == word)
+    }
+
+    /// Whether durable record `number` may not be on the disk.
+    pub fn has_record(self, number: u64) -> bool {
+        self.record == Some(number & 1)
+    }
+
+    /// Whether an entry of the log may not be on the disk.
+    fn has_entry(self, entry: &LogEntry) -> bool {
+        entry.start / PAGE >= u64::from(self.log_page)
     }
 }
 
 impl Segment {
     /// Returns how the commit of `record` stands on the disk.
     pub fn durability(&self, record: &Record) -> OnDisk {
-        if self.failed_sync().is_some() {
-            return OnDisk::No;
-        }
+        let there = [0, 1].map(|number| self.durable(number));
+        let unsynced = self.unsynced();
+        let is_synced = |number: u64| !unsynced.is_some_and(|note| note.has_record(number));
+        let synced = (0..2).zip(there).filter(|&(number, _)| is_synced(number)).filter_map(|(_, durable)| durable);
         let is_same = |durable: &Record| {
             let has_all = durable.counters == record.counters && durable.positions == record.positions;
             has_all && durable.sealed == record.sealed
         };
         let mut found = OnDisk::No;
-        for durable in (0..2).filter_map(|number| self.durable(number)).filter(is_same) {
+        for durable in synced.filter(is_same) {
             if !durable.provisional {
                 return OnDisk::Alone;
             }
@@ -109,20 +124,25 @@ impl Segment {
     /// # Errors
     /// As [`Segment::check_record`].
     pub fn durable_rows(&self) -> Result<u64> {
-        let failed = self.failed_sync();
-        // What the sync was of may not be on the disk; what was written before is.
-        let base = self.durable_records()?.into_iter().nth(usize::from(failed == Some(Failed::Record)));
-        let mut logged = logged_behind(self, base.as_ref())?;
-        if failed == Some(Failed::InLog) {
-            logged.pop();
+        if let Some(left) = self.left_by_a_crash()? {
+            return Ok(left.record.rows());
         }
-        let last = logged.pop().map(|entry| entry.record).or(base);
+        let there = [0, 1].map(|number| self.durable(number));
+        let mut logged = self.log_entries()?;
+        let unsynced = self.unsynced();
+        logged.retain(|entry| !unsynced.is_some_and(|note| note.has_entry(entry)));
+        let is_synced = |number: u64| !unsynced.is_some_and(|note| note.has_record(number));
+        let synced = (0..2).zip(there).filter(|&(number, _)| is_synced(number)).filter_map(|(_, record)| record);
+        let base = synced.max_by_key(|record| record.sequence).map(|record| self.checked_record(record)).transpose()?;
+        let last = logged_behind(self, base.as_ref(), logged).pop().map(|entry| entry.record).or(base);
         Ok(last.map_or(0, |record| record.rows()))
     }
 
-    /// The sync that has failed since the last one that did not, in this boot.
-    fn failed_sync(&self) -> Option<Failed> {
-        Failed::of(self.mapping.load32(self.header.live + FAILED_SYNC))
+    /// What is written and may not be on the disk. Loaded after what it is about was read.
+    fn unsynced(&self) -> Option<Unsynced> {
+        // A durable record or entry that was read is noted here, unless it was synced since.
+        fence(Ordering::Acquire);
+        Unsynced::of(self.mapping.load64((self.header.live + UNSYNCED) as usize))
     }
 
     /// The newest commit that counts: after a crash of the machine, the newest durable one.
@@ -292,13 +312,10 @@ fn recover(segment: &Segment, visible: u64) -> Result<Recovered> {
 
 /// The entries of the log that go on from durable record `base`, or from nothing. A sealed segment has everything in its
 /// columns.
-fn logged_behind(segment: &Segment, base: Option<&Record>) -> Result<Vec<LogEntry>> {
+fn logged_behind(segment: &Segment, base: Option<&Record>, logged: Vec<LogEntry>) -> Vec<LogEntry> {
     let nothing = Record { counters: vec![0; segment.header.limits.len()], ..Record::default() };
     let last = base.unwrap_or(&nothing);
-    if last.sealed {
-        return Ok(Vec::new());
-    }
-    Ok(following(segment.log_entries()?, base.map(|record| record.boot), last))
+    if last.sealed { Vec::new() } else { following(logged, base.map(|record| record.boot), last) }
 }
 
 /// Whether what a durable record says has reached the disk with it.

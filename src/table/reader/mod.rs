@@ -19,9 +19,7 @@ pub(super) mod table;
 
 pub(super) use chain::Chain;
 pub(crate) use chain::{holds_table, is_segment_name};
-pub(super) use durable::{
-    Failed, check_boot_id, checksum, delta, dropped, failed_sync_boot, open_mapping, open_newest, open_segment,
-};
+pub(super) use durable::{Unsynced, check_boot_id, checksum, delta, dropped, open_mapping, open_newest, open_segment};
 pub(crate) use follow::WakeUp;
 pub use follow::{Follow, follow};
 pub(super) use history::{dense_zones, settings_of, without_settings};

@@ -9,14 +9,12 @@ use crate::ipc::{SegmentProbe, empty_metadata, probe_segment, schema_metadata};
 use crate::map::{ChangeCheck, Medium, SharedWords, Store, boot_id, watched};
 use crate::rows::{ALIGNMENT, Mark, Plan, RowSink, ZONE, ZoneMap, read_rows};
 use crate::table::format::{
-    FAILED_SYNC, HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, Settings, State, TAIL, WRITER, record_len,
+    HEADER, Header, PAGE, Record, SEQUENCE, SLOTS, Settings, State, TAIL, UNSYNCED, WRITER, record_len,
 };
 use crate::table::placement;
 use crate::table::protocol::log::LogEntry;
 use crate::table::protocol::{PATIENCE, PublishedFooter, Sizes, publish};
-use crate::table::reader::{
-    Failed, Segment, check_boot_id, check_record, damaged_record, delta, failed_sync_boot, visible,
-};
+use crate::table::reader::{Segment, Unsynced, check_boot_id, check_record, damaged_record, delta, visible};
 use crate::table::zones;
 
 /// Pieces from this many bytes on go by pwrite(2) at once; space for smaller ones is made ready for stores.
@@ -158,12 +156,15 @@ impl Shared {
         };
         let Some(bytes) = LogEntry::encode(&self.plan, before, entry.clone(), copy)? else { return Ok(false) };
         let end = last.log.next + bytes.len() as u64;
-        if end > self.header.log {
+        if end > self.header.log || self.unsynced().is_some() {
             return Ok(false);
         }
+        let log_page = u32::try_from(last.log.next / PAGE).map_err(|_| Error::internal("a log of 16 TiB"))?;
+        self.note(Some(Unsynced { record: None, log_page }));
         self.make_log_ready(&mut last.log, end)?;
         let written = self.store.write_synced(self.header.log_start() + last.log.next, &bytes);
-        written.map_err(|e| self.sync_failed(e, Failed::InLog))?;
+        written.map_err(syncing_failed)?;
+        self.note(None);
         last.log.next = end;
         (last.newest, last.sequence) = (entry, sequence);
         Ok(true)
@@ -175,17 +176,20 @@ impl Shared {
             let to = (FASTER * log.ready).max(FIRST_OF_LOG).max(end).min(self.header.log);
             let zeros = vec![0; (to - log.ready) as usize];
             self.store.write(self.header.log_start() + log.ready, &zeros).map_err(syncing_failed)?;
-            self.store.sync().map_err(|e| self.sync_failed(e, Failed::InLog))?;
+            self.store.sync().map_err(syncing_failed)?;
             log.ready = to;
         }
         Ok(())
     }
 
-    /// Notes for the next writer that a sync has failed.
-    #[cold]
-    fn sync_failed(&self, e: io::Error, failed: Failed) -> Error {
-        self.store.publish32(self.header.live + FAILED_SYNC, failed_sync_boot(failed));
-        syncing_failed(e)
+    /// Notes what is about to be written and may not be on the disk, for readers and for the next writer; `None` when it is
+    /// there. The note stays where the sync fails or this process is killed.
+    fn note(&self, unsynced: Option<Unsynced>) {
+        self.store.publish64(self.header.live + UNSYNCED, unsynced.map_or(0, Unsynced::word));
+    }
+
+    fn unsynced(&self) -> Option<Unsynced> {
+        Unsynced::of(self.store.load64(self.header.live + UNSYNCED))
     }
 
     fn write_durable(&self, last: &mut Durable, record: Record) -> Result<()> {
@@ -200,11 +204,12 @@ impl Shared {
         let durable = Record { previous, delta, sequence, ..record };
         let mut bytes = Vec::new();
         durable.encode(&mut bytes);
+        // What was not synced of the log before stays in doubt until this is.
+        let log_page = self.unsynced().map_or(u32::MAX, |note| note.log_page);
+        self.note(Some(Unsynced { record: Some((last.number + 1) & 1), log_page }));
         self.store.write(self.header.durable(last.number + 1), &bytes).map_err(syncing_failed)?;
-        self.store.sync().map_err(|e| self.sync_failed(e, Failed::Record))?;
-        if self.store.load32(self.header.live + FAILED_SYNC) != 0 {
-            self.store.publish32(self.header.live + FAILED_SYNC, 0);
-        }
+        self.store.sync().map_err(syncing_failed)?;
+        self.note(None);
         // All that the log holds is in the record now.
         (last.log.is_open, last.log.next) = (true, 0);
         if durable.sealed {
@@ -370,11 +375,12 @@ impl Growing {
             store.write(header.regions[piece.region].offset + piece.at, bytes).map_err(failed)?;
         }
         let mut durable = last_durable(segment, record)?;
-        if let Some(failure) = Failed::of(store.load32(header.live + FAILED_SYNC)) {
+        if let Some(unsynced) = Unsynced::of(store.load64(header.live + UNSYNCED)) {
             write_again(&store, &header, plan, &record.counters)?;
-            if failure == Failed::Record {
+            if let Some(number) = unsynced.record {
                 // Over the record that may not be on the disk; the other one is.
-                durable = Durable { number: durable.number + 1, sequence: durable.sequence, ..Durable::default() };
+                let newest = segment.durable(number + 1).filter(|found| is_within(found, record)).unwrap_or_default();
+                durable = Durable { number: number + 1, sequence: durable.sequence, newest, ..Durable::default() };
             }
         }
         let durable = Mutex::new(durable);
@@ -622,14 +628,15 @@ fn watch(store: &Store, header: &Header) -> Result<()> {
 
 /// Returns the durable state of a segment whose newest commit is `record`. Its log stays closed until a durable record
 /// covers all entries.
+fn is_within(found: &Record, record: &Record) -> bool {
+    found.counters.iter().zip(&record.counters).all(|(a, b)| a <= b)
+}
+
 fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     let base = match &segment.replayed {
         // The other one was torn, though the log may go on behind it.
         Some(left) => left.base.clone(),
-        None => {
-            let is_there = |found: &Record| found.counters.iter().zip(&record.counters).all(|(a, b)| a <= b);
-            segment.durable_records()?.into_iter().find(is_there)
-        }
+        None => segment.durable_records()?.into_iter().find(|found| is_within(found, record)),
     };
     let logged = segment.log_entries()?.into_iter().map(|entry| entry.record.sequence).max();
     // Without a durable record and without a log, numbers begin at 0.
@@ -640,7 +647,8 @@ fn last_durable(segment: &Segment, record: &Record) -> Result<Durable> {
     Ok(Durable { number, newest: base.clone(), record: base, sequence, log: Log::default() })
 }
 
-/// Writes the rows that are there over themselves: after a sync that failed, the system would not write them any more.
+/// Writes the rows that are there over themselves: after a sync that failed, the system would not write them any more, and
+/// of a sync whose process was killed nobody knows whether it failed.
 fn write_again(store: &Store, header: &Header, plan: &Plan, counters: &[u64]) -> Result<()> {
     let mut chunk = vec![0; 1 << 16];
     for used in plan.extents(counters)? {
