@@ -56,14 +56,14 @@ check-all: test
 
 # All rivals side by side; takes minutes and gigabytes of disk. `make bench QUICK=--quick` leaves out the 4 GiB files.
 # What was measured of each release stays in bench/results; docs/performance.md is made with
-# `PAGES="--markdown docs/performance.md --plots docs/plots"`.
+# `PAGES="--markdown docs/performance.md --plots docs/plots" PAGE="--page docs/performance.md"`.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 bench: $(VENV)/test.done
 	$(BIN)/pip install --quiet datasets
 	$(BIN)/python bench/rivals/run.py $(QUICK)
 	$(BIN)/python bench/rivals/questions.py $(QUICK) --json bench/results/$(VERSION).json $(PAGES)
-	$(BIN)/python bench/rivals/training.py --folder $(TARGET) $(if $(QUICK),--gib 0.25)
-	$(BIN)/python bench/rivals/text.py --folder $(TARGET) $(if $(QUICK),--mb 20)
+	$(BIN)/python bench/rivals/training.py --folder $(TARGET) $(if $(QUICK),--gib 0.25 --runs 2) $(PAGE)
+	$(BIN)/python bench/rivals/text.py --folder $(TARGET) $(if $(QUICK),--mb 20 --runs 2) $(PAGE)
 
 # Streams through memory and a socket, in chunks of 16 KiB to 16 MiB, beside pyarrow and Polars, with plots.
 bench-streams: $(VENV)/test.done

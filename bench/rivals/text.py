@@ -1,73 +1,143 @@
-"""CSV to Arrow files, beside Polars: seconds and the most memory of a process, of one text with times, numbers and words.
+"""CSV and JSON lines to Arrow, beside Polars, DuckDB and pyarrow: seconds and the most memory of a process.
 
-    $ python bench/rivals/text.py [--mb 200] [--folder .]
+    $ python bench/rivals/text.py [--mb 200] [--folder .] [--page docs/performance.md]
 
-Each is a process of its own, timed from the inside after its imports. Polars parses times as well (`try_parse_dates`).
+The text has times, numbers and words. Each way is a process of its own, timed from the inside after its imports, in turns; what it
+has read is counted and summed up afterwards, and must be the same for all. With --page the figures become a section of that page.
 """
 
 import argparse
+import json
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-PROGRAMS = {
-    "arrowwood import": """
-from arrowwood import _arrowwood
-run = lambda: _arrowwood._run_cli(["arrowwood", "import", text, out])""",
-    "Polars sink_ipc": """
-import polars as pl
-run = lambda: pl.scan_csv(text, try_parse_dates=True).sink_ipc(out)""",
-    "arrowwood read_csv": """
-import arrowwood as aw
-run = lambda: aw.read_csv(text)""",
-    "Polars read_csv": """
-import polars as pl
-run = lambda: pl.read_csv(text, try_parse_dates=True)""",
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from report import grid_of, put_section  # noqa: E402
+
+OURS = "arrowwood"
+IPC = "pl.scan_{scan}.sink_ipc(out, compression='uncompressed') or out"
+WRITE = """
+def write(reader, out):
+    with pa.ipc.new_file(out, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+    return out
+"""
+POLARS, DUCKDB, PYARROW = "import polars as pl", "import duckdb, pyarrow as pa", "import pyarrow as pa, pyarrow.{} as text_of"
+
+# Of each text and each goal: the imports of each library, and what is timed.
+WAYS = {
+    ("csv", "to an Arrow file"): {
+        OURS: ("from arrowwood import _arrowwood", "_arrowwood._run_cli(['arrowwood', 'import', text, out]) or out"),
+        "polars": (POLARS, IPC.format(scan="csv(text, try_parse_dates=True)")),
+        "duckdb": (DUCKDB + WRITE, "write(duckdb.sql(f\"from read_csv('{text}')\").to_arrow_reader(100_000), out)"),
+        "pyarrow": (PYARROW.format("csv") + WRITE, "write(text_of.open_csv(text), out)"),
+    },
+    ("csv", "into memory"): {
+        OURS: ("import arrowwood as aw", "aw.read_csv(text)"),
+        "polars": (POLARS, "pl.read_csv(text, try_parse_dates=True)"),
+        "duckdb": (DUCKDB, "duckdb.sql(f\"from read_csv('{text}')\").to_arrow_table()"),
+        "pyarrow": (PYARROW.format("csv"), "text_of.read_csv(text)"),
+    },
+    ("jsonl", "to an Arrow file"): {
+        OURS: ("from arrowwood import _arrowwood", "_arrowwood._run_cli(['arrowwood', 'import', text, out]) or out"),
+        "polars": (POLARS, IPC.format(scan="ndjson(text)")),
+        "duckdb": (DUCKDB + WRITE, "write(duckdb.sql(f\"from read_json('{text}')\").to_arrow_reader(100_000), out)"),
+        "pyarrow": (PYARROW.format("json") + WRITE, "write(text_of.open_json(text), out)"),
+    },
+    ("jsonl", "into memory"): {
+        OURS: ("import arrowwood as aw", "aw.read_json(text)"),
+        "polars": (POLARS, "pl.read_ndjson(text)"),
+        "duckdb": (DUCKDB, "duckdb.sql(f\"from read_json('{text}')\").to_arrow_table()"),
+        "pyarrow": (PYARROW.format("json"), "text_of.read_json(text)"),
+    },
 }
 
 MEASURE = """
-import resource, sys, time
+import json, resource, sys, time
 text, out = sys.argv[1:]
-{program}
+{imports}
 start = time.perf_counter()
-kept = run()
-print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+kept = {run}
+taken = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+import pyarrow, pyarrow.compute
+table = pyarrow.ipc.open_file(pyarrow.memory_map(kept)).read_all() if isinstance(kept, str) else pyarrow.table(kept)
+answer = [table.num_rows, pyarrow.compute.sum(table["volume"]).as_py(), pyarrow.compute.sum(table["price"]).as_py()]
+print(json.dumps([taken, peak, answer, str(table["ts"].type)]))
 """
+
+SHOWS = (
+    "Text of {mb} MB with times, words, numbers and a note of some words; once to an Arrow file, once into memory. Each library uses "
+    "all cores; the memory is the most that the process had at once, with its imports and, where it maps files, pages of the text. "
+    "It does not show texts that are compressed, nested or quoted. Polars and pyarrow leave times of JSON lines as text: {texts}."
+)
 
 
 def make(path, size):
+    is_csv = path.suffix == ".csv"
     with path.open("w") as file:
-        file.write("ts,symbol,price,volume,note\n")
+        if is_csv:
+            file.write("ts,symbol,price,volume,note\n")
         row = 0
         while file.tell() < size:
-            rows = range(row, row + 20_000)
-            file.write(
-                "".join(
-                    f"2026-{1 + i // 2_000_000 % 12:02}-{1 + i // 86_400 % 28:02}T{i // 3600 % 24:02}:{i // 60 % 60:02}:{i % 60:02}.{i % 1000:03},"
-                    f"{'AAPL IBM MSFT GOOG'.split()[i % 4]},{100 + i % 977 / 8},{i * 7919 % 100_003},note of row {i}\n"
-                    for i in rows
-                )
-            )
+            file.write("".join(line(i, is_csv) for i in range(row, row + 20_000)))
             row += 20_000
+
+
+def line(i, is_csv):
+    ts = f"2026-{1 + i // 2_000_000 % 12:02}-{1 + i // 86_400 % 28:02}T{i // 3600 % 24:02}:{i // 60 % 60:02}:{i % 60:02}.{i % 1000:03}"
+    symbol, price, volume = "AAPL IBM MSFT GOOG".split()[i % 4], 100 + i % 977 / 8, i * 7919 % 100_003
+    if is_csv:
+        return f"{ts},{symbol},{price},{volume},note of row {i}\n"
+    return f'{{"ts": "{ts}", "symbol": "{symbol}", "price": {price}, "volume": {volume}, "note": "note of row {i}"}}\n'
+
+
+def measure(ways, text, out, runs):
+    """Seconds of each way, the most memory, and the type that the times became."""
+    taken, peaks, types, answers = ({name: [] for name in ways} for _ in range(4))
+    for _ in range(runs):
+        for name, (imports, run) in ways.items():
+            line = [sys.executable, "-c", MEASURE.format(imports=imports, run=run), str(text), str(out)]
+            found = json.loads(subprocess.run(line, stdout=subprocess.PIPE, text=True, check=True).stdout)
+            for into, value in zip((taken, peaks, answers, types), found):
+                into[name].append(value)
+    for name, answer in answers.items():
+        assert answer == answers[OURS], f"{text}: {name} has read {answer[0]}, {OURS} {answers[OURS][0]}"
+    return taken, peaks, types
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mb", type=int, default=200)
     parser.add_argument("--folder", type=Path, default=Path("."))
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
-    text = options.folder / f"text-{options.mb}.csv"
-    if not text.exists():
-        make(text, options.mb * 1_000_000)
-    text.read_bytes()
-    for name, program in PROGRAMS.items():
-        found = []
-        for _ in range(options.runs):
-            line = [sys.executable, "-c", MEASURE.format(program=program), str(text), str(options.folder / "text.arrow")]
-            found.append([float(value) for value in subprocess.run(line, capture_output=True, text=True, check=True).stdout.split()])
-        seconds = sorted(seconds for seconds, _ in found)[len(found) // 2]
-        print(f"{name:20} {seconds:6.2f} s, {max(peak for _, peak in found):7.0f} MiB at most")
+    lines, left = [], set()
+    for (kind, goal), ways in WAYS.items():
+        text = options.folder / f"text-{options.mb}.{kind}"
+        if not text.exists():
+            make(text, options.mb * 1_000_000)
+        text.read_bytes()
+        taken, peaks, types = measure(ways, text, options.folder / "text.arrow", options.runs)
+        ours = statistics.median(taken[OURS])
+        for name in ways:
+            low, middle, high = statistics.quantiles(taken[name], n=4)
+            ratio = f"×{middle / ours:.2f}"
+            peak = f"{max(peaks[name]) / 2**20:,.0f} MiB"
+            left |= {f"{name} {kind}"} if "string" in types[name][0] else set()
+            what = "CSV" if kind == "csv" else "JSON lines"
+            seconds = f"{middle:.2f} s", f"± {(high - low) / 2:.2f} s"
+            lines.append([f"{what} {goal}", name, *seconds, f"**{ratio}**" if middle < ours else ratio, peak])
+    header = ["", "", "median", "spread", "against arrowwood", "memory at most"]
+    table = grid_of(header, lines)
+    print(table)
+    if options.page:
+        shows = SHOWS.format(mb=options.mb, texts=", ".join(sorted(left)) or "none did")
+        put_section(options.page, f"Text of {options.mb} MB to Arrow", f"{shows}\n\n{table}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 """Batches for training beside Hugging Face `datasets`: 256 random rows of 3,072 bytes, as tensors, from one file.
 
-    $ python bench/rivals/training.py [--gib 4] [--batches 300]
+    $ python bench/rivals/training.py [--gib 4] [--batches 300] [--page docs/performance.md]
 
 Both read the same Arrow stream, which is made in --folder, and each batch is what the other one gets: rows by a seed, as
 tensors where torch is installed, as NumPy arrays where not. Prints batches a second, of one process and of four, and the
 memory that processes have for themselves. Needs `datasets`; the first rows are read before, so that the file is in the page
-cache as far as it fits.
+cache as far as it fits. With --page the figures become a section of that page.
 """
 
 import argparse
 import multiprocessing
 import os
+import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -18,7 +20,16 @@ import numpy as np
 
 import arrowwood as aw
 
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+from report import grid_of, put_section  # noqa: E402
+
 WIDTH, BATCH = 3072, 256
+
+SHOWS = (
+    "256 random rows of 3,072 bytes and a number, by a seed, as {form} arrays, from one mapped Arrow stream; runs in turns, the first two "
+    "batches are not counted. Memory of their own is what fetching added to all processes, without pages of the file. It does "
+    "not show what decodes images, nor a training step."
+)
 
 
 def make(path, rows):
@@ -86,6 +97,8 @@ def main():
     parser.add_argument("--gib", type=float, default=4)
     parser.add_argument("--batches", type=int, default=300)
     parser.add_argument("--folder", type=Path, default=Path("."))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     rows = int(options.gib * 2**30 / WIDTH)
     path = options.folder / f"training-{options.gib:g}.arrows"
@@ -97,13 +110,26 @@ def main():
     numbers = range(min(options.batches, rows // BATCH))
     print(f"{rows:,} rows, {os.path.getsize(path):,} bytes, {form()}, {os.cpu_count()} processors")
     context = multiprocessing.get_context("spawn")
+    rows_of_table = []
     for processes in [1, 4]:
         shares = [list(numbers[at::processes]) for at in range(processes)]
-        for name, who in [("arrowwood", ours), ("datasets", theirs)]:
-            with context.Pool(processes) as pool:
-                found = pool.map(run, [(who, path, share) for share in shares], chunksize=1)
-            rate, memory = sum(rate for rate, _ in found), sum(memory for _, memory in found)
-            print(f"{name:10} {processes} processes: {rate:8.1f} batches/s, {memory / 2**20:6.1f} MiB of their own")
+        rates, memories = {ours: [], theirs: []}, {ours: [], theirs: []}
+        for _ in range(options.runs):
+            for who in rates:
+                with context.Pool(processes) as pool:
+                    found = pool.map(run, [(who, path, share) for share in shares], chunksize=1)
+                rates[who].append(sum(rate for rate, _ in found))
+                memories[who].append(sum(memory for _, memory in found))
+        for name, who in [("arrowwood", ours), ("Hugging Face", theirs)]:
+            low, middle, high = statistics.quantiles(rates[who], n=4)
+            ratio = f"×{statistics.median(rates[ours]) / middle:.2f}"
+            what = "one process" if processes == 1 else f"{processes} processes"
+            memory = f"{statistics.median(memories[who]) / 2**20:.1f} MiB"
+            rows_of_table.append([what, name, f"{middle:,.0f}", f"± {(high - low) / 2:,.0f}", ratio, memory])
+    table = grid_of(["", "", "batches a second", "spread", "arrowwood is", "memory of their own"], rows_of_table)
+    print(table)
+    if options.page:
+        put_section(options.page, f"Random batches for training, from {options.gib:g} GiB", f"{SHOWS.format(form=form())}\n\n{table}")
 
 
 if __name__ == "__main__":
