@@ -535,6 +535,7 @@ fn groups_are_those_of_all_rows_that_a_condition_leaves() {
     assert_eq!(told["columns"][2], json!({"name": "sum of n", "type": "int64"}));
     // All rows as one group; and more groups than an answer has, of which the last come first here.
     assert_eq!(groups("of=mean:0&of=min:0&of=n_unique:2")["cells"], json!([["10000", "4999.5", "0", "5"]]));
+    assert_eq!(groups("of=first:0&of=last:0&where=n%20%3E=%2017")["cells"], json!([["9983", "17", "9999"]]));
     let told = groups("at=0,2&sort=0&descending=true");
     assert_eq!((&told["groups"], told["cells"].as_array().unwrap().len()), (&json!(10_000), 1_000));
     assert_eq!(told["cells"][0], json!(["9999", null, "1"]));

@@ -5,7 +5,7 @@ import { count, el, plural } from "./dom.js";
 import { saves } from "./save.js";
 import { table } from "./table.js";
 
-const functions = ["sum", "mean", "median", "min", "max", "count", "n_unique", "std", "var"] as const;
+const functions = ["sum", "mean", "median", "min", "max", "count", "first", "last", "n_unique", "std", "var"] as const;
 
 /** Columns to group by, functions of columns, and a column of the result to sort by. */
 export interface Grouping {
