@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 C_PREFIX := $(abspath $(TARGET))/capi
 
-.PHONY: demo test test-rust features test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
+.PHONY: demo test test-rust features test-datafusion test-python test-c test-jvm jars install-c bench bench-c bench-jvm bench-engines bench-streams bench-builders \
   bench-paged bench-instructions bench-serve \
   view test-view bench-view interop live torture torture-serve check-all fuzz docs rustdoc wheel sources crates publish-crates dist smoke smoke-jars workflows \
   needs lint msrv msrv-version clean
@@ -44,6 +44,14 @@ features:
 	    -- --deny warnings || exit 1; \
 	done
 	cargo test --package arrowwood --no-default-features --test minimal
+
+# DataFusion over files and tables: a crate of its own, outside of the workspace, as it needs a newer Rust and 250 packages that
+# nothing else pays for. Building those takes 10 processor minutes and 4 GB.
+DATAFUSION := --manifest-path crates/datafusion/Cargo.toml
+test-datafusion:
+	cargo fmt $(DATAFUSION) --check
+	cargo clippy $(DATAFUSION) --all-targets -- -D warnings
+	cargo test $(DATAFUSION)
 
 test-python: $(VENV)/test.done
 	$(BIN)/python -m pytest -q tests/python
@@ -322,7 +330,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
-SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates src cli/src serve/src serve/page python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'serve/page/*')
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates/mapping src cli/src serve/src serve/page python -name '*.rs' -o -name '*.py' -o -name '*.pyi' -o -path 'serve/page/*')
 
 $(VENV)/demo.done: $(BIN)/python $(SOURCES)
 	$(BIN)/pip install --quiet '.[demo]'

@@ -87,7 +87,7 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
 }
 
 fn all_sources() -> Vec<(PathBuf, String)> {
-    ["crates/mapping/src", "src", "cli/src", "python/src", "capi/src", "serve/src"]
+    ["crates/mapping/src", "crates/datafusion/src", "src", "cli/src", "python/src", "capi/src", "serve/src"]
         .into_iter()
         .flat_map(sources)
         .collect()

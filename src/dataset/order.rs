@@ -114,7 +114,8 @@ impl Dataset {
     /// Whether no part of the rows begins before the previous one ends, each being in the order of
     /// [`sorted_by`](Dataset::sorted_by): parts of tables created at one path, one after the other, look like parts of
     /// one.
-    pub(crate) fn is_ascending(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_ascending(&self) -> bool {
         self.sorted_column().and_then(|column| column.ascends()).unwrap_or(false)
     }
 

@@ -26,6 +26,9 @@ def test_the_package_has_it_from_cargo():
     for crate in [".", "cli", "crates/mapping", "python", "serve"]:
         package = tomllib.loads((ROOT / crate / "Cargo.toml").read_text())["package"]
         assert package["version"] == {"workspace": True}, crate
+    # It is in no workspace to take it from.
+    datafusion = tomllib.loads((ROOT / "crates/datafusion/Cargo.toml").read_text())
+    assert [datafusion["package"]["version"], datafusion["dependencies"]["arrowwood"]["version"]] == [VERSION] * 2
     # What is uploaded names the library by its version, which Cargo can't take from elsewhere.
     ours = [crate for name, crate in CARGO["workspace"]["dependencies"].items() if name.startswith("arrowwood")]
     assert [crate["version"] for crate in ours] == [VERSION] * 3

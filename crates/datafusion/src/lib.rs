@@ -1,0 +1,60 @@
+//! Arrowwood's files and tables as tables of DataFusion, which reads them in place.
+//!
+//! [`Table`] is a file, a table that grows, a directory of partitions, or the files of a pattern. Each query is of one
+//! commit, the newest when it is planned:
+//! ```
+//! use std::sync::Arc;
+//!
+//! use arrowwood::{Writer, WriterOptions};
+//! use arrowwood_datafusion::Table;
+//! use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+//! use datafusion::prelude::SessionContext;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("ticks");
+//! let times: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+//! let batch = RecordBatch::try_from_iter([("ts", times)])?;
+//! let options = WriterOptions { sorted_by: Some("ts".into()), ..WriterOptions::default() };
+//! let mut writer = Writer::open(&path, Some(batch.schema()), &options)?;
+//! writer.append(&batch)?;
+//! writer.commit()?;
+//!
+//! let context = SessionContext::new();
+//! context.register_table("ticks", Arc::new(Table::open(&path)?))?;
+//! let found = context.sql("select count(*) as n from ticks where ts >= 990").await?.collect().await?;
+//! assert_eq!(found[0].column(0).as_ref(), &Int64Array::from(vec![10]));
+//! # Ok(())
+//! # }
+//! ```
+//! Columns, limits and conditions reach the data: rows of a sorted column are found by binary search, partitions and
+//! blocks that can't have any are left out. What DataFusion knows of a table beforehand is exact: its number of rows,
+//! the order of a sorted column and its ends.
+//!
+//! [`follow`] is a table as a stream that doesn't end.
+//!
+//! Rows that are dropped before a running query has read them are an error, which says so: ask again.
+//!
+//! # Trust
+//! Values are checked before DataFusion sees them, damaged data is an error. Batches are memory of the files: one that is
+//! truncated while DataFusion reads such memory ends the process, as for all [arrays handed to
+//! others](arrowwood#trust). [`Table::copied`] copies them first, and gives an error in all cases.
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+#![warn(missing_docs)]
+#![deny(unsafe_code)]
+
+mod condition;
+mod follow;
+mod scan;
+mod statistics;
+mod table;
+
+pub use follow::follow;
+pub use scan::Scan;
+pub use table::Table;
+
+/// An error of ours as DataFusion's.
+pub(crate) fn external(error: arrowwood::Error) -> datafusion::error::DataFusionError {
+    datafusion::error::DataFusionError::External(Box::new(error))
+}

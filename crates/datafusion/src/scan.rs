@@ -1,0 +1,336 @@
+//! [`Scan`]: the rows of a query, in splits that DataFusion reads in parallel.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use arrowwood::{Dataset, Predicate};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, StatisticsArgs,
+};
+
+use crate::condition::{Condition, all};
+use crate::{external, statistics};
+
+/// Rows that are filtered or copied at once: few enough for one thread and its caches.
+const CHUNK: u64 = 1 << 17;
+/// Fewer rows than these are not worth another split.
+const SPLIT: u64 = 1 << 14;
+
+/// What a query asks of a table.
+pub(crate) struct Request {
+    pub snapshot: Arc<Dataset>,
+    /// The columns, by number.
+    pub columns: Vec<usize>,
+    pub schema: SchemaRef,
+    pub conditions: Vec<Condition>,
+    pub limit: Option<usize>,
+    /// How many splits there should be.
+    pub splits: usize,
+    pub is_copied: bool,
+}
+
+/// The rows of a table that one query reads: [`Table`](crate::Table) makes it.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// Held so that other mentions of the table in the query are of the same rows.
+    snapshot: Arc<Dataset>,
+    /// The rows to be read of each split, with the columns that the condition needs behind those that are asked for.
+    splits: Arc<[Dataset]>,
+    /// The condition that is left for each row.
+    condition: Option<Predicate>,
+    schema: SchemaRef,
+    is_copied: bool,
+    fetch: Option<usize>,
+    /// Of all splits, and of each.
+    statistics: Arc<[Arc<Statistics>]>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl Scan {
+    pub(crate) fn of(request: Request) -> Result<Scan> {
+        let Request { snapshot, columns, schema, conditions, limit, splits, is_copied } = request;
+        let is_settled = |condition: &&Condition| is_settled(&snapshot, condition);
+        let left: Vec<_> = conditions.iter().filter(|c| c.is_exact && !is_settled(c)).collect();
+        let condition = all(left.iter().copied());
+        let mut rows = match all(&conditions) {
+            Some(predicate) => snapshot.narrowed(&predicate).map_err(external)?,
+            None => snapshot.as_ref().clone(),
+        };
+        if let (Some(limit), None) = (limit, &condition) {
+            rows = rows.head(limit as u64).map_err(external)?;
+        }
+        let mut read = columns;
+        for name in left.iter().flat_map(|condition| &condition.columns) {
+            let number = snapshot.schema().index_of(name)?;
+            if !read.contains(&number) {
+                read.push(number);
+            }
+        }
+        let sorted = sorted_column(&snapshot, &schema);
+        let rows = rows.select_at(&read).map_err(external)?;
+        let splits = split(&rows, splits)?;
+        let statistics = known(&rows, &splits, (&schema, sorted), condition.is_some())?;
+        let properties = properties(&schema, sorted, splits.len());
+        Ok(Scan {
+            snapshot,
+            splits: splits.into(),
+            condition,
+            schema,
+            is_copied,
+            fetch: limit,
+            statistics,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+}
+
+/// Whether [`Dataset::narrowed`] leaves exactly the rows of the condition.
+fn is_settled(snapshot: &Dataset, condition: &Condition) -> bool {
+    let sorted = snapshot.sorted_by().filter(|field| *field.data_type() != DataType::Date64);
+    let is_bounds = sorted.is_some_and(|field| condition.bounded.as_ref() == Some(field.name()));
+    if is_bounds && snapshot.is_ascending() {
+        return true;
+    }
+    let partitions = snapshot.partitions();
+    let is_key = |name: &String| {
+        partitions.first().is_some_and(|first| first.keys.iter().any(|(key, _)| key == name))
+            && snapshot.schema().field_with_name(name).is_ok_and(|field| is_compared_whole(field.data_type()))
+    };
+    condition.columns.iter().all(is_key)
+}
+
+/// Whether the condition on a partition's value says all about its rows.
+fn is_compared_whole(data_type: &DataType) -> bool {
+    let values = match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    };
+    values.is_integer() || matches!(values, DataType::Utf8 | DataType::Date32)
+}
+
+/// The number among those of `schema` of the column in whose order all rows are, as DataFusion orders them.
+fn sorted_column(snapshot: &Dataset, schema: &SchemaRef) -> Option<usize> {
+    let field = snapshot.sorted_by()?;
+    let is_ordered_alike = !field.data_type().is_floating() && *field.data_type() != DataType::Date64;
+    let (number, _) = schema.column_with_name(field.name()).filter(|_| is_ordered_alike)?;
+    snapshot.is_ascending().then_some(number)
+}
+
+/// `rows` as ranges of about one size, `wanted` of them where there are enough rows.
+fn split(rows: &Dataset, wanted: usize) -> Result<Vec<Dataset>> {
+    let len = rows.len().map_err(external)?;
+    let count = len.div_ceil(SPLIT).clamp(1, wanted.max(1) as u64);
+    let start = |number: u64| (u128::from(len) * u128::from(number) / u128::from(count)) as u64;
+    let cut = |number: u64| rows.slice(start(number), start(number + 1) - start(number)).map_err(external);
+    if count == 1 { Ok(vec![rows.clone()]) } else { (0..count).map(cut).collect() }
+}
+
+/// The statistics of all rows, and then of each split; if a condition is left, an estimate.
+fn known(
+    rows: &Dataset,
+    splits: &[Dataset],
+    (schema, sorted): (&SchemaRef, Option<usize>),
+    is_filtered: bool,
+) -> Result<Arc<[Arc<Statistics>]>> {
+    let shown: Vec<usize> = (0..schema.fields().len()).collect();
+    let of = |rows: &Dataset| {
+        let rows = rows.select_at(&shown)?;
+        let found = statistics::of(&rows, sorted)?;
+        Ok(Arc::new(if is_filtered { found.to_inexact() } else { found }))
+    };
+    std::iter::once(rows).chain(splits).map(of).collect::<arrowwood::Result<_>>().map_err(external)
+}
+
+fn properties(schema: &SchemaRef, sorted: Option<usize>, splits: usize) -> PlanProperties {
+    // Without nulls they are first and last.
+    let order = |number: usize, nulls_first: bool| {
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(number).name(), number));
+        vec![PhysicalSortExpr::new(column, SortOptions { descending: false, nulls_first })]
+    };
+    let orders = sorted.map(|number| [order(number, false), order(number, true)]).into_iter().flatten();
+    let equivalence = EquivalenceProperties::new_with_orderings(schema.clone(), orders);
+    let partitioning = Partitioning::UnknownPartitioning(splits);
+    PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded)
+        .with_scheduling_type(SchedulingType::Cooperative)
+}
+
+impl DisplayAs for Scan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.splits.iter().try_fold(0, |sum, split| Ok::<_, arrowwood::Error>(sum + split.len()?));
+        let of = self.snapshot.len();
+        let names: Vec<_> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "ArrowwoodScan: rows={} of {}", rows.unwrap_or_default(), of.unwrap_or_default())?;
+        write!(f, ", splits={}, projection=[{}]", self.splits.len(), names.join(", "))?;
+        if let Some(condition) = &self.condition {
+            write!(f, ", where={condition}")?;
+        }
+        if let Some(order) = self.properties.output_ordering() {
+            write!(f, ", ordering=[{order}]")?;
+        }
+        self.fetch.map_or(Ok(()), |fetch| write!(f, ", fetch={fetch}"))
+    }
+}
+
+impl ExecutionPlan for Scan {
+    fn name(&self) -> &str {
+        "ArrowwoodScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("a scan has no children") }
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let Some(rows) = self.splits.get(partition) else {
+            return internal_err!("split {partition} of {}", self.splits.len());
+        };
+        let batches = Batches {
+            rows: rows.clone(),
+            next: 0,
+            condition: self.condition.clone(),
+            schema: self.schema.clone(),
+            is_copied: self.is_copied,
+            size: context.session_config().batch_size().max(1),
+            left: self.fetch.unwrap_or(usize::MAX),
+            ready: VecDeque::new(),
+        };
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let counted = batches.map(move |batch| {
+            let batch = batch.map_err(external)?;
+            metrics.record_output(batch.num_rows());
+            Ok(batch)
+        });
+        let stream = RecordBatchStreamAdapter::new(self.schema.clone(), futures::stream::iter(counted));
+        Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let number = args.partition().map_or(0, |partition| partition + 1);
+        match (self.statistics.get(number), self.fetch) {
+            (Some(known), None) => Ok(known.clone()),
+            (Some(known), fetch) => Ok(Arc::new(known.as_ref().clone().with_fetch(fetch, 0, 1)?)),
+            (None, _) => internal_err!("statistics of split {number} of {}", self.splits.len()),
+        }
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        false
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        Some(Arc::new(Scan { fetch: limit, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+}
+
+/// The batches of one split.
+struct Batches {
+    rows: Dataset,
+    /// The first row that was not read yet.
+    next: u64,
+    condition: Option<Predicate>,
+    schema: SchemaRef,
+    is_copied: bool,
+    /// The most rows of a batch.
+    size: usize,
+    /// How many rows are still wanted.
+    left: usize,
+    ready: VecDeque<RecordBatch>,
+}
+
+impl Batches {
+    /// Reads the next rows.
+    fn read(&mut self) -> arrowwood::Result<()> {
+        let mut rows = self.rows.slice(self.next, CHUNK)?;
+        self.next += CHUNK;
+        if let Some(condition) = &self.condition {
+            rows = rows.filter(condition)?;
+        } else if self.is_copied {
+            // To collect one batch would copy nothing.
+            rows = rows.take(&(0..rows.len()? as i64).collect::<Vec<_>>())?;
+        }
+        let shown: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let batches = rows.select_at(&shown)?.to_record_batches().collect::<arrowwood::Result<Vec<_>>>()?;
+        self.ready.extend(batches.into_iter().filter(|batch| batch.num_rows() > 0));
+        Ok(())
+    }
+
+    /// The next batch of those that were read.
+    fn cut(&mut self) -> Option<arrowwood::Result<RecordBatch>> {
+        let mut batch = self.ready.pop_front()?;
+        let most = self.size.min(self.left);
+        if batch.num_rows() > most {
+            self.ready.push_front(batch.slice(most, batch.num_rows() - most));
+            batch = batch.slice(0, most);
+        }
+        self.left -= batch.num_rows();
+        Some(adopted(batch, &self.schema))
+    }
+}
+
+impl Iterator for Batches {
+    type Item = arrowwood::Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<arrowwood::Result<RecordBatch>> {
+        while self.ready.is_empty() {
+            let is_done = self.rows.len().map(|len| self.left == 0 || self.next >= len);
+            match is_done.and_then(|is_done| if is_done { Ok(false) } else { self.read().map(|()| true) }) {
+                Ok(true) => (),
+                Ok(false) => return None,
+                Err(e) => {
+                    // Nothing comes behind an error.
+                    self.left = 0;
+                    return Some(Err(e));
+                }
+            }
+        }
+        if self.left == 0 { None } else { self.cut() }
+    }
+}
+
+/// The columns of `batch` under `schema`.
+pub(crate) fn adopted(batch: RecordBatch, schema: &SchemaRef) -> arrowwood::Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options).map_err(|e| {
+        let message = format!("making a batch for DataFusion: {e}");
+        arrowwood::Error::new(arrowwood::ErrorKind::InvalidData, message)
+    })
+}

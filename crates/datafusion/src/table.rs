@@ -1,0 +1,160 @@
+//! [`Table`]: what DataFusion plans queries by.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use arrowwood::{Dataset, Error, ErrorKind};
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::condition::Condition;
+use crate::external;
+use crate::scan::{Request, Scan};
+
+/// A file, a table, partitions or files as a table of DataFusion.
+///
+/// Queries are of the rows that are committed when they are planned, and all mentions of the table in one query are of
+/// the same. The columns are those that there were when it was made: make it again for columns that were added since.
+pub struct Table {
+    schema: SchemaRef,
+    is_copied: bool,
+    snapshots: Mutex<Snapshots>,
+}
+
+/// The newest rows, and those of queries that are planned or run.
+struct Snapshots {
+    newest: Dataset,
+    queries: Vec<(Query, Weak<Dataset>)>,
+}
+
+/// A query: its session, and when it began.
+type Query = (String, i64);
+
+impl Table {
+    /// The table at `path`: of anything that [`arrowwood::open`] opens. New rows and new partitions are seen by later
+    /// queries; the files of a pattern or a directory are those that there are now.
+    ///
+    /// # Errors
+    /// Those of [`arrowwood::open`]; `InvalidArgument` if two columns have one name.
+    pub fn open(path: impl AsRef<Path>) -> arrowwood::Result<Table> {
+        Table::new(arrowwood::open(path)?)
+    }
+
+    /// The rows of `dataset`, and those that are committed later if it is a whole table.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if two columns have one name.
+    pub fn new(dataset: Dataset) -> arrowwood::Result<Table> {
+        let mut names: Vec<_> = dataset.schema().fields().iter().map(|field| field.name().as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let message = format!("two columns are called '{}', and DataFusion knows columns by name", twice[0]);
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let schema = Arc::new(Schema::new(dataset.schema().fields().clone()));
+        let snapshots = Mutex::new(Snapshots { newest: dataset, queries: Vec::new() });
+        Ok(Table { schema, is_copied: false, snapshots })
+    }
+
+    /// Has rows copied before DataFusion sees them: a file that is truncated while a query runs is an error then in all
+    /// cases, where the process may end otherwise.
+    pub fn copied(mut self) -> Table {
+        self.is_copied = true;
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Snapshots> {
+        // A panic would leave older rows, which are whole.
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rows for the query that `state` is of.
+    fn snapshot(&self, state: &dyn Session) -> Result<Arc<Dataset>> {
+        let begun = state.execution_props().query_execution_start_time;
+        let query = begun.and_then(|time| Some((state.session_id().to_owned(), time.timestamp_nanos_opt()?)));
+        let mut snapshots = self.lock();
+        snapshots.queries.retain(|(_, rows)| rows.strong_count() > 0);
+        let mut known = snapshots.queries.iter().filter(|(known, _)| Some(known) == query.as_ref());
+        if let Some(rows) = known.find_map(|(_, rows)| rows.upgrade()) {
+            return Ok(rows);
+        }
+        snapshots.newest = snapshots.newest.refresh().map_err(external)?;
+        let rows = Arc::new(self.with_own_columns(&snapshots.newest).map_err(external)?);
+        if let Some(query) = query {
+            snapshots.queries.push((query, Arc::downgrade(&rows)));
+        }
+        Ok(rows)
+    }
+
+    /// The columns that the table was made with.
+    fn with_own_columns(&self, rows: &Dataset) -> arrowwood::Result<Dataset> {
+        if rows.schema().fields() == self.schema.fields() {
+            return Ok(rows.clone());
+        }
+        let names: Vec<_> = self.schema.fields().iter().map(|field| field.name()).collect();
+        let own = rows.select(&names)?;
+        for (field, now) in self.schema.fields().iter().zip(own.schema().fields()) {
+            if field.data_type() != now.data_type() {
+                let name = field.name();
+                let types = (arrowwood::type_name(field.data_type()), arrowwood::type_name(now.data_type()));
+                let message = format!(
+                    "column '{name}' is {} now, and was {} when the table was registered; register it again",
+                    types.1, types.0
+                );
+                return Err(Error::new(ErrorKind::SchemaMismatch, message));
+            }
+        }
+        Ok(own)
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("schema", &self.schema)
+            .field("is_copied", &self.is_copied)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TableProvider for Table {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let rows = self.with_own_columns(&self.lock().newest).map_err(external)?;
+        let of = |filter: &&Expr| match Condition::of(filter, &rows) {
+            Some(condition) if condition.is_exact => TableProviderFilterPushDown::Exact,
+            Some(_) => TableProviderFilterPushDown::Inexact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(of).collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let snapshot = self.snapshot(state)?;
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let schema = Arc::new(self.schema.project(&columns)?);
+        let conditions = filters.iter().filter_map(|filter| Condition::of(filter, &snapshot)).collect();
+        let splits = state.config().target_partitions();
+        let request = Request { snapshot, columns, schema, conditions, limit, splits, is_copied: self.is_copied };
+        Ok(Arc::new(Scan::of(request)?))
+    }
+}

@@ -1,0 +1,8 @@
+//! Queries over files and tables, beside those over the same rows in DataFusion's memory.
+
+mod broken;
+mod conditions;
+mod live;
+mod plans;
+mod support;
+mod tpch;
