@@ -294,7 +294,7 @@ install-c:
 	  -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' \
 	  capi/arrowwood.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/arrowwood.pc
 
-# The wheel in an empty environment: it works with NumPy alone, and the quickstart works as it stands.
+# The wheel in an empty environment: it works with NumPy alone, the quickstart works as it stands, and one command opens the window.
 SMOKE := $(VENV)-smoke
 smoke: wheel
 	rm -rf $(SMOKE)
@@ -303,7 +303,8 @@ smoke: wheel
 	$(SMOKE)/bin/arrowwood --version
 	$(SMOKE)/bin/python -c 'import arrowwood as aw; aw.write({"n": [1, 2]}, b := aw.Buffer()); print(aw.open(b))'
 	$(SMOKE)/bin/pip install --quiet pytest pyarrow polars duckdb
-	$(SMOKE)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_version.py -k 'index or version'
+	$(SMOKE)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_version.py tests/python/test_view.py \
+	  -k 'index or version or window'
 
 lint:
 	cargo fmt --all --check

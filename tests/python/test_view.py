@@ -3,11 +3,13 @@
 import gc
 import itertools
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
-from urllib.request import Request, urlopen
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import numpy as np
 import pyarrow as pa
@@ -225,3 +227,20 @@ def test_errors_say_what_is_wrong(tmp_path, monkeypatch):
     with aw.view(tmp_path / "a.arrow") as view:
         text = view._repr_mimebundle_()["text/plain"]
         assert view.url in text and "arrowwood[notebook]" in text
+
+
+def test_one_command_opens_the_window(tmp_path):
+    """What is installed has the page in it: the first line of ``arrowwood view`` is an address, and a browser finds the page there."""
+    path = tmp_path / "prices.arrow"
+    aw.write({"price": [1.5, 2.5]}, path)
+    command = [Path(sys.executable).parent / "arrowwood", "view", "--no-browser", path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as window:
+        url = window.stdout.readline().strip()
+        browser = build_opener(HTTPCookieProcessor())
+        page = browser.open(url, timeout=TIMEOUT).read().decode()
+        assert "<script" in page and "view.js" in page
+        base = url.split("?")[0].split("#")[0]
+        [table] = json.load(browser.open(base + "v1/tables", timeout=TIMEOUT))["tables"]
+        rows = pa.ipc.open_stream(browser.open(f"{base}v1/tables/{table['name']}/rows", timeout=TIMEOUT).read()).read_all()
+        assert rows["price"].to_pylist() == [1.5, 2.5]
+        window.terminate()
