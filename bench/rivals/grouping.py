@@ -26,7 +26,7 @@ def table(rows):
         columns[f"near{count}"] = keys
         columns[f"far{count}"] = (keys.astype(np.uint64) * MIX).astype(np.int64)
         columns[f"text{count}"] = pa.array(np.char.add("name-", keys.astype(str)))
-    columns["few"], columns["some"] = random.integers(0, 300, rows), random.integers(0, 3000, rows)
+    columns["key300"], columns["key3000"] = random.integers(0, 300, rows), random.integers(0, 3000, rows)
     return pa.table(columns)
 
 
@@ -76,7 +76,7 @@ def questions(folder, rows=5_000_000):
         for count in (1_000, 100_000, 1_000_000):
             title, key = f"mean by {count:,} keys, {name}", [f"{kind}{count}"]
             yield grouped(title, key, ("v", "mean"), v.mean(), "avg(v)", BY_KEY, ("v", "mean"))
-    two = ["few", "some"]
+    two = ["key300", "key3000"]
     yield grouped("mean by two keys, 900,000 pairs", two, ("v", "mean"), v.mean(), "avg(v)", OTHERS, ("v", "mean"))
     key = ["near1000"]
     distinct = pl.col("n").n_unique(), "count(distinct n)", OTHERS, ("n", "count_distinct")

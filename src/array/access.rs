@@ -87,6 +87,11 @@ impl<'a> Texts<'a> {
         found.ok_or_else(outside)
     }
 
+    /// The views, if they are such.
+    pub(crate) fn views(&self) -> Option<&'a [[u8; 16]]> {
+        if let CellLayout::Views(views) = self.layout { Some(views) } else { None }
+    }
+
     /// The bytes of row `row`; `None` for a null.
     #[inline]
     pub(crate) fn get_valid(&self, row: usize) -> Result<&'a [u8]> {

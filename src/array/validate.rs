@@ -154,7 +154,12 @@ fn check_each(array: &Unchecked) -> Result<()> {
 /// Reads every value, and compares it with its view's prefix: kernels compare views before values.
 fn check_views(array: &Unchecked) -> Result<()> {
     let views = array.buffers().first().map_or(&[][..], |b| b.as_slice()).as_chunks::<16>().0;
+    let is_text = matches!(array.data_type(), DataType::Utf8View);
     for row in 0..array.len() {
+        // Of bytes in the view itself, nothing but the padding can be wrong.
+        if !is_text && views.get(array.offset() + row).is_some_and(is_padded) {
+            continue;
+        }
         let bytes = match slot(array, row).map_err(|e| e.context(format_args!("row {row}")))? {
             Value::Str(text) => text.as_bytes(),
             Value::Bytes(bytes) => bytes,
@@ -170,6 +175,13 @@ fn check_views(array: &Unchecked) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a view has its bytes in itself, and zeros behind them.
+fn is_padded(view: &[u8; 16]) -> bool {
+    let word = u128::from_le_bytes(*view);
+    let len = word as u32;
+    len <= 12 && word.checked_shr(32 + 8 * len).is_none_or(|rest| rest == 0)
 }
 
 fn check_keys(array: &Unchecked) -> Result<()> {

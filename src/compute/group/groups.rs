@@ -104,17 +104,31 @@ pub(super) fn check_keys(keys: &[usize], dataset: &Dataset) -> Result<()> {
 
 /// Groups the rows of block `block` by the columns `keys`; `masks` has the selected rows of each span.
 pub(super) fn group<'a>(frame: &Frame<'a>, block: usize, keys: &[usize], masks: &[Option<Mask>]) -> Result<Groups<'a>> {
+    group_expecting(frame, block, keys, masks, 0)
+}
+
+/// The same where some `expected` groups are expected.
+pub(super) fn group_expecting<'a>(
+    frame: &Frame<'a>,
+    block: usize,
+    keys: &[usize],
+    masks: &[Option<Mask>],
+    expected: usize,
+) -> Result<Groups<'a>> {
     let mut groups: Option<Groups<'a>> = None;
     for &column in keys {
         let rows: usize = frame.spans(block).map(|(_, rows)| rows.len()).sum();
         let mut encoder = Encoder { most_dense: DENSE_A_ROW * rows, ..Encoder::default() };
+        if keys.len() == 1 {
+            encoder.interner.reserve(expected);
+        }
         for ((part, rows), mask) in frame.spans(block).zip(masks) {
             encoder.add(frame.checked(part, column)?, rows, mask.as_ref())?;
         }
         let next = encoder.finish();
         groups = Some(match groups {
             None => next,
-            Some(before) => combine(before, next),
+            Some(before) => combine(before, next, expected),
         });
     }
     Ok(groups.unwrap_or_else(|| one_group(frame, block, masks)))
@@ -133,7 +147,7 @@ fn one_group<'a>(frame: &Frame<'a>, block: usize, masks: &[Option<Mask>]) -> Gro
 }
 
 /// Groups of both: a number for each pair that occurs.
-fn combine<'a>(a: Groups<'a>, b: Groups<'a>) -> Groups<'a> {
+fn combine<'a>(a: Groups<'a>, b: Groups<'a>, expected: usize) -> Groups<'a> {
     /// The maximum number of pairs for which a table of all is made.
     const DENSE: usize = 1 << 18;
     let rows_of = b.count() + 1;
@@ -141,6 +155,7 @@ fn combine<'a>(a: Groups<'a>, b: Groups<'a>) -> Groups<'a> {
     let pairs = (a.count() + 1) * rows_of;
     let mut dense = if pairs <= DENSE { vec![UNSEEN; pairs] } else { Vec::new() };
     let mut sparse = Interner::default();
+    sparse.reserve(expected);
     let mut combined = Groups { ids: a.ids.clone(), cells: Vec::new(), width, firsts: Vec::new() };
     for (row, (id, &other)) in combined.ids.iter_mut().zip(&b.ids).enumerate() {
         if *id == OUT {
@@ -219,6 +234,16 @@ impl<'a> Encoder<'a> {
         self.ids.push(id);
     }
 
+    /// Notes the first rows of new groups among the next rows, which have these numbers.
+    #[inline]
+    fn note_firsts(&mut self, ids: &[u32]) {
+        for (row, &id) in ids.iter().enumerate() {
+            if id as usize > self.firsts.len() {
+                self.firsts.push((self.ids.len() + row) as u32);
+            }
+        }
+    }
+
     /// Row by row, for any type.
     fn add_cells(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         for (number, row) in rows.enumerate() {
@@ -263,7 +288,11 @@ impl<'a> Encoder<'a> {
             let valid = bits(valid.as_ref());
             let into = &mut numbers[..raws.len()];
             let words = raws.iter().map(|raw| word(*raw));
-            if wanted & valid == u64::MAX && self.interner.look_up(words, into) {
+            if wanted & valid == u64::MAX {
+                if !self.interner.look_up(words.clone(), into) {
+                    self.interner.all(words, into);
+                    self.note_firsts(into);
+                }
                 self.ids.extend_from_slice(into);
                 continue;
             }
@@ -287,6 +316,12 @@ impl<'a> Encoder<'a> {
 
     fn add_texts(&mut self, array: &'a ArrayData, rows: Range<usize>, mask: Option<&Mask>) -> Result<()> {
         let texts = Texts::of(array)?;
+        if let Some(views) = texts.views()
+            && mask.is_none()
+            && array.null_count() == 0
+        {
+            return self.add_views(&texts, views, rows);
+        }
         let has_nulls = array.nulls().is_some_and(|nulls| nulls.null_count() > 0);
         self.ids.reserve(rows.len());
         // Sorted rows have many equal neighbours.
@@ -311,6 +346,20 @@ impl<'a> Encoder<'a> {
             }
             (last, last_word) = (bytes, word);
             self.push(last_id);
+        }
+        Ok(())
+    }
+
+    /// Texts without nulls, by their views.
+    fn add_views(&mut self, texts: &Texts<'a>, views: &'a [[u8; 16]], rows: Range<usize>) -> Result<()> {
+        self.ids.reserve(rows.len());
+        for (row, view) in rows.clone().zip(views.get(rows).unwrap_or_default()) {
+            let word = u128::from_le_bytes(*view);
+            let id = match view[4..].get(..word as u32 as usize) {
+                Some(bytes) => self.interner.inline(word, bytes),
+                None => self.interner.text(texts.get(row)?),
+            };
+            self.push(id);
         }
         Ok(())
     }

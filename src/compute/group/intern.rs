@@ -30,6 +30,14 @@ pub(super) struct Interner<'a> {
 }
 
 impl<'a> Interner<'a> {
+    /// Before the first key: some `count` keys are expected, as many as there are where keys are alike.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.words.expected = count;
+        self.short.expected = count;
+        self.middle.expected = count;
+        self.cells.reserve(count);
+    }
+
     pub(super) fn into_cells(self) -> Vec<Cell<'a>> {
         self.cells
     }
@@ -75,10 +83,41 @@ impl<'a> Interner<'a> {
         }
     }
 
+    /// The numbers of words.
+    #[inline]
+    pub(super) fn all(&mut self, words: impl Iterator<Item = u64>, into: &mut [u32]) {
+        if !self.dense.numbers.is_empty() {
+            words.zip(into).for_each(|(word, into)| *into = self.word(word));
+            return;
+        }
+        // Hashes first, so that many slots are looked for at the same time.
+        let Interner { words: table, cells, hasher, .. } = self;
+        let mut hashed = [(0, 0); 64];
+        hashed.iter_mut().zip(words).for_each(|(into, word)| *into = (hasher.hash_one(word) as usize, word));
+        for (&(hash, word), into) in hashed.iter().zip(into) {
+            *into = table.id_at(hash, word, hasher, || next(cells, Cell::Word(word)));
+        }
+    }
+
+    /// The number of a text in a view, which has up to 12 bytes, `bytes`.
+    #[inline(always)]
+    pub(super) fn inline(&mut self, view: u128, bytes: &'a [u8]) -> u32 {
+        let len = view as u32;
+        let word = view >> 32;
+        if len < 8 {
+            return self.short(word as u64 | (u64::from(len) + 1) << 56, bytes);
+        }
+        let Interner { middle, cells, hasher, .. } = self;
+        middle.id(word | (u128::from(len) + 1) << 120, hasher, || next(cells, Cell::Bytes(bytes)))
+    }
+
     /// The numbers of words of the expected range; false if one has none yet.
     #[inline]
     pub(super) fn look_up(&self, words: impl Iterator<Item = u64>, into: &mut [u32]) -> bool {
-        let mut is_known = true;
+        let mut is_known = !self.dense.numbers.is_empty();
+        if !is_known {
+            return false;
+        }
         for (into, word) in into.iter_mut().zip(words) {
             *into = self.dense.numbers.get(self.dense.place(word)).copied().unwrap_or(0);
             is_known &= *into != 0;
@@ -165,6 +204,8 @@ struct Words<W> {
     /// Number 0 marks an empty slot. The length is a power of two, or 0.
     places: Vec<(W, u32)>,
     taken: usize,
+    /// How many are expected.
+    expected: usize,
 }
 
 impl<W: Copy + Default + PartialEq + Hash> Words<W> {
@@ -183,23 +224,37 @@ impl<W: Copy + Default + PartialEq + Hash> Words<W> {
 
     #[inline(always)]
     fn id(&mut self, word: W, hasher: &DefaultHashBuilder, new: impl FnOnce() -> u32) -> u32 {
-        if let Some(id) = self.find(word, hasher) {
-            return id;
-        }
-        let id = new();
-        self.put(word, id, hasher);
-        id
+        self.id_at(hasher.hash_one(word) as usize, word, hasher, new)
     }
 
-    #[cold]
-    fn put(&mut self, word: W, id: u32, hasher: &DefaultHashBuilder) {
+    /// The number of `word`, whose hash is `at`.
+    #[inline(always)]
+    fn id_at(&mut self, mut at: usize, word: W, hasher: &DefaultHashBuilder, new: impl FnOnce() -> u32) -> u32 {
         if (self.taken + 1) * 2 > self.places.len() {
-            let more = vec![Default::default(); (self.places.len() * 2).max(64)];
-            let before = std::mem::replace(&mut self.places, more);
-            before.into_iter().filter(|(_, id)| *id != 0).for_each(|(word, id)| self.set(word, id, hasher));
+            self.grow(hasher);
         }
-        self.set(word, id, hasher);
-        self.taken += 1;
+        let mask = self.places.len() - 1;
+        loop {
+            let slot = &mut self.places[at & mask];
+            if slot.1 == 0 {
+                *slot = (word, new());
+                self.taken += 1;
+                return slot.1;
+            }
+            if slot.0 == word {
+                return slot.1;
+            }
+            at = at.wrapping_add(1);
+        }
+    }
+
+    /// Makes space for twice as many, at first for as many as are expected.
+    #[cold]
+    fn grow(&mut self, hasher: &DefaultHashBuilder) {
+        let first = (2 * self.expected + 2).next_power_of_two().max(64);
+        let len = if self.places.is_empty() { first } else { self.places.len() * 2 };
+        let before = std::mem::replace(&mut self.places, vec![Default::default(); len]);
+        before.into_iter().filter(|(_, id)| *id != 0).for_each(|(word, id)| self.set(word, id, hasher));
     }
 
     fn set(&mut self, word: W, id: u32, hasher: &DefaultHashBuilder) {
@@ -228,7 +283,7 @@ pub(super) fn packed_short(bytes: &[u8]) -> u64 {
 
 /// The same for 8 to 15 bytes.
 #[inline(always)]
-fn packed_middle(bytes: &[u8]) -> u128 {
+pub(super) fn packed_middle(bytes: &[u8]) -> u128 {
     let (Some(low), Some(high)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else { return 0 };
     let words = [low, high].map(|raw| u128::from(u64::from_le_bytes(*raw)));
     words[0] | words[1] << (8 * (bytes.len() - 8)) | (bytes.len() as u128 + 1) << 120

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `intern` (keys as numbers), `groups` (the group of each row), `state` (running aggregates of
 //! groups), `block` (those of a block), `table` (those of all blocks), `outcome` (as columns), `fused` (condition, groups and
-//! sums in one loop), `partition` (very many groups), `aggregate`, `kept` (states to go on with), `incremental` (of a dataset that
+//! sums in one loop), `views` (texts where they are), `partition` (very many groups), `aggregate`, `kept` (states to go on with), `incremental` (of a dataset that
 //! grows).
 
 mod aggregate;
@@ -16,6 +16,7 @@ mod outcome;
 mod partition;
 mod state;
 mod table;
+mod views;
 
 pub use aggregate::{Aggregation, AggregationProgress};
 pub(super) use groups::{cell, is_key};

@@ -6,15 +6,17 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::block::Computed;
-use super::groups::{Groups, cell, group, word_of_2, word_of_4};
-use super::intern::Cell;
+use super::groups::{Groups, cell, group_expecting, word_of_2, word_of_4};
+use super::intern::{Cell, packed_short};
 use super::state::{GroupState, StateKind, is_integer};
 use super::table::GroupTable;
+use super::views::{Span, views};
 use crate::array::access::{Texts, fixed_values, fixed_width};
 use crate::array::{Parts, filled, slice};
 use crate::compute::frame::Frame;
@@ -54,6 +56,10 @@ pub(super) struct Wave<'w, 'a> {
     start: u64,
     orders: Vec<ChunkOrder>,
     columns: Vec<WaveColumn>,
+    /// The columns as they are in partitions.
+    schema: SchemaRef,
+    /// The most groups of a partition so far: others have about as many.
+    expected: AtomicUsize,
 }
 
 /// A column in the order of each chunk.
@@ -61,13 +67,15 @@ enum WaveColumn {
     /// Of all chunks, each of which begins at a multiple of `CHUNK`.
     Whole(ArrayData),
     Chunks(Vec<ArrayData>),
+    /// Texts where they are.
+    Views(Vec<ArrayData>),
 }
 
 impl WaveColumn {
     fn rows(&self, chunk: usize, start: usize, len: usize) -> ArrayData {
         match self {
             WaveColumn::Whole(array) => slice(array, chunk * CHUNK + start, len),
-            WaveColumn::Chunks(arrays) => slice(&arrays[chunk], start, len),
+            WaveColumn::Chunks(arrays) | WaveColumn::Views(arrays) => slice(&arrays[chunk], start, len),
         }
     }
 }
@@ -149,11 +157,25 @@ impl<'w, 'a> Wave<'w, 'a> {
             Ok(ChunkOrder::of(&partitions))
         });
         let orders = orders.into_iter().collect::<Result<Vec<_>>>()?;
-        let mut wave = Wave { frame, needed, start, orders, columns: Vec::new() };
+        let mut wave = Wave {
+            frame,
+            needed,
+            start,
+            orders,
+            columns: Vec::new(),
+            schema: needed.schema.clone(),
+            expected: AtomicUsize::new(0),
+        };
         for &column in &needed.columns {
             let column = wave.column(chunks.start, column)?;
             wave.columns.push(column);
         }
+        let field = |(field, column): (&FieldRef, &WaveColumn)| match column {
+            WaveColumn::Views(_) => Arc::new(Field::new(field.name(), DataType::BinaryView, true)),
+            WaveColumn::Whole(_) | WaveColumn::Chunks(_) => field.clone(),
+        };
+        let fields = needed.schema.fields().iter().zip(&wave.columns).map(field);
+        wave.schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         wave.orders.iter_mut().for_each(|order| order.places = Vec::new());
         Ok(wave)
     }
@@ -186,12 +208,28 @@ impl<'w, 'a> Wave<'w, 'a> {
             };
             return Ok(WaveColumn::Whole(parts.assemble().checked(&[])?));
         }
+        if let Some(views) = self.views(first, column)? {
+            return Ok(WaveColumn::Views(views));
+        }
         self.check_size(first, column)?;
         let bytes = self.orders.len().saturating_mul(16 * CHUNK);
         let arrays = parallel::map(self.orders.len(), bytes, |chunk| {
             self.orders[chunk].column(self.frame, first + chunk, column, &self.needed.of)
         });
         Ok(WaveColumn::Chunks(arrays.into_iter().collect::<Result<_>>()?))
+    }
+
+    /// A column of text or bytes, as views; `None` for others, and if that can't be.
+    fn views(&self, first: usize, column: usize) -> Result<Option<Vec<ArrayData>>> {
+        if !is_text_or_binary(self.needed.of.field(column).data_type()) {
+            return Ok(None);
+        }
+        let bytes = self.orders.len().saturating_mul(32 * CHUNK);
+        let views = parallel::map(self.orders.len(), bytes, |chunk| {
+            let order = &self.orders[chunk];
+            views(&spans_of(self.frame, first + chunk, column)?, &order.places, order.rows.len())
+        });
+        views.into_iter().collect()
     }
 
     /// Checks that a column may be copied.
@@ -252,12 +290,15 @@ impl<'w, 'a> Wave<'w, 'a> {
             let picked = Picked::of(frame, rows);
             let key = |&key: &usize| {
                 if own.firsts.is_empty() {
-                    return Ok(ArrayData::new_empty(self.needed.schema.field(key).data_type()));
+                    return Ok(ArrayData::new_empty(self.schema.field(key).data_type()));
                 }
-                let plains = picked.plains(frame, &self.needed.schema, Some(key))?;
-                picked.column(frame, &plains, &self.needed.schema, key)
+                let plains = picked.plains(frame, &self.schema, Some(key))?;
+                picked.column(frame, &plains, &self.schema, key)
             };
-            let keys = self.needed.keys.iter().map(key).collect::<Result<_>>()?;
+            // Texts are gathered from where they are, in the order of groups.
+            let is_view = |&key: &usize| matches!(self.columns[key], WaveColumn::Views(_));
+            let has_views = self.needed.keys.iter().any(is_view);
+            let keys = self.needed.keys.iter().filter(|_| !has_views).map(key).collect::<Result<_>>()?;
             let firsts = firsts.into_iter().map(|first| self.start + u64::from(first)).collect();
             Ok(GroupTable::of_all(keys, firsts, states))
         })
@@ -271,9 +312,10 @@ impl<'w, 'a> Wave<'w, 'a> {
     ) -> Result<T> {
         let (parts, rows) = self.partition(partition);
         let masks = vec![None; parts.len()];
-        let dataset = Dataset::of_arrays(self.needed.schema.clone(), parts);
+        let dataset = Dataset::of_arrays(self.schema.clone(), parts);
         let frame = Frame::of(&dataset)?.in_blocks_of(usize::MAX);
-        let own = group(&frame, 0, &self.needed.keys, &masks)?;
+        let own = group_expecting(&frame, 0, &self.needed.keys, &masks, self.expected.load(Ordering::Relaxed))?;
+        self.expected.fetch_max(own.count(), Ordering::Relaxed);
         let mut states = Vec::with_capacity(self.needed.kinds.len());
         let row = |own: u64| -> Result<u64> {
             let row = rows.get(own as usize).ok_or_else(|| Error::internal("a group has no row in its partition"))?;
@@ -374,7 +416,7 @@ impl ChunkOrder {
     }
 
     /// Writes values of `width` bytes, of the chunk's rows in `spans`, to their places in `out`.
-    fn values(&self, width: usize, spans: &[(&ArrayData, Range<usize>)], out: &mut [u8]) {
+    fn values(&self, width: usize, spans: &[Span<'_>], out: &mut [u8]) {
         match width {
             1 => self.put::<1>(spans, out),
             2 => self.put::<2>(spans, out),
@@ -384,7 +426,7 @@ impl ChunkOrder {
         }
     }
 
-    fn put<const N: usize>(&self, spans: &[(&ArrayData, Range<usize>)], out: &mut [u8]) {
+    fn put<const N: usize>(&self, spans: &[Span<'_>], out: &mut [u8]) {
         let out = &mut out.as_chunks_mut::<N>().0[..];
         let mut places = &self.places[..];
         for (array, rows) in spans {
@@ -400,7 +442,7 @@ impl ChunkOrder {
     }
 }
 
-fn spans_of<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<(&'a ArrayData, Range<usize>)>> {
+fn spans_of<'a>(frame: &Frame<'a>, block: usize, column: usize) -> Result<Vec<Span<'a>>> {
     frame.spans(block).map(|(part, rows)| Ok((frame.checked(part, column)?, rows))).collect()
 }
 
@@ -483,11 +525,11 @@ fn mixed(hash: u64, word: u64) -> u64 {
 }
 
 fn mixed_bytes(hash: u64, bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    let hash = words.iter().fold(mixed(hash, bytes.len() as u64), |hash, word| mixed(hash, u64::from_le_bytes(*word)));
-    mixed(hash, u64::from_le_bytes(last))
+    // The last 8 bytes overlap those before them.
+    let Some(last) = bytes.last_chunk::<8>() else { return mixed(hash, packed_short(bytes)) };
+    let words = bytes.as_chunks::<8>().0.iter();
+    let hash = words.fold(mixed(hash, bytes.len() as u64), |hash, word| mixed(hash, u64::from_le_bytes(*word)));
+    mixed(hash, u64::from_le_bytes(*last))
 }
 
 #[cfg(test)]
@@ -661,9 +703,55 @@ mod tests {
         let frame = Frame::of(&dataset).unwrap();
         for key in 0..5 {
             assert_eq!(integers_width(&frame, key).unwrap(), Some(12), "column {key}");
-            let groups = group(&frame, 0, &[key], &[None]).unwrap();
+            let groups = group_expecting(&frame, 0, &[key], &[None], 0).unwrap();
             let cells = (0..4).map(|row| cell(frame.checked(0, key).unwrap(), row).unwrap());
             assert_eq!(groups.cells, cells.collect::<Vec<_>>());
+        }
+    }
+
+    /// Texts of any length: in views, in the dataset, in more batches than a chunk refers to, and sliced.
+    #[test]
+    fn texts_are_keys_wherever_they_are() {
+        let key = |row: usize| Some(row * 7_919 % 60_013).filter(|key| key % 1_000 > 0);
+        let text = |key: usize| format!("{}{key}", "żó ".repeat(key % 6));
+        for len in [70_000, 900] {
+            let batch = |start: usize| {
+                let rows = || (start..(start + len).min(210_000)).map(key);
+                let texts = || rows().map(|key| key.map(text));
+                let columns: [(&str, ArrayRef); 5] = [
+                    ("n", Arc::new(rows().map(|key| key.map(|key| key as i64)).collect::<Int64Array>())),
+                    ("text", Arc::new(texts().collect::<StringArray>())),
+                    ("large", Arc::new(texts().collect::<LargeStringArray>())),
+                    ("view", Arc::new(texts().collect::<StringViewArray>())),
+                    ("bytes", Arc::new(texts().map(|text| text.map(String::into_bytes)).collect::<BinaryArray>())),
+                ];
+                RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
+            };
+            let whole = Dataset::try_from((0..210_000).step_by(len).map(batch).collect::<Vec<_>>()).unwrap();
+            let dataset = whole.slice(123, 200_000).unwrap();
+            let cells = |by: &[&str]| -> Vec<String> {
+                let asked = dataset.aggregate(by).filter(col("n").ne(17)).named("count", "n", Function::Count);
+                let asked = asked.named("first", "view", Function::Min).named("last", "n", Function::Last);
+                let found = asked.named("key", "n", Function::Max).finish().unwrap();
+                found.validate(|_, _| ()).unwrap();
+                let cell = |(name, value): (&str, Result<Value<'_>>)| format!("{name} {} ", value.unwrap());
+                let own = |row: crate::Row<'_>| row.iter().skip(by.len()).map(cell).collect();
+                found.rows().map(|row| own(row.unwrap())).collect()
+            };
+            let expected = cells(&["n"]);
+            assert!(expected.len() > 59_900);
+            for by in [&["text"][..], &["large"], &["view"], &["bytes"], &["text", "view"]] {
+                assert_eq!(cells(by), expected, "{by:?} in batches of {len}");
+            }
+            let keys = dataset.aggregate(&["large"]).rows("rows").finish().unwrap().column("large").unwrap();
+            let wanted = dataset.aggregate(&["n"]).rows("rows").finish().unwrap().column("n").unwrap();
+            for (key, n) in keys.values().zip(wanted.values()) {
+                let n = match n.unwrap() {
+                    Value::Int(n) => text(n as usize),
+                    other => other.to_string(),
+                };
+                assert_eq!(key.unwrap().to_string(), n);
+            }
         }
     }
 }

@@ -1,0 +1,147 @@
+//! Texts of partitions as views: short ones as they are, others by where they are in the dataset, so that none is copied.
+
+use std::ops::Range;
+
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+
+use super::intern::{packed_middle, packed_short};
+use crate::array::access::{Texts, fixed_values};
+use crate::array::{Parts, filled};
+use crate::error::{Error, Result};
+
+/// The most buffers that the texts of a chunk are in: each of its partitions refers to all of them.
+const MOST_BUFFERS: usize = 64;
+/// The most bytes of a text in a view itself.
+const INLINE: usize = 12;
+
+/// Rows of one batch.
+pub(super) type Span<'a> = (&'a ArrayData, Range<usize>);
+
+/// Where the texts of a span are.
+struct ViewedSpan {
+    /// The number of the buffer, or the first one's of several.
+    buffer: u32,
+    /// The address of the buffer's first byte.
+    address: usize,
+}
+
+/// The texts or bytes of `spans`, each at its place among `len`, which all rows but those of other places fill; `None` if they
+/// are in too many buffers, or in too large ones.
+pub(super) fn views(spans: &[Span<'_>], places: &[u16], len: usize) -> Result<Option<ArrayData>> {
+    let mut buffers = vec![Buffer::default()];
+    let mut viewed = Vec::with_capacity(spans.len());
+    for span in spans {
+        match ViewedSpan::of(span, &mut buffers)? {
+            Some(span) if buffers.len() <= MOST_BUFFERS => viewed.push(span),
+            _ => return Ok(None),
+        }
+    }
+    let width = size_of::<u128>();
+    buffers[0] = filled(len * width, |out| {
+        let out = &mut out.as_chunks_mut::<16>().0[..];
+        let mut places = places.iter();
+        for ((array, rows), span) in spans.iter().zip(&viewed) {
+            span.put(array, rows, &mut places, out)?;
+        }
+        Ok(())
+    })?;
+    let validity = validity(spans, places, len);
+    let parts = Parts { data_type: DataType::BinaryView, len, validity, buffers, children: Vec::new() };
+    parts.assemble().checked(&[]).map(Some)
+}
+
+impl ViewedSpan {
+    /// Adds the buffers of a span to `buffers`, of which the first is that of views.
+    fn of((array, rows): &Span<'_>, buffers: &mut Vec<Buffer>) -> Result<Option<ViewedSpan>> {
+        let buffer = (buffers.len() - 1) as u32;
+        if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
+            buffers.extend(array.buffers().iter().skip(1).cloned());
+            return Ok(Some(ViewedSpan { buffer, address: 0 }));
+        }
+        let Some(last) = rows.end.checked_sub(1).filter(|_| !rows.is_empty()) else {
+            return Ok(Some(ViewedSpan { buffer, address: 0 }));
+        };
+        let texts = Texts::of(*array)?;
+        let address = address(texts.get(rows.start)?);
+        let end = texts.get(last)?.as_ptr_range().end as usize;
+        let data = array.buffers().get(1).ok_or_else(|| Error::internal("a column of text has no bytes"))?;
+        let start = address.checked_sub(data.as_ptr() as usize);
+        let len = end.checked_sub(address).filter(|&len| i32::try_from(len).is_ok());
+        let (Some(start), Some(len)) = (start, len) else { return Ok(None) };
+        buffers.push(data.slice_with_length(start, len));
+        Ok(Some(ViewedSpan { buffer, address }))
+    }
+
+    /// Writes the views of a span's rows to their places in `out`.
+    fn put<'p>(
+        &self,
+        array: &ArrayData,
+        rows: &Range<usize>,
+        places: &mut impl Iterator<Item = &'p u16>,
+        out: &mut [[u8; 16]],
+    ) -> Result<()> {
+        if let DataType::Utf8View | DataType::BinaryView = array.data_type() {
+            let views = fixed_values::<16>(array).get(rows.clone()).unwrap_or_default();
+            for (view, &place) in views.iter().zip(places.by_ref()) {
+                let view = u128::from_le_bytes(*view);
+                // Those of other buffers get the numbers that these have here.
+                let moved = if view as u32 <= INLINE as u32 { view } else { view + (u128::from(self.buffer) << 64) };
+                put(out, place, moved);
+            }
+            return Ok(());
+        }
+        let texts = Texts::of(array)?;
+        for row in rows.clone() {
+            let Some(&place) = places.next() else { break };
+            let bytes = texts.get(row)?;
+            put(out, place, view(bytes, self.buffer, address(bytes).wrapping_sub(self.address) as u32));
+        }
+        Ok(())
+    }
+}
+
+fn address(bytes: &[u8]) -> usize {
+    bytes.as_ptr() as usize
+}
+
+#[inline(always)]
+fn put(out: &mut [[u8; 16]], place: u16, view: u128) {
+    if let Some(out) = out.get_mut(usize::from(place)) {
+        *out = view.to_le_bytes();
+    }
+}
+
+/// The view of a text that begins at `offset` of buffer `buffer`.
+#[inline(always)]
+fn view(bytes: &[u8], buffer: u32, offset: u32) -> u128 {
+    let len = bytes.len() as u128;
+    match bytes.len() {
+        0..8 => u128::from(packed_short(bytes) << 8 >> 8) << 32 | len,
+        8..=INLINE => packed_middle(bytes) << 32 | len,
+        _ => {
+            let prefix = bytes.first_chunk().map_or(0, |raw| u32::from_le_bytes(*raw));
+            u128::from(offset) << 96 | u128::from(buffer) << 64 | u128::from(prefix) << 32 | len
+        }
+    }
+}
+
+/// Validity bitmap and number of nulls of the rows at their places, if there are nulls.
+fn validity(spans: &[Span<'_>], places: &[u16], len: usize) -> Option<(Buffer, usize)> {
+    if spans.iter().all(|(array, _)| array.null_count() == 0) {
+        return None;
+    }
+    let mut bits = vec![u8::MAX; len.div_ceil(8)];
+    let mut places = places.iter().map(|&place| usize::from(place));
+    let mut nulls = 0;
+    for (array, rows) in spans {
+        for (row, place) in rows.clone().zip(places.by_ref()) {
+            if array.is_null(row) && place < len {
+                bits[place / 8] &= !(1 << (place % 8));
+                nulls += 1;
+            }
+        }
+    }
+    (nulls > 0).then(|| (Buffer::from_vec(bits), nulls))
+}
