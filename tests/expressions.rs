@@ -200,6 +200,12 @@ proptest! {
                 prop_assert_eq!(ends, naive(&rows, |row| Some(text(row)?.ends_with(wanted))), "{}", wanted);
             }
         }
+        for wanted in [&["fig", "figs"][..], &["", "a fig and more", "none"], &["none"], &[]] {
+            for column in ["text", "word"] {
+                let one = found(&dataset, &col(column).is_in(wanted.iter().copied()));
+                prop_assert_eq!(one, naive(&rows, |row| Some(wanted.contains(&text(row)?))), "{:?}", wanted);
+            }
+        }
         let same = found(&dataset, &col("text").eq(col("word")));
         prop_assert_eq!(same, naive(&rows, |row| text(row).map(|_| true)));
     }

@@ -266,9 +266,12 @@ fn a_condition_on_an_indexed_column_looks_at_the_blocks_that_may_have_rows() {
         writer.commit().unwrap();
     }
     let rows = 1_000_000;
-    for condition in
-        [col("order").eq(500_000), col("symbol").eq("symbol 00500"), col("order").is_in([500_000, 500_001])]
-    {
+    for condition in [
+        col("order").eq(500_000),
+        col("symbol").eq("symbol 00500"),
+        col("symbol").is_in(["symbol 00500", "symbol 00501"]),
+        col("order").is_in([500_000, 500_001]),
+    ] {
         // The last block is not complete yet.
         let looked = looked_at(&table, &condition);
         assert!(looked <= 3 << 16, "{condition}: {looked}");

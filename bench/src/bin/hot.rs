@@ -51,6 +51,21 @@ const ALL: &[Named] = &[
         };
         reduce(1, mean)
     }),
+    ("rows of 100,000 of which an expression is true", || {
+        let condition = || ((col("price") + 1) * col("id")).gt(1e6) & (col("id") % 7).ne(3);
+        reduce(1, move |dataset| dataset.filter(&condition())?.len())
+    }),
+    ("rows of 100,000 whose text is one of twenty", || {
+        let texts: Vec<String> = (0..20).map(|number| format!("name-{number}")).collect();
+        let dataset = keyed(text_keys(1000))?;
+        Ok(Box::new(move || dataset.filter(&col("key").is_in(texts.clone()))?.len()))
+    }),
+    ("mean by 1,000 keys that lie close together", || means(Arc::new(numbers(1000, 1)))),
+    ("mean by 1,000 scattered keys", || means(Arc::new(numbers(1000, 1 << 40)))),
+    ("mean by 50,000 keys that lie close together", || means(Arc::new(numbers(50_000, 1)))),
+    ("mean by 50,000 scattered keys", || means(Arc::new(numbers(50_000, 1 << 40)))),
+    ("mean by 1,000 texts", || means(text_keys(1000))),
+    ("mean by 50,000 texts", || means(text_keys(50_000))),
     ("read a stream of 1,000 batches into columns", || {
         let stream = written(1000, Format::Stream)?;
         Ok(Box::new(move || read_stream(&stream[..])?.read_all()?.len()))
@@ -97,6 +112,27 @@ fn take(batches: usize) -> Result<Path> {
 fn reduce(batches: usize, question: impl Fn(&Dataset) -> Result<u64> + 'static) -> Result<Path> {
     let dataset = opened(batches)?;
     Ok(Box::new(move || question(&dataset)))
+}
+
+/// `count` integers in some order, with `step` between them.
+fn numbers(count: i64, step: i64) -> Int64Array {
+    Int64Array::from_iter_values((0..ROWS).map(|row| row * 7919 % count * step))
+}
+
+fn text_keys(count: i64) -> ArrayRef {
+    let names = numbers(count, 1);
+    Arc::new(StringArray::from_iter_values(names.values().iter().map(|number| format!("name-{number}"))))
+}
+
+fn keyed(key: ArrayRef) -> Result<Dataset> {
+    let price: ArrayRef = Arc::new(Float64Array::from_iter_values((0..ROWS).map(|row| (row * 7919 % 200) as f64)));
+    let batch = RecordBatch::try_from_iter([("key", key), ("price", price)]).expect("columns of one length");
+    Dataset::try_from(vec![batch])
+}
+
+fn means(key: ArrayRef) -> Result<Path> {
+    let dataset = keyed(key)?;
+    Ok(Box::new(move || dataset.aggregate(&["key"]).column("price", Function::Mean).finish()?.len()))
 }
 
 /// A table in a folder of its own, which goes when the process ends well.

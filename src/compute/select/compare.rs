@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 
 use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
+use hashbrown::HashSet;
 
 use super::literal::{Literal, Operator, Owned};
 use super::predicate::TextMatch;
@@ -26,6 +27,8 @@ pub(in crate::compute) enum Test {
     Floats(f64, f64),
     Text(Operator, Vec<u8>),
     Matches(TextMatch, Vec<u8>),
+    /// One of some texts.
+    Texts(HashSet<Vec<u8>>),
     Not(Box<Test>),
     Any(Vec<Test>),
 }
@@ -76,6 +79,12 @@ impl Test {
                 _ => false,
             },
             Test::Matches(place, text) => matches!(value, Value::Str(found) if place.holds(found.as_bytes(), text)),
+            Test::Texts(texts) => match value {
+                Value::Str(found) => texts.contains(found.as_bytes()),
+                Value::Bytes(found) => texts.contains(*found),
+                Value::Uuid(found) => texts.contains(found.as_slice()),
+                _ => false,
+            },
             Test::Not(test) => !matches!(value, Value::Null) && !test.holds(value),
             Test::Any(tests) => tests.iter().any(|test| test.holds(value)),
         }
@@ -97,7 +106,13 @@ impl Test {
     pub(super) fn any(name: &str, data_type: &DataType, literals: &[Literal]) -> Result<Test> {
         let known = literals.iter().filter(|literal| !matches!(literal.0, Owned::Null));
         let tests = known.map(|literal| Test::of(name, data_type, Operator::Eq, literal));
-        Ok(Test::Any(tests.collect::<Result<_>>()?))
+        let tests = tests.collect::<Result<Vec<_>>>()?;
+        let texts = tests.iter().map(|test| match test {
+            Test::Text(Operator::Eq, text) => Some(text.clone()),
+            _ => None,
+        });
+        let texts: Option<HashSet<Vec<u8>>> = if tests.is_empty() { None } else { texts.collect() };
+        Ok(texts.map_or(Test::Any(tests), Test::Texts))
     }
 }
 

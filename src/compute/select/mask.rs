@@ -6,6 +6,7 @@ use arrow_buffer::i256;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use half::f16;
+use hashbrown::HashSet;
 use multiversion::multiversion;
 
 use super::compare::Test;
@@ -190,6 +191,7 @@ fn passes(array: &ArrayData, rows: &Range<usize>, test: &Test) -> Result<Mask> {
     match (test, array.data_type()) {
         (Test::Never, _) => {}
         (Test::Text(operator, bytes), _) => return texts(&Texts::of(array)?, rows, *operator, bytes),
+        (Test::Texts(wanted), _) => return one_of(&Texts::of(array)?, rows, wanted),
         (Test::Matches(place, bytes), _) => return matching(&Texts::of(array)?, rows, *place, bytes),
         (Test::Range(low, high), Boolean) => {
             let bits = Bits::of(array);
@@ -288,28 +290,37 @@ fn pack(bytes: &[u8; 64]) -> u64 {
 }
 
 fn texts(texts: &Texts<'_>, rows: &Range<usize>, operator: Operator, wanted: &[u8]) -> Result<Mask> {
-    let mut failed = None;
-    let mut test = |row: usize, holds: &dyn Fn(&[u8]) -> bool| match texts.get_valid(row) {
-        Ok(bytes) => holds(bytes),
-        Err(e) => {
-            failed = Some(e);
-            false
-        }
-    };
-    let mask = match operator {
-        Operator::Eq => Mask::collect(rows.len(), |row| test(rows.start + row, &|bytes| bytes == wanted)),
-        Operator::Ne => Mask::collect(rows.len(), |row| test(rows.start + row, &|bytes| bytes != wanted)),
-        other => Mask::collect(rows.len(), |row| test(rows.start + row, &|bytes| other.holds(bytes.cmp(wanted)))),
-    };
-    failed.map_or(Ok(mask), Err)
+    match operator {
+        Operator::Eq => each_text(texts, rows, |bytes| bytes == wanted),
+        Operator::Ne => each_text(texts, rows, |bytes| bytes != wanted),
+        other => each_text(texts, rows, |bytes| other.holds(bytes.cmp(wanted))),
+    }
 }
 
 fn matching(texts: &Texts<'_>, rows: &Range<usize>, place: TextMatch, wanted: &[u8]) -> Result<Mask> {
+    match place {
+        TextMatch::StartsWith => each_text(texts, rows, |bytes| bytes.starts_with(wanted)),
+        other => each_text(texts, rows, |bytes| other.holds(bytes, wanted)),
+    }
+}
+
+/// The rows whose text is one of `wanted`.
+fn one_of(texts: &Texts<'_>, rows: &Range<usize>, wanted: &HashSet<Vec<u8>>) -> Result<Mask> {
+    // Most texts have another length than all of them; the last bit is that of longer ones.
+    let length = |bytes: &[u8]| 1u64 << bytes.len().min(63);
+    let lengths = wanted.iter().fold(0, |lengths, text| lengths | length(text));
+    each_text(texts, rows, |bytes| lengths & length(bytes) != 0 && wanted.contains(bytes))
+}
+
+/// The rows whose text passes; of nulls any.
+#[inline(always)]
+fn each_text(texts: &Texts<'_>, rows: &Range<usize>, passes: impl Fn(&[u8]) -> bool) -> Result<Mask> {
     let mut failed = None;
-    let mask = Mask::collect(rows.len(), |row| match texts.get_valid(rows.start + row) {
-        Ok(bytes) => place.holds(bytes, wanted),
+    let mask = Mask::collect(rows.len(), |row| match texts.get(rows.start + row) {
+        Ok(bytes) => passes(bytes),
         Err(e) => {
-            failed = Some(e);
+            // Under nulls lies anything.
+            failed = Some(e).filter(|_| !texts.is_null(rows.start + row)).or(failed.take());
             false
         }
     });

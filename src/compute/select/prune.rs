@@ -227,6 +227,13 @@ fn of_bounds(test: &Test, bounds: &(Bound, Bound)) -> Possible {
             (Key::Bytes(_), Key::Bytes(_)) => of_texts(*operator, text, least, most),
             _ => ANYTHING,
         },
+        Test::Texts(texts) => match (&least.key, &most.key) {
+            (Key::Bytes(_), Key::Bytes(_)) => {
+                let each = || texts.iter().map(|text| of_texts(Operator::Eq, text, least, most));
+                Possible { is_true: each().any(|one| one.is_true), is_false: each().all(|one| one.is_false) }
+            }
+            _ => ANYTHING,
+        },
         // What starts with a text comes behind it, and before the next text of that length.
         Test::Matches(TextMatch::StartsWith, text) => match (&least.key, &most.key) {
             (Key::Bytes(_), Key::Bytes(_)) => {
