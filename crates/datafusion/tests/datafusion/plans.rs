@@ -193,6 +193,23 @@ async fn a_table_keeps_its_columns_while_others_are_added() {
     assert!(error.contains("column 'n' is int64 now, and was int32 when the table was registered"), "{error}");
 }
 
+#[tokio::test]
+async fn rows_without_columns_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let _writer = table(folder.path());
+    let copied = context(2);
+    register(&copied, "t", Table::open(folder.path()).unwrap().copied());
+    for context in [over(folder.path()), copied] {
+        for (condition, rows) in [("", 100_000), ("where ts >= 70000", 30_000), ("where price = 7", 100)] {
+            let sql = format!("select 1 from t {condition}");
+            let found = ask(&context, &sql).await.unwrap();
+            assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), rows, "{sql}");
+        }
+        let found = ask(&context, "select 1 from t where price = 7 limit 30").await.unwrap();
+        assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 30);
+    }
+}
+
 #[test]
 fn columns_need_different_names() {
     let n: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
