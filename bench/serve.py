@@ -63,7 +63,8 @@ def arrowwood(program, data):
 
 
 def wait_for(url):
-    deadline = time.monotonic() + 60
+    # QuestDB unpacks itself when it is started for the first time.
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         try:
             return urllib.request.urlopen(url, timeout=1).read()

@@ -15,9 +15,9 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -28,7 +28,7 @@ use crate::routes::answer;
 use crate::session::{Peer, Shared};
 
 /// How HTTP/2 begins.
-const PREFACE: &[u8] = b"PRI";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// What the system keeps of a stream that its reader does not take: rows wait in the table's files.
 const FOLLOWER_BUFFER: usize = 64 << 10;
 
@@ -43,20 +43,20 @@ struct Activity {
     header: AtomicU64,
     /// Since when nothing was taken of what is to be sent.
     blocked: AtomicU64,
-    is_http2: AtomicBool,
+    is_http2: bool,
     is_follower: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
 }
 
 impl Activity {
-    fn new(metrics: Arc<Metrics>) -> Activity {
+    fn new(metrics: Arc<Metrics>, is_http2: bool) -> Activity {
         Activity {
             opened: Instant::now(),
             requests: AtomicUsize::new(0),
             rested: AtomicU64::new(1),
             header: AtomicU64::new(0),
             blocked: AtomicU64::new(0),
-            is_http2: AtomicBool::new(false),
+            is_http2,
             is_follower: Arc::default(),
             metrics,
         }
@@ -77,9 +77,6 @@ impl Activity {
         let is_idle = self.requests.load(Ordering::Relaxed) == 0;
         if is_idle && self.header.load(Ordering::Relaxed) == 0 {
             self.header.store(self.now(), Ordering::Relaxed);
-            if bytes.starts_with(PREFACE) {
-                self.is_http2.store(true, Ordering::Relaxed);
-            }
         }
     }
 
@@ -100,9 +97,8 @@ impl Activity {
     /// Whether the client has taken longer than it may.
     fn is_late(&self, limits: &Limits) -> bool {
         let is_idle = self.requests.load(Ordering::Relaxed) == 0;
-        let is_http2 = self.is_http2.load(Ordering::Relaxed);
         is_idle && self.is_over(&self.rested, limits.idle)
-            || is_idle && !is_http2 && self.is_over(&self.header, limits.greeting)
+            || is_idle && !self.is_http2 && self.is_over(&self.header, limits.greeting)
             || self.is_over(&self.blocked, limits.stall)
     }
 }
@@ -134,9 +130,9 @@ enum Stream {
 }
 
 /// What either stream is.
-trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Duplex for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
 impl Stream {
     fn either(&mut self) -> Pin<&mut dyn Duplex> {
@@ -157,6 +153,8 @@ impl Stream {
 /// A stream that notes when something comes and goes.
 struct Watched {
     stream: Stream,
+    /// What was read of it before.
+    first: Vec<u8>,
     activity: Arc<Activity>,
     is_narrow: bool,
 }
@@ -175,11 +173,18 @@ impl Watched {
 impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
+        // Together with what follows: a reader that gets little makes its buffer larger for the rest.
+        let len = self.first.len().min(into.remaining());
+        into.put_slice(self.first.get(..len).unwrap_or_default());
+        self.first.drain(..len);
         let read = self.stream.either().poll_read(context, into);
-        if let Some(bytes) = into.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
-            self.activity.came(bytes);
+        match into.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
+            Some(bytes) => {
+                self.activity.came(bytes);
+                Poll::Ready(Ok(()))
+            }
+            None => read,
         }
-        read
     }
 }
 
@@ -222,7 +227,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
     let alive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(45)).with_interval(Duration::from_secs(15));
     let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&alive.with_retries(3));
     let Ok(address) = stream.peer_addr() else { return };
-    let stream = match tls {
+    let mut stream = match tls {
         None => Stream::Plain(stream),
         Some(tls) => match timeout(shared.limits.greeting, tls.accept(stream)).await {
             Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
@@ -230,24 +235,46 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, tls: Option<Tl
             _ => return,
         },
     };
-    let activity = Arc::new(Activity::new(shared.metrics.clone()));
+    let Some(first) = first_bytes(&mut stream, &shared).await else { return };
+    let is_http2 = first == PREFACE;
+    let activity = Arc::new(Activity::new(shared.metrics.clone(), is_http2));
     let peer = Peer { address, is_follower: activity.is_follower.clone() };
-    let io = Watched { stream, activity: activity.clone(), is_narrow: false };
+    let io = Watched { stream, first, activity: activity.clone(), is_narrow: false };
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let shared = shared.clone();
         let peer = peer.clone();
         let under_way = Request::begin(&activity);
-        async move {
+        // In memory of its own, which is given back when the body is all that is left of the request.
+        Box::pin(async move {
             let response: Response<Outgoing> = answer(shared, peer, request).await;
             Ok::<_, Infallible>(response.map(|body| body.holding(under_way)))
-        }
+        })
     });
-    let builder = builder(&shared.limits);
+    let builder = builder(&shared.limits, is_http2);
     let connection = pin!(builder.serve_connection(TokioIo::new(io), service));
     run(&shared, &activity, connection).await;
 }
 
-fn builder(limits: &Limits) -> Builder<TokioExecutor> {
+/// Reads until it is clear which version of HTTP the client speaks; `None` where it says nothing in time.
+async fn first_bytes(stream: &mut Stream, shared: &Shared) -> Option<Vec<u8>> {
+    let limits = &shared.limits;
+    let mut stopping = shared.stopping.clone();
+    let mut latest = Instant::now() + limits.idle;
+    let mut first = Vec::with_capacity(PREFACE.len());
+    loop {
+        let mut rest = stream.either().take((PREFACE.len() - first.len()) as u64);
+        let read = tokio::select! {
+            read = timeout_at(latest, rest.read_buf(&mut first)) => read,
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => return None,
+        };
+        if read.ok()?.ok()? == 0 || !PREFACE.starts_with(&first) || first.len() == PREFACE.len() {
+            return Some(first);
+        }
+        latest = latest.min(Instant::now() + limits.greeting);
+    }
+}
+
+fn builder(limits: &Limits, is_http2: bool) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(limits.header.max(8 << 10));
     builder
@@ -260,7 +287,7 @@ fn builder(limits: &Limits) -> Builder<TokioExecutor> {
         .max_send_buf_size(256 << 10)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(30));
-    builder
+    if is_http2 { builder.http2_only() } else { builder.http1_only() }
 }
 
 /// What hyper calls a connection.

@@ -102,11 +102,23 @@ impl Server {
         self.memory("Private_Dirty:") + self.memory("Swap:")
     }
 
+    /// Seconds of processor time that the process has had.
+    fn busy(&self) -> f64 {
+        busy(&self.child.id().to_string())
+    }
+
     fn connect(&self) -> BufReader<TcpStream> {
         let stream = TcpStream::connect(&self.address).expect("a connection");
         stream.set_nodelay(true).expect("a socket");
         BufReader::new(stream)
     }
+}
+
+/// Seconds of processor time of a process, as the kernel counts them: in hundredths.
+fn busy(process: &str) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).expect("the process lives");
+    let fields = text.rsplit_once(')').expect("a name").1;
+    fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<f64>().expect("ticks") / 100.0).sum()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -249,7 +261,10 @@ impl Bench {
         self.table("http").close().expect("a table");
         let server = self.serve();
         let mut one = send_rows(&server, 1, self.sizes.long);
+        let (server_before, clients_before) = (server.busy(), busy("self"));
         let mut many = send_rows(&server, PRODUCERS, self.sizes.long);
+        let (in_server, in_clients) = (server.busy() - server_before, busy("self") - clients_before);
+        let mut bare = ask(&server, PRODUCERS, self.sizes.long, |_, _| ("GET /healthz".into(), String::new()));
         let commit = median(alone.clone());
         let sync = median(self.syncs());
         let (median_one, p99) = (quantile(&mut one.1, 0.5), quantile(&mut many.1, 0.99));
@@ -265,6 +280,14 @@ impl Bench {
         );
         let shown = format!("{:.2} × ({:.2} ms)", p99 / sync, 1e3 * p99);
         line("durable acknowledgement, 64 producers, 99th of 100", "≤ 5 ×", &shown);
+        let each = |seconds: f64| 1e6 * seconds / many.1.len() as f64;
+        line(
+            "processor time of each of these rows: server, clients",
+            "",
+            &format!("{:.0} µs, {:.0} µs", each(in_server), each(in_clients)),
+        );
+        let shown = format!("{:.0} a second, 99th of 100 {:.2} ms", bare.0, 1e3 * quantile(&mut bare.1, 0.99));
+        line("the limit: as many clients of the same server that ask for /healthz", "", &shown);
     }
 
     /// Seconds of each sync of a page that was written.
@@ -379,7 +402,8 @@ impl Bench {
 
     // ---- local readers ----
 
-    /// A local reader, alone and while a client takes the same file as fast as it comes. They share the processors.
+    /// A local reader, alone and while a client takes the same file as fast as it comes, from the server and from a thread that only
+    /// writes the file to a socket. They share the processors.
     fn reader(&self) {
         let path = self.data("read.arrow");
         write_file(&path, self.sizes.file);
@@ -393,21 +417,33 @@ impl Bench {
             }
             f64::from(sums) / begun.elapsed().as_secs_f64()
         };
+        let beside = |send: &(dyn Fn() + Sync)| {
+            let is_over = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        send();
+                    }
+                });
+                let rate = read();
+                is_over.store(true, Ordering::Relaxed);
+                rate
+            })
+        };
         read();
         let alone = read();
-        let is_over = AtomicBool::new(false);
-        let beside = thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    get_named(&server, "read.arrow");
-                }
-            });
-            let beside = read();
-            is_over.store(true, Ordering::Relaxed);
-            beside
+        let served = beside(&|| {
+            get_named(&server, "read.arrow");
         });
-        let shown =
-            format!("{:.2} × ({} processors)", beside / alone, thread::available_parallelism().map_or(0, usize::from));
+        let raw = beside(&|| {
+            send_raw(&path, self.sizes.file);
+        });
+        let processors = thread::available_parallelism().map_or(0, usize::from);
+        let shown = format!(
+            "{:.2} × ({processors} processors); beside raw TCP from a mapping {:.2} ×",
+            served / alone,
+            raw / alone
+        );
         line("local reader of a file while it is sent at full speed : alone", "≥ 0.95 ×", &shown);
         drop(server);
         fs::remove_file(path).expect("the file is removed");
@@ -519,19 +555,33 @@ fn get_parsed(server: &Server, file: usize) -> f64 {
 
 /// Rows a second of so many producers, and the seconds that each waited.
 fn send_rows(server: &Server, producers: usize, long: Duration) -> (f64, Vec<f64>) {
+    let row = |producer: usize, n: usize| {
+        ("POST /v1/tables/http/rows".into(), format!("{{\"producer\":{producer},\"n\":{n},\"x\":0.5}}"))
+    };
+    ask(server, producers, long, row)
+}
+
+/// Requests a second of so many clients, each of which waits for its answers, and the seconds that each waited. `what` gives head
+/// and body of a client's request of that number.
+fn ask(
+    server: &Server,
+    clients: usize,
+    long: Duration,
+    what: impl Fn(usize, usize) -> (String, String) + Sync,
+) -> (f64, Vec<f64>) {
     let is_over = AtomicBool::new(false);
     let begun = Instant::now();
     let waited: Vec<Vec<f64>> = thread::scope(|scope| {
-        let is_over = &is_over;
-        let threads: Vec<_> = (0..producers)
-            .map(|producer| {
+        let (is_over, what) = (&is_over, &what);
+        let threads: Vec<_> = (0..clients)
+            .map(|number| {
                 let mut client = server.connect();
                 scope.spawn(move || {
                     let mut waited = Vec::new();
                     while !is_over.load(Ordering::Relaxed) {
-                        let body = format!("{{\"producer\":{producer},\"n\":{},\"x\":0.5}}", waited.len());
+                        let (head, body) = what(number, waited.len());
                         let begun = Instant::now();
-                        request(&mut client, "POST /v1/tables/http/rows", body.as_bytes());
+                        request(&mut client, &head, body.as_bytes());
                         waited.push(begun.elapsed().as_secs_f64());
                     }
                     waited
