@@ -387,6 +387,8 @@ impl Bench {
                 client
             })
             .collect();
+        // Until all have got what they take without reading.
+        thread::sleep(Duration::from_secs(2));
         let beside = append(&mut writer, self.sizes.appended);
         // Threads that made what is stalled end when they have nothing to do.
         thread::sleep(Duration::from_secs(12));
