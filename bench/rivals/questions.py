@@ -336,13 +336,13 @@ def render(report):
 
 
 LOSSES = (
-    "Where others are shorter, and why. Reductions of what lies in a cache last two milliseconds, in which starting a second "
-    "thread shows, and one core alone nearly fills the path to memory: `min` and `max` change places with Polars' and "
-    "NumPy's from run to run. `std` goes through each block twice, once for its mean, so that no digits are lost. A "
-    "median is counted in two passes, where others select from a copy of the column that they make for it; that takes "
-    "no memory, and wins on what is large. Rows one by one, 10,000 at once of one batch, and groups by text are as fast as "
-    "the fastest, within what the runs differ by. A data loader's first batches pay for pages and headers seen for the "
-    "first time."
+    "Where others are shorter, and why. A reduction of cached data takes two milliseconds, of which starting a second "
+    "thread is a visible part, and one core alone nearly saturates the memory bus: `min` and `max` change places with "
+    "Polars' and NumPy's from run to run. `std` passes over each block twice, first for its mean, so that no digits are "
+    "lost. A median is counted in two passes, where others copy the column and select from the copy; counting takes no "
+    "memory, and wins on large columns. Rows one by one, 10,000 at once of one batch, and groups by text are as fast as "
+    "the fastest, within the differences between runs. A data loader's first batches pay for pages and headers seen for "
+    "the first time."
 )
 
 LOADERS = (
